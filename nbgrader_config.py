@@ -1,0 +1,35 @@
+"""Configuration of nbgrader for this course; every `nbgrader` command run here reads it."""
+
+import os
+from pathlib import Path
+
+c = get_config()  # noqa: F821  (nbgrader gives this name to the file)
+
+ROOT = Path(__file__).parent
+SEED_FILE = ROOT / "grading_seed"
+
+c.CourseDirectory.course_id = "efficient_llm_training"
+c.CourseDirectory.root = str(ROOT)
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+
+# Only the generated notebook of a unit is released: its text master holds the solutions.
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py", "progress*.json"]
+
+c.ClearSolutions.code_stub = {
+    "python": '# Write your code here.\nraise NotImplementedError("not written yet")'
+}
+c.ClearSolutions.text_stub = (
+    "*Double-click here, write your answer in place of this line, and run the cell (Shift-Enter).*"
+)
+
+# A kernel that has done its work is not asked to leave politely: that takes a second each time.
+c.ExecutePreprocessor.shutdown_kernel = "immediate"
+c.ExecutePreprocessor.timeout = 120
+
+# One thread a kernel: several that share the cores would make each other wait, many times over.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The seed of the hidden cases: one line in the ignored file `grading_seed`, a new one each year.
+if SEED_FILE.exists():
+    os.environ.setdefault("COURSE_GRADING_SEED", SEED_FILE.read_text(encoding="utf-8").strip())
