@@ -1,0 +1,31 @@
+"""The course's colours: the same thing has the same colour in every figure.
+
+They are those of Okabe and Ito, which colour-blind readers can tell apart.
+"""
+
+PARAMETERS = "#0072b2"
+GRADIENTS = "#e69f00"
+OPTIMIZER_STATES = "#009e73"
+ACTIVATIONS = "#d55e00"
+TEMPORARIES = "#cc79a7"
+
+# Parts of a transformer, from Tol's muted palette, so that none looks like one of the above.
+PROJECTIONS = "#88ccee"
+ATTENTION_CORE = "#332288"
+FEED_FORWARD = "#999933"
+ROUTER = "#aa4499"
+HEAD = "#882255"
+
+COMPUTE = "#0072b2"
+COMMUNICATION = "#e69f00"
+IDLE = "#bbbbbb"
+
+# A formula's line, an instrument's dots, and bars that stand for none of the above.
+COMPUTED = "#56b4e9"
+MEASURED = "#000000"
+NEUTRAL = "#7a7a7a"
+
+# Verdicts, with a mark of their own beside them.
+RIGHT = "#007a5a"
+WRONG = "#b84a00"
+OPEN = "#7a7a7a"

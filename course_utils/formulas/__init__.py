@@ -1,0 +1,1 @@
+"""Formulas of the course: integers in, integers out, and no torch."""
