@@ -1,0 +1,65 @@
+"""What is a check? Three pure pieces: `cases`, `probe` and `judge`.
+
+`cases` and `judge` run where the student's code cannot reach; `probe` runs beside it. Between them
+only plain data crosses, so that the same check serves the notebook, nbgrader and a grader that
+keeps the student's code in another process.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from course_utils.checks import guard, origin
+from course_utils.checks.examination import Examination, Trial
+from course_utils.checks.verdict import Finding
+from course_utils.checks.wire import Plain, describe
+from course_utils.literals import literal
+
+Case = dict[str, Plain]
+"""Named sizes, in the order in which the student's function takes them."""
+
+
+def call(answer: Any, case: Case) -> object:
+    """Call the student's function with the sizes of a case: the probe of every formula."""
+    return answer(*case.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """How one exercise is judged.
+
+    Attributes:
+        cases: From a seed to at least twenty cases, smallest first, every named feature among
+            them for every seed.
+        judge: From a case and what the probe gave back to a finding.
+        reference: The course's own answer, for cells that need one which works.
+        probe: Uses the student's object and returns plain data.
+    """
+
+    cases: Callable[[int], list[Case]]
+    judge: Callable[[Case, Plain], Finding]
+    reference: Callable[..., Any]
+    probe: Callable[[Any, Case], object] = call
+
+
+def examine(
+    check: Check, answer: object, seeds: Iterable[int], limit_seconds: float = guard.LIMIT_SECONDS
+) -> Examination:
+    """Try an answer on all cases of some seeds; stop where it raises or does not return."""
+    if not callable(answer):
+        return Examination(trouble={"trouble": "no function", "what": describe(answer)})
+    if name := origin.borrowed(answer):
+        return Examination(trouble={"trouble": "borrowed", "name": name})
+    trials: list[Trial] = []
+    for case in (case for seed in seeds for case in check.cases(seed)):
+        observed = guard.observe(check.probe, answer, case, limit_seconds)
+        if "trouble" in observed:
+            return Examination(trouble=observed, sizes=in_words(case))
+        value = observed["value"]
+        trials.append(Trial(in_words(case), value, check.judge(case, value)))
+    return Examination(trials=tuple(trials))
+
+
+def in_words(case: Case) -> str:
+    """A case as a student would type it: ``rows=2, inner=1_000``."""
+    return ", ".join(f"{name}={literal(value)}" for name, value in case.items())

@@ -1,0 +1,159 @@
+"""How is a number, or a table of named numbers, compared with a measurement?
+
+Counts compare with ``==``. A known mistake is kept as the wrong formula itself: where it gives
+exactly what the student's function gave, its hint is the one to show.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from course_utils.checks.check import Case
+from course_utils.checks.troubles import WHICH_TYPE
+from course_utils.checks.verdict import Finding
+from course_utils.checks.wire import Plain, describe, pack
+
+Number = int | float
+Numbers = dict[str, Number]
+LARGEST = 10**100
+
+NEARLY = 0.02
+NEARLY_A_COUNT = (
+    "Nearly. A division with / makes a float, which loses digits. Which order of operations keeps "
+    "the number whole?"
+)
+NEARLY_A_NUMBER = "Nearly. Which rounding, yours or that of a constant, loses the digits?"
+
+# A mistake is recognised, not judged: the same wrong formula in another order of operations.
+FORMULA_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong formula that people write, and the question that leads out of it.
+
+    Attributes:
+        hint: Ends in a question.
+        formula: Takes the sizes of a case in their order; gives a number, or a dictionary with
+            those parts of the answer that the mistake is about.
+    """
+
+    hint: str
+    formula: Callable[..., Any]
+
+
+class EqualTo:
+    """A judge that wants what ``measure(**case)`` gives."""
+
+    def __init__(
+        self,
+        measure: Callable[..., Plain],
+        *mistakes: Mistake,
+        relative_tolerance: float = 0.0,
+    ) -> None:
+        """Say what is measured, which mistakes are known, and how exact an answer must be.
+
+        Args:
+            measure: An instrument or an independent twin; gives a number or a dictionary of
+                numbers, each of which is one equal part of the points.
+            mistakes: Known mistakes, the most telling first.
+            relative_tolerance: Zero for counts; for a float the rounding that is allowed for.
+        """
+        self.measure, self.mistakes = measure, mistakes
+        self.relative_tolerance = relative_tolerance
+        self.measured: dict[str, Plain] = {}
+
+    def __call__(self, case: Case, got: Plain) -> Finding:
+        """Compare what came with what was measured; the same case is measured once."""
+        key = pack(case).json
+        if key not in self.measured:
+            self.measured[key] = self.measure(**case)
+        measured = self.measured[key]
+        wanted = _named(measured)
+        given = got if isinstance(measured, dict) else {"": got}
+        if complaint := _form_complaint(wanted, given):
+            sentence, hint = complaint
+            return Finding(right=dict.fromkeys(wanted, False), sentence=sentence, hints=(hint,))
+        right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
+        wrong = [name for name in wanted if not right[name]]
+        if not wrong:
+            return Finding(right=right, remark=_remark(wanted, given))
+        first = wrong[0]
+        hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
+        if math.isclose(given[first], wanted[first], rel_tol=NEARLY):
+            hints.append(NEARLY_A_COUNT if type(wanted[first]) is int else NEARLY_A_NUMBER)
+        return Finding(
+            right=right,
+            sentence=_difference(first, wanted[first], given[first]) + _right_parts(right),
+            hints=tuple(hints),
+            ratio=given[first] / wanted[first] if wanted[first] else None,
+        )
+
+    def _is_right(self, got: Number, wanted: Number) -> bool:
+        if not self.relative_tolerance:
+            return got == wanted
+        return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
+
+
+def _named(values: Plain) -> Numbers:
+    return values if isinstance(values, dict) else {"": values}
+
+
+def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
+    """What is wrong with the form of an answer, before any number is compared: sentence, hint."""
+    names = ", ".join(wanted)
+    if type(given) is not dict:
+        sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
+        return sentence, "What does the card ask your function to return?"
+    if missing := [name for name in wanted if name not in given]:
+        sentence = f"Wanted the keys {names}; got {', '.join(given) or 'none'}."
+        return sentence, f"Why is {missing[0]!r} on the card and not in your dictionary?"
+    for name, number in wanted.items():
+        label = f" for {name}" if name else ""
+        if type(given[name]) not in (int, float):
+            sentence = f"Wanted {describe(number)}{label}; it returned {describe(given[name])}."
+            return sentence, WHICH_TYPE
+        if LARGEST < abs(given[name]) < math.inf:
+            sentence = f"Wanted {number:,}{label}; it returned a number beyond all sizes."
+            return sentence, "What happens to your number while the sizes are multiplied?"
+    return None
+
+
+def _remark(wanted: Numbers, given: Numbers) -> str:
+    """An exact integral float earns the points and this remark."""
+    if any(type(number) is int and type(given[name]) is float for name, number in wanted.items()):
+        return "You returned a float; a count is a whole number, and an int stays exact."
+    return ""
+
+
+def _difference(name: str, wanted: Number, got: Number) -> str:
+    label = f" for {name}" if name else ""
+    ratio = f" (ratio {_ratio_in_words(got / wanted)})" if wanted else ""
+    got_in_words = f"{got!r}" if got != wanted and _in_words(got) == _in_words(wanted) else ""
+    return f"Wanted {_in_words(wanted)}{label}, got {got_in_words or _in_words(got)}{ratio}."
+
+
+def _in_words(number: Number) -> str:
+    return f"{number:,}" if type(number) is int else f"{number:,.8g}"
+
+
+def _ratio_in_words(ratio: float) -> str:
+    """Four digits, or as many as show that it is not one."""
+    short = f"{ratio:.4g}"
+    return f"{ratio:.12g}" if short == "1" else short
+
+
+def _right_parts(right: Mapping[str, bool]) -> str:
+    names = [name for name, is_right in right.items() if is_right]
+    return f" Right: {', '.join(names)}." if names else ""
+
+
+def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) -> bool:
+    """Whether the wrong formula gives what was given, in all wrong parts that it speaks of."""
+    made = _named(mistake.formula(*case.values()))
+    return wrong[0] in made and all(
+        math.isclose(given[name], made[name], rel_tol=FORMULA_ROUNDING)
+        for name in wrong
+        if name in made
+    )

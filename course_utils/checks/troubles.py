@@ -1,0 +1,52 @@
+"""What is said of an answer that could not be compared: it raised, hung, or returned no data."""
+
+from course_utils.checks.wire import Plain
+
+WHICH_TYPE = "What type does the card ask for, and which line makes the returned value?"
+
+# Kind of trouble: what happened, and the question that leads on. The braces are filled from what
+# was observed.
+WORDS = {
+    "unwritten": (
+        "Not written yet. (If you have written it: run its cell, and look there for an error.)",
+        "",
+    ),
+    "borrowed": (
+        "Your answer uses {name}, which holds the course's own answer.",
+        "How would you work it out with arithmetic of your own?",
+    ),
+    "no function": ("It is {what}, not a function.", "Which name does your solution cell define?"),
+    "stopped": (
+        "Stopped after {seconds:g} seconds without a result.",
+        "How many turns does each loop in it make for these sizes, and does it end?",
+    ),
+    "nothing": ("It returned None.", "Does every way through your function end in a `return`?"),
+    "printed": ("It returned None.", "It prints something. Does it also return it?"),
+    "not plain": ("It returned {what}.", WHICH_TYPE),
+    "raised": (
+        "It raised {error}{place}: {message}",
+        "What are the values in that line when these sizes come in?",
+    ),
+}
+
+
+# What to ask about an error that Python raised; the first words that its message has decide.
+ERRORS = (
+    ("positional argument", "How many arguments does the card's function take, in which order?"),
+    ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
+    ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
+    ("is not callable", "What stands before the brackets there: a function, or a number?"),
+)
+
+
+def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
+    """The sentence and the hint for what `guard.observe` saw."""
+    kind = trouble["trouble"]
+    if kind == "nothing" and trouble["printed_characters"]:
+        kind = "printed"
+    place = f" in the line `{trouble['line']}`" if trouble.get("line") else ""
+    sentence, hint = WORDS[kind]
+    if kind == "raised":
+        told = f"{trouble['error']}: {trouble['message']}"
+        hint = next((question for words, question in ERRORS if words in told), hint)
+    return sentence.format(place=place, **trouble), hint

@@ -1,0 +1,14 @@
+"""Checks of unit 01: transformer FLOPs."""
+
+from course_utils.checks.u01 import derived, layers, matmul, model, training
+
+CHECKS = {
+    "u01-matmul-flops": matmul.MATMUL_FLOPS,
+    "u01-attention-flops": layers.ATTENTION_FLOPS,
+    "u01-gated-mlp-flops": layers.GATED_MLP_FLOPS,
+    "u01-model-flops": model.MODEL_FLOPS,
+    "u01-stack-training-flops": training.STACK_TRAINING_FLOPS,
+    "u01-crossover-length": derived.CROSSOVER_LENGTH,
+    "u01-gpu-days": derived.GPU_DAYS,
+    "u01-training-flops-per-token": model.REPAIRED_FLOPS_PER_TOKEN,
+}

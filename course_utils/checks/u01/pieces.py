@@ -1,0 +1,46 @@
+"""What several checks of this unit need."""
+
+import json
+from functools import cache
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from course_utils.checks.check import Case
+from course_utils.configs import ModelConfig
+from course_utils.instruments import FlopCount, count_flops
+from course_utils.reference import Transformer
+
+SMALL_HIDDEN_SIZE = 512
+
+
+def meta(*shape: int) -> torch.Tensor:
+    """A tensor of a shape, without numbers."""
+    return torch.empty(*shape, device="meta")
+
+
+def call_with_model(answer: Any, case: Case) -> object:
+    """Hand the student's function a model made from its plain sizes, and the other sizes."""
+    sizes = dict(case)
+    return answer(ModelConfig(**sizes.pop("model")), *sizes.values())
+
+
+def counted_model(model: dict[str, Any], num_sequences: int, seq_len: int) -> FlopCount:
+    """FLOPs of a whole model, forward and backward, as counted while it runs."""
+    return _counted_model(json.dumps(model), num_sequences, seq_len)
+
+
+@cache
+def _counted_model(model: str, num_sequences: int, seq_len: int) -> FlopCount:
+    """A small model runs on real tensors, which is faster; a large one on the meta device.
+
+    On real tensors attention is materialised, as on the meta device: flash attention would
+    recompute the scores in its backward pass.
+    """
+    sizes = ModelConfig(**json.loads(model))
+    device = "cpu" if sizes.hidden_size < SMALL_HIDDEN_SIZE else "meta"
+    built = Transformer(sizes, device=device)
+    ids = torch.zeros(num_sequences, seq_len, dtype=torch.long, device=device)
+    with sdpa_kernel(SDPBackend.MATH):
+        return count_flops(lambda: built(ids))

@@ -1,0 +1,92 @@
+"""Check of a stack of layers in training, where some weights or the data want no gradient."""
+
+import itertools
+import random
+from collections.abc import Callable
+
+import torch
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.u01.pieces import meta
+from course_utils.instruments import count_flops
+
+
+def stack_cases(seed: int) -> list[Case]:
+    """All layers trained, the first ones frozen, the last ones, one in the middle, none."""
+    rng = random.Random(seed)
+    cases: list[Case] = [{"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, True]}]
+    for count in (1, 2, 3, 4):
+        for pattern in ("all", "none", "first frozen", "last frozen", "one"):
+            one = rng.randrange(count)
+            is_trained = {
+                "all": [True] * count,
+                "none": [False] * count,
+                "first frozen": [False] + [True] * (count - 1),
+                "last frozen": [True] * (count - 1) + [False],
+                "one": [n == one for n in range(count)],
+            }[pattern]
+            widths = [rng.randrange(3, 60, 2) for _ in range(count + 1)]
+            num_tokens = rng.randint(1, 50)
+            cases.append({"num_tokens": num_tokens, "widths": widths, "is_trained": is_trained})
+    return cases
+
+
+def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
+    """A stack of linear layers on data that wants no gradient, forward and backward."""
+    layers = torch.nn.Sequential(
+        *(
+            torch.nn.Linear(inner, outer, bias=False, device="meta").requires_grad_(trained)
+            for inner, outer, trained in zip(widths[:-1], widths[1:], is_trained, strict=True)
+        )
+    )
+    return sum(count_flops(lambda: layers(meta(num_tokens, widths[0]))))
+
+
+def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
+    """The course's own answer: which of the two products of backward run in each layer."""
+    total, below_is_trained = 0, False
+    for inner, outer, trained in zip(widths[:-1], widths[1:], is_trained, strict=True):
+        total += 2 * num_tokens * inner * outer * (1 + below_is_trained + trained)
+        below_is_trained = below_is_trained or trained
+    return total
+
+
+def _stack(factor: Callable[[int, list[bool]], int]) -> Callable[..., int]:
+    def formula(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
+        products = [2 * num_tokens * i * o for i, o in itertools.pairwise(widths)]
+        return sum(each * factor(n, is_trained) for n, each in enumerate(products))
+
+    return formula
+
+
+STACK_TRAINING_FLOPS = Check(
+    cases=stack_cases,
+    reference=stack_training_flops,
+    judge=EqualTo(
+        measured_stack_flops,
+        Mistake(
+            "Three times everywhere. Who wants the gradient of the data?",
+            _stack(lambda n, trained: 3),
+        ),
+        Mistake(
+            "That is the forward pass. What does the backward pass add?",
+            _stack(lambda n, trained: 1),
+        ),
+        Mistake(
+            "You see the first layer's data, not the frozen weights. Which product does a frozen "
+            "layer leave out?",
+            _stack(lambda n, trained: 3 if n else 2),
+        ),
+        Mistake(
+            "A frozen layer still passes gradients on, where a layer before it is trained. "
+            "Which product is that?",
+            _stack(lambda n, trained: 1 + trained[n] + (trained[n] and any(trained[:n]))),
+        ),
+        Mistake(
+            "Gradients go back only as far as somebody wants them. Is any layer before this one "
+            "trained?",
+            _stack(lambda n, trained: 1 + trained[n] + (n > 0)),
+        ),
+    ),
+)

@@ -1,0 +1,87 @@
+"""Where do the FLOPs of a transformer go?"""
+
+from collections.abc import Mapping, Sequence
+
+from course_utils import colours
+from course_utils.configs import preset
+from course_utils.formulas.flops import forward_flops
+from course_utils.show.picture import Picture, axes
+
+LABELS = {
+    "projections": "projections",
+    "attention": "attention core",
+    "feed_forward": "feed-forward",
+    "router": "router",
+    "head": "output head",
+}
+COLOURS = {
+    "projections": colours.PROJECTIONS,
+    "attention": colours.ATTENTION_CORE,
+    "feed_forward": colours.FEED_FORWARD,
+    "router": colours.ROUTER,
+    "head": colours.HEAD,
+}
+
+
+def flop_shares(model: str, seq_len: int) -> Picture:
+    """Shares of a published model's forward FLOPs, and FLOPs for a token in training.
+
+    Args:
+        model: Name of a preset.
+        seq_len: Tokens of one sequence.
+    """
+    parts = forward_flops(preset(model), num_sequences=1, seq_len=seq_len)
+    total = sum(parts.values())
+    figure, pair = axes(height=1.5)
+    left = 0.0
+    for name, part in parts.items():
+        if part:
+            share = part / total
+            pair.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
+            left += share
+    pair.set_xlim(0, 1)
+    pair.set_yticks([])
+    pair.set_xlabel("share of the FLOPs of a forward pass")
+    pair.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    caption = (
+        f"{model} at {seq_len:,} tokens: {3 * total / seq_len / 1e9:,.1f} GFLOPs for each token in "
+        f"training; the attention core takes {parts['attention'] / total:.1%} of them, the "
+        f"feed-forward blocks {parts['feed_forward'] / total:.1%}, the output head "
+        f"{parts['head'] / total:.1%}."
+    )
+    return Picture(figure, caption)
+
+
+def shares_over_length(
+    lengths: Sequence[int], parts: Mapping[str, Sequence[int]], crossover: int
+) -> Picture:
+    """Parts of a layer's FLOPs as shares over the sequence length, with the crossover marked.
+
+    Args:
+        lengths: Tokens of a sequence.
+        parts: FLOPs of each part, by a name of `LABELS`, for every length.
+        crossover: The length from which attention's core leads.
+    """
+    totals = [sum(values) for values in zip(*parts.values(), strict=True)]
+    shares = [
+        [value / total for value, total in zip(values, totals, strict=True)]
+        for values in parts.values()
+    ]
+    figure, pair = axes()
+    labels = [LABELS[name] for name in parts]
+    pair.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
+    pair.axvline(crossover, color="white", linestyle="--")
+    pair.annotate(f" {crossover:,}", (crossover, 0.9), color="white")
+    pair.set_xscale("log", base=2)
+    pair.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
+    pair.set_xlim(lengths[0], lengths[-1])
+    pair.set_ylim(0, 1)
+    pair.set_xlabel("tokens in a sequence (log scale)")
+    pair.set_ylabel("share of a layer's FLOPs")
+    pair.legend(loc="lower left")
+    core = dict(zip(parts, shares, strict=True))["attention"]
+    caption = (
+        f"The attention core grows from {core[0]:.1%} of a layer's FLOPs at {lengths[0]:,} tokens "
+        f"to {core[-1]:.1%} at {lengths[-1]:,}; it leads from {crossover:,} tokens on."
+    )
+    return Picture(figure, caption)

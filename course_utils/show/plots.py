@@ -1,0 +1,76 @@
+"""Figures that several units draw."""
+
+import itertools
+from collections.abc import Sequence
+
+from course_utils import colours
+from course_utils.show.picture import Picture, axes
+
+
+def computed_and_measured(
+    sizes: Sequence[int],
+    computed: Sequence[int],
+    measured: Sequence[int],
+    *,
+    size_label: str,
+    unit: str,
+) -> Picture:
+    """A formula as a line and the measurements as dots, over one size, both axes logarithmic.
+
+    Args:
+        sizes: The size that varies.
+        computed: What a formula gives for each.
+        measured: What an instrument gives for each.
+        size_label: What the size counts.
+        unit: ``"bytes"``, drawn in KiB to TiB, or what else is counted, drawn in powers of ten.
+    """
+    figure, pair = axes()
+    pair.loglog(sizes, computed, color=colours.COMPUTED, label="computed")
+    pair.loglog(sizes, measured, "o", color=colours.MEASURED, label="measured")
+    pair.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    if unit == "bytes":
+        ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
+        pair.set_yticks(ticks, [bytes_in_words(tick) for tick in ticks])
+    pair.minorticks_off()
+    pair.set_xlabel(f"{size_label} (log scale)")
+    pair.set_ylabel(f"{unit} (log scale)")
+    pair.legend(frameon=False)
+    on_line = sum(c == m for c, m in zip(computed, measured, strict=True))
+    what = f"{unit[0].upper()}{unit[1:]} against {size_label}, {sizes[0]:,} to {sizes[-1]:,}"
+    caption = f"{what}: {on_line} of {len(sizes)} measurements lie exactly on the computed line."
+    return Picture(figure, caption)
+
+
+def bytes_in_words(num_bytes: int) -> str:
+    """A power of two bytes as a short text: ``16 MiB``."""
+    power = min((num_bytes.bit_length() - 1) // 10, 4)
+    return f"{num_bytes / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) -> Picture:
+    """A model's training state as a number of GB and as a number of GiB.
+
+    The axis ends at a round number, so that a larger model has a longer bar until the next one.
+    """
+    num_bytes = billion_parameters * 10**9 * bytes_per_parameter
+    gb, gib = num_bytes / 10**9, num_bytes / 2**30
+    figure, pair = axes(height=1.6)
+    bars = pair.barh(["GiB", "GB"], [gib, gb], color=colours.NEUTRAL)
+    pair.bar_label(bars, [f"{gib:,.1f}", f"{gb:,.0f}"], padding=4)
+    pair.set_xlim(0, _round_limit(1.1 * gb))
+    pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    pair.set_xlabel("the number that is printed for the same bytes")
+    caption = (
+        f"{billion_parameters:,} billion parameters of {bytes_per_parameter} bytes: a paper prints "
+        f"{gb:,.0f} GB, torch prints {gib:,.1f} GiB, a number {gb - gib:,.1f} smaller, "
+        f"by {1 - gib / gb:.1%}."
+    )
+    return Picture(figure, caption)
+
+
+def _round_limit(value: float) -> int:
+    """The first of 1, 2, 5, 10, 20, ... that is not below a value."""
+    limit, steps = 1, itertools.cycle((2, 2.5, 2))
+    while limit < value:
+        limit = int(limit * next(steps))
+    return limit
