@@ -1,0 +1,1 @@
+"""From text masters to instructor notebooks, releases and the student bundle."""
