@@ -1,0 +1,743 @@
+# ---
+# jupyter:
+#   course:
+#     title: Transformer FLOPs
+#     minutes: 110
+#     device: CPU
+#     lecture: [S2, S3, S4, S5, S7, B1, B12]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 01 · Transformer FLOPs
+#
+# How much arithmetic does a transformer take? Almost all of it is matrix products. You begin with one of them and end with the compute of a whole training run.
+#
+# | goes with | time | device | before this |
+# |---|---|---|---|
+# | lecture S (*Scaling LLM Training, Part I*), compute (S2, S3, S4, S5, S7); lecture B (*Building LLMs in Practice*), B1 and B12 | 110 minutes | CPU | 00 |
+#
+# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+
+# %% [markdown]
+# ## What you can do after it
+#
+# 1. **Compute** the FLOPs of a matrix product, of attention, of a feed-forward block and of a whole model.
+# 2. **Measure** them on a model's sizes without a GPU and without the memory for it.
+# 3. **Explain** why training takes three times the FLOPs of inference, and where it does not.
+# 4. **Decide** at which length attention matters, and how many GPU-days a run takes.
+
+# %% [markdown]
+# ## Symbols of this lecture
+#
+# | here | lecture S | meaning |
+# |---|---|---|
+# | `rows` | M | rows of A; in a linear layer the tokens of the batch |
+# | `inner` | D | what is summed over; the layer's input width |
+# | `columns` | N | columns of B; the layer's output width |
+
+# %% [markdown]
+# ## Setup
+
+# %% nbgrader={"grade": false, "grade_id": "u01-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+from course_utils.ready import check_setup
+
+check_setup()
+
+import torch
+
+from course_utils.checks import answer, check, compare, predict
+from course_utils.configs import MODELS, ModelConfig, device, preset
+from course_utils.instruments import count_flops
+from course_utils.reference import Transformer
+from course_utils.reference.layers import attend
+from course_utils.show import (
+    computed_and_measured,
+    explorer,
+    flop_shares,
+    shares_over_length,
+    try_it,
+)
+
+# %% [markdown]
+# ## A tour: one small product
+#
+# A has 2 rows, B has 5 columns, and 3 numbers meet in each entry of the result.
+
+# %%
+a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+b = torch.ones(3, 5)
+a @ b
+
+# %% [markdown]
+# Take the first entry by hand: 1·1 + 2·1 + 3·1. That is 3 multiplications, and 3 additions if the sum starts at zero. **Convention of the whole course:** a multiply and an add are two operations (**FLOPs**, floating-point operations), so this entry takes 6 FLOPs. Count all ten entries, one operation after the other:
+
+
+# %% tags=["nbval-check-output"]
+def count_by_hand(rows, inner, columns):
+    operations = 0
+    for _ in range(rows * columns):  # one entry of the result
+        for _ in range(inner):
+            operations += 2  # one multiply, one add
+    return operations
+
+
+count_by_hand(2, 3, 5)
+
+# %% [markdown]
+# For a whole model nobody counts like this. An **instrument** watches which matrix products PyTorch runs, and on which shapes, and counts each by the same convention. *Which* products run, forward and backward, it sees for itself:
+
+# %% tags=["nbval-check-output"]
+count_flops(lambda: a @ b)
+
+# %% [markdown]
+# No backward pass: nobody asked for a gradient. **Predict** before you ask: the forward product took 60 FLOPs. How many will the backward pass take, when A and B both want a gradient?
+
+# %%
+predict("u01-backward", None, "FLOPs")
+
+# %% tags=["nbval-check-output"]
+a_wanting = torch.ones(2, 3, requires_grad=True)
+b_wanting = torch.ones(3, 5, requires_grad=True)
+both = count_flops(lambda: a_wanting @ b_wanting)
+compare("u01-backward", "FLOPs", measured=both.backward_flops)
+
+# %% [markdown]
+# ## Predict, implement, measure, explain
+#
+# **Predict.** In Llama-3-8B, one of the matrices of the feed-forward block takes 4,096 numbers to 14,336. Send 4,096 tokens through it. How many FLOPs is the **forward** product? A power of ten is a fine guess: `1e10`, say.
+
+# %%
+predict("u01-mlp-matmul", None, "FLOPs")
+
+# %% [markdown] exercise={"id": "u01-matmul-flops", "title": "FLOPs of a matrix product, forward and backward", "difficulty": 1, "importance": 5, "minutes": 6}
+# **Write** `matmul_flops`: for A (`rows` × `inner`) times B (`inner` × `columns`), a dictionary with `"forward_flops"` and `"backward_flops"`, two `int`s. The backward pass finds the gradients of A **and** of B from the gradient of the result. Each entry is half of the points.
+#
+# *Convention:* a multiply and an add are two operations; every entry of a result is a sum that starts at zero.
+#
+# *Worked case:* rows 2, inner 3, columns 5: forward **60**, backward **120**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-matmul-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
+    """FLOPs of one matrix product and of its backward pass.
+
+    Args:
+        rows: Rows of A.
+        inner: Columns of A and rows of B.
+        columns: Columns of B.
+
+    Returns:
+        "forward_flops" and "backward_flops".
+    """
+    ### BEGIN SOLUTION
+    one_product = 2 * rows * inner * columns
+    two_gradients = 2 * one_product
+    return {"forward_flops": one_product, "backward_flops": two_gradients}
+    ### END SOLUTION
+
+
+# %%
+try_it(matmul_flops, 2, 3, 5)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-matmul-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Square, odd, unequal sizes; one row, column or inner entry; real layers.
+check("u01-matmul-flops", matmul_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-matmul-flops", matmul_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My forward count is exactly half</summary>
+#
+# In one entry of the result, `inner` products are formed. How do they become one number, and how many operations is that?
+# </details>
+#
+# <details><summary>I do not see what the backward pass computes</summary>
+#
+# Write down the shapes of A, of B and of the gradient of the result. Which two of these three can be multiplied to give something of the shape of A? And of B? How large are those two products?
+# </details>
+
+# %% [markdown]
+# **Measure.** The same product on the **meta device**: PyTorch goes through every operation on shapes alone, without numbers, so that the sizes of a large model cost next to no time and no memory.
+
+# %% tags=["nbval-check-output"]
+flops_of = answer("u01-matmul-flops", matmul_flops)
+tokens = torch.empty(4096, 4096, device="meta", requires_grad=True)
+weight = torch.empty(4096, 14336, device="meta", requires_grad=True)
+compare(
+    "u01-mlp-matmul",
+    "FLOPs",
+    computed=flops_of(4096, 4096, 14336)["forward_flops"],
+    measured=count_flops(lambda: tokens @ weight).forward_flops,
+)
+
+# %% [markdown]
+# And over the number of tokens, forward and backward together:
+
+
+# %%
+def measured_flops(num_tokens):
+    tokens = torch.empty(num_tokens, 4096, device="meta", requires_grad=True)
+    return sum(count_flops(lambda: tokens @ weight))
+
+
+token_counts = [256, 1024, 4096, 16384, 65536]
+computed_and_measured(
+    token_counts,
+    computed=[sum(flops_of(count, 4096, 14336).values()) for count in token_counts],
+    measured=[measured_flops(count) for count in token_counts],
+    size_label="tokens",
+    unit="FLOPs",
+)
+
+# %% [markdown]
+# **Explain.** Forward is one product. Backward is two of the same size: the gradient of the weights, and the gradient of the input, which goes on to the layer before. So training takes **three times** the FLOPs of inference for a linear layer whose input wants a gradient, and the 6 in the rule of thumb "6 FLOPs for each parameter and token" is this 3 times the 2 of multiply and add.
+#
+# Where is it not three times? The input of the very first layer is data, and nobody wants its gradient:
+
+# %% tags=["nbval-check-output"]
+data = torch.ones(2, 3)
+compare(
+    "u01-first-layer",
+    "FLOPs",
+    computed=flops_of(2, 3, 5)["backward_flops"],
+    measured=count_flops(lambda: data @ b_wanting).backward_flops,
+)
+
+# %% [markdown]
+# The gap has a name: one of the two products is gone. Say to yourself which one, and by what factor training this layer is dearer than using it.
+
+# %% [markdown]
+# ## Attention of one layer
+#
+# A layer sees `b` sequences of `s` tokens, `h` numbers each. Attention (S2, S4) makes **queries** with `a` heads of `d` numbers, **keys** and **values** with `a_kv` heads, compares every query with every key (the scores), weighs the values with the result, and projects the heads back to `h`. With `a_kv = a` it is the lecture's attention; with fewer, groups of query heads share a key and a value head (grouped-query attention, as in Llama).
+#
+# | here | lecture S | meaning |
+# |---|---|---|
+# | `b` sequences of `s` tokens | L tokens, one sequence | the batch |
+# | `h` = `a` · `d` | D = H · D′ | width, heads, head width |
+# | `a_kv` | | key and value heads |
+#
+# **Predict.** Llama-3-8B has 32 query heads of 128 and 8 key-value heads. By what factor would the FLOPs of its attention *core* (scores and weighted values) change with 32 key-value heads?
+
+# %%
+predict("u01-gqa-core", None, "times")
+
+# %% [markdown] exercise={"id": "u01-attention-flops", "title": "FLOPs of attention", "difficulty": 2, "importance": 5, "minutes": 12}
+# **Write** `attention_flops`: the FLOPs of one layer's attention in the forward pass, as a dictionary with `"projection_flops"` (queries, keys, values, output) and `"core_flops"` (scores, and values weighed by them). Each is half of the points. The width is `num_heads * head_dim`.
+#
+# *Convention:* the full square of scores is counted, also where a causal mask hides half of it; softmax and rotary positions count as nothing.
+#
+# *Worked case:* 1 sequence of 3 tokens, 2 query heads of 4, 1 key-value head: width 8; projections 3·2·(8·8 + 8·4 + 8·4 + 8·8) = **1,152**; scores 2 heads · 3·3 · 2·4 = 144, values the same: **288**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-attention-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def attention_flops(
+    num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
+) -> dict[str, int]:
+    """FLOPs of one layer's attention, forward.
+
+    Args:
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        num_heads: Query heads a.
+        num_kv_heads: Key and value heads a_kv.
+        head_dim: Width d of one head.
+
+    Returns:
+        "projection_flops" and "core_flops".
+    """
+    ### BEGIN SOLUTION
+    tokens, width = num_sequences * seq_len, num_heads * head_dim
+    shared_width = num_kv_heads * head_dim
+    query_and_output = 2 * (2 * tokens * width * width)
+    key_and_value = 2 * (2 * tokens * width * shared_width)
+    scores = num_sequences * num_heads * (2 * seq_len * head_dim * seq_len)
+    return {
+        "projection_flops": query_and_output + key_and_value,
+        "core_flops": 2 * scores,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(attention_flops, 1, 3, 2, 1, 4)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-attention-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Own, grouped and single key-value heads; one sequence and several.
+check("u01-attention-flops", attention_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-attention-flops", attention_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My projections are too large for some models</summary>
+#
+# Write the shape of each of the four weight matrices. Which of them become narrower when key and value heads are shared?
+# </details>
+#
+# <details><summary>My core is right for one sequence only</summary>
+#
+# Draw two sequences of three tokens and all pairs of query and key that are multiplied. How many pairs are there?
+# </details>
+
+# %% [markdown]
+# **Measure.** A real attention module on the meta device, with 8 and with 32 key-value heads:
+
+
+# %% tags=["nbval-check-output"]
+def measured_core(num_kv_heads):
+    q = torch.empty(1, 4096, 32, 128, device="meta")
+    kv = torch.empty(1, 4096, num_kv_heads, 128, device="meta")
+    return count_flops(lambda: attend(q, kv, kv)).forward_flops
+
+
+compare("u01-gqa-core", "times", measured=measured_core(32) / measured_core(8))
+
+# %% [markdown]
+# **Explain.** Sharing keys and values shrinks two projections and, as later units show, the memory that keys and values take. It does not shrink the core: every query head still meets every token.
+
+# %% [markdown]
+# ## The gated feed-forward block
+#
+# Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices go up from `h` to `f`, one of them through an activation, the two results are multiplied number by number, and a third matrix goes down again.
+
+# %% [markdown] exercise={"id": "u01-gated-mlp-flops", "title": "FLOPs of a gated feed-forward block", "difficulty": 1, "importance": 4, "minutes": 5}
+# **Write** `gated_mlp_flops`: the FLOPs of one block in the forward pass, an `int`. Activation and gating count as nothing.
+#
+# *Worked case:* 1 token, width 2, inner width 3: three products of 2·3 numbers: **36**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-gated-mlp-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
+    """FLOPs of one gated feed-forward block, forward.
+
+    Args:
+        num_tokens: Tokens of the batch.
+        hidden_size: Width h.
+        ffn_size: Inner width f.
+    """
+    ### BEGIN SOLUTION
+    up_and_gate = 2 * (2 * num_tokens * hidden_size * ffn_size)
+    down = 2 * num_tokens * ffn_size * hidden_size
+    return up_and_gate + down
+    ### END SOLUTION
+
+
+# %%
+try_it(gated_mlp_flops, 1, 2, 3)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-gated-mlp-flops-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# One token and many, square and odd sizes, real layers.
+check("u01-gated-mlp-flops", gated_mlp_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-gated-mlp-flops", gated_mlp_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I am at two thirds</summary>
+#
+# How many matrices does the text above name, and which of them did you count?
+# </details>
+
+# %% [markdown]
+# How large a share of a layer's parameters is that? The slide says about 10 h² against 4 h² in attention, which is 72 %. For Llama-3-8B, whose keys and values are shared:
+
+# %% tags=["nbval-check-output"]
+llama = preset("Llama-3-8B")
+h, f, shared = llama.hidden_size, llama.ffn_size, llama.num_kv_heads * llama.head_dim
+feed_forward, attention = 3 * h * f, 2 * h * h + 2 * h * shared
+print(f"feed-forward {feed_forward / h**2:.1f} h², attention {attention / h**2:.1f} h²")
+print(f"share of the feed-forward block: {feed_forward / (feed_forward + attention):.1%}")
+
+# %% [markdown]
+# ## The whole model
+#
+# A model is an embedding, which looks rows up and multiplies nothing, `L` layers, and an output head that turns each token's `h` numbers into one logit for each of the `v` words of the vocabulary. Its sizes are in a `ModelConfig`:
+
+# %% tags=["nbval-check-output"]
+preset("Llama-3.2-1B")
+
+# %% [markdown]
+# **Predict.** How many FLOPs does one **token** cost when Llama-3.2-1B trains on sequences of 4,096 tokens? It has 1.24 billion parameters.
+
+# %%
+predict("u01-llama-1b", None, "FLOPs")
+
+# %% [markdown] exercise={"id": "u01-model-flops", "title": "FLOPs of a whole model", "difficulty": 3, "importance": 5, "minutes": 12}
+# **Write** `model_flops`: the FLOPs of one forward pass of a Llama-like model, from token ids to logits, an `int`. Use `model.num_layers`, `.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size` and `.vocab_size`. Whether the head shares its matrix with the embedding changes the parameters, not the FLOPs.
+#
+# *Worked case:* two layers, width 4, one head of 4, inner width 3, vocabulary 5, one sequence of 2 tokens: for each layer 256 + 64 + 144, and 80 for the head: **1,008**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-model-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
+    """FLOPs of one forward pass, from token ids to logits.
+
+    Args:
+        model: Sizes of the model.
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+    """
+    ### BEGIN SOLUTION
+    tokens, width = num_sequences * seq_len, model.num_heads * model.head_dim
+    shared_width = model.num_kv_heads * model.head_dim
+    projections = 4 * tokens * model.hidden_size * (width + shared_width)
+    core = 4 * num_sequences * width * seq_len**2
+    feed_forward = 6 * tokens * model.hidden_size * model.ffn_size
+    head = 2 * tokens * model.hidden_size * model.vocab_size
+    return model.num_layers * (projections + core + feed_forward) + head
+    ### END SOLUTION
+
+
+# %%
+small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
+try_it(model_flops, small, 1, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-model-flops-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Tied and free heads, own, grouped and single key-value heads, several sequences.
+check("u01-model-flops", model_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-model-flops", model_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Mine is right for one layer only</summary>
+#
+# Which parts of a model are there once, and which once for each layer?
+# </details>
+#
+# <details><summary>Mine is right for one sequence only</summary>
+#
+# Which part of your formula grows faster than the number of sequences?
+# </details>
+
+# %% [markdown]
+# **Measure.** The whole Llama-3.2-1B, built without memory and counted while it runs:
+
+# %% tags=["nbval-check-output"]
+flops_of_model = answer("u01-model-flops", model_flops)
+llama_1b = preset("Llama-3.2-1B")
+built = Transformer(llama_1b, device="meta")
+ids = torch.zeros(1, 4096, dtype=torch.long, device="meta")
+counted = count_flops(lambda: built(ids))
+compare(
+    "u01-llama-1b",
+    "FLOPs",
+    computed=3 * flops_of_model(llama_1b, 1, 4096) // 4096,
+    measured=sum(counted) // 4096,
+)
+
+# %% [markdown]
+# **Explain.** The rule of thumb, 6 FLOPs for each parameter and token, gives 6 · 1.236·10⁹ = 7.4·10⁹: it leaves out the attention core, which multiplies activations with each other and has no parameters. (It counts the embedding, which multiplies nothing, in place of the head, and gets away with it because the two share one matrix here.)
+#
+# **One slide puts a batch of a million tokens in for L** (S7): "12 D · 10¹²". Attention never crosses sequences, so the square is that of the sequence length, once for each sequence:
+
+# %% tags=["nbval-check-output"]
+D, tokens, length = 4096, 10**6, 8192
+slide = 12 * D * tokens**2
+true = 12 * D * tokens * length
+print(f"the slide's attention core is {slide / true:.0f} times too large")
+
+# %% [markdown]
+# ## Where training is not three times inference
+#
+# Three times holds where both products of the backward pass run. The gradient of a **weight** is made only if that weight is trained. The gradient of a layer's **input** is made only if something before the layer is trained: nobody wants the gradient of the data.
+
+# %% [markdown] exercise={"id": "u01-stack-training-flops", "title": "A stack with frozen layers", "difficulty": 3, "importance": 3, "minutes": 10}
+# A stack of linear layers without biases takes `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the n-th matrix is trained. Between the layers nothing else happens.
+#
+# **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data, an `int`.
+#
+# *Worked case:* 2 tokens, widths `[3, 5, 7]`, both trained: the first layer 60 and 60 for its weight, the second 140, 140 for its weight and 140 for its input: **540**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-stack-training-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
+    """FLOPs of one forward and one backward pass through a stack of linear layers.
+
+    Args:
+        num_tokens: Tokens of data.
+        widths: Numbers for each token before, between and after the layers.
+        is_trained: For each layer whether its matrix is trained.
+    """
+    ### BEGIN SOLUTION
+    total = 0
+    somebody_below_is_trained = False
+    for n, trained in enumerate(is_trained):
+        one_product = 2 * num_tokens * widths[n] * widths[n + 1]
+        num_products = 1 + int(trained) + int(somebody_below_is_trained)
+        total += num_products * one_product
+        somebody_below_is_trained = somebody_below_is_trained or trained
+    return total
+    ### END SOLUTION
+
+
+# %%
+try_it(stack_training_flops, 2, [3, 5, 7], [True, True])
+
+# %% nbgrader={"grade": true, "grade_id": "u01-stack-training-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# One to four layers; all, none, the first, the last or one of them trained.
+check("u01-stack-training-flops", stack_training_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-stack-training-flops", stack_training_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>It fails where the first layers are frozen</summary>
+#
+# Go backwards from the loss, layer by layer. At which layer can autograd stop, because nobody before it waits for a gradient?
+# </details>
+
+# %% [markdown]
+# ## When does attention overtake the rest?
+#
+# The core grows with the square of the length, everything else in a layer linearly. One slide says that the feed-forward blocks have the majority "for most L < 4D" (S7). Find out where the core takes over.
+
+# %% [markdown] exercise={"id": "u01-crossover-length", "title": "The crossover length", "difficulty": 3, "importance": 4, "minutes": 8}
+# **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as all the rest of that layer, projections and gated feed-forward block, an `int`. The output head is no part of a layer.
+#
+# *Worked case:* width 4, one head of 4, inner width 3: the rest takes 200 FLOPs for each token, the core 16 · s: **13**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-crossover-length", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def crossover_length(model: ModelConfig) -> int:
+    """The first length at which a layer's attention core has caught up with the rest.
+
+    Args:
+        model: Sizes of the model.
+    """
+    ### BEGIN SOLUTION
+    width = model.num_heads * model.head_dim
+    shared_width = model.num_kv_heads * model.head_dim
+    rest = 4 * model.hidden_size * (width + shared_width) + 6 * model.hidden_size * model.ffn_size
+    core_for_each_token_of_length = 4 * width
+    full, left_over = divmod(rest, core_for_each_token_of_length)
+    return full + (left_over > 0)
+    ### END SOLUTION
+
+
+# %%
+try_it(crossover_length, small)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-crossover-length-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Own, grouped and single key-value heads, narrow and wide blocks, real models.
+check("u01-crossover-length", crossover_length)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-crossover-length", crossover_length)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I am one off for some models</summary>
+#
+# What should come out when the two sides meet between two whole lengths? Which of your operations rounds, and in which direction?
+# </details>
+
+# %% [markdown]
+# Your own functions draw the shares of a Llama-3-8B layer over the length:
+
+# %%
+attention_of = answer("u01-attention-flops", attention_flops)
+mlp_of = answer("u01-gated-mlp-flops", gated_mlp_flops)
+crossover_of = answer("u01-crossover-length", crossover_length)
+lengths = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+layers = [attention_of(1, s, llama.num_heads, llama.num_kv_heads, llama.head_dim) for s in lengths]
+shares_over_length(
+    lengths,
+    {
+        "projections": [layer["projection_flops"] for layer in layers],
+        "feed_forward": [mlp_of(s, llama.hidden_size, llama.ffn_size) for s in lengths],
+        "attention": [layer["core_flops"] for layer in layers],
+    },
+    crossover=crossover_of(llama),
+)
+
+# %% [markdown]
+# What does the slide's "majority for most L < 4D" become? Written out with its own terms (f = 3.5 D, own keys and values for every head), and with those of Llama-3-8B:
+
+# %% tags=["nbval-check-output"]
+for name, kv_share in (("the slide's layer", 1), ("Llama-3-8B's layer", 8 / 32)):
+    projections, feed_forward, core_for_one_d = 4 * (1 + kv_share), 6 * 3.5, 4
+    print(name)
+    print(
+        "  feed-forward beats all the rest up to",
+        (feed_forward - projections) / core_for_one_d,
+        "D",
+    )
+    print("  feed-forward beats the core up to", feed_forward / core_for_one_d, "D")
+    print("  the core beats all the rest from", (feed_forward + projections) / core_for_one_d, "D")
+
+# %% [markdown]
+# With the slide's own terms the majority ends at 3.25 D, not at 4 D; 4 D is right where four query heads share a key and a value head.
+#
+#
+# Move the sliders: where does the head of a small model stand against that of a large one?
+
+# %%
+explorer(
+    flop_shares,
+    model=(list(MODELS), "Llama-3-8B"),
+    seq_len=([1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072], 4096),
+)
+
+# %% [markdown]
+# The same picture standing still:
+
+# %%
+flop_shares("Llama-3.2-1B", seq_len=4096)
+
+# %% [markdown]
+# ## GPU-days of a training run
+#
+# Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16; **utilisation** is the share of this peak that a run reaches.
+
+# %% [markdown] exercise={"id": "u01-gpu-days", "title": "GPU-days of a run", "difficulty": 2, "importance": 4, "minutes": 5}
+# **Write** `gpu_days`: the **days** that one device would need for a whole run, a `float`.
+#
+# *Worked case:* 1,000 FLOPs for each of 86,400 tokens at a peak of 2,000 FLOP/s, half used: **1.0** day.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-gpu-days", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def gpu_days(
+    flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
+) -> float:
+    """Days that one device needs for a training run.
+
+    Args:
+        flops_per_token: FLOPs of training on one token, forward and backward.
+        num_tokens: Tokens of the run.
+        peak_flops_per_second: Dense peak of the device.
+        utilisation: Share of the peak that is reached.
+    """
+    ### BEGIN SOLUTION
+    reached_flops_per_second = peak_flops_per_second * utilisation
+    seconds = flops_per_token * num_tokens / reached_flops_per_second
+    return seconds / (24 * 60 * 60)
+    ### END SOLUTION
+
+
+# %%
+try_it(gpu_days, 1000, 86_400, 2000, 0.5)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-gpu-days-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# The run of lecture B, and runs from a laptop's size to the largest.
+check("u01-gpu-days", gpu_days)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-gpu-days", gpu_days)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My number is far too small or too large</summary>
+#
+# Which of the four numbers are counts, which is a rate, which a share? Which must stand above the line, which below?
+# </details>
+
+# %% [markdown]
+# **Reconcile the slide.** 8·10²³ FLOPs at 40 % of 312·10¹² FLOP/s are not 71,600 days:
+
+# %% tags=["nbval-check-output"]
+days_of = answer("u01-gpu-days", gpu_days)
+llama_flops_per_token = 3 * flops_of_model(llama, 1, 4096) // 4096
+a100 = device("A100-80").dense_flops_per_second("bf16")
+print(f"from the slide's 8e23: {days_of(8 * 10**23, 1, a100, 0.4):,.0f} A100-days")
+print(f"FLOPs per token at 4,096: {llama_flops_per_token:,}")
+print(f"FLOPs of the run: {15 * 10**12 * llama_flops_per_token:.3g}")
+print(f"from those: {days_of(llama_flops_per_token, 15 * 10**12, a100, 0.4):,.0f} A100-days")
+
+# %% [markdown]
+# The 71,600 follow from 7.72·10²³, the exact count at 4,096 tokens; 8·10²³ is the same number rounded up. Divided by 60 · 8 A100s it is 149 days.
+
+# %% [markdown]
+# ## Repair the slide
+#
+# To say how well a run uses its device, one needs the FLOPs of one token in training. Lecture B (B12) prints
+#
+# > layers · dim² · (12 + 12 · groups/heads + 18 · ffn/dim + 12 · seq/dim + 6 · vocab/dim)
+#
+# where *groups* is the number of key-value heads. Measured on Llama-3.2-1B at 4,096 it is 3.6 times too large.
+
+# %% [markdown] exercise={"id": "u01-training-flops-per-token", "title": "Repair the printed formula", "difficulty": 2, "importance": 5, "minutes": 6}
+# **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Mind that a division of large integers with `/` may lose the last digits.
+#
+# *Worked case:* the small model above, sequences of 2 tokens: 3 · 1,008 for 2 tokens: **1,512**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-training-flops-per-token", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
+    """FLOPs of training on one token: lecture B's formula, repaired.
+
+    Args:
+        model: Sizes of the model.
+        seq_len: Tokens of one sequence.
+    """
+    ### BEGIN SOLUTION
+    dim = model.hidden_size
+    projections = 12 * dim**2 + 12 * dim**2 * model.num_kv_heads // model.num_heads
+    layer = projections + 18 * dim * model.ffn_size + 12 * dim * seq_len
+    return model.num_layers * layer + 6 * model.vocab_size * dim
+    ### END SOLUTION
+
+
+# %%
+try_it(training_flops_per_token, small, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-training-flops-per-token-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# The models of the whole-model exercise, counted forward and backward.
+check("u01-training-flops-per-token", training_flops_per_token)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-training-flops-per-token", training_flops_per_token)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I do not see the mistake</summary>
+#
+# Multiply the bracket out for a model of two layers. Which of the terms should not have become twice as large?
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# 1. *Compute*: a matrix product takes 2 · rows · inner · columns; a model is a sum of them.
+# 2. *Measure*: `count_flops` on the meta device sees every product of the largest model in a second.
+# 3. *Explain*: training takes three times the FLOPs of inference where both gradients are wanted, and less where they are not.
+# 4. *Decide*: the attention core leads only beyond the crossover, which is several times the width.
+#
+# | quantity, forward | formula |
+# |---|---|
+# | A·B | 2 · rows · inner · columns |
+# | projections of a layer | 4 b s h d (a + a_kv) |
+# | attention core of a layer | 4 b a d s² |
+# | gated feed-forward block | 6 b s h f |
+# | output head | 2 b s h v |
+# | training, for each token | L h² (12 + 12 a_kv/a + 18 f/h + 12 s/h) + 6 h v |
+#
+# ## Further reading
+#
+# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, section 2.1 (10 minutes): the same count, where 6N comes from.
+# - Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, appendix (10 minutes): the count for GPT.
+# - Shazeer 2020, *GLU Variants Improve Transformer* (10 minutes): why the feed-forward block has a gate.
