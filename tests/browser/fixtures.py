@@ -1,0 +1,173 @@
+"""A real JupyterLab as a student starts it, and a real browser to look at it.
+
+One server for all tests, in a folder of its own that ends with them: released notebooks, a new
+`work/`, and Jupyter's, IPython's and the person's settings apart from those of this machine. One
+browser window for each unit, opened when a test first asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from .lab_page import LabPage
+
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "test-results" / "browser"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LAPTOP = {"width": 1366, "height": 768}
+
+# A kernel that starts on a busy machine takes its time; nobody waits this long when all is well.
+PATIENCE_SECONDS = 60
+
+# Settings of whoever runs the tests that must not reach the student's server.
+NOT_OURS = ("JUPYTER", "IPYTHON", "XDG_", "NBGRADER", "COURSE_", "PYTEST", "DISPLAY", "WAYLAND")
+
+START = """
+import sys
+from pathlib import Path
+from course_utils.desk.launch import main
+sys.exit(main(["lab", "--port", sys.argv[1]], Path.cwd()))
+"""
+
+
+class Server(NamedTuple):
+    """A running JupyterLab: where it listens, its token, the folder that it shows."""
+
+    origin: str
+    token: str
+    work: Path
+
+    def address(self, unit: str) -> str:
+        """Address of a unit's notebook, in a workspace of its own."""
+        page = f"lab/workspaces/{unit}/tree/{unit}/{unit}.ipynb"
+        return f"{self.origin}/{page}?token={self.token}"
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def student_environ(home: Path) -> dict[str, str]:
+    """The variables of somebody who starts Jupyter for the first time."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
+    folders = {
+        name: str(home / name.lower())
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
+    # `true` is the browser that opens nothing.
+    return kept | folders | {"HOME": str(home), "BROWSER": "true", "PYTHONUNBUFFERED": "1"}
+
+
+def course_in(folder: Path) -> None:
+    """What a student's copy of the course holds, as far as the server looks at it."""
+    shutil.copytree(
+        ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "progress*")
+    )
+    shutil.copy(ROOT / "nbgrader_config.py", folder)
+    (folder / "home").mkdir()
+
+
+def started(process: subprocess.Popen[bytes], printed: Path) -> Any:
+    """The address that the launcher prints when the notebook is ready."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        address = re.search(r"http://127\.0\.0\.1:\d+/\S+\n", printed.read_text())
+        if address:
+            return urlsplit(address.group().strip())
+        time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start; it printed:\n{printed.read_text()}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> list[str]:
+    """End the server by its own id, as a closed terminal does; what should have ended with it."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    try:
+        process.wait(timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _, left = psutil.wait_procs(children, timeout=5)
+    names = [f"{child.pid} {child.name()}" for child in left]
+    for child in left:
+        child.kill()
+    return names
+
+
+@pytest.fixture(scope="session")
+def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """JupyterLab as `make lab` starts it; at the end it and its kernels are gone."""
+    folder = tmp_path_factory.mktemp("course")
+    course_in(folder)
+    printed = folder / "printed.txt"
+    with printed.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", START, str(free_port())],
+            cwd=folder,
+            env=student_environ(folder / "home"),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        address = started(process, printed)
+        token = address.query.removeprefix("token=")
+        yield Server(f"http://{address.netloc}", token, folder / "work")
+    finally:
+        left = stop(process)
+        shutil.copy(printed, PICTURES / "server.txt")
+    assert not left, f"these outlived the server: {left}"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium without a window; skipped where it or playwright is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser found: none of {', '.join(BROWSERS)} is on the PATH")
+    shutil.rmtree(PICTURES, ignore_errors=True)
+    PICTURES.mkdir(parents=True)
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Notebooks(dict[str, LabPage]):
+    """The open notebooks by unit; one that is missing is opened and run from top to bottom."""
+
+    def __init__(self, browser: Any, server: Server) -> None:
+        self.browser = browser
+        self.server = server
+
+    def __missing__(self, unit: str) -> LabPage:
+        page = self.browser.new_page(viewport=LAPTOP)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        notebook = LabPage(page, self.server.work / unit / f"{unit}.ipynb", PICTURES)
+        self[unit] = notebook
+        notebook.open(self.server.address(unit))
+        notebook.run_all()
+        return notebook
+
+
+@pytest.fixture(scope="session")
+def notebooks(browser: Any, server: Server) -> Notebooks:
+    """The notebooks of all units, each in its window."""
+    return Notebooks(browser, server)

@@ -1,0 +1,119 @@
+"""Every drawer against its check: each wrong answer loses its points and triggers its hint."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from course_utils import catalogue
+from course_utils.checks import run
+from course_utils.checks.check import examine
+from course_utils.checks.judges import EqualTo
+from tests.drawers import Drawer, Wrong, make
+from tests.drawers.every import DRAWERS
+
+MANY_SEEDS = range(1000, 1200)
+EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
+WRONG = [(name, wrong) for name, drawer in DRAWERS.items() for wrong in drawer.wrong]
+RIGHT = [(name, n) for name, drawer in DRAWERS.items() for n in range(len(drawer.right))]
+STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
+
+
+def verdict(exercise, source, seeds=run.PRACTICE_SEEDS, *, tell_all=True):
+    answer = make(source, DRAWERS[exercise].function)
+    examination = examine(run.find(exercise), answer, seeds)
+    points = catalogue.exercise(exercise).points
+    return examination.verdict(exercise, points, tell_all=tell_all)
+
+
+@pytest.mark.parametrize("item", EXERCISES, ids=lambda item: item.id)
+def test_every_exercise_has_a_full_drawer(item):
+    drawer = DRAWERS[item.id]
+    assert len(drawer.wrong) >= 5
+    assert len(drawer.right) >= 2
+    assert len({wrong.name for wrong in drawer.wrong}) == len(drawer.wrong)
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda part: getattr(part, "name", part))
+def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
+    for told in (verdict(exercise, wrong.source), verdict(exercise, wrong.source, (7, 8, 9))):
+        assert told.points == wrong.points
+        assert wrong.hint in told.hint, str(told)
+        assert told.hint.endswith("?")
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda part: getattr(part, "name", part))
+def test_grading_says_sizes_and_hint_but_not_what_was_wanted(exercise: str, wrong: Wrong):
+    told = verdict(exercise, wrong.source, tell_all=False)
+    assert "Wanted" not in told.sentence
+    assert wrong.hint in told.hint
+
+
+@pytest.mark.parametrize("exercise", DRAWERS)
+def test_every_known_mistake_is_in_the_drawer(exercise: str):
+    for mistake in run.find(exercise).judge.mistakes:
+        assert any(wrong.hint in mistake.hint for wrong in DRAWERS[exercise].wrong), mistake.hint
+
+
+@pytest.mark.parametrize(("exercise", "number"), RIGHT)
+def test_right_answer_in_another_style_earns_full_marks(exercise: str, number: int):
+    told = verdict(exercise, DRAWERS[exercise].right[number])
+    assert told.passed, str(told)
+    assert told.hint == ""
+
+
+@pytest.mark.parametrize("exercise", DRAWERS)
+def test_stub_earns_nothing_and_is_not_called_wrong(exercise: str):
+    told = verdict(exercise, STUB.format(function=DRAWERS[exercise].function))
+    assert told.points == 0
+    assert told.sentence.startswith("Not written yet.")
+    assert not told.written
+
+
+@pytest.mark.parametrize("exercise", DRAWERS)
+def test_cases_hold_every_feature_for_every_seed(exercise: str):
+    drawer: Drawer = DRAWERS[exercise]
+    for seed in MANY_SEEDS:
+        cases = run.find(exercise).cases(seed)
+        assert len(cases) >= 20
+        for name, has in drawer.features.items():
+            assert any(has(case) for case in cases), f"no case with {name} for seed {seed}"
+
+
+def with_the_reference_as_measure(exercise: str):
+    """The check with the course's formula in the instrument's place, for many seeds at once.
+
+    That the two are equal, the other tests of this module say on fewer seeds.
+    """
+    check = run.find(exercise)
+    judge = EqualTo(
+        lambda **case: check.probe(check.reference, case),
+        *check.judge.mistakes,
+        relative_tolerance=check.judge.relative_tolerance,
+    )
+    return dataclasses.replace(check, judge=judge)
+
+
+@pytest.mark.parametrize("exercise", DRAWERS)
+def test_formula_and_instrument_agree_over_seeds(exercise: str):
+    check = run.find(exercise)
+    for case in (case for seed in range(500, 504) for case in check.cases(seed)):
+        finding = check.judge(case, check.probe(check.reference, case))
+        assert finding.passed, f"{case}: {finding.sentence}"
+
+
+@pytest.mark.parametrize("exercise", DRAWERS)
+def test_drawer_holds_over_many_seeds(exercise: str):
+    """Every answer in turn, over two hundred seeds; a right one over all of them."""
+    drawer, check = DRAWERS[exercise], with_the_reference_as_measure(exercise)
+    points = catalogue.exercise(exercise).points
+
+    def told(source, seeds):
+        examination = examine(check, make(source, drawer.function), seeds)
+        return examination.verdict(exercise, points, tell_all=True)
+
+    assert told(drawer.right[0], MANY_SEEDS).passed
+    for seed, wrong in zip(MANY_SEEDS, itertools.cycle(drawer.wrong), strict=False):
+        verdict_now = told(wrong.source, [seed])
+        assert verdict_now.points == wrong.points, str(verdict_now)
+        assert wrong.hint in verdict_now.hint, f"seed {seed}: {verdict_now}"

@@ -1,0 +1,172 @@
+"""Right wrong answers to right sentences: what a check says when an answer misbehaves."""
+
+import pytest
+
+from course_utils.checks.check import Check, examine
+from course_utils.checks.judges import EqualTo, Mistake
+from tests.drawers import make
+
+
+def double(n):
+    return 2 * n
+
+
+CHECK = Check(
+    cases=lambda seed: [{"n": n} for n in range(3, 30)],
+    judge=EqualTo(double, Mistake("You triple it. How often is n taken?", lambda n: 3 * n)),
+    reference=double,
+)
+PARTS = Check(
+    cases=lambda seed: [{"n": n} for n in range(3, 30)],
+    judge=EqualTo(lambda n: {"double": 2 * n, "square": n * n}),
+    reference=double,
+)
+
+
+def told(answer, check=CHECK, limit_seconds=5.0):
+    return examine(check, answer, [1], limit_seconds).verdict("exercise", 2.0, tell_all=True)
+
+
+TROUBLES = {
+    "a tensor": (
+        "import torch\ndef f(n): return torch.tensor(2 * n)",
+        "Wanted an int; it returned a torch.Tensor",
+    ),
+    "None": ("def f(n): pass", "It returned None."),
+    "a print": ("def f(n): print(2 * n)", "It returned None."),
+    "a string": ("def f(n): return str(2 * n)", "Wanted an int; it returned a str"),
+    "a bool": ("def f(n): return True", "Wanted an int; it returned a bool"),
+    "a set": ("def f(n): return {2 * n}", "It returned a set."),
+    "a class": ("class f(int): pass", "It returned a f."),
+    "raises": ("def f(n): return n / 0", "raised ZeroDivisionError in the line `"),
+    "too few arguments": ("def f(): return 6", "takes 0 positional arguments but 1 was given"),
+    "huge": ("def f(n): return -(10**400)", "a number beyond all sizes"),
+    "a name that is not there": ("def f(n): return 2 * m", "name 'm' is not defined"),
+    "beyond all sizes": ("def f(n): return 10**200", "a number beyond all sizes"),
+    "infinite": ("def f(n): return float('inf')", "got inf"),
+    "not a number": ("def f(n): return float('nan')", "got nan"),
+    "no function": ("f = 5", "It is an int, not a function."),
+}
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_trouble_in_one_sentence_with_a_question(name):
+    source, words = TROUBLES[name]
+    verdict = told(make(source, "f"))
+    assert words in verdict.sentence
+    assert verdict.sizes in ("n=3", "")
+    assert verdict.hint.endswith("?")
+    assert verdict.points == 0
+
+
+def test_never_returning_is_stopped():
+    def answer(n):
+        while True:
+            pass
+
+    assert "Stopped after 0.2 seconds" in told(answer, limit_seconds=0.2).sentence
+
+
+def test_print_without_return_is_asked_about():
+    assert told(make("def f(n): print(2 * n)", "f")).hint == (
+        "It prints something. Does it also return it?"
+    )
+
+
+def test_division_that_loses_digits_is_asked_about():
+    verdict = told(lambda n: 2 * n + 1e-9)
+    assert "Wanted 6, got 6.000000001" in verdict.sentence
+    assert "A division with / makes a float" in verdict.hint
+
+
+def test_ratios_far_from_one_are_compared_as_ratios():
+    assert "pencil" in told(lambda n: 2e-10 * n * n).hint
+    assert "Always 1e-10 times" in told(lambda n: 2e-10 * n).hint
+
+
+def test_number_of_numpy_earns_the_points():
+    assert told(make("import numpy\ndef f(n): return numpy.int64(2 * n)", "f")).passed
+
+
+def test_mistake_that_fits_the_first_failure_only_is_not_hinted_at():
+    assert "pencil" in told(lambda n: 9 if n == 3 else 2 * n + n % 5 + 1).hint
+
+
+def test_whole_float_earns_the_points_and_a_remark():
+    verdict = told(lambda n: 2.0 * n)
+    assert verdict.passed
+    assert "You returned a float; a count is a whole number" in verdict.sentence
+
+
+def test_known_mistake_gives_its_hint():
+    assert told(lambda n: 3 * n).hint == "You triple it. How often is n taken?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda n: n, "Exactly half in every case."),
+        (lambda n: 4 * n, "Exactly twice in every case."),
+        (lambda n: 16 * n, "bits where bytes are meant?"),
+        (lambda n: 2048 * n, "Which step between KiB, MiB and GiB is missing?"),
+        (lambda n: 10 * n, "Always 5 times the right answer. Which constant factor is that?"),
+        (lambda n: 42, "Which of the sizes should it depend on?"),
+    ],
+)
+def test_constant_ratio_is_the_diagnosis(answer, words):
+    assert words in told(answer).hint
+
+
+def test_large_counts_are_compared_exactly():
+    check = Check(cases=lambda seed: [{"n": 2**60}], judge=EqualTo(double), reference=double)
+    assert told(lambda n: 2 * n, check).passed
+    assert not told(lambda n: 2 * n + 1, check).passed
+    assert not told(lambda n: 2 * n - 64, check).passed
+
+
+def test_the_line_of_an_error_is_the_students():
+    source = "import torch\ndef f(n):\n    return torch.empty(n, device='meta').sum().item()"
+    assert "`return torch.empty(n, device='meta').sum().item()`" in told(make(source, "f")).sentence
+
+
+def test_unknown_mistake_asks_for_a_pencil():
+    assert "pencil" in told(lambda n: 7 * n + 1).hint
+
+
+def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
+    check = Check(
+        cases=lambda seed: [{"n": n} for n in (3, 5, 8)],
+        judge=EqualTo(
+            double,
+            Mistake("Fits three only?", lambda n: 9),
+            Mistake("Fits all?", lambda n: n * n),
+        ),
+        reference=double,
+    )
+    assert told(lambda n: n * n, check).hint == "Fits all?"
+
+
+def test_each_part_right_everywhere_earns_its_share():
+    verdict = told(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
+    assert verdict.points == 1.0
+    assert "Wanted 16 for square, got 10" in verdict.sentence
+
+
+def test_part_right_in_one_case_only_earns_nothing():
+    assert told(lambda n: {"double": 6, "square": 9}, PARTS).points == 0
+
+
+def test_other_keys_are_ignored_and_missing_ones_named():
+    assert told(lambda n: {"double": 2 * n, "square": n * n, "more": 1}, PARTS).passed
+    assert "Wanted the keys double, square; got double" in (
+        told(lambda n: {"double": 2 * n}, PARTS).sentence
+    )
+    assert "Wanted a dictionary with double, square; it returned an int" in (
+        told(lambda n: 2 * n, PARTS).sentence
+    )
+
+
+def test_verdict_is_shown_as_text_and_as_html_without_letting_markup_through():
+    verdict = told(make("def f(n): raise ValueError('<b>bold</b>')", "f"))
+    assert "<b>bold</b>" in str(verdict)
+    assert "&lt;b&gt;bold&lt;/b&gt;" in verdict._repr_html_()

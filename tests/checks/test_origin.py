@@ -1,0 +1,161 @@
+"""An answer that leans on the course's own answer is found, however it gets there."""
+
+import functools
+
+import pytest
+
+from course_utils.checks.origin import ANSWERS, borrowed
+from course_utils.formulas import flops
+from tests.drawers import make
+
+BORROWED = {
+    "imports inside": """
+        def f(n):
+            from course_utils.formulas.flops import matmul_flops
+            return matmul_flops(n, n, n)
+    """,
+    "imports a module inside": """
+        def f(n):
+            import course_utils.formulas.flops as other
+            return other.matmul_flops(n, n, n)
+    """,
+    "uses a name of the notebook": """
+        from course_utils.formulas.flops import matmul_flops as innocent
+
+        def f(n):
+            return innocent(n, n, n)
+    """,
+    "uses a module of the notebook": """
+        from course_utils import formulas as arithmetic
+        from course_utils.formulas import flops
+
+        def f(n):
+            return flops.matmul_flops(n, n, n)
+    """,
+    "goes down from the package": """
+        import course_utils.formulas.flops
+
+        def f(n):
+            return course_utils.formulas.flops.matmul_flops(n, n, n)
+    """,
+    "hides behind a helper": """
+        from course_utils.formulas.flops import matmul_flops
+
+        def helper(n):
+            return matmul_flops(n, n, n)
+
+        def f(n):
+            return helper(n)
+    """,
+    "imports by name": """
+        import importlib
+
+        def f(n):
+            return importlib.import_module("course_utils.formulas.flops").matmul_flops(n, n, n)
+    """,
+    "closes over it": """
+        from course_utils.formulas.flops import matmul_flops
+
+        def outer(inner_function):
+            def f(n):
+                return inner_function(n, n, n)
+            return f
+
+        f = outer(matmul_flops)
+    """,
+    "is a lambda": """
+        from course_utils.formulas.flops import matmul_flops
+
+        f = lambda n: matmul_flops(n, n, n)
+    """,
+    "is an object that can be called": """
+        from course_utils.formulas.flops import matmul_flops
+
+        class Answer:
+            def __call__(self, n):
+                return matmul_flops(n, n, n)
+
+        f = Answer()
+    """,
+    "asks torch's counter": """
+        def f(n):
+            from torch.utils.flop_counter import FlopCounterMode
+            return FlopCounterMode(display=False)
+    """,
+    "asks an instrument": """
+        from course_utils import instruments
+
+        def f(n):
+            return instruments.count_flops(lambda: n)
+    """,
+}
+
+HONEST = {
+    "arithmetic": "def f(n):\n    return 2 * n**3",
+    "names the course in a docstring": '''
+        def f(n):
+            """Like course_utils.formulas.flops, but mine."""
+            return 2 * n**3
+    ''',
+    "calls itself": "def f(n):\n    return 1 if n < 2 else n * f(n - 1)",
+    "has helpers and torch": """
+        import torch
+
+        def helper(n):
+            return torch.tensor(n).item()
+
+        def f(n):
+            return helper(n)
+    """,
+    "is a lambda inside a call of the course": """
+        from course_utils.checks import check
+
+        def keep(name, function):
+            return function
+
+        f = (keep("x", lambda n: 2 * n**3), check)[0]
+    """,
+    "has variables named like the course's": """
+        from course_utils.checks import answer, check, compare
+
+        def f(n, check=2):
+            answer = check * n
+            for compare in range(1):
+                answer *= n
+            return answer * n
+    """,
+    "compares beside it": """
+        from course_utils.formulas.flops import matmul_flops
+
+        def f(n):
+            return 2 * n**3
+
+        difference = f(2) - matmul_flops(2, 2, 2)["forward_flops"]
+    """,
+}
+
+
+@pytest.mark.parametrize("name", BORROWED)
+def test_borrowed(name):
+    assert borrowed(make(BORROWED[name], "f")).startswith(ANSWERS)
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest(name):
+    assert borrowed(make(HONEST[name], "f")) is None
+
+
+def test_the_course_function_itself():
+    assert borrowed(flops.matmul_flops) == "course_utils.formulas.flops.matmul_flops"
+    assert borrowed(functools.partial(flops.matmul_flops, 1)) is not None
+
+
+@pytest.mark.parametrize("thing", [None, 3, print, int, "text"])
+def test_other_things_are_not_borrowed(thing):
+    assert borrowed(thing) is None
+
+
+def test_without_source_the_names_still_tell():
+    namespace = {"__name__": "__main__", "flops": flops}
+    exec("def f(n):\n    return flops.matmul_flops(n, n, n)", namespace)
+    assert borrowed(namespace["f"]) == "course_utils.formulas.flops"

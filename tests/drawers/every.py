@@ -1,0 +1,5 @@
+"""Every drawer by the id of its exercise."""
+
+from tests.drawers import Drawer, u00, u01
+
+DRAWERS: dict[str, Drawer] = u00.DRAWERS | u01.DRAWERS

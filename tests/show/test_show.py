@@ -1,0 +1,104 @@
+"""Figures carry their message in words, explorers change with their sliders, trials never fail."""
+
+import ipywidgets as widgets
+import pytest
+
+from course_utils import ready
+from course_utils.ready import check_setup
+from course_utils.show import (
+    computed_and_measured,
+    explorer,
+    same_bytes_two_numbers,
+    try_it,
+)
+from course_utils.show.plots import bytes_in_words
+
+
+def test_picture_is_the_same_bytes_each_time():
+    first, second = (same_bytes_two_numbers(7, 16) for _ in range(2))
+    assert first.png() == second.png()
+    assert first.png().startswith(b"\x89PNG")
+
+
+def test_picture_says_its_message_in_words_and_as_alternative_text():
+    picture = same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
+    assert "1,120 GB" in picture.caption
+    assert "1,043.1 GiB" in picture.caption
+    assert f'alt="{picture.caption}"' in picture._repr_html_()
+    assert repr(picture) == f"Picture: {picture.caption}"
+
+
+@pytest.mark.parametrize(("computed", "words"), [([1, 2], "2 of 2"), ([1, 3], "1 of 2")])
+def test_computed_and_measured_counts_what_agrees(computed, words):
+    picture = computed_and_measured(
+        [8, 16], computed=computed, measured=[1, 2], size_label="tokens", unit="bytes"
+    )
+    assert words in picture.caption
+    labels = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
+    assert labels == ["computed", "measured"]
+
+
+def test_explorer_changes_figure_and_number_with_its_slider():
+    box = explorer(
+        same_bytes_two_numbers,
+        billion_parameters=([7, 70], 7),
+        bytes_per_parameter=([2, 16], 16),
+    )
+    slider, _, shown = box.children
+    before = shown.value
+    slider.value = 70
+    assert "1,043.1 GiB" in shown.value
+    assert before.split("base64,")[1] != shown.value.split("base64,")[1]
+
+
+def test_explorer_holds_no_output_widget():
+    box = explorer(
+        same_bytes_two_numbers, billion_parameters=([7], 7), bytes_per_parameter=([2], 2)
+    )
+    assert not any(isinstance(child, widgets.Output) for child in box.children)
+
+
+def test_try_it_shows_call_and_result(capsys):
+    try_it(pow, 2, 10)
+    assert capsys.readouterr().out == "pow(2, 10) = 1024\n"
+
+
+def test_try_it_takes_a_stub_calmly(capsys):
+    def stub(size):
+        raise NotImplementedError
+
+    try_it(stub, 3)
+    assert capsys.readouterr().out == "stub(3): not written yet.\n"
+
+
+def test_dictionary_is_shown_one_entry_a_line(capsys):
+    try_it(lambda size: {"saved_bytes": size, "driver_bytes": 2 * size}, 20_000)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "    saved_bytes: 20_000",
+        "    driver_bytes: 40_000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"), [(1, "1 B"), (512, "512 B"), (2**24, "16 MiB"), (2**41, "2 TiB")]
+)
+def test_bytes_in_words(num_bytes, text):
+    assert bytes_in_words(num_bytes) == text
+
+
+def test_explorer_says_in_words_what_to_do():
+    box = explorer(
+        same_bytes_two_numbers, billion_parameters=([7], 7), bytes_per_parameter=([2], 2)
+    )
+    assert repr(box) == "Sliders and a picture: run this cell to move them."
+
+
+def test_check_setup_says_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr(ready, "WANTED", ("torch", "no_such_package"))
+    check_setup()
+    assert capsys.readouterr().out.startswith("Missing: no_such_package. Close JupyterLab")
+
+
+def test_check_setup_says_versions_and_device(capsys):
+    check_setup()
+    assert "torch 2.13.0" in capsys.readouterr().out

@@ -1,0 +1,49 @@
+"""Nothing of the lectures falls out: every item and every correction has a unit and a state.
+
+`coverage_map.csv` names items as in the lectures (E, S, B and a number) and corrections by their
+lecture and kind (E wrong, T misleading, C convention; P is the Ultra-Scale Playbook).
+"""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from course_utils import catalogue
+from tests.notebooks.filling import released
+
+with (Path(__file__).parent / "coverage_map.csv").open(newline="", encoding="utf-8") as file:
+    ROWS = list(csv.DictReader(file))
+ITEMS = {row["item"] for row in ROWS}
+NUM_ITEMS = {"E": 18, "S": 19, "B": 14}
+UNITS = {unit.folder[:2]: unit for unit in catalogue.units()}
+DONE = [row for row in ROWS if row["state"] != "planned"]
+
+
+@pytest.mark.parametrize("lecture", NUM_ITEMS)
+def test_every_item_of_a_lecture_is_in_the_map(lecture):
+    wanted = {f"{lecture}{n}" for n in range(1, NUM_ITEMS[lecture] + 1)}
+    assert wanted <= ITEMS
+
+
+def test_every_row_is_complete_and_stands_once():
+    assert len({(row["item"], row["unit"]) for row in ROWS}) == len(ROWS)
+    for row in ROWS:
+        assert row["state"] in ("taught", "exercised", "planned"), row
+        assert row["unit"] in {f"{n:02}" for n in range(13)}, row
+        assert row["what"], row
+
+
+@pytest.mark.parametrize("row", DONE, ids=lambda row: f"{row['item']}-{row['unit']}")
+def test_what_is_done_is_named_by_its_unit(row):
+    unit = UNITS[row["unit"]]
+    text = "\n".join(cell.source for cell in released(unit.folder).cells)
+    if "-" not in row["item"]:  # a correction is part of an item or of the words of a unit
+        assert row["item"] in unit.lecture
+        assert row["item"] in text
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=lambda unit: unit.folder)
+def test_what_a_unit_names_is_in_the_map(unit):
+    done = {row["item"] for row in DONE if row["unit"] == unit.folder[:2]}
+    assert set(unit.lecture) <= done
