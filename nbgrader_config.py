@@ -1,6 +1,8 @@
 """Configuration of nbgrader for this course; every `nbgrader` command run here reads it."""
 
 import os
+import tempfile
+import uuid
 from pathlib import Path
 
 c = get_config()  # noqa: F821  (nbgrader gives this name to the file)
@@ -26,6 +28,12 @@ c.ClearSolutions.text_stub = (
 # A kernel that has done its work is not asked to leave politely: that takes a second each time.
 c.ExecutePreprocessor.shutdown_kernel = "immediate"
 c.ExecutePreprocessor.timeout = 120
+
+# Two commands at a time must not race for a free port: a kernel listens on files of its own,
+# which also keeps other people of the machine out. Windows has only ports.
+if os.name == "posix":
+    c.KernelManager.transport = "ipc"
+    c.KernelManager.ip = str(Path(tempfile.gettempdir()) / f"kernel-{uuid.uuid4().hex[:12]}")
 
 # One thread a kernel: several that share the cores would make each other wait, many times over.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
