@@ -72,7 +72,7 @@ class Build:
             self._build_unit(each)
         known = {each.unit.folder for each in masters}
         self.record = {name: entry for name, entry in self.record.items() if name in known}
-        self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
+        self._write_record()
         units = [each.unit for each in masters]
         readme_file = self.root / "README.md"
         self._write(readme_file, readme.with_units(readme_file.read_text(encoding="utf-8"), units))
@@ -86,12 +86,17 @@ class Build:
         for path, notebook in generated.items():
             self._refuse_hand_edits(path, notebook, entry.get(path.parts[-3], ""))
         inputs = self._inputs(each)
+        solved = self._executed(each, target, inputs, entry)  # before any file: a cell may fail
         self._write(target.release, _text(released))
-        self._write(target.instructor, _text(self._executed(each, target, inputs, entry)))
+        self._write(target.instructor, _text(solved))
         self.record[each.unit.folder] = {
             "inputs": inputs,
             **{path.parts[-3]: fingerprint(notebook) for path, notebook in generated.items()},
         }
+        self._write_record()
+
+    def _write_record(self) -> None:
+        self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
 
     def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str) -> None:
         if self.overwrite or not path.exists():
@@ -138,7 +143,8 @@ class Build:
     def _write(self, path: Path, text: str) -> None:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             return
-        self.changed.append(path)
+        if path not in self.changed:
+            self.changed.append(path)
         if not self.check_only:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -38,6 +38,10 @@ class Device:
     bandwidth_bytes_per_second: int
     source: str
 
+    def __repr__(self) -> str:
+        """The call that gives it: its numbers are on the data sheet."""
+        return f"device({self.name!r})"
+
     def dense_flops_per_second(self, precision: str) -> int:
         """Peak FLOP/s in a precision, without sparsity: the denominator of an MFU.
 

@@ -4,7 +4,7 @@
 #     title: Transformer FLOPs
 #     minutes: 110
 #     device: CPU
-#     lecture: [S2, S3, S4, S5, S7, B1, B12]
+#     lecture: [S1, S2, S3, S4, S5, S6, S7, B1, B2, B6, B12, E11]
 #   jupytext:
 #     notebook_metadata_filter: course
 #     text_representation:
@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture S (*Scaling LLM Training, Part I*), compute (S2, S3, S4, S5, S7); lecture B (*Building LLMs in Practice*), B1 and B12 | 110 minutes | CPU | 00 |
+# | lecture S (*Scaling LLM Training, Part I*), compute (S1 to S7); lecture B (*Building LLMs in Practice*), B1, B2, B6 and B12; lecture E, E11 | 110 minutes, and 50 for the extras | CPU | 00 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 
@@ -34,6 +34,11 @@
 # 2. **Measure** them on a model's sizes without a GPU and without the memory for it.
 # 3. **Explain** why training takes three times the FLOPs of inference, and where it does not.
 # 4. **Decide** at which length attention matters, and how many GPU-days a run takes.
+
+# %% [markdown]
+# ## Why count at all?
+#
+# The training compute of the largest models has doubled about every six months since 2010 (Sevilla et al. 2022), because the loss of a language model keeps falling as it grows (S1): as a power of the compute (Kaplan et al. 2020), best spent on parameters and tokens in equal proportion (Hoffmann et al. 2022). Compute is the budget from which every other choice of this course is paid.
 
 # %% [markdown]
 # ## Symbols of this lecture
@@ -52,10 +57,12 @@ from course_utils.ready import check_setup
 
 check_setup()
 
+import pandas as pd
 import torch
 
 from course_utils.checks import answer, check, compare, predict
-from course_utils.configs import MODELS, ModelConfig, device, preset
+from course_utils.configs import MODELS, Device, LatentAttention, ModelConfig, device, preset
+from course_utils.formulas.parameters import active_parameters, parameters
 from course_utils.instruments import count_flops
 from course_utils.reference import Transformer
 from course_utils.reference.layers import attend
@@ -509,6 +516,54 @@ grade("u01-stack-training-flops", stack_training_flops)
 # </details>
 
 # %% [markdown]
+# ## Orders of growth
+#
+# Lecture B (B2) sums a layer up in orders: in the batch, the length and the width. **Predict.** By what factor does the attention core grow when the **length** doubles? And which part grows fourfold when the **width** doubles?
+
+# %%
+predict("u01-double-length", None, "times")
+
+# %% tags=["nbval-check-output"]
+attention_of = answer("u01-attention-flops", attention_flops)
+mlp_of = answer("u01-gated-mlp-flops", gated_mlp_flops)
+
+
+def parts_of_layer(num_sequences, seq_len, num_heads):
+    width = 128 * num_heads
+    attention = attention_of(num_sequences, seq_len, num_heads, num_heads, 128)
+    feed_forward = mlp_of(num_sequences * seq_len, width, 4 * width)
+    return pd.Series({**attention, "feed_forward_flops": feed_forward})
+
+
+once = parts_of_layer(1, 4096, 32)
+growth = pd.DataFrame(
+    {
+        "twice the batch": parts_of_layer(2, 4096, 32) / once,
+        "twice the length": parts_of_layer(1, 8192, 32) / once,
+        "twice the width": parts_of_layer(1, 4096, 64) / once,
+    }
+)
+growth
+
+
+
+# %% tags=["nbval-check-output"]
+def core_at(seq_len):
+    q = torch.empty(1, seq_len, 32, 128, device="meta")
+    return count_flops(lambda: attend(q, q, q)).forward_flops
+
+
+compare(
+    "u01-double-length",
+    "times",
+    computed=growth["twice the length"]["core_flops"],
+    measured=core_at(8192) / core_at(4096),
+)
+
+# %% [markdown]
+# Products with weights are linear in the tokens and quadratic in the width; the core, which multiplies activations with each other, the other way round.
+
+# %% [markdown]
 # ## When does attention overtake the rest?
 #
 # The core grows with the square of the length, everything else in a layer linearly. One slide says that the feed-forward blocks have the majority "for most L < 4D" (S7). Find out where the core takes over.
@@ -558,8 +613,6 @@ grade("u01-crossover-length", crossover_length)
 # Your own functions draw the shares of a Llama-3-8B layer over the length:
 
 # %%
-attention_of = answer("u01-attention-flops", attention_flops)
-mlp_of = answer("u01-gated-mlp-flops", gated_mlp_flops)
 crossover_of = answer("u01-crossover-length", crossover_length)
 lengths = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
 layers = [attention_of(1, s, llama.num_heads, llama.num_kv_heads, llama.head_dim) for s in lengths]
@@ -590,8 +643,8 @@ for name, kv_share in (("the slide's layer", 1), ("Llama-3-8B's layer", 8 / 32))
 
 # %% [markdown]
 # With the slide's own terms the majority ends at 3.25 D, not at 4 D; 4 D is right where four query heads share a key and a value head.
-#
-#
+
+# %% [markdown]
 # Move the sliders: where does the head of a small model stand against that of a large one?
 
 # %%
@@ -602,7 +655,7 @@ explorer(
 )
 
 # %% [markdown]
-# The same picture standing still:
+# The same picture standing still. A slide leaves the output head out as of "limited impact": in a small model with a large vocabulary it is no small part.
 
 # %%
 flop_shares("Llama-3.2-1B", seq_len=4096)
@@ -718,6 +771,412 @@ grade("u01-training-flops-per-token", training_flops_per_token)
 #
 # Multiply the bracket out for a model of two layers. Which of the terms should not have become twice as large?
 # </details>
+
+# %% [markdown]
+# Another slide of the same lecture says that the feed-forward block has *two* linear transformations. Its 18 · ffn/dim is right for the three of a gated block; with two it would be 12.
+
+# %% [markdown]
+# ## Going further
+#
+# All that follows is **extra**: bonus points, in any order, about 50 minutes. The recap is at the end.
+
+# %% [markdown]
+# ## Which N belongs into 6N?
+#
+# Lecture E (E11) counts the parameters of a GPT block by block: N = h·v + L·(12·h² + 13·h) + 2·h. Multiplied by 6 it is the best-known estimate of the compute of training. But the 6 comes from matrix products, and not every parameter is part of one.
+
+# %% [markdown] exercise={"id": "u01-multiplying-parameters", "title": "The parameters that multiply", "difficulty": 2, "importance": 3, "minutes": 6, "extra": true}
+# **Write** `multiplying_parameters`: how many numbers stand in the matrices that a token's hidden state is multiplied with, in all layers and the head of a Llama-like model, an `int`.
+#
+# *Convention:* a matrix that is only looked up does not count; one that is shared with the embedding and multiplies does.
+#
+# *Worked case:* the small model above: two layers with 64 in attention and 36 in the feed-forward block, 20 in the head: **220**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-multiplying-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def multiplying_parameters(model: ModelConfig) -> int:
+    """Numbers in the matrices that a token is multiplied with, over the whole model.
+
+    Args:
+        model: Sizes of the model.
+    """
+    ### BEGIN SOLUTION
+    h = model.hidden_size
+    attention = 2 * h * (model.num_heads + model.num_kv_heads) * model.head_dim
+    feed_forward = 3 * h * model.ffn_size
+    head = model.vocab_size * h
+    return model.num_layers * (attention + feed_forward) + head
+    ### END SOLUTION
+
+
+# %%
+try_it(multiplying_parameters, small)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-multiplying-parameters-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# Half of a token's FLOPs without the attention core, counted on many models.
+check("u01-multiplying-parameters", multiplying_parameters)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-multiplying-parameters", multiplying_parameters)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Mine is right for tied models only, or for the others only</summary>
+#
+# How often does a tied model store its matrix, and how often does it multiply with it?
+# </details>
+
+# %% [markdown]
+# **Measure.** What 6N gives, what 6 times your number gives, and the exact count at 4,096 tokens:
+
+# %% tags=["nbval-check-output"]
+multiplying_of = answer("u01-multiplying-parameters", multiplying_parameters)
+per_token_of = answer("u01-training-flops-per-token", training_flops_per_token)
+
+
+def estimates(model):
+    exact = per_token_of(model, 4096)
+    n = sum(parameters(model).values())
+    return {
+        "6 N": 6 * n / exact,
+        "6 · those that multiply": 6 * multiplying_of(model) / exact,
+        "and 12 · L · h · s": (6 * multiplying_of(model) + 12 * model.num_layers * model.hidden_size * 4096) / exact,
+    }
+
+
+names = ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B")
+pd.DataFrame({name: estimates(preset(name)) for name in names}).round(3)
+
+# %% [markdown]
+# **Explain.** The larger the model, the better 6N gets: the width outgrows the length, and embedding and core fade. For a model of 1B it is almost a fifth too small.
+
+# %% [markdown]
+# ## One run, four utilisations
+#
+# "We reach 50 %" means little until one knows which FLOPs were divided by which peak. Four counts are in use for the FLOPs of one token in training:
+#
+# | convention | FLOPs of a token |
+# |---|---|
+# | counted | all matrix products, attention as the full square: your repaired formula |
+# | causal | the same, but only the half of the attention core that the mask leaves |
+# | 6N | 6 for each of *all* parameters, no attention core |
+# | 6N and attention | 6N and the full attention core |
+#
+# And a data sheet has two peaks: the **dense** one, and one with 2:4 **sparsity**, twice as high, for matrices of which half are zero. Training is dense.
+
+# %% [markdown] exercise={"id": "u01-utilisation", "title": "One run under four conventions", "difficulty": 3, "importance": 4, "minutes": 12, "extra": true}
+# **Write** `utilisation`: the share of a device's peak that a run in **bf16** reaches, forward and backward, under each convention: a dictionary with `"counted"`, `"causal"`, `"six_n"` and `"six_n_and_attention"`, four `float`s. Each is a quarter of the points.
+#
+# `device.dense_flops_per_second("bf16")` and `device.sparse_flops_per_second("bf16")` give its peaks.
+#
+# *Worked case:* the small model has 260 parameters. At 2 tokens a sequence and 10¹⁰ tokens each second, on an A100 (312·10¹² FLOP/s): 1,512, 1,416, 1,560 and 1,752 FLOPs, so **0.04846**, **0.04538**, **0.05** and **0.05615**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-utilisation", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def utilisation(
+    model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, device: Device
+) -> dict[str, float]:
+    """Share of a device's peak that a training run reaches, by four conventions.
+
+    Args:
+        model: Sizes of the model.
+        num_params: All its parameters N.
+        seq_len: Tokens of one sequence.
+        tokens_per_second: Tokens that one device trains on each second.
+        device: Knows its peaks.
+
+    Returns:
+        "counted", "causal", "six_n" and "six_n_and_attention".
+    """
+    ### BEGIN SOLUTION
+    width = model.num_heads * model.head_dim
+    core = 12 * model.num_layers * width * seq_len
+    projections = 2 * model.hidden_size * (width + model.num_kv_heads * model.head_dim)
+    layer = projections + 3 * model.hidden_size * model.ffn_size
+    rest = 6 * (model.num_layers * layer + model.vocab_size * model.hidden_size)
+    share_of_one_flop = tokens_per_second / device.dense_flops_per_second("bf16")
+    return {
+        "counted": (rest + core) * share_of_one_flop,
+        "causal": (rest + core / 2) * share_of_one_flop,
+        "six_n": 6 * num_params * share_of_one_flop,
+        "six_n_and_attention": (6 * num_params + core) * share_of_one_flop,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
+
+# %% nbgrader={"grade": true, "grade_id": "u01-utilisation-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Every device of the course; tied and free heads; own and grouped keys.
+check("u01-utilisation", utilisation)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-utilisation", utilisation)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>All four of mine are off by the same factor</summary>
+#
+# Is the factor 2, 3 or 100? Which of peak, passes and per cent goes with each?
+# </details>
+
+# %% [markdown]
+# **Measure.** A published run: Llama-3.1-8B at 8,192 tokens on 8 H100, 6,667 tokens a second on each (torchtitan, compiled, with partial recomputation). Here under the four conventions, over the dense peak and over the sparse one:
+
+# %% tags=["nbval-check-output"]
+utilisation_of = answer("u01-utilisation", utilisation)
+h100 = device("H100-SXM")
+dense = utilisation_of(llama, sum(parameters(llama).values()), 8192, 6667, h100)
+of_sparse = h100.dense_flops_per_second("bf16") / h100.sparse_flops_per_second("bf16")
+pd.DataFrame(
+    {
+        "dense peak": {name: f"{share:.1%}" for name, share in dense.items()},
+        "sparse peak": {name: f"{share * of_sparse:.1%}" for name, share in dense.items()},
+    }
+)
+
+# %% [markdown]
+# **Explain.** One run, and anything between 16 % and 41 %. The highest number counts the embedding, which multiplies nothing; the lowest divides by a peak that no dense model can reach. Compare two runs only under one convention; in this course it is *counted*, over the dense peak.
+
+# %% [markdown]
+# ## Longer sequences on the same budget
+#
+# A budget is a number of tokens. Lecture B (B6) asks what it costs to cut it into longer sequences: quadratic for each sequence, "linear" for each token, since fewer sequences fit. How linear?
+
+# %% [markdown] exercise={"id": "u01-budget-ratio", "title": "The price of longer sequences", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
+# **Write** `budget_ratio`: how many times the training FLOPs of **one sequence**, and those of **the whole budget** of tokens, become when the sequences change from `old_seq_len` to `new_seq_len` tokens; a dictionary with `"per_sequence"` and `"whole_budget"`, two `float`s. Each is half of the points. The budget is a fixed number of tokens, large enough for both lengths; the head counts.
+#
+# *Worked case:* the small model from 2 to 4 tokens: 1,008 and 2,272 FLOPs forward, half as many sequences: **2.25397** and **1.12698**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-budget-ratio", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict[str, float]:
+    """How the FLOPs of a sequence, and of a fixed number of tokens, change with the length.
+
+    Args:
+        model: Sizes of the model.
+        old_seq_len: Tokens of one sequence before.
+        new_seq_len: Tokens of one sequence after.
+
+    Returns:
+        "per_sequence" and "whole_budget": new FLOPs over old ones.
+    """
+    ### BEGIN SOLUTION
+    width = model.num_heads * model.head_dim
+    projections = 4 * model.hidden_size * (width + model.num_kv_heads * model.head_dim)
+    layer = projections + 6 * model.hidden_size * model.ffn_size
+    constant = model.num_layers * layer + 2 * model.vocab_size * model.hidden_size
+    slope = 4 * model.num_layers * width
+    whole_budget = (constant + slope * new_seq_len) / (constant + slope * old_seq_len)
+    return {
+        "per_sequence": whole_budget * new_seq_len / old_seq_len,
+        "whole_budget": whole_budget,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(budget_ratio, small, 2, 4)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-budget-ratio-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Longer and shorter sequences; own grouped and single keys; a real model.
+check("u01-budget-ratio", budget_ratio)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-budget-ratio", budget_ratio)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I do not see how the size of the budget enters</summary>
+#
+# Write the FLOPs of the budget as so many sequences of so many FLOPs. Which letter falls out of the ratio?
+# </details>
+
+# %% [markdown]
+# **Measure.** FLOPs for each token of Llama-3.2-1B in training, over the length, from your function and counted:
+
+
+# %%
+def counted_per_token(seq_len):
+    ids = torch.zeros(1, seq_len, dtype=torch.long, device="meta")
+    return sum(count_flops(lambda: built(ids))) // seq_len
+
+
+some_lengths = [512, 2048, 8192, 32768]
+computed_and_measured(
+    some_lengths,
+    computed=[per_token_of(llama_1b, s) for s in some_lengths],
+    measured=[counted_per_token(s) for s in some_lengths],
+    size_label="tokens in a sequence",
+    unit="FLOPs for each token",
+)
+
+# %% [markdown]
+# **Explain.** Not a line through the origin, but a constant and a line upon it: projections, feed-forward blocks and head do not look at other tokens. As long as the constant is the larger part, longer sequences come almost for free; that is why "linear attention" saves little at 4,096 tokens.
+
+# %% [markdown]
+# ## Latent attention
+#
+# Grouped heads are one way to keep fewer keys and values; DeepSeek's **multi-head latent attention** (S6) is another. In training it does this for each token `x` of width `h`:
+#
+# - queries: `x` becomes a vector of `q_rank`, and that becomes `a` heads of `nope_head_dim + rope_head_dim`;
+# - keys and values: `x` becomes a **latent** vector of `kv_rank`, and that becomes for each of the `a` heads a key of `nope_head_dim` and a value of `value_head_dim`;
+# - position: `x` becomes **one** rotary key of `rope_head_dim`, which all heads put beside their own key;
+# - output: the `a` value heads become `h` numbers.
+#
+# Only the latent vector and the rotary key need to be kept for later tokens.
+
+# %% [markdown] exercise={"id": "u01-latent-attention-flops", "title": "FLOPs of latent attention", "difficulty": 4, "importance": 2, "minutes": 15, "extra": true}
+# **Write** `latent_attention_flops`: the FLOPs of one such layer's attention in the forward pass of training, a dictionary with `"projection_flops"` and `"core_flops"`. Each is half of the points. The sizes are in `model.latent_attention`: `.q_rank`, `.kv_rank`, `.nope_head_dim`, `.rope_head_dim`, `.value_head_dim`; `a` is `model.num_heads`.
+#
+# *Worked case:* width 8, two heads, ranks 3 and 5, head widths 4, 2 and 3, one sequence of 2 tokens: 60 weights make the queries, 56 the latent vector and the rotary key, 70 keys and values, 48 the output: **936**; the core takes 96 and 48: **144**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-latent-attention-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def latent_attention_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
+    """FLOPs of one layer's latent attention, forward, as in training.
+
+    Args:
+        model: Sizes of the model, with `latent_attention`.
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+
+    Returns:
+        "projection_flops" and "core_flops".
+    """
+    ### BEGIN SOLUTION
+    sizes, h, heads = model.latent_attention, model.hidden_size, model.num_heads
+    key_width = sizes.nope_head_dim + sizes.rope_head_dim
+    query = h * sizes.q_rank + sizes.q_rank * heads * key_width
+    latent_and_rotary_key = h * (sizes.kv_rank + sizes.rope_head_dim)
+    key_and_value = sizes.kv_rank * heads * (sizes.nope_head_dim + sizes.value_head_dim)
+    output = heads * sizes.value_head_dim * h
+    weights = query + latent_and_rotary_key + key_and_value + output
+    pairs = num_sequences * heads * seq_len**2
+    return {
+        "projection_flops": 2 * num_sequences * seq_len * weights,
+        "core_flops": 2 * pairs * (key_width + sizes.value_head_dim),
+    }
+    ### END SOLUTION
+
+
+# %%
+small_latent = ModelConfig(
+    num_layers=1,
+    hidden_size=8,
+    num_heads=2,
+    ffn_size=3,
+    vocab_size=5,
+    latent_attention=LatentAttention(
+        q_rank=3, kv_rank=5, nope_head_dim=4, rope_head_dim=2, value_head_dim=3
+    ),
+)
+try_it(latent_attention_flops, small_latent, 1, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-latent-attention-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# One head and many; values narrower and wider than keys; DeepSeek-V3.
+check("u01-latent-attention-flops", latent_attention_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-latent-attention-flops", latent_attention_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My projections are right for one head only</summary>
+#
+# Which of the five vectors exists once for each head, and which once for each token?
+# </details>
+
+# %% [markdown]
+# **Measure.** One layer of DeepSeek-V3 at 4,096 tokens, beside one that makes 128 heads of 128 the ordinary way:
+
+# %% tags=["nbval-check-output"]
+latent_of = answer("u01-latent-attention-flops", latent_attention_flops)
+deepseek = preset("DeepSeek-V3")
+latent, kept = latent_of(deepseek, 1, 4096), deepseek.latent_attention
+ordinary = {"projection_flops": 2 * 4096 * 4 * 7168 * 128 * 128, "core_flops": 4 * 4096**2 * 128 * 128}
+print(f"projections: {latent['projection_flops'] / ordinary['projection_flops']:.2f} times those of the ordinary layer")
+print(f"core: {latent['core_flops'] / ordinary['core_flops']:.2f} times")
+print(f"kept for each token: {kept.kv_rank + kept.rope_head_dim} numbers instead of {2 * 128 * 128:,}")
+
+# %% [markdown]
+# **Explain.** Narrow vectors make the projections cheaper, the rotary part makes the core dearer. What the design is for is the last line: the memory of keys and values when the model generates text.
+
+# %% [markdown]
+# ## Many experts, few at work
+#
+# A **mixture of experts** has many gated feed-forward blocks in a layer, the experts. A **router**, one matrix, gives each token a score for every expert; the token goes to the few with the highest scores. **Shared** experts see every token. So a model can have many parameters and few of them at work: **active** are those that one token meets.
+
+# %% [markdown] exercise={"id": "u01-expert-parameters", "title": "Total and active parameters of experts", "difficulty": 2, "importance": 3, "minutes": 8, "extra": true}
+# **Write** `expert_parameters`: the parameters of one such layer, a dictionary with `"total_parameters"` and `"active_parameters"`, two `int`s. Each is half of the points. All experts, shared ones too, are gated blocks of inner width `expert_ffn_size`.
+#
+# *Worked case:* width 4, three experts of inner width 5, one for each token, none shared: one expert has 60 parameters and the router 12: **192** and **72**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u01-expert-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def expert_parameters(
+    hidden_size: int,
+    num_experts: int,
+    experts_per_token: int,
+    expert_ffn_size: int,
+    num_shared_experts: int,
+) -> dict[str, int]:
+    """Parameters of one layer of experts: all of them, and those that one token meets.
+
+    Args:
+        hidden_size: Width h.
+        num_experts: Experts that the router chooses among.
+        experts_per_token: Experts that it sends a token to.
+        expert_ffn_size: Inner width of one expert.
+        num_shared_experts: Experts that see every token.
+
+    Returns:
+        "total_parameters" and "active_parameters".
+    """
+    ### BEGIN SOLUTION
+    router = hidden_size * num_experts
+    one_expert = 3 * hidden_size * expert_ffn_size
+    return {
+        "total_parameters": router + (num_experts + num_shared_experts) * one_expert,
+        "active_parameters": router + (experts_per_token + num_shared_experts) * one_expert,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(expert_parameters, 4, 3, 1, 5, 0)
+
+# %% nbgrader={"grade": true, "grade_id": "u01-expert-parameters-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# With and without shared experts; the layers of Mixtral and DeepSeek-V3.
+check("u01-expert-parameters", expert_parameters)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u01-expert-parameters", expert_parameters)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My active parameters are slightly too small</summary>
+#
+# How does a token find out where to go?
+# </details>
+
+# %% [markdown]
+# **Measure.** Total is what is stored in the layer's tensors. Active is half of the FLOPs that a token takes: that is how your answer was checked. Whole models:
+
+# %% tags=["nbval-check-output"]
+for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
+    total = sum(parameters(preset(name)).values())
+    active = sum(active_parameters(preset(name)).values())
+    print(f"{name}: {total / 1e9:.1f} billion parameters, {active / 1e9:.1f} billion active ({active / total:.0%})")
+
+# %% [markdown]
+# **Explain.** The FLOPs of training follow the active parameters; the memory for weights, gradients and optimizer states follows all of them. A mixture of experts buys quality with memory instead of FLOPs.
 
 # %% [markdown]
 # ## Recap

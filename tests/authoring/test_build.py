@@ -120,6 +120,8 @@ def test_failing_cell_is_told(tmp_path):
     with pytest.raises(BuildError, match="ZeroDivisionError"):
         Build(tmp_path).run()
     assert not solved_of(tmp_path).exists()
+    assert not release_of(tmp_path).exists()
+    assert not release_of(tmp_path).exists()
 
 
 def test_this_repository_is_built():

@@ -238,7 +238,7 @@ class LabPage:
         The editor indents new lines and closes brackets and quotes by itself, as for a student.
         """
         given = self.find(name).source.partition(STUB)[0]
-        self._replace(name, given + STUB.strip().rjust(len(STUB)))
+        self.write(name, given + STUB.strip().rjust(len(STUB)))
         self.page.keyboard.press("Shift+Home")
         for number, line in enumerate(body.splitlines()):
             if number:
@@ -252,12 +252,12 @@ class LabPage:
         cell = self.cell(name)
         if cell.locator(".jp-MarkdownOutput").is_visible():
             cell.locator(".jp-MarkdownOutput").dblclick()
-        self._replace(name, "")
+        self.write(name, "")
         self.page.keyboard.type(text)
         self.page.keyboard.press("Control+Enter")
         cell.locator(".jp-MarkdownOutput", has_text=text).wait_for()
 
-    def _replace(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str) -> None:
         """Everything in the editor of a cell by one paste; the cursor stands at its end."""
         self.cell(name).locator(".cm-content").click()
         self.page.keyboard.press("ControlOrMeta+a")

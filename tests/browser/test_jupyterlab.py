@@ -5,33 +5,31 @@ what was seen are kept in `test-results/browser/`.
 """
 
 import json
+import textwrap
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
 from course_utils import catalogue
+from tests.drawers import Wrong
+from tests.notebooks.filling import UNITS, drawers_of, released, solved
 
-from .fixtures import ROOT, Notebooks
+from .fixtures import Notebooks
 from .lab_page import LabPage
 
 pytestmark = pytest.mark.browser
 
-UNITS = sorted(folder.name for folder in (ROOT / "notebooks").iterdir() if folder.is_dir())
-
 
 class Exercise(NamedTuple):
-    """A wrong answer with the end of the hint that it must show, and a right answer."""
+    """The released cell, a wrong answer with the end of the hint that it must show, a right one."""
 
     id: str
+    unit: str
+    stub: str
     wrong: str
     hint: str
     right: str
-
-    @property
-    def unit(self) -> str:
-        """The unit that the exercise belongs to."""
-        return next(unit for unit in UNITS if unit.startswith(self.id[1:3] + "_"))
 
     @property
     def full_marks(self) -> str:
@@ -40,115 +38,23 @@ class Exercise(NamedTuple):
         return f"✓ {self.id}: {points:g} of {points:g} point"
 
 
-# Typed key by key: each line of a body stands at the same depth.
-EXERCISES = [
-    Exercise(
-        "u00-tensor-bytes",
-        "import math\nreturn math.prod(shape)",
-        "How many bytes does each of them take?",
-        "import math\nreturn math.prod(shape) * element_bytes",
-    ),
-    Exercise(
-        "u00-state-gib",
-        "return num_params * bytes_per_param / 10**9",
-        "How many bytes has a GiB?",
-        "return num_params * bytes_per_param / 2**30",
-    ),
-    Exercise(
-        "u00-step-seconds",
-        "return num_sequences * flops_per_token / flops_per_second",
-        "How many tokens has one sequence?",
-        "return num_sequences * seq_len * flops_per_token / flops_per_second",
-    ),
-    Exercise(
-        "u00-four-memories",
-        "live = sum(live_bytes.values())\n"
-        "kept = live + cached_bytes\n"
-        'found = {"allocated_bytes": live, "reserved_bytes": kept, "driver_bytes": kept}\n'
-        'return found | {"saved_bytes": live_bytes["saved_for_backward"]}',
-        "Which of the four numbers shows it?",
-        "live = sum(live_bytes.values())\n"
-        "kept = live + cached_bytes\n"
-        'saved = live_bytes["saved_for_backward"]\n'
-        'found = {"saved_bytes": saved, "allocated_bytes": live}\n'
-        'return found | {"reserved_bytes": kept, "driver_bytes": kept + outside_bytes}',
-    ),
-    Exercise(
-        "u01-attention-flops",
-        "b, s, a, d = num_sequences, seq_len, num_heads, head_dim\n"
-        "wide = 8 * b * s * (a * d) ** 2\n"
-        'return {"projection_flops": wide, "core_flops": 4 * b * a * s * s * d}',
-        "How many heads do they have?",
-        "b, s, a, d = num_sequences, seq_len, num_heads, head_dim\n"
-        "wide = 4 * b * s * a * d * d * (a + num_kv_heads)\n"
-        'return {"projection_flops": wide, "core_flops": 4 * b * a * s * s * d}',
-    ),
-    Exercise(
-        "u01-gated-mlp-flops",
-        "return 4 * num_tokens * hidden_size * ffn_size",
-        "How many does a gate add?",
-        "return 6 * num_tokens * hidden_size * ffn_size",
-    ),
-    Exercise(
-        "u01-model-flops",
-        "b, s, h, d = num_sequences, seq_len, model.hidden_size, model.head_dim\n"
-        "heads = model.num_heads + model.num_kv_heads\n"
-        "layer = b * s * h * (4 * heads * d + 6 * model.ffn_size)\n"
-        "return model.num_layers * (layer + 4 * b * model.num_heads * d * s * s)",
-        "become logits over the vocabulary?",
-        "b, s, h, d = num_sequences, seq_len, model.hidden_size, model.head_dim\n"
-        "heads = model.num_heads + model.num_kv_heads\n"
-        "layer = b * s * h * (4 * heads * d + 6 * model.ffn_size)\n"
-        "layers = model.num_layers * (layer + 4 * b * model.num_heads * d * s * s)\n"
-        "return layers + 2 * b * s * h * model.vocab_size",
-    ),
-    Exercise(
-        "u01-stack-training-flops",
-        "sizes = zip(widths, widths[1:])\n"
-        "return sum(6 * num_tokens * inner * outer for inner, outer in sizes)",
-        "Who wants the gradient of the data?",
-        "sizes = enumerate(zip(widths, widths[1:]))\n"
-        "work = [2 * num_tokens * inner * outer for n, (inner, outer) in sizes]\n"
-        "products = [1 + on + any(is_trained[:n]) for n, on in enumerate(is_trained)]\n"
-        "return sum(each * times for each, times in zip(work, products))",
-    ),
-    Exercise(
-        "u01-crossover-length",
-        "return 4 * model.hidden_size",
-        "when you write out both sides?",
-        "width = model.num_heads * model.head_dim\n"
-        "heads = model.num_heads + model.num_kv_heads\n"
-        "rest = model.hidden_size * (4 * heads * model.head_dim + 6 * model.ffn_size)\n"
-        "return -(-rest // (4 * width))",
-    ),
-    Exercise(
-        "u01-gpu-days",
-        "return flops_per_token * num_tokens / peak_flops_per_second / 86400",
-        "say about the rate?",
-        "rate = peak_flops_per_second * utilisation\n"
-        "return flops_per_token * num_tokens / rate / 86400",
-    ),
-    Exercise(
-        "u01-training-flops-per-token",
-        "dim, groups, heads = model.hidden_size, model.num_kv_heads, model.num_heads\n"
-        "square = 12 * dim * dim * (heads + groups) // heads\n"
-        "layer = square + 18 * model.ffn_size * dim + 12 * seq_len * dim\n"
-        "return model.num_layers * (layer + 6 * model.vocab_size * dim)",
-        "How often does a model compute logits?",
-        "dim, groups, heads = model.hidden_size, model.num_kv_heads, model.num_heads\n"
-        "square = 12 * dim * dim * (heads + groups) // heads\n"
-        "layer = square + 18 * model.ffn_size * dim + 12 * seq_len * dim\n"
-        "return model.num_layers * layer + 6 * model.vocab_size * dim",
-    ),
-    Exercise(
-        "u01-matmul-flops",
-        "forward = rows * inner * columns\n"
-        'return {"forward_flops": forward, "backward_flops": 2 * forward}',
-        "What happens to the products after that?",
-        "forward = 2 * rows * inner * columns\n"
-        'return {"forward_flops": forward, "backward_flops": 2 * forward}',
-    ),
-]
+def exercises_of(unit: str) -> list[Exercise]:
+    """The first wrong answer of each drawer beside the instructor's answer."""
+    right = solved(unit)
+    stubs = {cell.id: cell.source for cell in released(unit).cells}
+    return [
+        Exercise(
+            name, unit, stubs[name], source_of(drawer.wrong[0]), drawer.wrong[0].hint, right[name]
+        )
+        for name, drawer in drawers_of(unit).items()
+    ]
+
+
+def source_of(wrong: Wrong) -> str:
+    return textwrap.dedent(wrong.source).strip()
+
+
+EXERCISES = [exercise for unit in UNITS for exercise in exercises_of(unit)]
 
 # Exercises that a person reads, with a sentence for each.
 TEXTS = {"u00-view": "It is a view of the large storage; a clone would let go of it."}
@@ -161,15 +67,11 @@ def texts_of(unit: str) -> list[str]:
     return [name for name in TEXTS if unit.startswith(name[1:3] + "_")]
 
 
-def exercises_of(unit: str) -> list[Exercise]:
-    return [exercise for exercise in EXERCISES if exercise.unit == unit]
-
-
 @each_unit
 def test_release_runs_from_top_to_bottom(notebooks: Notebooks, unit: str) -> None:
     notebook = notebooks[unit]
     for exercise in exercises_of(unit):
-        notebook.type_answer(exercise.id, "raise NotImplementedError")
+        notebook.write(exercise.id, exercise.stub)
     notebook.run_all()
     assert notebook.errors() == []
     assert all(any(map(str.isdigit, prompt)) for prompt in notebook.prompts())
@@ -183,14 +85,14 @@ def test_wrong_answer_shows_its_hint_and_right_one_its_points(
     notebooks: Notebooks, exercise: Exercise
 ) -> None:
     notebook = notebooks[exercise.unit]
-    notebook.type_answer(exercise.id, exercise.wrong)
+    notebook.write(exercise.id, exercise.wrong)
     notebook.run(exercise.id)
     shown = notebook.run(f"{exercise.id}-test")
     notebook.screenshot(f"{exercise.id}-wrong")
     assert shown.startswith(f"✗ {exercise.id}")
     assert exercise.hint in shown
 
-    notebook.type_answer(exercise.id, exercise.right)
+    notebook.write(exercise.id, exercise.right)
     notebook.run(exercise.id)
     shown = notebook.run(f"{exercise.id}-test")
     notebook.screenshot(f"{exercise.id}-right")
@@ -203,33 +105,42 @@ def test_validate_tells_what_is_missing_and_then_success(notebooks: Notebooks, u
     notebook = notebooks[unit]
     first, *others = exercises_of(unit)
     for exercise in others:
-        notebook.type_answer(exercise.id, exercise.right)
+        notebook.write(exercise.id, exercise.right)
     for name in texts_of(unit):
         notebook.type_text(name, TEXTS[name])
-    notebook.type_answer(first.id, first.wrong)
+    notebook.write(first.id, first.wrong)
     message = notebook.validate(f"{unit}-validate-wrong")
     assert message.count("The following cell failed") == 1
     assert f'check("{first.id}"' in message
     assert "Success" not in message
 
-    notebook.type_answer(first.id, first.right)
+    notebook.write(first.id, first.right)
     message = notebook.validate(f"{unit}-validate-right")
     assert message.strip() == "Success! Your notebook passes all the tests."
     assert notebook.saved_source(first.id) == notebook.source(first.id)
 
 
-@each_exercise
-def test_graded_cell_cannot_be_edited_or_deleted(notebooks: Notebooks, exercise: Exercise) -> None:
-    notebook = notebooks[exercise.unit]
-    name = f"{exercise.id}-test"
-    released = notebook.find(name).source
+@each_unit
+def test_an_answer_can_be_typed_key_by_key(notebooks: Notebooks, unit: str) -> None:
+    notebook = notebooks[unit]
+    exercise = exercises_of(unit)[0]
+    notebook.type_answer(exercise.id, "number = 1\nreturn number")
+    notebook.run(exercise.id)
+    assert notebook.run(f"{exercise.id}-test").startswith(f"✗ {exercise.id}")
+
+
+@each_unit
+def test_graded_cell_cannot_be_edited_or_deleted(notebooks: Notebooks, unit: str) -> None:
+    notebook = notebooks[unit]
+    name = f"{exercises_of(unit)[-1].id}-test"
+    source = notebook.find(name).source
     notebook.cell(name).locator(".cm-content").click()
     notebook.page.keyboard.type("2 points, please")
     notebook.page.keyboard.press("Backspace")
-    assert notebook.source(name) == released
+    assert notebook.source(name) == source
     notebook.cell(name).locator(".jp-InputPrompt").click()
     notebook.page.keyboard.type("dd")
-    assert notebook.source(name) == released
+    assert notebook.source(name) == source
     assert notebook.page.locator(".jp-Cell").count() == len(notebook.released)
 
 
@@ -273,8 +184,8 @@ def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:
     notebook = notebooks["00_start_here"]
     exercise = exercises_of("00_start_here")[0]
     item = catalogue.exercise(exercise.id)
-    for body, mark, points in ((exercise.wrong, "✗", 0.0), (exercise.right, "✓", item.points)):
-        notebook.type_answer(exercise.id, body)
+    for source, mark, points in ((exercise.wrong, "✗", 0.0), (exercise.right, "✓", item.points)):
+        notebook.write(exercise.id, source)
         notebook.run(exercise.id)
         notebook.run(f"{exercise.id}-test")
         shown = notebook.run("progress()")
@@ -282,7 +193,7 @@ def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:
         assert f"{mark} {item.title}" in shown
         kept = json.loads((notebook.path.parents[1] / "progress.json").read_text())
         assert kept["exercises"][exercise.id]["points"] == points
-        assert body.splitlines()[-1] in kept["exercises"][exercise.id]["source"]
+        assert source.splitlines()[-1] in kept["exercises"][exercise.id]["source"]
 
 
 @each_unit

@@ -576,6 +576,482 @@ TRAINING_FLOPS_PER_TOKEN = Drawer(
     },
 )
 
+
+def _multiplying(total: str, *lines: str) -> str:
+    body = "".join(f"\n        {line}" for line in lines)
+    return f"""
+    def multiplying_parameters(model):
+        h, layers, v = model.hidden_size, model.num_layers, model.vocab_size
+        shared = model.num_kv_heads * model.head_dim
+        attention, block = 2 * h * h + 2 * h * shared, 3 * h * model.ffn_size{body}
+        return {total}
+    """
+
+
+MULTIPLYING_PARAMETERS = Drawer(
+    function="multiplying_parameters",
+    wrong=[
+        Wrong(
+            "all parameters",
+            _multiplying(
+                "once + layers * (attention + block + 2 * h) + h",
+                "once = v * h if model.is_tied else 2 * v * h",
+            ),
+            "Which of them does a token only look up",
+        ),
+        Wrong(
+            "embedding and head",
+            _multiplying("2 * v * h + layers * (attention + block)"),
+            "Which of the two multiplies?",
+        ),
+        Wrong(
+            "the norms too",
+            _multiplying("v * h + layers * (attention + block + 2 * h) + h"),
+            "Is their weight a matrix?",
+        ),
+        Wrong(
+            "no head",
+            _multiplying("layers * (attention + block)"),
+            "does it multiply any less?",
+        ),
+        Wrong(
+            "no head where it is tied",
+            _multiplying(
+                "head + layers * (attention + block)", "head = 0 if model.is_tied else v * h"
+            ),
+            "Are the logits of a tied model for free?",
+        ),
+        Wrong(
+            "own keys and values for every head",
+            _multiplying("v * h + layers * (4 * h * h + block)"),
+            "How many heads do they have?",
+        ),
+        Wrong(
+            "the lecture's N",
+            _multiplying("h * v + layers * (12 * h**2 + 13 * h) + 2 * h"),
+            "How wide is this model's feed-forward block",
+        ),
+        Wrong(
+            "one layer",
+            _multiplying("v * h + attention + block"),
+            "At which step do you and your code part?",
+        ),
+    ],
+    right=[
+        _multiplying("layers * (block + attention) + h * v"),
+        """
+        def multiplying_parameters(model):
+            heads = 2 * model.num_heads + 2 * model.num_kv_heads
+            row = heads * model.head_dim + 3 * model.ffn_size
+            return model.hidden_size * (model.num_layers * row + model.vocab_size)
+        """,
+    ],
+    features={
+        "tied": lambda case: case["model"]["is_tied"],
+        "free head": lambda case: not case["model"]["is_tied"],
+        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "a real model": lambda case: case["model"]["hidden_size"] == 2048,
+    },
+)
+
+
+def _utilisation(
+    counted: str = "rest + core",
+    causal: str = "rest + core // 2",
+    six_n: str = "6 * num_params",
+    six_n_and_attention: str = "6 * num_params + core",
+    peak: str = 'device.dense_flops_per_second("bf16")',
+) -> str:
+    return f"""
+    def utilisation(model, num_params, seq_len, tokens_per_second, device):
+        h, width = model.hidden_size, model.num_heads * model.head_dim
+        projections = 2 * h * (width + model.num_kv_heads * model.head_dim)
+        layer = projections + 3 * h * model.ffn_size
+        rest = 6 * (model.num_layers * layer + model.vocab_size * h)
+        core = 12 * model.num_layers * width * seq_len
+        rate = tokens_per_second / {peak}
+        return {{
+            "counted": ({counted}) * rate,
+            "causal": ({causal}) * rate,
+            "six_n": ({six_n}) * rate,
+            "six_n_and_attention": ({six_n_and_attention}) * rate,
+        }}
+    """
+
+
+UTILISATION = Drawer(
+    function="utilisation",
+    wrong=[
+        Wrong(
+            "over the sparse peak",
+            _utilisation(peak='device.sparse_flops_per_second("bf16")'),
+            "Can a model without zeros in its weights reach it?",
+        ),
+        Wrong(
+            "over the peak of tf32",
+            _utilisation(peak='device.dense_flops_per_second("tf32")'),
+            "In which precision does the run multiply?",
+        ),
+        Wrong(
+            "inference",
+            _utilisation(peak='device.dense_flops_per_second("bf16") / 3'),
+            "How many passes of that size has training?",
+        ),
+        Wrong(
+            "percent",
+            _utilisation(peak='device.dense_flops_per_second("bf16") * 100'),
+            "What is the largest value of a share?",
+        ),
+        Wrong(
+            "all halved by the mask",
+            _utilisation(causal="(rest + core) / 2"),
+            "Which part of the FLOPs does it hide?",
+            points=1.5,
+        ),
+        Wrong(
+            "the whole core hidden by the mask",
+            _utilisation(causal="rest"),
+            "What share of the square do you let the mask hide?",
+            points=1.5,
+        ),
+        Wrong(
+            "the causal half added to 6N",
+            _utilisation(six_n_and_attention="6 * num_params + core / 2"),
+            "Which attention does that convention add?",
+            points=1.5,
+        ),
+        Wrong(
+            "attention forward added to 6N",
+            _utilisation(six_n_and_attention="6 * num_params + core / 3"),
+            "Which passes does 6N count?",
+            points=1.5,
+        ),
+        Wrong(
+            "one number",
+            """
+            def utilisation(model, num_params, seq_len, tokens_per_second, device):
+                return 6 * num_params * tokens_per_second / device.dense_flops_per_second("bf16")
+            """,
+            "What does the card ask your function to return?",
+        ),
+    ],
+    right=[
+        _utilisation(causal="rest + core / 2"),
+        """
+        def utilisation(model, num_params, seq_len, tokens_per_second, device):
+            peak = device.dense_peaks["bf16"]
+            shared = model.num_kv_heads / model.num_heads
+            square = model.num_layers * model.hidden_size**2
+            attention = square * 12 * seq_len / model.hidden_size
+            layers = square * (12 + 12 * shared + 18 * model.ffn_size / model.hidden_size)
+            rest = layers + 6 * model.vocab_size * model.hidden_size
+            flops_per_token = {
+                "six_n_and_attention": 6 * num_params + attention,
+                "six_n": 6 * num_params,
+                "causal": rest + attention / 2,
+                "counted": rest + attention,
+            }
+            return {
+                name: each / peak * tokens_per_second for name, each in flops_per_token.items()
+            }
+        """,
+    ],
+    features={
+        "tied": lambda case: case["model"]["is_tied"],
+        "free head": lambda case: not case["model"]["is_tied"],
+        "an H100": lambda case: case["hardware"] == "H100-SXM",
+        "an A100": lambda case: case["hardware"] == "A100-80",
+    },
+)
+
+
+def _budget(per_sequence: str = "new / old", whole_budget: str = "new / old / longer") -> str:
+    return f"""
+    def budget_ratio(model, old_seq_len, new_seq_len):
+        h, width = model.hidden_size, model.num_heads * model.head_dim
+        projections = 4 * h * (width + model.num_kv_heads * model.head_dim)
+        layers = model.num_layers * (projections + 6 * h * model.ffn_size)
+        head = 2 * h * model.vocab_size
+        core = 4 * model.num_layers * width
+        old = old_seq_len * (layers + head + core * old_seq_len)
+        new = new_seq_len * (layers + head + core * new_seq_len)
+        bare_old = old_seq_len * (layers + core * old_seq_len)
+        bare_new = new_seq_len * (layers + core * new_seq_len)
+        longer = new_seq_len / old_seq_len
+        return {{"per_sequence": {per_sequence}, "whole_budget": {whole_budget}}}
+    """
+
+
+BUDGET_RATIO = Drawer(
+    function="budget_ratio",
+    wrong=[
+        Wrong(
+            "tokens alone",
+            _budget("longer", "1.0"),
+            "Which part of a token's FLOPs grows with the length?",
+        ),
+        Wrong(
+            "all quadratic",
+            _budget("longer**2", "longer"),
+            "Which parts of a layer do not look at other tokens?",
+        ),
+        Wrong(
+            "no head",
+            _budget("bare_new / bare_old", "bare_new / bare_old / longer"),
+            "Does a token of a longer sequence need no logits?",
+        ),
+        Wrong(
+            "the budget costs the same",
+            _budget(whole_budget="1.0"),
+            "What does a token in a longer sequence do more often?",
+            points=1.0,
+        ),
+        Wrong(
+            "more sequences instead of fewer",
+            _budget(whole_budget="new / old * longer"),
+            "does the budget hold more or fewer of them?",
+            points=1.0,
+        ),
+        Wrong(
+            "the same number twice",
+            _budget(whole_budget="new / old"),
+            "How many sequences does the budget hold before and after?",
+            points=1.0,
+        ),
+        Wrong(
+            "upside down",
+            _budget("old / new", "old / new * longer"),
+            "Which of the two lengths is the new one?",
+        ),
+    ],
+    right=[
+        _budget(whole_budget="(new / new_seq_len) / (old / old_seq_len)"),
+        """
+        def budget_ratio(model, old_seq_len, new_seq_len):
+            def per_token(s):
+                heads = 4 * model.num_heads + 4 * model.num_kv_heads
+                rest = model.hidden_size * (heads * model.head_dim + 6 * model.ffn_size)
+                core = 4 * model.num_heads * model.head_dim * s
+                return model.num_layers * (rest + core) + 2 * model.vocab_size * model.hidden_size
+
+            budget = per_token(new_seq_len) / per_token(old_seq_len)
+            return {"whole_budget": budget, "per_sequence": budget * new_seq_len / old_seq_len}
+        """,
+    ],
+    features={
+        "longer": lambda case: case["new_seq_len"] > case["old_seq_len"],
+        "shorter": lambda case: case["new_seq_len"] < case["old_seq_len"],
+        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "a real model": lambda case: case["model"]["hidden_size"] == 2048,
+    },
+)
+
+
+def _latent(
+    query: str = "h * q + q * a * (n + r)",
+    down: str = "h * (k + r)",
+    up: str = "k * a * (n + v)",
+    out: str = "a * v * h",
+    core: str = "n + r + v",
+) -> str:
+    return f"""
+    def latent_attention_flops(model, num_sequences, seq_len):
+        sizes = model.latent_attention
+        h, a, q, k = model.hidden_size, model.num_heads, sizes.q_rank, sizes.kv_rank
+        n, r, v = sizes.nope_head_dim, sizes.rope_head_dim, sizes.value_head_dim
+        weights = ({query}) + ({down}) + ({up}) + ({out})
+        return {{
+            "projection_flops": 2 * num_sequences * seq_len * weights,
+            "core_flops": 2 * num_sequences * a * seq_len**2 * ({core}),
+        }}
+    """
+
+
+LATENT_ATTENTION_FLOPS = Drawer(
+    function="latent_attention_flops",
+    wrong=[
+        Wrong(
+            "a rotary key for each head",
+            _latent(down="h * (k + a * r)"),
+            "How many heads share the one that comes from x?",
+            points=1.0,
+        ),
+        Wrong(
+            "no rotary key",
+            _latent(down="h * k"),
+            "how wide does that matrix become?",
+            points=1.0,
+        ),
+        Wrong(
+            "the rotary key from the latent vector too",
+            _latent(up="k * a * (n + r + v)"),
+            "From which vector does the card make it?",
+            points=1.0,
+        ),
+        Wrong("nothing widened", _latent(up="0"), "Which matrix widens it again?", points=1.0),
+        Wrong(
+            "queries straight from x",
+            _latent(query="h * a * (n + r)"),
+            "Through which narrow vector do they go on the card?",
+            points=1.0,
+        ),
+        Wrong(
+            "no output projection",
+            _latent(out="0"),
+            "What happens after the heads are put together again?",
+            points=1.0,
+        ),
+        Wrong(
+            "output as wide as keys",
+            _latent(out="a * (n + r) * h"),
+            "What are the scores multiplied with, and how wide is that?",
+            points=1.0,
+        ),
+        Wrong(
+            "values as wide as keys",
+            _latent(core="2 * (n + r)"),
+            "How wide is a value head?",
+            points=1.0,
+        ),
+        Wrong(
+            "scores without their rotary part",
+            _latent(core="n + v"),
+            "With what does it meet",
+            points=1.0,
+        ),
+        Wrong("scores alone", _latent(core="n + r"), "What are they multiplied with?", points=1.0),
+        Wrong(
+            "as inference does it",
+            _latent(core="2 * k + r"),
+            "How wide are keys and values once they are widened",
+            points=1.0,
+        ),
+        Wrong(
+            "grouped attention instead",
+            _latent("h * a * v", "h * a * v", "h * a * v", "h * a * v", "2 * v"),
+            "At which step do you and your code part?",
+        ),
+    ],
+    right=[
+        _latent(up="a * k * n + a * k * v"),
+        """
+        def latent_attention_flops(model, num_sequences, seq_len):
+            sizes, heads = model.latent_attention, model.num_heads
+            tokens = num_sequences * seq_len
+
+            def product(inner, columns, rows=tokens):
+                return 2 * rows * inner * columns
+
+            key = sizes.nope_head_dim + sizes.rope_head_dim
+            projections = product(model.hidden_size, sizes.q_rank)
+            projections += product(sizes.q_rank, heads * key)
+            projections += product(model.hidden_size, sizes.kv_rank + sizes.rope_head_dim)
+            projections += product(sizes.kv_rank, heads * sizes.nope_head_dim)
+            projections += product(sizes.kv_rank, heads * sizes.value_head_dim)
+            projections += product(heads * sizes.value_head_dim, model.hidden_size)
+            scores = num_sequences * heads * product(key, seq_len, rows=seq_len)
+            values = num_sequences * heads * product(seq_len, sizes.value_head_dim, rows=seq_len)
+            return {"core_flops": scores + values, "projection_flops": projections}
+        """,
+    ],
+    features={
+        "one head": lambda case: case["model"]["num_heads"] == 1,
+        "several sequences": lambda case: case["num_sequences"] > 1,
+        "DeepSeek-V3": lambda case: case["model"]["hidden_size"] == 7168,
+    },
+)
+
+
+def _experts(
+    total: str = "router + (num_experts + num_shared_experts) * one",
+    active: str = "router + (experts_per_token + num_shared_experts) * one",
+    matrices: int = 3,
+) -> str:
+    return f"""
+    def expert_parameters(
+        hidden_size, num_experts, experts_per_token, expert_ffn_size, num_shared_experts
+    ):
+        router = hidden_size * num_experts
+        one = {matrices} * hidden_size * expert_ffn_size
+        return {{"total_parameters": {total}, "active_parameters": {active}}}
+    """
+
+
+EXPERT_PARAMETERS = Drawer(
+    function="expert_parameters",
+    wrong=[
+        Wrong(
+            "no router",
+            _experts(
+                "(num_experts + num_shared_experts) * one",
+                "(experts_per_token + num_shared_experts) * one",
+            ),
+            "What turns a token into one score for each expert?",
+        ),
+        Wrong("two matrices", _experts(matrices=2), "How many does a gate add?"),
+        Wrong(
+            "no shared experts",
+            _experts("router + num_experts * one", "router + experts_per_token * one"),
+            "Which tokens do they see?",
+        ),
+        Wrong(
+            "shared experts are not active",
+            _experts(active="router + experts_per_token * one"),
+            "leave the shared experts out",
+            points=1.0,
+        ),
+        Wrong(
+            "all experts are active",
+            _experts(active="router + (num_experts + num_shared_experts) * one"),
+            "To how many does the router send one token?",
+            points=1.0,
+        ),
+        Wrong(
+            "the router scores the chosen ones",
+            _experts(
+                active="hidden_size * experts_per_token"
+                " + (experts_per_token + num_shared_experts) * one"
+            ),
+            "How does it know which to choose?",
+            points=1.0,
+        ),
+        Wrong(
+            "the router is not active",
+            _experts(active="(experts_per_token + num_shared_experts) * one"),
+            "Does a token not go through it?",
+            points=1.0,
+        ),
+        Wrong(
+            "one number",
+            """
+            def expert_parameters(hidden_size, num_experts, *sizes):
+                return hidden_size * num_experts
+            """,
+            "What does the card ask your function to return?",
+        ),
+    ],
+    right=[
+        _experts(
+            active="router + one * num_shared_experts + one * experts_per_token",
+        ),
+        """
+        def expert_parameters(h, num_experts, per_token, f, num_shared):
+            up = gate = down = h * f
+
+            def layer(experts):
+                return h * num_experts + (experts + num_shared) * (up + gate + down)
+
+            return {"active_parameters": layer(per_token), "total_parameters": layer(num_experts)}
+        """,
+    ],
+    features={
+        "no shared expert": lambda case: case["num_shared_experts"] == 0,
+        "shared experts": lambda case: case["num_shared_experts"] > 1,
+        "one expert for a token": lambda case: case["experts_per_token"] == 1,
+        "DeepSeek-V3": lambda case: case["hidden_size"] == 7168,
+    },
+)
+
 DRAWERS = {
     "u01-matmul-flops": MATMUL_FLOPS,
     "u01-attention-flops": ATTENTION_FLOPS,
@@ -585,4 +1061,9 @@ DRAWERS = {
     "u01-crossover-length": CROSSOVER_LENGTH,
     "u01-gpu-days": GPU_DAYS,
     "u01-training-flops-per-token": TRAINING_FLOPS_PER_TOKEN,
+    "u01-multiplying-parameters": MULTIPLYING_PARAMETERS,
+    "u01-utilisation": UTILISATION,
+    "u01-budget-ratio": BUDGET_RATIO,
+    "u01-latent-attention-flops": LATENT_ATTENTION_FLOPS,
+    "u01-expert-parameters": EXPERT_PARAMETERS,
 }

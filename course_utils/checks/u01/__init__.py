@@ -1,6 +1,16 @@
 """Checks of unit 01: transformer FLOPs."""
 
-from course_utils.checks.u01 import derived, layers, matmul, model, training
+from course_utils.checks.u01 import (
+    budget,
+    conventions,
+    derived,
+    experts,
+    latent,
+    layers,
+    matmul,
+    model,
+    training,
+)
 
 CHECKS = {
     "u01-matmul-flops": matmul.MATMUL_FLOPS,
@@ -11,4 +21,9 @@ CHECKS = {
     "u01-crossover-length": derived.CROSSOVER_LENGTH,
     "u01-gpu-days": derived.GPU_DAYS,
     "u01-training-flops-per-token": model.REPAIRED_FLOPS_PER_TOKEN,
+    "u01-multiplying-parameters": conventions.MULTIPLYING_PARAMETERS,
+    "u01-utilisation": conventions.UTILISATION,
+    "u01-budget-ratio": budget.BUDGET_RATIO,
+    "u01-latent-attention-flops": latent.LATENT_ATTENTION_FLOPS,
+    "u01-expert-parameters": experts.EXPERT_PARAMETERS,
 }

@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_utils.checks.check import Case
-from course_utils.configs import ModelConfig
+from course_utils.configs import Experts, LatentAttention, ModelConfig
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
 
@@ -20,10 +20,17 @@ def meta(*shape: int) -> torch.Tensor:
     return torch.empty(*shape, device="meta")
 
 
+def model_of(sizes: dict[str, Any]) -> ModelConfig:
+    """The model that a case names by its plain sizes."""
+    parts: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
+    made = {n: parts[n](**value) if n in parts else value for n, value in sizes.items()}
+    return ModelConfig(**made)
+
+
 def call_with_model(answer: Any, case: Case) -> object:
     """Hand the student's function a model made from its plain sizes, and the other sizes."""
     sizes = dict(case)
-    return answer(ModelConfig(**sizes.pop("model")), *sizes.values())
+    return answer(model_of(sizes.pop("model")), *sizes.values())
 
 
 def counted_model(model: dict[str, Any], num_sequences: int, seq_len: int) -> FlopCount:

@@ -1,0 +1,247 @@
+"""Checks of what people divide by: the parameters in 6N, and one run's MFU by four conventions."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.u01.model import model_cases
+from course_utils.checks.u01.pieces import call_with_model, counted_model, meta, model_of
+from course_utils.configs import DEVICES, Device, ModelConfig, device
+from course_utils.formulas import flops
+from course_utils.formulas.parameters import parameters
+from course_utils.instruments import count_flops
+from course_utils.reference import Transformer
+from course_utils.reference.layers import attend
+
+ROUNDING = 1e-13  # a handful of roundings of a float64, each at most 1.1e-16
+
+
+def multiplying_cases(seed: int) -> list[Case]:
+    """The models of the whole-model exercise, and the smallest one of all."""
+    smallest = {
+        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
+        **{"ffn_size": 3, "vocab_size": 5, "is_tied": False},
+    }
+    models = [smallest, *(case["model"] for case in model_cases(seed))]
+    return [{"model": each} for each in models]
+
+
+def measured_multiplying_parameters(model: dict[str, Any]) -> int:
+    """Half of a token's forward FLOPs, counted while the model runs, without those of the core."""
+    sizes = model_of(model)
+    whole = counted_model(model, 1, 2).forward_flops
+    core = sizes.num_layers * _counted_core(sizes, 2)
+    return (whole - core) // (2 * 2)
+
+
+def _counted_core(sizes: ModelConfig, seq_len: int) -> int:
+    q = meta(1, seq_len, sizes.num_heads, sizes.head_dim)
+    kv = meta(1, seq_len, sizes.num_kv_heads, sizes.head_dim)
+    return count_flops(lambda: attend(q, kv, kv)).forward_flops
+
+
+def multiplying_parameters(model: ModelConfig) -> int:
+    """The course's own answer: attention, feed-forward blocks and head; no lookup, no norm."""
+    parts = parameters(model)
+    head = model.vocab_size * model.hidden_size
+    return parts["attention"] + parts["feed_forward"] + head
+
+
+def _lecture_n(model: dict[str, Any]) -> int:
+    h, layers, v = model["hidden_size"], model["num_layers"], model["vocab_size"]
+    return int(h * v + layers * (12 * h * h + 13 * h) + 2 * h)
+
+
+def _sum_of(*parts: str, **changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
+    def formula(model: dict[str, Any]) -> int:
+        changed = {name: make(model) for name, make in changes.items()}
+        by_part = parameters(model_of({**model, "is_tied": False, **changed}))
+        return sum(by_part[name] for name in parts)
+
+    return formula
+
+
+MULTIPLYING_PARAMETERS = Check(
+    cases=multiplying_cases,
+    reference=multiplying_parameters,
+    probe=call_with_model,
+    judge=EqualTo(
+        measured_multiplying_parameters,
+        Mistake(
+            "That is every parameter there is. Which of them does a token only look up, or "
+            "multiply number by number?",
+            lambda model: sum(parameters(model_of(model)).values()),
+        ),
+        Mistake(
+            "You count embedding and head. Which of the two multiplies?",
+            _sum_of("embedding", "attention", "feed_forward", "head"),
+        ),
+        Mistake(
+            "The norms are in your sum. Is their weight a matrix?",
+            _sum_of("attention", "feed_forward", "norms", "head"),
+        ),
+        Mistake(
+            "Your head comes and goes with `is_tied`. Are the logits of a tied model for free?",
+            lambda model: sum(
+                parameters(model_of(model))[part] for part in ("attention", "feed_forward", "head")
+            ),
+        ),
+        Mistake(
+            "The head is missing. Where a matrix is shared with the embedding, does it multiply "
+            "any less?",
+            _sum_of("attention", "feed_forward"),
+        ),
+        Mistake(
+            "You count keys and values as wide as queries. How many heads do they have?",
+            _sum_of(
+                *("attention", "feed_forward", "head"),
+                num_kv_heads=lambda model: int(model["num_heads"]),
+            ),
+        ),
+        Mistake(
+            "That is the lecture's N, of a GPT with four times the width inside. How wide is this "
+            "model's feed-forward block, and how many matrices has it?",
+            _lecture_n,
+        ),
+    ),
+)
+
+
+def utilisation_cases(seed: int) -> list[Case]:
+    """Every device, tied and free heads, own and grouped keys, a published model."""
+    rng = random.Random(seed)
+    llama = {
+        **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
+        **{"ffn_size": 8192, "vocab_size": 128256, "is_tied": True},
+    }
+    models = [(llama, 4096)] * 2 + [(c["model"], c["seq_len"]) for c in model_cases(seed)[:18]]
+    return [
+        {
+            "model": model,
+            "num_params": sum(parameters(model_of(model)).values()),
+            "seq_len": seq_len,
+            "tokens_per_second": rng.randint(10_000, 60_000),
+            "hardware": list(DEVICES)[n % len(DEVICES)],
+        }
+        for n, (model, seq_len) in enumerate(models)
+    ]
+
+
+def call_with_model_and_device(answer: Any, case: Case) -> object:
+    """Hand the student's function a model, a device, and the numbers between them."""
+    *sizes, hardware = case.values()
+    model, *numbers = sizes
+    assert isinstance(model, dict)
+    return answer(model_of(model), *numbers, device(str(hardware)))
+
+
+def measured_utilisation(
+    model: dict[str, Any], num_params: int, seq_len: int, tokens_per_second: int, hardware: str
+) -> dict[str, float]:
+    """FLOPs for each token counted while model and core run, parameters counted one by one."""
+    counted = sum(counted_model(model, 1, seq_len)) // seq_len
+    sizes = model_of(model)
+    core = 3 * sizes.num_layers * _counted_core(sizes, seq_len) // seq_len
+    built = sum(weight.numel() for weight in Transformer(sizes, device="meta").parameters())
+    if built != num_params:
+        raise RuntimeError(f"the model has {built:,} parameters; the case says {num_params:,}")
+    flops_per_token = {
+        "counted": counted,
+        "causal": counted - core // 2,
+        "six_n": 6 * built,
+        "six_n_and_attention": 6 * built + core,
+    }
+    peak = device(hardware).dense_flops_per_second("bf16")
+    return {name: each * tokens_per_second / peak for name, each in flops_per_token.items()}
+
+
+def utilisation(
+    model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, hardware: Device
+) -> dict[str, float]:
+    """The course's own answer: four counts of one token's FLOPs over the dense peak."""
+    peak = hardware.dense_flops_per_second("bf16")
+    counts = _counts(model, num_params, seq_len)
+    return {name: count * tokens_per_second / peak for name, count in counts.items()}
+
+
+def _counts(model: ModelConfig, num_params: int, seq_len: int) -> dict[str, int]:
+    parts = flops.forward_flops(model, 1, seq_len)
+    core = 3 * parts["attention"] // seq_len
+    counted = 3 * sum(parts.values()) // seq_len
+    return {
+        "counted": counted,
+        "causal": counted - core // 2,
+        "six_n": 6 * num_params,
+        "six_n_and_attention": 6 * num_params + core,
+    }
+
+
+Counts = Mapping[str, float]
+
+
+def _instead(
+    change: Callable[[dict[str, int], int], Counts],
+    peak: Callable[[Device], int] = lambda hardware: hardware.dense_flops_per_second("bf16"),
+) -> Callable[..., Counts]:
+    """Other FLOPs for a token, made from the right ones and those of the core, or another peak."""
+
+    def formula(
+        model: dict[str, Any], num_params: int, seq_len: int, rate: int, hardware: str
+    ) -> Counts:
+        counts = _counts(model_of(model), num_params, seq_len)
+        core = counts["six_n_and_attention"] - counts["six_n"]
+        of_peak = rate / peak(device(hardware))
+        return {name: each * of_peak for name, each in change(counts, core).items()}
+
+    return formula
+
+
+def _all(factor: float) -> Callable[[dict[str, int], int], Counts]:
+    return lambda counts, core: {name: factor * count for name, count in counts.items()}
+
+
+UTILISATION = Check(
+    cases=utilisation_cases,
+    reference=utilisation,
+    probe=call_with_model_and_device,
+    judge=EqualTo(
+        measured_utilisation,
+        Mistake(
+            "Half of each: you divide by the sparse peak. Can a model without zeros in its "
+            "weights reach it?",
+            _instead(_all(1), lambda hardware: hardware.sparse_flops_per_second("bf16")),
+        ),
+        Mistake(
+            "You divide by the peak of tf32. In which precision does the run multiply?",
+            _instead(_all(1), lambda hardware: hardware.dense_flops_per_second("tf32")),
+        ),
+        Mistake(
+            "Those are the FLOPs of inference. How many passes of that size has training?",
+            _instead(_all(1 / 3)),
+        ),
+        Mistake(
+            "Those are percent. What is the largest value of a share?",
+            _instead(_all(100)),
+        ),
+        Mistake(
+            "You halve everything for the causal mask. Which part of the FLOPs does it hide?",
+            _instead(lambda counts, core: {"causal": counts["counted"] / 2}),
+        ),
+        Mistake(
+            "Your causal count has no attention core left. What share of the square do you let "
+            "the mask hide?",
+            _instead(lambda counts, core: {"causal": counts["counted"] - core}),
+        ),
+        Mistake(
+            "You add the causal half to 6N. Which attention does that convention add?",
+            _instead(lambda counts, core: {"six_n_and_attention": counts["six_n"] + core / 2}),
+        ),
+        Mistake(
+            "You add attention's forward pass alone. Which passes does 6N count?",
+            _instead(lambda counts, core: {"six_n_and_attention": counts["six_n"] + core / 3}),
+        ),
+        relative_tolerance=ROUNDING,
+    ),
+)
