@@ -11,9 +11,9 @@ from typing import Any
 
 from course_utils.checks import guard, origin
 from course_utils.checks.examination import Examination, Trial
+from course_utils.checks.spec import in_words
 from course_utils.checks.verdict import Finding
 from course_utils.checks.wire import Plain, describe
-from course_utils.literals import literal
 
 Case = dict[str, Plain]
 """Named sizes, in the order in which the student's function takes them."""
@@ -58,8 +58,3 @@ def examine(
         value = observed["value"]
         trials.append(Trial(in_words(case), value, check.judge(case, value)))
     return Examination(trials=tuple(trials))
-
-
-def in_words(case: Case) -> str:
-    """A case as a student would type it: ``rows=2, inner=1_000``."""
-    return ", ".join(f"{name}={literal(value)}" for name, value in case.items())

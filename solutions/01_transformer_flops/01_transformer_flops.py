@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture S (*Scaling LLM Training, Part I*), compute (S1 to S7); lecture B (*Building LLMs in Practice*), B1, B2, B6 and B12; lecture E, E11 | 110 minutes, and 50 for the extras | CPU | 00 |
+# | lecture S (*Scaling LLM Training, Part I*), compute (S1, S2, S3, S4, S5, S6, S7); lecture B (*Building LLMs in Practice*), B1, B2, B6 and B12; lecture E, E11 | 110 minutes, and 50 for the extras | CPU | 00 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.spec import model_of
 from course_utils.checks.u01.pieces import call_with_model, meta
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas import flops
@@ -46,7 +47,7 @@ def searched_crossover(model: dict[str, Any]) -> int:
     Raises:
         RuntimeError: If the core counted at that length is not what the search took it for.
     """
-    sizes = ModelConfig(**model)
+    sizes = model_of(model)
     core = _counted_core(sizes, 1)
     block = Block(sizes, 0, "meta")
     rest = count_flops(lambda: block(meta(1, 1, sizes.hidden_size))).forward_flops - core
@@ -70,7 +71,7 @@ def crossover_length(model: ModelConfig) -> int:
 
 def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[..., int]:
     def formula(model: dict[str, Any]) -> int:
-        sizes = ModelConfig(**model)
+        sizes = model_of(model)
         return -(-rest(sizes) // (core * sizes.num_heads * sizes.head_dim))
 
     return formula
@@ -104,10 +105,10 @@ CROSSOVER_LENGTH = Check(
             "the first at which attention has caught up?",
             lambda model: (
                 (
-                    flops.projection_flops_per_token(ModelConfig(**model))
-                    + flops.feed_forward_flops_per_token(ModelConfig(**model), 0)
+                    flops.projection_flops_per_token(model_of(model))
+                    + flops.feed_forward_flops_per_token(model_of(model), 0)
                 )
-                // flops.attention_core_flops(ModelConfig(**model), 1, 1)
+                // flops.attention_core_flops(model_of(model), 1, 1)
             ),
         ),
         Mistake(

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.spec import model_of
 from course_utils.checks.u01.pieces import call_with_model, counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
@@ -51,7 +52,7 @@ def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
 
 def _without(part: str) -> Callable[..., int]:
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-        parts = flops.forward_flops(ModelConfig(**model), num_sequences, seq_len)
+        parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
         return sum(parts.values()) - parts[part]
 
     return formula
@@ -66,16 +67,16 @@ def _changed(**changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
 
 
 def _head_in_every_layer(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    parts = flops.forward_flops(ModelConfig(**model), num_sequences, seq_len)
+    parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
     return sum(parts.values()) + (int(model["num_layers"]) - 1) * parts["head"]
 
 
 def _batch_squared(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    return model_flops(ModelConfig(**model), 1, num_sequences * seq_len)
+    return model_flops(model_of(model), 1, num_sequences * seq_len)
 
 
 def _embedding_as_product(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    parts = flops.forward_flops(ModelConfig(**model), num_sequences, seq_len)
+    parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
     return sum(parts.values()) + parts["head"]
 
 
@@ -137,7 +138,7 @@ def _printed(
     vocabulary_in_layers: bool, ffn: int = 18, seq: int = 12, ratio: str = "groups over heads"
 ) -> Callable[..., int]:
     def formula(model: dict[str, Any], seq_len: int) -> int:
-        m = ModelConfig(**model)
+        m = model_of(model)
         h, layers, v = m.hidden_size, m.num_layers, m.vocab_size
         shared = Fraction(m.num_kv_heads, m.num_heads)
         if ratio != "groups over heads":

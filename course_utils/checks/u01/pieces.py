@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_utils.checks.check import Case
-from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.checks.spec import model_of
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
 
@@ -18,13 +18,6 @@ SMALL_HIDDEN_SIZE = 512
 def meta(*shape: int) -> torch.Tensor:
     """A tensor of a shape, without numbers."""
     return torch.empty(*shape, device="meta")
-
-
-def model_of(sizes: dict[str, Any]) -> ModelConfig:
-    """The model that a case names by its plain sizes."""
-    parts: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
-    made = {n: parts[n](**value) if n in parts else value for n, value in sizes.items()}
-    return ModelConfig(**made)
 
 
 def call_with_model(answer: Any, case: Case) -> object:
@@ -45,7 +38,7 @@ def _counted_model(model: str, num_sequences: int, seq_len: int) -> FlopCount:
     On real tensors attention is materialised, as on the meta device: flash attention would
     recompute the scores in its backward pass.
     """
-    sizes = ModelConfig(**json.loads(model))
+    sizes = model_of(json.loads(model))
     device = "cpu" if sizes.hidden_size < SMALL_HIDDEN_SIZE else "meta"
     built = Transformer(sizes, device=device)
     ids = torch.zeros(num_sequences, seq_len, dtype=torch.long, device=device)

@@ -1,0 +1,22 @@
+"""A case is plain data: how a model is named by its sizes, and how a case is told to a student."""
+
+from typing import Any
+
+from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.literals import literal
+
+PARTS: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
+
+
+def model_of(sizes: dict[str, Any]) -> ModelConfig:
+    """The model that a case names by its plain sizes."""
+    made = {name: PARTS[name](**v) if name in PARTS else v for name, v in sizes.items()}
+    return ModelConfig(**made)
+
+
+def in_words(case: dict[str, Any]) -> str:
+    """A case as a student would type it: ``rows=2, inner=1_000``, ``model=ModelConfig(...)``."""
+    return ", ".join(
+        f"{name}={literal(model_of(value) if name == 'model' else value)}"
+        for name, value in case.items()
+    )
