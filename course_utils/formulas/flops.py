@@ -14,6 +14,7 @@ dimension, f feed-forward size, v vocabulary, L layers.
 """
 
 from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.configs.validation import require_positive
 
 
 def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
@@ -30,9 +31,13 @@ def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
     Returns:
         ``forward_flops`` and ``backward_flops``, whole numbers, with both gradients wanted.
 
+    Raises:
+        ValueError: If a size is not above zero.
+
     Source:
         Lecture S, primer on compute (S3).
     """
+    require_positive("matmul_flops", rows=rows, inner=inner, columns=columns)
     m, d, n = rows, inner, columns
     forward = 2 * m * d * n
     grad_a = 2 * m * n * d  # dY[m, n] @ B.T[n, d]
@@ -51,7 +56,11 @@ def forward_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[
     Returns:
         ``projections`` (to queries, keys, values, and out), ``attention`` (scores and values,
         quadratic in s), ``feed_forward``, ``router`` and ``head``, each over all layers.
+
+    Raises:
+        ValueError: If a size is not above zero.
     """
+    require_positive("forward_flops", num_sequences=num_sequences, seq_len=seq_len)
     tokens, layers = num_sequences * seq_len, range(model.num_layers)
     return {
         "projections": model.num_layers * tokens * projection_flops_per_token(model),

@@ -15,7 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 aten = torch.ops.aten
 
@@ -30,8 +35,15 @@ FLASH_ON_CPU = {
     ),
 }
 
-# Operations that multiply and add, and that the counter passes over in silence.
-UNCOUNTED = {
+COUNTED = frozenset(flop_registry) | frozenset(FLASH_ON_CPU)
+
+# Words in the name of an operation that multiplies and adds. One with such a word that the counter
+# has no rule for would be passed over in silence.
+MULTIPLIES = frozenset(
+    ("mm", "addmm", "bmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "linear")
+    + ("matmul", "attention", "encoder", "convolution", "trilinear", "cdist", "rnn", "lstm", "gru")
+)
+ADVICE = {
     "mv": "write the vector as a matrix with one column",
     "addmv": "write the vector as a matrix with one column",
     "dot": "write it as a product of a row and a column",
@@ -54,11 +66,11 @@ class _RefuseUncounted(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = func.overloadpacket.__name__
-        if name in UNCOUNTED:
+        operation, name = func.overloadpacket, func.overloadpacket.__name__
+        if MULTIPLIES & set(name.split("_")) and operation not in COUNTED:
             raise ValueError(
                 f"count_flops counts matrix products and does not know `{name}`, which it would "
-                f"take for nothing: {UNCOUNTED[name]}"
+                f"take for nothing: {ADVICE.get(name, 'write it with @')}"
             )
         return func(*args, **(kwargs or {}))
 

@@ -62,7 +62,12 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """From token ids (b, s) to logits (b, s, v)."""
+        """From token ids (b, s) to logits (b, s, v).
+
+        Raises:
+            ValueError: If the ids lie on another device than the model.
+        """
+        self._require_same_device(token_ids)
         x = self.embedding(token_ids)
         if self.positions is not None:
             x = x + self.positions(torch.arange(x.shape[1], device=x.device))
@@ -70,3 +75,11 @@ class Transformer(nn.Module):
             x = block(x)
         logits: Tensor = self.head(self.final_norm(x))
         return logits
+
+    def _require_same_device(self, token_ids: Tensor) -> None:
+        here, there = self.embedding.weight.device, token_ids.device
+        if here != there:
+            raise ValueError(
+                f"the model lies on {here} and the token ids lie on {there}: make the ids with "
+                f"device={str(here)!r}"
+            )

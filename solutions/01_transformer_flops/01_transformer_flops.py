@@ -546,7 +546,6 @@ growth = pd.DataFrame(
 growth
 
 
-
 # %% tags=["nbval-check-output"]
 def core_at(seq_len):
     q = torch.empty(1, seq_len, 32, 128, device="meta")
@@ -841,7 +840,10 @@ def estimates(model):
     return {
         "6 N": 6 * n / exact,
         "6 · those that multiply": 6 * multiplying_of(model) / exact,
-        "and 12 · L · h · s": (6 * multiplying_of(model) + 12 * model.num_layers * model.hidden_size * 4096) / exact,
+        "and 12 · L · h · s": (
+            6 * multiplying_of(model) + 12 * model.num_layers * model.hidden_size * 4096
+        )
+        / exact,
     }
 
 
@@ -1099,10 +1101,17 @@ grade("u01-latent-attention-flops", latent_attention_flops)
 latent_of = answer("u01-latent-attention-flops", latent_attention_flops)
 deepseek = preset("DeepSeek-V3")
 latent, kept = latent_of(deepseek, 1, 4096), deepseek.latent_attention
-ordinary = {"projection_flops": 2 * 4096 * 4 * 7168 * 128 * 128, "core_flops": 4 * 4096**2 * 128 * 128}
-print(f"projections: {latent['projection_flops'] / ordinary['projection_flops']:.2f} times those of the ordinary layer")
+ordinary = {
+    "projection_flops": 2 * 4096 * 4 * 7168 * 128 * 128,
+    "core_flops": 4 * 4096**2 * 128 * 128,
+}
+print(
+    f"projections: {latent['projection_flops'] / ordinary['projection_flops']:.2f} times those of the ordinary layer"
+)
 print(f"core: {latent['core_flops'] / ordinary['core_flops']:.2f} times")
-print(f"kept for each token: {kept.kv_rank + kept.rope_head_dim} numbers instead of {2 * 128 * 128:,}")
+print(
+    f"kept for each token: {kept.kv_rank + kept.rope_head_dim} numbers instead of {2 * 128 * 128:,}"
+)
 
 # %% [markdown]
 # **Explain.** Narrow vectors make the projections cheaper, the rotary part makes the core dearer. What the design is for is the last line: the memory of keys and values when the model generates text.
@@ -1173,7 +1182,9 @@ grade("u01-expert-parameters", expert_parameters)
 for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
     total = sum(parameters(preset(name)).values())
     active = sum(active_parameters(preset(name)).values())
-    print(f"{name}: {total / 1e9:.1f} billion parameters, {active / 1e9:.1f} billion active ({active / total:.0%})")
+    print(
+        f"{name}: {total / 1e9:.1f} billion parameters, {active / 1e9:.1f} billion active ({active / total:.0%})"
+    )
 
 # %% [markdown]
 # **Explain.** The FLOPs of training follow the active parameters; the memory for weights, gradients and optimizer states follows all of them. A mixture of experts buys quality with memory instead of FLOPs.

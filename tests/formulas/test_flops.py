@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_utils.formulas.flops import matmul_flops
+from course_utils.configs import preset
+from course_utils.formulas.flops import forward_flops, matmul_flops
 from course_utils.instruments import count_flops
 
 # A is 2 x 3, B is 3 x 5: 10 entries of 3 multiplications and 3 additions are 60. Backward:
@@ -36,3 +37,17 @@ def test_matmul_flops_are_those_of_three_loops(sizes):
     rows, inner, columns = sizes
     operations = sum(2 for _ in range(rows) for _ in range(columns) for _ in range(inner))
     assert matmul_flops(*sizes)["forward_flops"] == operations
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: matmul_flops(-1, 2, 3),
+        lambda: matmul_flops(1, 0, 3),
+        lambda: forward_flops(preset("Llama-3.2-1B"), 1, -5),
+        lambda: forward_flops(preset("Llama-3.2-1B"), 0, 5),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(call):
+    with pytest.raises(ValueError, match="must be above zero, got"):
+        call()

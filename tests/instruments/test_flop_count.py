@@ -57,8 +57,13 @@ def test_flash_attention_on_the_cpu_is_counted_and_its_backward_recomputes_the_s
             ),
             "_transformer_encoder_layer_fwd",
         ),
+        (
+            lambda: torch._int_mm(*(torch.ones(32, 32, dtype=torch.int8) for _ in range(2))),
+            "_int_mm",
+        ),
+        (lambda: torch.addr(torch.ones(3, 3), torch.ones(3), torch.ones(3)), "addr"),
     ],
-    ids=["mv", "dot", "fused layer"],
+    ids=["mv", "dot", "fused layer", "integers", "outer product"],
 )
 def test_what_cannot_be_counted_is_refused_by_name(call, name):
     with torch.no_grad(), pytest.raises(ValueError, match=f"does not know `{name}`"):

@@ -94,3 +94,10 @@ def test_tied_head_is_the_embedding():
     assert (
         free := Transformer(random_model("grouped", 1))
     ).head.weight is not free.embedding.weight
+
+
+def test_ids_on_another_device_are_told():
+    sizes = ModelConfig(num_layers=1, hidden_size=8, num_heads=2, ffn_size=3, vocab_size=5)
+    model = Transformer(sizes, device="meta")
+    with pytest.raises(ValueError, match="lies on meta and the token ids lie on cpu"):
+        model(torch.zeros(1, 2, dtype=torch.long))
