@@ -2,7 +2,8 @@
 
 Conventions: peaks are dense. The rate with 2:4 sparsity that vendors print first is twice as high
 and holds for weights of which half are zero; it can only be had by asking for it by name. Memory
-is what the vendor calls GB, in bytes of 10**9.
+is what the vendor calls GB, in bytes of 10**9; a device reports up to 7 % more, part of which the
+driver keeps.
 
     >>> device("H100-SXM").dense_flops_per_second("bf16")
     989400000000000
@@ -78,10 +79,14 @@ def _device(
     )
 
 
-A100 = "NVIDIA A100 data sheet"
-H100 = "NVIDIA H100 data sheet"
-H200 = "NVIDIA H200 data sheet"
-B200 = "NVIDIA Blackwell data sheet"
+# Dense rates of the H100 NVL, H200 and B200 are half of the sparse ones that the sheets print; the
+# H200 computes like the H100 SXM, whose unrounded rates stand in the white paper.
+A100 = "NVIDIA A100 data sheet, June 2021"
+H100 = "NVIDIA H100 architecture white paper v1.04, tables 1 and 3"
+H100_PCIE = "NVIDIA H100 data sheet, SXM and PCIe edition"
+H100_NVL = "NVIDIA H100 data sheet, SXM and NVL edition"
+H200 = "NVIDIA H200 data sheet; rates as in the H100 white paper"
+B200 = "NVIDIA Blackwell data sheet, October 2025, HGX B200; tf32 from the total of eight"
 A100_PEAKS = {"fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312, "int8": 624}
 H100_PEAKS = {
     **{"fp32": 66.9, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4},
@@ -92,17 +97,20 @@ H100_NVL_PEAKS = {
     **{"fp32": 60, "tf32": 417.5, "bf16": 835.5, "fp16": 835.5},
     **{"fp8": 1670.5, "int8": 1670.5},
 }
-B200_PEAKS = {"tf32": 1125, "bf16": 2250, "fp16": 2250, "fp8": 4500, "int8": 4500}
+B200_PEAKS = {
+    **{"fp32": 75, "tf32": 1125, "bf16": 2250, "fp16": 2250},
+    **{"fp8": 4500, "int8": 4500},
+}
 
 DEVICES = dict(
     (
         _device("A100-40", A100, 40, 1555, **A100_PEAKS),
         _device("A100-80", A100, 80, 2039, **A100_PEAKS),
         _device("H100-SXM", H100, 80, 3350, **H100_PEAKS),
-        _device("H100-PCIe", H100, 80, 2000, **H100_PCIE_PEAKS),
-        _device("H100-NVL", H100, 94, 3900, **H100_NVL_PEAKS),
+        _device("H100-PCIe", H100_PCIE, 80, 2000, **H100_PCIE_PEAKS),
+        _device("H100-NVL", H100_NVL, 94, 3900, **H100_NVL_PEAKS),
         _device("H200", H200, 141, 4800, **H100_PEAKS),
-        _device("B200", B200, 180, 8000, **B200_PEAKS),
+        _device("B200", B200, 180, 7700, **B200_PEAKS),
     )
 )
 

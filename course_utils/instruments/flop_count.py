@@ -39,10 +39,10 @@ COUNTED = frozenset(flop_registry) | frozenset(FLASH_ON_CPU)
 
 # Words in the name of an operation that multiplies and adds. One with such a word that the counter
 # has no rule for would be passed over in silence.
-MULTIPLIES = frozenset(
-    ("mm", "addmm", "bmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "linear")
-    + ("matmul", "attention", "encoder", "convolution", "trilinear", "cdist", "rnn", "lstm", "gru")
-)
+MULTIPLIES = {
+    *("mm", "addmm", "bmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "linear"),
+    *("matmul", "attention", "encoder", "convolution", "trilinear", "cdist", "rnn", "lstm", "gru"),
+}
 ADVICE = {
     "mv": "write the vector as a matrix with one column",
     "addmv": "write the vector as a matrix with one column",
