@@ -115,6 +115,12 @@ def test_inputs_made_by_the_call_are_not_unseen():
     assert saved.unseen == ()
 
 
+def test_views_of_what_was_there_before_are_not_unseen():
+    data, weight = torch.ones(5, 3), wanting(3)
+    saved = count_saved_bytes(lambda: (data[:2].sum() * weight).sum())
+    assert (saved.total_bytes, saved.unseen) == (4, ())  # the sum, which the weight meets
+
+
 def test_without_gradients_nothing_is_kept():
     layer = nn.Linear(3, 5)
     with torch.no_grad():
