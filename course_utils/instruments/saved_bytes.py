@@ -115,7 +115,7 @@ def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -
             f"count_saved_bytes wants a call that returns one tensor, got {type(result)}"
         )
     saved = {key: each for key, each in packs.kept().items() if key not in owned}
-    known = {_storage(tensor) for tensor in (result, *_leaves(result))}
+    known = {_storage(tensor) for tensor in _dense([result, *_leaves(result)])}
     unseen = made.alive_beside(saved.keys() | owned | known)
     return SavedBytes(tensors=tuple(saved.values()), unseen=tuple(unseen))
 

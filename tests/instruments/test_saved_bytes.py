@@ -117,7 +117,11 @@ def test_inputs_made_by_the_call_are_not_unseen():
 
 def test_views_of_what_was_there_before_are_not_unseen():
     data, weight = torch.ones(5, 3), wanting(3)
-    saved = count_saved_bytes(lambda: (data[:2].sum() * weight).sum())
+
+    def call():
+        return (data[:2].sum() * weight).sum()
+
+    saved = count_saved_bytes(call)
     assert (saved.total_bytes, saved.unseen) == (4, ())  # the sum, which the weight meets
 
 
@@ -257,6 +261,7 @@ def test_sparse_tensors_are_refused():
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(ValueError, match="`sparse_mm` keeps a tensor of layout"):
         count_saved_bytes(lambda: torch.sparse.mm(sparse, wanting(3, 3)))
+    assert count_saved_bytes(lambda: wanting(2, 3).to_sparse()).unseen == ()
 
 
 def test_wrong_arguments_are_told():
