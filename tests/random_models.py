@@ -1,10 +1,30 @@
-"""Small random models of every kind: plain and gated, shared heads, latent attention, experts."""
+"""Small random models of every kind: plain and gated, shared heads, latent attention, experts.
+
+And small random runs of them, with every choice of kernels.
+"""
 
 import random
 
-from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.configs import (
+    Experts,
+    Kernels,
+    LatentAttention,
+    ModelConfig,
+    RunConfig,
+    precision,
+)
 
 KINDS = ("GPT", "multi-head", "grouped", "multi-query", "tied", "latent", "experts", "both")
+ORDINARY_KINDS = KINDS[:5]
+KERNELS = {
+    "fused attention": Kernels(),
+    "fused attention and gate": Kernels(is_gate_fused=True),
+    "every score": Kernels(is_attention_fused=False),
+    "every score, fused gate, dropout": Kernels(
+        is_attention_fused=False, is_gate_fused=True, dropout_fraction=0.1
+    ),
+    "dropout": Kernels(is_attention_fused=False, dropout_fraction=0.1),
+}
 
 
 def random_model(kind: str, seed: int) -> ModelConfig:
@@ -45,3 +65,17 @@ def random_model(kind: str, seed: int) -> ModelConfig:
             num_dense_layers=rng.choice((0, 1)),
         )
     return ModelConfig(**sizes)
+
+
+def random_run(kernels: str, seed: int) -> RunConfig:
+    """A run on the CPU: one sequence or several, one token or an odd number, both precisions."""
+    rng = random.Random(f"{kernels}/{seed}")
+    chosen = precision(("bf16", "fp32")[seed % 2])
+    return RunConfig(
+        micro_batch_size=(1, rng.randint(2, 4))[seed // 2 % 2],
+        seq_len=1 if seed == 0 else rng.randrange(3, 40, 2),
+        precision=chosen,
+        kernels=KERNELS[kernels],
+        is_loss_fp32=seed % 3 == 0,
+        layer_norm_statistic_bytes=chosen.activation_bytes,
+    )

@@ -15,10 +15,26 @@ def require_positive(owner: str, **sizes: object) -> None:
         ValueError: If a size is zero or negative.
     """
     for name, size in sizes.items():
-        if type(size) is not int:
-            raise TypeError(f"{owner}: {name} must be a whole number, got {size!r}; write an int")
-        if size <= 0:
+        if _whole(owner, name, size) <= 0:
             raise ValueError(f"{owner}: {name} must be above zero, got {size}")
+
+
+def require_not_negative(owner: str, **sizes: object) -> None:
+    """Refuse sizes that are not whole numbers of at least zero.
+
+    Raises:
+        TypeError: If a size is no int.
+        ValueError: If a size is negative.
+    """
+    for name, size in sizes.items():
+        if _whole(owner, name, size) < 0:
+            raise ValueError(f"{owner}: {name} must be zero or above, got {size}")
+
+
+def _whole(owner: str, name: str, size: object) -> int:
+    if type(size) is not int:
+        raise TypeError(f"{owner}: {name} must be a whole number, got {size!r}; write an int")
+    return size
 
 
 def require_divides(owner: str, **sizes: int) -> None:

@@ -1,13 +1,23 @@
-"""Which memory is meant: what autograd saves, what is allocated, reserved, or seen by the driver?
+"""Which memory is meant, what does training keep in it, and what still fits?
 
 Conventions: a tensor belongs to one category; a parameter that autograd also keeps counts as a
 parameter. That the allocator rounds blocks up is left out.
 
     >>> four_memories({"parameters": 100, "saved_for_backward": 40}, 10, 500)["driver_bytes"]
     650
+    >>> sum(state_bytes(8 * 10**9, precision("bf16")).values())
+    128000000000
+    >>> run = RunConfig(seq_len=2048, is_loss_fp32=True)
+    >>> largest_micro_batch(preset("Llama-3.2-1B"), run, device("H100-SXM").memory_bytes)
+    14
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+from course_utils.configs import ModelConfig, Precision, RunConfig
+from course_utils.formulas.activations import model_saved_bytes
+from course_utils.formulas.parameters import parameters
 
 
 def four_memories(
@@ -37,3 +47,56 @@ def four_memories(
         "reserved_bytes": reserved,
         "driver_bytes": reserved + outside_bytes,
     }
+
+
+def state_bytes(num_params: int, precision: Precision) -> dict[str, int]:
+    """Bytes that training with Adam keeps from step to step, whatever the batch: 16 N and more.
+
+    Of each parameter, in fp32 ``4 + 4 + 8 = 16``; in bf16 with fp32 master weights
+    ``2 + 2 + 4 + 8 = 16``, with gradients in fp32 18, with gradients in both 20.
+
+    Args:
+        num_params: Parameters N, embeddings included.
+        precision: Bytes of one number of each kind.
+
+    Returns:
+        ``weights``, ``gradients``, ``master_weights`` (zero in fp32) and ``moments``; the last two
+        are the optimizer's.
+
+    Source:
+        Lecture E (E12), lecture S (S11); Rajbhandari et al. 2020, section 3.1.
+    """
+    return {
+        "weights": precision.weight_bytes * num_params,
+        "gradients": precision.gradient_bytes * num_params,
+        "master_weights": precision.master_weight_bytes * num_params,
+        "moments": precision.moment_bytes * num_params,
+    }
+
+
+def largest_micro_batch(model: ModelConfig, run: RunConfig, memory_bytes: int) -> int:
+    """Sequences of the largest micro-batch whose training fits; zero if not even one does.
+
+    ``(memory - state - what a batch keeps once) // what each sequence keeps``: both grow with
+    nothing but b.
+
+    An upper bound: the training state and the saved activations are counted, and not what lives
+    for a moment, such as the gradients of the logits.
+
+    Args:
+        model: Without latent attention and experts.
+        run: Length, precision and kernels; its ``micro_batch_size`` does not matter.
+        memory_bytes: Of the device.
+
+    Returns:
+        A number of sequences.
+
+    Raises:
+        ValueError: If the model has latent attention or experts.
+    """
+    one, two = (
+        sum(model_saved_bytes(model, replace(run, micro_batch_size=b)).values()) for b in (1, 2)
+    )
+    each, once = two - one, 2 * one - two
+    state = sum(state_bytes(sum(parameters(model).values()), run.precision).values())
+    return max(0, (memory_bytes - state - once) // each)

@@ -1,6 +1,16 @@
 """Instruments measure; they never import a formula, so that a measurement can disprove one."""
 
+from course_utils.instruments.fake import fake_tensors
 from course_utils.instruments.flop_count import FlopCount, count_flops
+from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
 
-__all__ = ["FlopCount", "count_flops", "storage_bytes"]
+__all__ = [
+    "FlopCount",
+    "SavedBytes",
+    "SavedTensor",
+    "count_flops",
+    "count_saved_bytes",
+    "fake_tensors",
+    "storage_bytes",
+]

@@ -1,5 +1,5 @@
 """Reference implementations in torch, readable in one sitting."""
 
-from course_utils.reference.transformer import Block, Transformer
+from course_utils.reference.transformer import Block, Transformer, token_loss
 
-__all__ = ["Block", "Transformer"]
+__all__ = ["Block", "Transformer", "token_loss"]

@@ -7,29 +7,36 @@ the balanced routing of Mixtral and DeepSeek aims at, and no shape depends on th
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from course_utils.configs import Experts, ModelConfig
+from course_utils.configs import DEFAULT_KERNELS, Experts, Kernels, ModelConfig
+from course_utils.reference.fused import gated
 from course_utils.reference.layers import FeedForward
 
 
 class MixtureOfExperts(nn.Module):
     """Gated experts, a router, and shared experts that see every token."""
 
-    def __init__(self, model: ModelConfig, sizes: Experts, device: str) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        sizes: Experts,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        kernels: Kernels = DEFAULT_KERNELS,
+    ) -> None:
         """The matrices of all experts lie in three tensors, so that one product serves all."""
         super().__init__()
         h, f, count = model.hidden_size, sizes.expert_ffn_size, sizes.num_experts
-        self.sizes = sizes
-        self.router = nn.Linear(h, count, bias=False, device=device)
+        self.sizes, self.kernels = sizes, kernels
+        self.router = nn.Linear(h, count, bias=False, device=device, dtype=dtype)
         self.up, self.gate, self.down = (
-            nn.Parameter(torch.empty(*shape, device=device))
+            nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
             for shape in ((count, h, f), (count, h, f), (count, f, h))
         )
         for weight in (self.up, self.gate, self.down):
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
         shared = sizes.num_shared_experts * f
-        self.shared = FeedForward(model, shared, device) if shared else None
+        self.shared = FeedForward(model, shared, device, dtype, kernels) if shared else None
 
     def forward(self, x: Tensor) -> Tensor:
         """From (b, s, h) to (b, s, h)."""
@@ -37,7 +44,7 @@ class MixtureOfExperts(nn.Module):
         scores = self.router(tokens).softmax(dim=-1)
         weight, chosen = scores.topk(self._capacity(len(tokens)), dim=0)  # (capacity, experts)
         taken = tokens[chosen.t()]  # (experts, capacity, h)
-        inner = F.silu(taken @ self.gate) * (taken @ self.up)
+        inner = gated(taken @ self.gate, taken @ self.up, self.kernels)
         made = (inner @ self.down) * weight.t()[..., None]
         out = torch.zeros_like(tokens).index_add(0, chosen.t().flatten(), made.flatten(0, 1))
         if self.shared is not None:

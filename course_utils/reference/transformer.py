@@ -7,8 +7,10 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from course_utils.configs import ModelConfig
+from course_utils.configs import DEFAULT_KERNELS, Kernels, ModelConfig
+from course_utils.reference.attention import drop
 from course_utils.reference.experts import MixtureOfExperts
 from course_utils.reference.layers import (
     FeedForward,
@@ -21,43 +23,59 @@ from course_utils.reference.layers import (
 class Block(nn.Module):
     """Attention and feed-forward, each behind a norm and beside a residual."""
 
-    def __init__(self, model: ModelConfig, layer: int, device: str) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        layer: int,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        kernels: Kernels = DEFAULT_KERNELS,
+    ) -> None:
         """Choose the kinds of attention and feed-forward that the sizes ask for."""
         super().__init__()
-        self.attention_norm = norm(model.hidden_size, model, device)
+        self.dropout_fraction = kernels.dropout_fraction
+        self.attention_norm = norm(model.hidden_size, model, device, dtype)
         self.attention: nn.Module = (
-            MultiHeadLatentAttention(model, model.latent_attention, device)
+            MultiHeadLatentAttention(model, model.latent_attention, device, dtype, kernels)
             if model.latent_attention
-            else GroupedAttention(model, device)
+            else GroupedAttention(model, device, dtype, kernels)
         )
-        self.ffn_norm = norm(model.hidden_size, model, device)
+        self.ffn_norm = norm(model.hidden_size, model, device, dtype)
         self.ffn: nn.Module = (
-            MixtureOfExperts(model, model.experts, device)
+            MixtureOfExperts(model, model.experts, device, dtype, kernels)
             if model.experts and layer >= model.experts.num_dense_layers
-            else FeedForward(model, model.ffn_size, device)
+            else FeedForward(model, model.ffn_size, device, dtype, kernels)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """From (b, s, h) to (b, s, h)."""
-        x = x + self.attention(self.attention_norm(x))
-        out: Tensor = x + self.ffn(self.ffn_norm(x))
-        return out
+        fraction = self.dropout_fraction * self.training
+        x = x + drop(self.attention(self.attention_norm(x)), fraction)
+        return x + drop(self.ffn(self.ffn_norm(x)), fraction)
 
 
 class Transformer(nn.Module):
     """A decoder-only model; its output head shares the embedding's matrix where it is tied."""
 
-    def __init__(self, model: ModelConfig, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        kernels: Kernels = DEFAULT_KERNELS,
+    ) -> None:
         """Build all layers on a device; ``"meta"`` allocates nothing."""
         super().__init__()
         h, v = model.hidden_size, model.vocab_size
-        self.embedding = nn.Embedding(v, h, device=device)
+        self.embedding = nn.Embedding(v, h, device=device, dtype=dtype)
         positions = model.num_positions
-        self.positions = nn.Embedding(positions, h, device=device) if positions else None
+        self.positions = (
+            nn.Embedding(positions, h, device=device, dtype=dtype) if positions else None
+        )
         layers = range(model.num_layers)
-        self.blocks = nn.ModuleList([Block(model, layer, device) for layer in layers])
-        self.final_norm = norm(h, model, device)
-        self.head = nn.Linear(h, v, bias=False, device=device)
+        self.blocks = nn.ModuleList(Block(model, n, device, dtype, kernels) for n in layers)
+        self.final_norm = norm(h, model, device, dtype)
+        self.head = nn.Linear(h, v, bias=False, device=device, dtype=dtype)
         if model.is_tied:
             self.head.weight = self.embedding.weight
 
@@ -83,3 +101,15 @@ class Transformer(nn.Module):
                 f"the model lies on {here} and the token ids lie on {there}: make the ids with "
                 f"device={str(here)!r}"
             )
+
+
+def token_loss(logits: Tensor, targets: Tensor, is_fp32: bool = False) -> Tensor:
+    """Mean cross-entropy of all tokens; keeps one number per token and entry of the vocabulary.
+
+    Args:
+        logits: Shape (b, s, v).
+        targets: The token that follows each, shape (b, s).
+        is_fp32: Whether to compute in fp32, whatever the logits are in.
+    """
+    logits = logits.float() if is_fp32 else logits
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -7,7 +7,7 @@ from torch import nn
 from course_utils.configs import Experts, ModelConfig
 from course_utils.reference import Transformer
 from course_utils.reference.experts import MixtureOfExperts
-from course_utils.reference.layers import rotate
+from course_utils.reference.fused import rotate
 from tests.random_models import KINDS, random_model
 
 

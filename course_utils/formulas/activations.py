@@ -1,0 +1,184 @@
+"""How many bytes does a transformer keep for its backward pass, and which tensors are they?
+
+Conventions: what autograd keeps between the forward and the backward pass, parameters left out. A
+tensor that several operations need counts once, where the first of them needs it. What only lives
+for a moment, and the gradients, are not in it.
+
+Letters: b sequences of s tokens, h hidden size, a query heads, a_kv key and value heads, d head
+dimension, f feed-forward size, v vocabulary, L layers, e bytes of an activation.
+
+    >>> run = RunConfig(seq_len=8192)
+    >>> layers = model_saved_bytes(preset("Llama-3-8B"), run)["layers"]
+    >>> layers == 32 * sum(layer_saved_bytes(preset("Llama-3-8B"), run).values())
+    True
+    >>> layers
+    44059066368
+
+Sources: Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models,
+section 4.1; Dao et al. 2022, FlashAttention, section 3.1.
+"""
+
+from course_utils.configs import ModelConfig, RunConfig
+
+FP32_BYTES = 4
+INDEX_BYTES = 8  # token ids are 64-bit integers
+MASK_BYTES = 1  # a dropout mask holds booleans
+
+
+def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that one layer keeps, by tensor.
+
+    A GPT layer (LayerNorm, GELU with f = 4 h, every score in memory, dropout) in 16 bits:
+    ``34 s b h + 5 a s**2 b``, and the statistics of its two norms, which the paper leaves out.
+
+    A Llama layer (RMSNorm, gate, fused attention) with e bytes per number:
+    ``e (6 s b h + 2 s b h a_kv / a + 4 s b f) + 4 a s b + 8 s b``.
+
+    Args:
+        model: Without latent attention and experts.
+        run: Supplies ``micro_batch_size``, ``seq_len``, ``precision`` and ``kernels``.
+
+    Returns:
+        Whole numbers of bytes in the order of the forward pass, each named after its part of the
+        layer and the tensor.
+
+    Raises:
+        ValueError: If the model has latent attention or experts.
+
+    Source:
+        Lecture E, activation memory (E14); Korthikanti et al. 2022, equations 1 and 2.
+    """
+    _require_ordinary_layers(model)
+    parts = {
+        "attention_norm": norm_saved_bytes(model, run),
+        "attention": attention_saved_bytes(model, run),
+        "ffn_norm": norm_saved_bytes(model, run),
+        "ffn": feed_forward_saved_bytes(model, run),
+    }
+    return {f"{part}_{name}": size for part, sizes in parts.items() for name, size in sizes.items()}
+
+
+def _require_ordinary_layers(model: ModelConfig) -> None:
+    for name in ("latent_attention", "experts"):
+        if getattr(model, name) is not None:
+            raise ValueError(
+                f"the bytes that {name} keep are not known here: give a model without {name}, or "
+                f"count them while it runs"
+            )
+
+
+def norm_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that one norm keeps: its input, and per token a mean and a deviation.
+
+    LayerNorm keeps both, RMSNorm only the deviation, in fp32.
+    """
+    statistics = 2 * run.layer_norm_statistic_bytes if model.has_biases else FP32_BYTES
+    return {"input": _hidden_bytes(model, run), "statistics": _num_tokens(run) * statistics}
+
+
+def attention_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that the attention of one layer keeps, from its projections to its dropout."""
+    tokens, a, d = _num_tokens(run), model.num_heads, model.head_dim
+    e, is_fused = run.precision.activation_bytes, run.kernels.is_attention_fused
+    # Without a fused kernel, shared keys and values are copied for each query head.
+    key_heads = model.num_kv_heads if is_fused else a
+    scores = {"log_sum_exp": FP32_BYTES * a * tokens} if is_fused else _score_bytes(model, run)
+    return {
+        "projections_input": _hidden_bytes(model, run),
+        "queries": e * tokens * a * d,
+        "keys": e * tokens * key_heads * d,
+        **scores,
+        "values": e * tokens * key_heads * d,
+        "output_input": e * tokens * a * d,
+        **_dropout_mask(model, run),
+    }
+
+
+def _score_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """``a s**2 b`` weights, with dropout also what was dropped and what was left."""
+    count = model.num_heads * run.seq_len * _num_tokens(run)
+    softmax = {"softmax_output": run.precision.activation_bytes * count}
+    if not run.kernels.dropout_fraction:
+        return softmax
+    return {
+        **softmax,
+        "softmax_dropout_mask": MASK_BYTES * count,
+        "softmax_dropout_output": run.precision.activation_bytes * count,
+    }
+
+
+def feed_forward_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that the feed-forward block of one layer keeps, with its dropout.
+
+    GELU needs its input, and a gate both of its factors and what goes into SiLU; fused it computes
+    one of the factors again.
+    """
+    inner = run.precision.activation_bytes * _num_tokens(run) * model.ffn_size
+    names = ["gelu_input"]
+    if model.is_gated:
+        names = ["silu_input", "gate", "up"]
+        if run.kernels.is_gate_fused:
+            names.remove("gate")
+    return {
+        "up_input": _hidden_bytes(model, run),
+        **dict.fromkeys(names, inner),
+        "down_input": inner,
+        **_dropout_mask(model, run),
+    }
+
+
+def _dropout_mask(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """``s b h`` booleans for the dropout at the end of a block."""
+    if not run.kernels.dropout_fraction:
+        return {}
+    return {"dropout_mask": MASK_BYTES * _num_tokens(run) * model.hidden_size}
+
+
+def loss_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that the cross-entropy of one micro-batch keeps: ``s b v`` log-probabilities.
+
+    They are in the precision of the logits, or in fp32 where the logits are turned to it before.
+
+    Returns:
+        ``log_softmax``; ``targets``, 64-bit integers; ``weight``, the one number that the mean
+        divides by.
+    """
+    element_bytes = FP32_BYTES if run.is_loss_fp32 else run.precision.activation_bytes
+    return {
+        "log_softmax": element_bytes * _num_tokens(run) * model.vocab_size,
+        "targets": INDEX_BYTES * _num_tokens(run),
+        "weight": element_bytes,
+    }
+
+
+def model_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Bytes that a whole model keeps for one micro-batch, by part.
+
+    Args:
+        model: Without latent attention and experts.
+        run: The micro-batch, its precision and kernels.
+
+    Returns:
+        ``embedding`` (token ids, and learned positions' numbers), ``layers`` (all L of them),
+        ``final_norm``, ``head`` (its input) and ``loss``.
+
+    Raises:
+        ValueError: If the model has latent attention or experts.
+    """
+    positions = run.seq_len if model.num_positions else 0
+    return {
+        "embedding": INDEX_BYTES * (_num_tokens(run) + positions),
+        "layers": model.num_layers * sum(layer_saved_bytes(model, run).values()),
+        "final_norm": sum(norm_saved_bytes(model, run).values()),
+        "head": _hidden_bytes(model, run),
+        "loss": sum(loss_saved_bytes(model, run).values()),
+    }
+
+
+def _num_tokens(run: RunConfig) -> int:
+    return run.micro_batch_size * run.seq_len
+
+
+def _hidden_bytes(model: ModelConfig, run: RunConfig) -> int:
+    """One tensor between layers, ``s b h`` activations."""
+    return run.precision.activation_bytes * _num_tokens(run) * model.hidden_size

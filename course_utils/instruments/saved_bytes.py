@@ -1,0 +1,247 @@
+"""How many bytes does autograd keep for the backward pass of this call, and which operation keeps
+them?
+
+Autograd hands every tensor that it keeps to a hook. Tensors that share a storage count once, with
+the bytes of the whole storage: as long as a view is kept, none of it is freed. Parameters and
+buffers are there anyway and are left out when their module is named.
+
+    >>> layer = nn.Linear(3, 5)
+    >>> saved = count_saved_bytes(lambda: torch.relu(layer(torch.ones(2, 3))), layer)
+    >>> [(each.operation, each.storage_bytes) for each in saved.tensors], saved.total_bytes
+    ([('linear', 24), ('relu', 40)], 64)
+
+What a function of a student keeps in another place, on ``ctx`` or in a closure, no hook sees. It
+is found by looking which storages made by the call are still alive after it: `blind_spot`.
+
+Sources: PyTorch documentation, "Hooks for saved tensors".
+"""
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from course_utils.instruments.fake import one_sentence_errors
+
+
+class SavedTensor(NamedTuple):
+    """One storage that is kept, as the tensor under which it was first seen.
+
+    Attributes:
+        operation: What kept it, as it is called in the code: ``"linear"``, ``"softmax"``.
+        shape: Of the tensor; a view may be smaller than its storage.
+        dtype: Of its numbers.
+        storage_bytes: Of the whole storage.
+    """
+
+    operation: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    storage_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedBytes:
+    """What is kept for backward when a call returns.
+
+    Attributes:
+        tensors: What autograd keeps, in the order of saving.
+        unseen: What was made by the call, lives on, and is neither kept by autograd, nor returned,
+            nor an input of it that wants a gradient; here ``operation`` is what made it.
+    """
+
+    tensors: tuple[SavedTensor, ...]
+    unseen: tuple[SavedTensor, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that autograd keeps, parameters and buffers left out."""
+        return sum(each.storage_bytes for each in self.tensors)
+
+    @property
+    def unseen_bytes(self) -> int:
+        """Bytes that live on where autograd does not see them."""
+        return sum(each.storage_bytes for each in self.unseen)
+
+    @property
+    def blind_spot(self) -> str:
+        """One sentence on what lives on unseen; empty if nothing does."""
+        if not self.unseen:
+            return ""
+        largest = max(self.unseen, key=lambda each: each.storage_bytes)
+        return (
+            f"{self.unseen_bytes:,} bytes live on that autograd was not given, the largest tensor "
+            f"of shape {largest.shape} and made by `{largest.operation}`: keep tensors with "
+            f"ctx.save_for_backward, not as attributes of ctx and not in a closure"
+        )
+
+
+def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -> SavedBytes:
+    """Bytes that autograd keeps for the backward pass of ``call()``, when it returns.
+
+    Without a gradient to compute (under ``torch.no_grad()``, or where nothing asks for one) they
+    are zero. What was kept and let go again before the end does not count.
+
+    Args:
+        call: Takes nothing and returns one tensor.
+        owners: Modules and tensors whose storages are not counted: parameters and buffers live
+            anyway.
+
+    Returns:
+        The total, each storage with the operation that kept it, and what lives on unseen.
+
+    Raises:
+        TypeError: If the call returns no tensor, or an owner is neither module nor tensor.
+        ValueError: If a tensor without a storage is kept, such as a sparse one, or if real and
+            fake tensors meet.
+    """
+    owned = {_storage(tensor) for owner in owners for tensor in _tensors_of(owner)}
+    operation = _Operation()
+    made, packs = _Made(operation), _Packs(operation)
+    with one_sentence_errors(), saved_tensors_hooks(packs.pack, _Pack.unpack), made, operation:
+        result = call()
+    if not isinstance(result, Tensor):
+        raise TypeError(
+            f"count_saved_bytes wants a call that returns one tensor, got {type(result)}"
+        )
+    saved = {key: each for key, each in packs.kept().items() if key not in owned}
+    known = {_storage(tensor) for tensor in _dense([result, *_leaves(result)])}
+    unseen = made.alive_beside(saved.keys() | owned | known)
+    return SavedBytes(tensors=tuple(saved.values()), unseen=tuple(unseen))
+
+
+def _tensors_of(owner: nn.Module | Tensor) -> Iterator[Tensor]:
+    if isinstance(owner, nn.Module):
+        yield from owner.parameters()
+        yield from owner.buffers()
+    elif isinstance(owner, Tensor):
+        yield owner
+    else:
+        raise TypeError(f"an owner of storages must be a module or a tensor, got {type(owner)}")
+
+
+def _leaves(result: Tensor) -> Iterator[Tensor]:
+    """Tensors that the backward pass computes gradients for."""
+    nodes, seen = [result.grad_fn], set[Any]()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [before for before, _ in node.next_functions]
+            if isinstance(leaf := getattr(node, "variable", None), Tensor):
+                yield leaf
+
+
+def _storage(tensor: Tensor) -> StorageWeakRef:
+    """A name for the storage that stays its own even when the storage is gone."""
+    return StorageWeakRef(tensor.untyped_storage())
+
+
+def _seen(operation: str, tensor: Tensor) -> SavedTensor:
+    num_bytes = tensor.untyped_storage().nbytes()
+    return SavedTensor(operation, tuple(tensor.shape), tensor.dtype, num_bytes)
+
+
+class _Operation(TorchFunctionMode):
+    """Knows which function of torch runs at the moment."""
+
+    name = ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.name = func.__name__.strip("_")
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.name = ""
+
+
+class _Pack:
+    """What autograd holds in place of a tensor, until it lets go of it."""
+
+    def __init__(self, tensor: Tensor, operation: str) -> None:
+        self.tensor, self.operation = tensor, operation
+
+    def unpack(self) -> Tensor:
+        return self.tensor
+
+
+class _Packs:
+    """All that was handed to autograd, without holding on to it."""
+
+    def __init__(self, operation: _Operation) -> None:
+        self.operation = operation
+        self.packs: list[weakref.ref[_Pack]] = []
+
+    def pack(self, tensor: Tensor) -> _Pack:
+        name = self.operation.name or _name_of_own_function()
+        if tensor.layout is not torch.strided:
+            raise ValueError(
+                f"count_saved_bytes counts dense tensors, and `{name}` keeps a tensor of layout "
+                f"{tensor.layout}: make it dense first"
+            )
+        pack = _Pack(tensor.detach(), name)  # a result that knew its graph would keep it alive
+        self.packs.append(weakref.ref(pack))
+        return pack
+
+    def kept(self) -> dict[StorageWeakRef, SavedTensor]:
+        """What autograd still holds, each storage once."""
+        kept: dict[StorageWeakRef, SavedTensor] = {}
+        for pack in filter(None, (ref() for ref in self.packs)):
+            kept.setdefault(_storage(pack.tensor), _seen(pack.operation, pack.tensor))
+        return kept
+
+
+def _name_of_own_function() -> str:
+    """Name of the `autograd.Function` that is being applied: its class stands in that frame.
+
+    Where there is none, as in a checkpoint, the Python function that keeps the tensor.
+    """
+    frame = sys._getframe(2)
+    while frame.f_code.co_name.startswith("<") and frame.f_back:  # a comprehension has no name
+        frame = frame.f_back
+    owner = frame.f_locals.get("cls")
+    name = owner.__name__ if isinstance(owner, type) else frame.f_code.co_name
+    return name.strip("_")
+
+
+class _Made(TorchDispatchMode):
+    """Sees every storage that an operation makes, without holding on to it."""
+
+    def __init__(self, operation: _Operation) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operation = operation
+        self.made: dict[StorageWeakRef, SavedTensor] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {_storage(tensor) for tensor in _dense(tree_leaves((args, kwargs)))}
+        name = self.operation.name or func.overloadpacket.__name__
+        for tensor in _dense(tree_leaves(result)):
+            if _storage(tensor) not in given:
+                self.made.setdefault(_storage(tensor), _seen(name, tensor))
+        return result
+
+    def alive_beside(self, others: Iterable[StorageWeakRef]) -> list[SavedTensor]:
+        """What is alive and not among the others; what waits for the collector is collected."""
+        rest = self.made.keys() - set(others)
+        if any(not key.expired() for key in rest):
+            gc.collect()
+        return [each for key, each in self.made.items() if key in rest and not key.expired()]
+
+
+def _dense(leaves: list[Any]) -> list[Tensor]:
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout is torch.strided]

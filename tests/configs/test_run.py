@@ -1,0 +1,52 @@
+"""Precisions hold the bytes of the lectures' tables; runs that make no sense are refused."""
+
+import pytest
+
+from course_utils.configs import PRECISIONS, Kernels, Precision, RunConfig, precision
+
+SIZES = {"activation_bytes": 2, "weight_bytes": 2, "gradient_bytes": 2, "moment_bytes": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "per_parameter"),
+    [("fp32", 16), ("bf16", 16), ("bf16-fp32-gradients", 18), ("bf16-both-gradients", 20)],
+)
+def test_bytes_per_parameter(name, per_parameter):
+    sizes = vars(precision(name))
+    assert sum(sizes.values()) - sizes["activation_bytes"] == per_parameter
+    assert set(PRECISIONS) >= {name}
+
+
+def test_no_master_weights_is_a_size_and_less_than_none_is_not():
+    assert Precision(**SIZES, master_weight_bytes=0).master_weight_bytes == 0
+    with pytest.raises(ValueError, match="master_weight_bytes must be zero or above, got -4"):
+        Precision(**SIZES, master_weight_bytes=-4)
+    with pytest.raises(TypeError, match="master_weight_bytes must be a whole number, got"):
+        Precision(**SIZES, master_weight_bytes=4.0)
+    with pytest.raises(ValueError, match="gradient_bytes must be above zero, got 0"):
+        Precision(**SIZES | {"gradient_bytes": 0}, master_weight_bytes=0)
+
+
+def test_unknown_precision_is_told():
+    with pytest.raises(ValueError, match="no precision 'bf-16'; near it: bf16"):
+        precision("bf-16")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seq_len": 0}, "seq_len must be above zero, got 0"),
+        ({"seq_len": 8, "micro_batch_size": -1}, "micro_batch_size must be above zero, got -1"),
+    ],
+)
+def test_runs_that_make_no_sense_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        RunConfig(**change)
+
+
+def test_kernels_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="fused attention has no dropout on a CPU"):
+        Kernels(dropout_fraction=0.1)
+    for fraction in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="at least 0 and below 1"):
+            Kernels(is_attention_fused=False, dropout_fraction=fraction)

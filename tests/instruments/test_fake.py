@@ -1,0 +1,61 @@
+"""Fake tensors cost no memory, and what they cannot do is said in one sentence."""
+
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from course_utils.instruments import count_saved_bytes, fake_tensors
+
+
+def test_the_largest_layer_costs_no_memory():
+    # 2**20 tokens of 2**14 numbers of 4 bytes: 64 GiB, beside a weight of 1 GiB
+    with fake_tensors():
+        layer = nn.Linear(2**14, 2**14)
+        tokens = torch.ones(2**20, 2**14)
+        saved = count_saved_bytes(lambda: layer(tokens), layer)
+    assert saved.total_bytes == 2**36
+
+
+def test_a_module_converted_inside_is_told_to_be_built_in_its_precision():
+    with pytest.raises(ValueError, match="give the dtype when you build it"), fake_tensors():
+        layer = nn.LayerNorm(4)
+        watcher = weakref.ref(layer.weight)  # as torch's own cache holds, or not, as it likes
+        layer.to(torch.bfloat16)
+    assert watcher
+
+
+def test_a_module_whose_conversion_works_is_counted_right():
+    """Whether it works depends on torch's cache: either way no wrong number comes out."""
+    try:
+        with fake_tensors():
+            layer, x = nn.Linear(3, 5).to(torch.bfloat16), torch.ones(2, 3, dtype=torch.bfloat16)
+            assert count_saved_bytes(lambda: layer(x), layer).total_bytes == 2 * 3 * 2
+    except ValueError as error:
+        assert "give the dtype when you build it" in str(error)
+
+
+def test_a_real_module_inside_and_a_fake_one_outside_are_told():
+    real = nn.Linear(3, 5)
+    with pytest.raises(ValueError, match="real and fake tensors meet"), fake_tensors():
+        real(torch.ones(2, 3))
+    with fake_tensors():
+        fake = nn.Linear(3, 5)
+    with pytest.raises(ValueError, match="real and fake tensors meet"):
+        count_saved_bytes(lambda: fake(torch.ones(2, 3)), fake)
+
+
+def test_reading_a_number_is_told():
+    with pytest.raises(ValueError, match="a fake tensor has no numbers"), fake_tensors():
+        torch.ones(3).sum().item()
+
+
+def test_other_errors_pass_as_they_are_and_nothing_is_logged(caplog):
+    with pytest.raises(RuntimeError, match=r"\[2, 4\] X \[3, 5\]"), fake_tensors():
+        nn.Linear(3, 5)(torch.ones(2, 4))
+    assert caplog.records == []
+    with fake_tensors():
+        tensor = torch.ones(3)
+    assert tensor.shape == (3,)
+    assert torch.ones(3).sum().item() == 3  # and nothing is left behind
