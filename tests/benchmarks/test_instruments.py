@@ -1,4 +1,4 @@
-"""What do the instruments take for the largest models of the course? Memory is asserted, not time."""
+"""What do the instruments take for the largest models? Memory is asserted, time is not."""
 
 import subprocess
 import sys

@@ -7,8 +7,9 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
-from course_utils.checks.u01.pieces import call_with_model, counted_model
+from course_utils.checks.u01.pieces import counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from course_utils.checks.check import Case
 from course_utils.checks.spec import model_of
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
@@ -18,12 +17,6 @@ SMALL_HIDDEN_SIZE = 512
 def meta(*shape: int) -> torch.Tensor:
     """A tensor of a shape, without numbers."""
     return torch.empty(*shape, device="meta")
-
-
-def call_with_model(answer: Any, case: Case) -> object:
-    """Hand the student's function a model made from its plain sizes, and the other sizes."""
-    sizes = dict(case)
-    return answer(model_of(sizes.pop("model")), *sizes.values())
 
 
 def counted_model(model: dict[str, Any], num_sequences: int, seq_len: int) -> FlopCount:

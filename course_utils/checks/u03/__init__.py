@@ -1,0 +1,14 @@
+"""Checks of unit 03: memory accounting."""
+
+from course_utils.checks.u03 import blocks, kept, microscope, parameters, state, whole
+
+CHECKS = {
+    "u03-parameters": parameters.PARAMETERS,
+    "u03-state-bytes": state.STATE_BYTES,
+    "u03-kept-by-operation": kept.KEPT_BY_OPERATION,
+    "u03-microscope": microscope.MICROSCOPE,
+    "u03-gpt-layer-bytes": blocks.GPT_LAYER_BYTES,
+    "u03-llama-layer-bytes": blocks.LLAMA_LAYER_BYTES,
+    "u03-sequence-bytes": whole.SEQUENCE_BYTES,
+    "u03-largest-micro-batch": whole.LARGEST_MICRO_BATCH,
+}

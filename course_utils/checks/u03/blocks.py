@@ -1,0 +1,325 @@
+"""Checks of what one layer keeps: the lectures' GPT layer, and the layer of today's models."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.models import call_with_model
+from course_utils.checks.spec import model_of
+from course_utils.configs import Kernels, ModelConfig, RunConfig, precision
+from course_utils.formulas.activations import layer_saved_bytes
+from course_utils.instruments import count_saved_bytes, fake_tensors
+from course_utils.reference import Block
+
+NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
+GPT_KERNELS = Kernels(is_attention_fused=False, dropout_fraction=0.1)
+
+
+def gpt_cases(seed: int) -> list[Case]:
+    """One sequence and several, one head and several, short and long against the width."""
+    rng = random.Random(seed)
+    sizes = [(1, 3, 8, 2), (2, 5, 6, 1)]
+    for num_sequences in (1, rng.randint(2, 9)):
+        for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
+            for seq_len in (
+                rng.randrange(13, 30, 2),
+                rng.randrange(31, 60, 2),
+                rng.randint(90, 99),
+            ):
+                width = num_heads * rng.randint(3, 11)
+                sizes.append((num_sequences, seq_len, width, num_heads))
+    gpt_3 = (1, 2048, 12288, 96)
+    return [dict(zip(NAMES, each, strict=True)) for each in (*sizes, gpt_3)]
+
+
+def _gpt(hidden_size: int, num_heads: int) -> ModelConfig:
+    """One layer of GPT: biases, LayerNorm, GELU, four times as wide inside."""
+    return ModelConfig(
+        num_layers=1,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        ffn_size=4 * hidden_size,
+        vocab_size=1,
+        num_positions=1,
+        is_gated=False,
+        has_biases=True,
+    )
+
+
+def measured_gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """A real layer in bf16 on the meta device, where a LayerNorm keeps what it keeps on a GPU.
+
+    Tensors with two sides of the length belong to the scores; the norm and the feed-forward block
+    are measured alone, with the dropout behind it.
+    """
+    block = Block(_gpt(hidden_size, num_heads), 0, "meta", torch.bfloat16, GPT_KERNELS)
+    shape = (num_sequences, seq_len, hidden_size)
+    x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    dropped = torch.native_dropout
+
+    def kept(call: Callable[[], torch.Tensor]) -> tuple[int, int]:
+        saved = count_saved_bytes(call, block)
+        square = (seq_len, seq_len)
+        scores = sum(t.storage_bytes for t in saved.tensors if t.shape[-2:] == square)
+        return saved.total_bytes - scores, scores
+
+    whole, scores = kept(lambda: block(x))
+    norms = 2 * kept(lambda: block.ffn_norm(x))[0]
+    feed_forward, _ = kept(lambda: dropped(block.ffn(x), 0.1, True)[0])
+    return {
+        "norms": norms,
+        "attention": whole - norms - feed_forward,
+        "scores": scores,
+        "feed_forward": feed_forward,
+    }
+
+
+def gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """The course's own answer, under the name that the exercise asks for."""
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=GPT_KERNELS)
+    kept = layer_saved_bytes(_gpt(hidden_size, num_heads), run)
+    scores = sum(size for name, size in kept.items() if "softmax" in name)
+    return {
+        "norms": _sum(kept, "attention_norm_") + _sum(kept, "ffn_norm_"),
+        "attention": _sum(kept, "attention_") - _sum(kept, "attention_norm_") - scores,
+        "scores": scores,
+        "feed_forward": _sum(kept, "ffn_") - _sum(kept, "ffn_norm_"),
+    }
+
+
+def _sum(kept: dict[str, int], prefix: str) -> int:
+    return sum(size for name, size in kept.items() if name.startswith(prefix))
+
+
+GPT_LAYER_BYTES = Check(
+    cases=gpt_cases,
+    reference=gpt_layer_bytes,
+    judge=EqualTo(
+        measured_gpt_layer_bytes,
+        Mistake(
+            "Your norms keep their inputs alone. Which two numbers per token would they otherwise "
+            "compute again?",
+            lambda b, s, h, a: {"norms": 4 * b * s * h},
+        ),
+        Mistake(
+            "You count one norm. How many has a layer?",
+            lambda b, s, h, a: {"norms": 2 * b * s * h + 8 * b * s},
+        ),
+        Mistake(
+            "Your statistics are in bf16. In which precision does the card say that they are?",
+            lambda b, s, h, a: {"norms": 4 * b * s * h + 8 * b * s},
+        ),
+        Mistake(
+            "The three projections each keep an input with you. How often does one tensor lie in "
+            "memory that three of them read?",
+            lambda b, s, h, a: {"attention": 15 * b * s * h},
+        ),
+        Mistake(
+            "The dropout behind attention keeps no mask with you. How does its backward pass know "
+            "which numbers were dropped?",
+            lambda b, s, h, a: {"attention": 10 * b * s * h},
+        ),
+        Mistake(
+            "The mask of your dropout is as wide as its numbers. How many bytes does one decision "
+            "take?",
+            lambda b, s, h, a: {"attention": 12 * b * s * h},
+        ),
+        Mistake(
+            "The input of the output projection is missing. Which tensor stands in the gradient "
+            "of its weight?",
+            lambda b, s, h, a: {"attention": 9 * b * s * h},
+        ),
+        Mistake(
+            "Your scores have one head. Which shape have they?",
+            lambda b, s, h, a: {"scores": 5 * b * s * s},
+        ),
+        Mistake(
+            "You keep the result of the softmax alone. What does the dropout after it need, and "
+            "what the product with the values?",
+            lambda b, s, h, a: {"scores": 2 * a * b * s * s},
+        ),
+        Mistake(
+            "You keep what goes into the softmax too. Which tensor does its derivative contain?",
+            lambda b, s, h, a: {"scores": 7 * a * b * s * s},
+        ),
+        Mistake(
+            "The mask on your scores is as wide as the scores. How many bytes does one decision "
+            "take?",
+            lambda b, s, h, a: {"scores": 6 * a * b * s * s},
+        ),
+        Mistake(
+            "The mask on your scores is missing. How does its backward pass know what was dropped?",
+            lambda b, s, h, a: {"scores": 4 * a * b * s * s},
+        ),
+        Mistake(
+            "Your GELU keeps nothing of its own. Is its input the same tensor as its result?",
+            lambda b, s, h, a: {"feed_forward": 11 * b * s * h},
+        ),
+        Mistake(
+            "The dropout behind the feed-forward block keeps no mask with you. How does its "
+            "backward pass know which numbers were dropped?",
+            lambda b, s, h, a: {"feed_forward": 18 * b * s * h},
+        ),
+        Mistake(
+            "The mask of your feed-forward dropout is as wide as its numbers. How many bytes does "
+            "one decision take?",
+            lambda b, s, h, a: {"feed_forward": 20 * b * s * h},
+        ),
+    ),
+)
+
+ELEMENT_BYTES = {2: "bf16", 4: "fp32"}
+
+
+def llama_cases(seed: int) -> list[Case]:
+    """Own, grouped and single keys and values; bf16 and fp32; the layer of Llama-3-8B."""
+    rng = random.Random(seed)
+    cases: list[Case] = []
+    for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
+        for num_sequences in (1, rng.randint(2, 5), rng.randint(6, 9)):
+            for element_bytes in ELEMENT_BYTES:
+                hidden_size = kv * group * rng.choice((4, 6, 8))
+                sizes = (hidden_size, kv * group, kv, rng.randrange(5, 99, 2))
+                seq_len = rng.randrange(3, 99, 2)
+                cases.append(_llama_case(sizes, num_sequences, seq_len, element_bytes))
+    llama_8b = (4096, 32, 8, 14336)
+    return [*cases, *(_llama_case(llama_8b, 1, 8192, each) for each in ELEMENT_BYTES)]
+
+
+def _llama_case(
+    sizes: tuple[int, int, int, int], num_sequences: int, seq_len: int, element_bytes: int
+) -> Case:
+    names = ("hidden_size", "num_heads", "num_kv_heads", "ffn_size")
+    model = {"num_layers": 1, **dict(zip(names, sizes, strict=True)), "vocab_size": 1}
+    return {
+        **{"model": model, "num_sequences": num_sequences},
+        **{"seq_len": seq_len, "element_bytes": element_bytes},
+    }
+
+
+def measured_llama_layer_bytes(
+    model: dict[str, Any], num_sequences: int, seq_len: int, element_bytes: int
+) -> dict[str, int]:
+    """A real layer without numbers; norm and feed-forward block also alone."""
+    sizes = model_of(model)
+    dtype = {2: torch.bfloat16, 4: torch.float32}[element_bytes]
+    with fake_tensors():
+        block = Block(sizes, 0, "cpu", dtype)
+        x = torch.empty(num_sequences, seq_len, sizes.hidden_size, dtype=dtype, requires_grad=True)
+        whole, norm, feed_forward = (
+            count_saved_bytes(lambda part=part: part(x), block).total_bytes  # type: ignore[misc]
+            for part in (block, block.ffn_norm, block.ffn)
+        )
+    return {
+        "norms": 2 * norm,
+        "attention": whole - 2 * norm - feed_forward,
+        "feed_forward": feed_forward,
+    }
+
+
+def llama_layer_bytes(
+    model: ModelConfig, num_sequences: int, seq_len: int, element_bytes: int
+) -> dict[str, int]:
+    """The course's own answer, under the name that the exercise asks for."""
+    run = RunConfig(
+        micro_batch_size=num_sequences,
+        seq_len=seq_len,
+        precision=precision(ELEMENT_BYTES[element_bytes]),
+    )
+    kept = layer_saved_bytes(model, run)
+    norms = _sum(kept, "attention_norm_") + _sum(kept, "ffn_norm_")
+    return {
+        "norms": norms,
+        "attention": _sum(kept, "attention_") - _sum(kept, "attention_norm_"),
+        "feed_forward": _sum(kept, "ffn_") - _sum(kept, "ffn_norm_"),
+    }
+
+
+def _llama(part: str, wrong: Callable[..., int]) -> Callable[..., dict[str, int]]:
+    """A mistake in one part, from tokens, element bytes, h, a, width of keys and f."""
+
+    def formula(
+        model: dict[str, Any], num_sequences: int, seq_len: int, element_bytes: int
+    ) -> dict[str, int]:
+        m = model_of(model)
+        shared = m.num_kv_heads * m.head_dim
+        tokens = num_sequences * seq_len
+        letters = (tokens, element_bytes, m.hidden_size, m.num_heads, shared, m.ffn_size)
+        return {part: wrong(*letters)}
+
+    return formula
+
+
+LLAMA_LAYER_BYTES = Check(
+    cases=llama_cases,
+    reference=llama_layer_bytes,
+    probe=call_with_model,
+    judge=EqualTo(
+        measured_llama_layer_bytes,
+        Mistake(
+            "Your norms keep two numbers per token, as LayerNorm does. Does RMSNorm subtract a "
+            "mean?",
+            _llama("norms", lambda n, e, h, a, k, f: 2 * n * (e * h + 8)),
+        ),
+        Mistake(
+            "Your norms keep their inputs alone. Which number per token would they otherwise "
+            "compute again?",
+            _llama("norms", lambda n, e, h, a, k, f: 2 * n * e * h),
+        ),
+        Mistake(
+            "The statistics of your norms are as wide as an activation. What does the card say?",
+            _llama("norms", lambda n, e, h, a, k, f: 2 * n * (e * h + e)),
+        ),
+        Mistake(
+            "Your keys and values are as wide as queries. How many heads do they have?",
+            _llama("attention", lambda n, e, h, a, k, f: n * (5 * e * h + 4 * a)),
+        ),
+        Mistake(
+            "Nothing of the softmax is kept with you. Which one number per query and head lets "
+            "fused attention compute it again?",
+            _llama("attention", lambda n, e, h, a, k, f: n * e * (3 * h + 2 * k)),
+        ),
+        Mistake(
+            "Your log-sum-exp is as wide as an activation. What does the card say?",
+            _llama("attention", lambda n, e, h, a, k, f: n * (e * (3 * h + 2 * k) + e * a)),
+        ),
+        Mistake(
+            "You count what attention gives twice: as its own result and as the input of the "
+            "output projection. How often does it lie in memory?",
+            _llama("attention", lambda n, e, h, a, k, f: n * (e * (4 * h + 2 * k) + 4 * a)),
+        ),
+        Mistake(
+            "You count the input of queries, keys and values three times. How often does it lie "
+            "in memory?",
+            _llama("attention", lambda n, e, h, a, k, f: n * (e * (5 * h + 2 * k) + 4 * a)),
+        ),
+        Mistake(
+            "Your block has two inner tensors, as with GELU. What does a gate multiply, and what "
+            "goes into SiLU?",
+            _llama("feed_forward", lambda n, e, h, a, k, f: n * e * (h + 2 * f)),
+        ),
+        Mistake(
+            "Three inner tensors: one is missing. What goes into SiLU, what are the two factors "
+            "of the gate, and what does the last matrix read?",
+            _llama("feed_forward", lambda n, e, h, a, k, f: n * e * (h + 3 * f)),
+        ),
+        Mistake(
+            "The input of the block is missing. Which tensor stands in the gradient of its first "
+            "matrices?",
+            _llama("feed_forward", lambda n, e, h, a, k, f: n * e * 4 * f),
+        ),
+        Mistake(
+            "You count the input of the block for each of the two matrices that read it. How "
+            "often does it lie in memory?",
+            _llama("feed_forward", lambda n, e, h, a, k, f: n * e * (2 * h + 4 * f)),
+        ),
+    ),
+)

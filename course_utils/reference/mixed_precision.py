@@ -1,0 +1,64 @@
+"""What does training keep from one step to the next? One step of Adam in each of four recipes.
+
+The weight that the matrix products read, its gradient, and what the optimizer keeps: in mixed
+precision also a master copy of the weight in fp32, because a small step would vanish in bf16.
+
+    >>> state = TrainingState(5, "bf16")
+    >>> state.step()
+    >>> {part: [t.dtype for t in tensors] for part, tensors in state.tensors().items()}["weights"]
+    [torch.bfloat16]
+"""
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.configs import precision
+
+DTYPES = {2: torch.bfloat16, 4: torch.float32}
+
+
+class TrainingState:
+    """The tensors of some parameters that outlive a training step."""
+
+    def __init__(self, num_params: int, recipe: str) -> None:
+        """Weights in the precision of the recipe, and a master copy where it wants one."""
+        sizes = precision(recipe)
+        self.weight = nn.Parameter(torch.ones(num_params, dtype=DTYPES[sizes.weight_bytes]))
+        has_master = sizes.master_weight_bytes > 0
+        self.master = nn.Parameter(self.weight.detach().float()) if has_master else self.weight
+        self.keeps_bf16_gradient = sizes.gradient_bytes != 4
+        self.has_sum = has_master and sizes.gradient_bytes >= 4
+        self.gradient_sum = torch.zeros(num_params) if self.has_sum else None
+        self.optimizer = torch.optim.AdamW([self.master])
+
+    def step(self) -> None:
+        """Forward, backward, and one step of the optimizer."""
+        self.weight.float().square().sum().backward()
+        if self.master is self.weight:
+            self.optimizer.step()
+            return
+        self.master.grad = self._gradient_in_fp32()
+        self.optimizer.step()
+        self.master.grad = None
+        with torch.no_grad():
+            self.weight.copy_(self.master)
+
+    def _gradient_in_fp32(self) -> Tensor:
+        assert self.weight.grad is not None
+        if self.gradient_sum is None:
+            return self.weight.grad.float()  # lives for the step only
+        self.gradient_sum += self.weight.grad
+        if not self.keeps_bf16_gradient:
+            self.weight.grad = None
+        return self.gradient_sum
+
+    def tensors(self) -> dict[str, list[Tensor]]:
+        """What lives on, as ``weights``, ``gradients`` and ``optimizer``."""
+        moments = self.optimizer.state[self.master]
+        master = [] if self.master is self.weight else [self.master]
+        gradients = (self.weight.grad, self.gradient_sum)
+        return {
+            "weights": [self.weight],
+            "gradients": [each for each in gradients if each is not None],
+            "optimizer": [*master, moments["exp_avg"], moments["exp_avg_sq"]],
+        }
