@@ -51,6 +51,7 @@ class EqualTo:
         measure: Callable[..., Plain],
         *mistakes: Mistake,
         relative_tolerance: float = 0.0,
+        together: bool = False,
     ) -> None:
         """Say what is measured, which mistakes are known, and how exact an answer must be.
 
@@ -59,8 +60,10 @@ class EqualTo:
                 numbers, each of which is one equal part of the points.
             mistakes: Known mistakes, the most telling first.
             relative_tolerance: Zero for counts; for a float the rounding that is allowed for.
+            together: Whether only all numbers together earn the points, as those that an
+                implementation shows: right results at the price of too many bytes earn nothing.
         """
-        self.measure, self.mistakes = measure, mistakes
+        self.measure, self.mistakes, self.together = measure, mistakes, together
         self.relative_tolerance = relative_tolerance
         self.measured: dict[str, Plain] = {}
 
@@ -74,18 +77,21 @@ class EqualTo:
         given = got if isinstance(measured, dict) else {"": got}
         if complaint := _form_complaint(wanted, given):
             sentence, hint = complaint
-            return Finding(right=dict.fromkeys(wanted, False), sentence=sentence, hints=(hint,))
+            parts = [""] if self.together else wanted
+            return Finding(right=dict.fromkeys(parts, False), sentence=sentence, hints=(hint,))
         right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
         wrong = [name for name in wanted if not right[name]]
         if not wrong:
-            return Finding(right=right, remark=_remark(wanted, given))
+            whole = {"": True} if self.together else right
+            return Finding(right=whole, remark=_remark(wanted, given))
         first = wrong[0]
         hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
-        if math.isclose(given[first], wanted[first], rel_tol=NEARLY):
+        if not self.together and math.isclose(given[first], wanted[first], rel_tol=NEARLY):
             hints.append(NEARLY_A_COUNT if type(wanted[first]) is int else NEARLY_A_NUMBER)
         return Finding(
-            right=right,
-            sentence=_difference(first, wanted[first], given[first]) + _right_parts(right),
+            right={"": False} if self.together else right,
+            sentence=_difference(first, wanted[first], given[first])
+            + ("" if self.together else _right_parts(right)),
             hints=tuple(hints),
             ratio=given[first] / wanted[first] if wanted[first] else None,
         )

@@ -19,6 +19,7 @@ section 4.1; Dao et al. 2022, FlashAttention, section 3.1.
 """
 
 from course_utils.configs import ModelConfig, RunConfig
+from course_utils.configs.validation import find_named
 
 FP32_BYTES = 4
 INDEX_BYTES = 8  # token ids are 64-bit integers
@@ -56,6 +57,34 @@ def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
         "ffn": feed_forward_saved_bytes(model, run),
     }
     return {f"{part}_{name}": size for part, sizes in parts.items() for name, size in sizes.items()}
+
+
+def layers_saved_bytes(model: ModelConfig, run: RunConfig, recomputation: str = "none") -> int:
+    """Bytes of activations that all layers keep at most, with some of them computed again.
+
+    ``"none"``: ``L`` layers. ``"selective"``: without what the softmax of attention keeps, which
+    fused attention does not keep anyway. ``"full"``: the input of each layer, ``e s b h``, and
+    the one layer that is being computed again.
+
+    Args:
+        model: Without latent attention and experts.
+        run: The micro-batch, its precision and kernels.
+        recomputation: ``"none"``, ``"selective"`` or ``"full"``.
+
+    Raises:
+        ValueError: If there is no such policy.
+
+    Source:
+        Korthikanti et al. 2022, section 5; lecture E (E16).
+    """
+    layer = layer_saved_bytes(model, run)
+    kept_bytes = {
+        "none": sum(layer.values()),
+        "selective": sum(size for name, size in layer.items() if "softmax" not in name),
+        "full": _hidden_bytes(model, run),
+    }
+    once_bytes = sum(layer.values()) if recomputation == "full" else 0
+    return model.num_layers * find_named("policy", recomputation, kept_bytes) + once_bytes
 
 
 def _require_ordinary_layers(model: ModelConfig) -> None:

@@ -1,5 +1,6 @@
 """Tables, figures and explorers: whatever a student would rather look at than read."""
 
+from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.picture import Picture
@@ -11,7 +12,9 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
+    "memory_over_length",
     "same_bytes_two_numbers",
     "shares_over_length",
+    "training_memory",
     "try_it",
 ]

@@ -1,6 +1,14 @@
 """Checks of unit 03: memory accounting."""
 
-from course_utils.checks.u03 import blocks, kept, microscope, parameters, state, whole
+from course_utils.checks.u03 import (
+    blocks,
+    implement,
+    kept,
+    microscope,
+    parameters,
+    state,
+    whole,
+)
 
 CHECKS = {
     "u03-parameters": parameters.PARAMETERS,
@@ -11,4 +19,7 @@ CHECKS = {
     "u03-llama-layer-bytes": blocks.LLAMA_LAYER_BYTES,
     "u03-sequence-bytes": whole.SEQUENCE_BYTES,
     "u03-largest-micro-batch": whole.LARGEST_MICRO_BATCH,
+    "u03-fused-gate": implement.FUSED_GATE,
+    "u03-lost-bytes": implement.LOST_BYTES,
+    "u03-element-bytes": blocks.ELEMENT_BYTES_OF_LAYER,
 }

@@ -139,7 +139,8 @@ def _wrong(
 
 
 def _key(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    key: int = tensor.untyped_storage()._cdata
+    return key
 
 
 MICROSCOPE = Check(
