@@ -95,13 +95,14 @@ class Examination:
         for hint in failed[0].finding.hints:
             if all(hint in trial.finding.hints for trial in failed):
                 return hint
-        return self._symptom(failed) or PENCIL
+        return self._symptom() or PENCIL
 
-    def _symptom(self, failed: list[Trial]) -> str:
+    def _symptom(self) -> str:
+        """What all cases show alike, where every one of them failed."""
         values = {repr(trial.value) for trial in self.trials}
         if len(values) == 1 and len(self.trials) > 1:
             return CONSTANT
-        ratios = [trial.finding.ratio for trial in failed]
+        ratios = [trial.finding.ratio for trial in self.trials]
         first = ratios[0]
         if not first or any(not each or not _same(each, first) for each in ratios):
             return ""

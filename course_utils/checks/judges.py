@@ -19,9 +19,14 @@ Numbers = dict[str, Number]
 LARGEST = 10**100
 
 NEARLY = 0.02
-NEARLY_A_COUNT = (
+FLOAT_ROUNDING = 1e-12
+ROUNDED_BY_A_FLOAT = (
     "Nearly. A division with / makes a float, which loses digits. Which order of operations keeps "
     "the number whole?"
+)
+NEARLY_A_COUNT = (
+    "Nearly: something small is too much, missing, or thrown away by a rounding. Which of the "
+    "sizes explains a difference as small as this one?"
 )
 NEARLY_A_NUMBER = "Nearly. Which rounding, yours or that of a constant, loses the digits?"
 
@@ -86,8 +91,8 @@ class EqualTo:
             return Finding(right=whole, remark=_remark(wanted, given))
         first = wrong[0]
         hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
-        if not self.together and math.isclose(given[first], wanted[first], rel_tol=NEARLY):
-            hints.append(NEARLY_A_COUNT if type(wanted[first]) is int else NEARLY_A_NUMBER)
+        if not self.together:
+            hints += _hints_of_nearness(given[first], wanted[first])
         return Finding(
             right={"": False} if self.together else right,
             sentence=_difference(first, wanted[first], given[first])
@@ -100,6 +105,18 @@ class EqualTo:
         if not self.relative_tolerance:
             return got == wanted
         return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
+
+
+def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:
+    """What to ask where a number is almost right; the sharper question first."""
+    hints = []
+    is_part_of_one = type(given) is float and given % 1 != 0
+    tolerance = NEARLY if is_part_of_one else FLOAT_ROUNDING
+    if type(wanted) is int and math.isclose(given, wanted, rel_tol=tolerance):
+        hints.append(ROUNDED_BY_A_FLOAT)
+    if math.isclose(given, wanted, rel_tol=NEARLY):
+        hints.append(NEARLY_A_COUNT if type(wanted) is int else NEARLY_A_NUMBER)
+    return hints
 
 
 def _named(values: Plain) -> Numbers:

@@ -169,6 +169,12 @@ ATTENTION_FLOPS = Drawer(
             points=1.0,
         ),
         Wrong(
+            "projections of one sequence",
+            _attention("2 * s * a * d * (2 * a * d + 2 * kv * d)", _CORE),
+            "How many sequences are there?",
+            points=1.0,
+        ),
+        Wrong(
             "the core with the heads of keys and values",
             _attention(_PROJECTIONS, "4 * b * kv * s * s * d"),
             "Does a query head meet fewer tokens because of it?",
@@ -314,6 +320,16 @@ MODEL_FLOPS = Drawer(
         ),
         Wrong("no attention core", _model(core="0"), "between queries and keys?"),
         Wrong(
+            "the head of free models only",
+            _model("model.num_layers * layer + (0 if model.is_tied else head)"),
+            "Are the logits of a tied model for free?",
+        ),
+        Wrong(
+            "matrices for one sequence",
+            _model("(model.num_layers * (s * linear) + 2 * s * h * v) + model.num_layers * core"),
+            "How many tokens go through a matrix?",
+        ),
+        Wrong(
             "keys and values as wide as queries",
             _model(kv="model.num_heads"),
             "How many heads do they have?",
@@ -388,6 +404,26 @@ STACK_TRAINING_FLOPS = Drawer(
             "Is any layer before this one trained?",
         ),
         Wrong(
+            "only the layer before",
+            _STACK.format(factor="1 + trained + (n > 0 and is_trained[n - 1])"),
+            "Who passes a gradient on to a layer further down?",
+        ),
+        Wrong(
+            "the gradient of the input for trained layers",
+            _STACK.format(factor="1 + trained + (n > 0 and trained)"),
+            "For whom is it made?",
+        ),
+        Wrong(
+            "the layer itself waits",
+            _STACK.format(factor="1 + trained + any(is_trained[: n + 1])"),
+            "Which layers come before it?",
+        ),
+        Wrong(
+            "three or one",
+            _STACK.format(factor="3 if trained else 1"),
+            "who waits behind a frozen layer?",
+        ),
+        Wrong(
             "no additions",
             _STACK.format(factor="(1 + trained + any(is_trained[:n])) / 2"),
             "Exactly half in every case.",
@@ -409,6 +445,7 @@ STACK_TRAINING_FLOPS = Drawer(
         "first frozen": lambda case: not case["is_trained"][0] and any(case["is_trained"]),
         "frozen above trained": lambda case: case["is_trained"][0] and not all(case["is_trained"]),
         "one layer": lambda case: len(case["is_trained"]) == 1,
+        "frozen between trained": lambda c: c["is_trained"][:3] == [True, False, True],
     },
 )
 
@@ -448,6 +485,11 @@ CROSSOVER_LENGTH = Drawer(
             "rounded down",
             _crossover(_LINEAR, rounding="linear // core"),
             "the first at which attention has caught up?",
+        ),
+        Wrong(
+            "one too far at a tie",
+            _crossover(_LINEAR, rounding="linear // core + 1"),
+            "say about a tie?",
         ),
         Wrong("one product", _crossover(_LINEAR, "2 * a * d"), "What are the scores multiplied"),
     ],
@@ -548,6 +590,27 @@ TRAINING_FLOPS_PER_TOKEN = Drawer(
             "Which is smaller, query or key-value heads?",
         ),
         Wrong("no head", _repaired(head=""), "Who turns hidden states into logits?"),
+        Wrong(
+            "remainders thrown away in the bracket",
+            """
+            def training_flops_per_token(model, seq_len):
+                dim, heads, groups = model.hidden_size, model.num_heads, model.num_kv_heads
+                inside = 12 + 12 * groups // heads + 18 * model.ffn_size // dim
+                inside += 12 * seq_len // dim
+                return model.num_layers * dim**2 * inside + 6 * model.vocab_size * dim
+            """,
+            "In which order of operations is there no remainder?",
+        ),
+        Wrong(
+            "the head without its width",
+            _repaired(head="+ 6 * vocab"),
+            "Your head has lost its width. By what",
+        ),
+        Wrong(
+            "the head as in the bracket",
+            _repaired(head="+ 6 * vocab / dim"),
+            "Your head has lost its width twice.",
+        ),
     ],
     right=[
         """
@@ -625,6 +688,16 @@ MULTIPLYING_PARAMETERS = Drawer(
             "own keys and values for every head",
             _multiplying("v * h + layers * (4 * h * h + block)"),
             "How many heads do they have?",
+        ),
+        Wrong(
+            "a GPT's layers",
+            _multiplying("12 * layers * h**2 + h * v"),
+            "how many heads have keys and values?",
+        ),
+        Wrong(
+            "two matrices in the block",
+            _multiplying("v * h + layers * (attention + 2 * h * model.ffn_size)"),
+            "How many does a gate add?",
         ),
         Wrong(
             "the lecture's N",
@@ -709,6 +782,18 @@ UTILISATION = Drawer(
             points=1.5,
         ),
         Wrong(
+            "the diagonal too",
+            _utilisation(causal="rest + core * (seq_len + 1) / (2 * seq_len)"),
+            "Which share of the core does the card take?",
+            points=1.5,
+        ),
+        Wrong(
+            "those that multiply for N",
+            _utilisation(six_n="rest", six_n_and_attention="rest + core"),
+            "Which N does this convention take?",
+            points=1.0,
+        ),
+        Wrong(
             "the whole core hidden by the mask",
             _utilisation(causal="rest"),
             "What share of the square do you let the mask hide?",
@@ -789,6 +874,11 @@ BUDGET_RATIO = Drawer(
             "tokens alone",
             _budget("longer", "1.0"),
             "Which part of a token's FLOPs grows with the length?",
+        ),
+        Wrong(
+            "one token for one sequence",
+            _budget("new / old / longer", "new / old / longer / longer"),
+            "How many tokens has a sequence, before and after?",
         ),
         Wrong(
             "all quadratic",
@@ -919,6 +1009,24 @@ LATENT_ATTENTION_FLOPS = Drawer(
             "With what does it meet",
             points=1.0,
         ),
+        Wrong(
+            "the batch's tokens squared",
+            _latent(core="num_sequences * (n + r + v)"),
+            "Does a token look at other sequences?",
+            points=1.0,
+        ),
+        Wrong(
+            "one head",
+            _latent(core="n + r + v").replace("num_sequences * a *", "num_sequences *"),
+            "How many heads compute scores?",
+            points=1.0,
+        ),
+        Wrong(
+            "projections of one sequence",
+            _latent().replace("2 * num_sequences * seq_len * weights", "2 * seq_len * weights"),
+            "How many sequences are there?",
+            points=1.0,
+        ),
         Wrong("scores alone", _latent(core="n + r"), "What are they multiplied with?", points=1.0),
         Wrong(
             "as inference does it",
@@ -987,6 +1095,13 @@ EXPERT_PARAMETERS = Drawer(
                 "(experts_per_token + num_shared_experts) * one",
             ),
             "What turns a token into one score for each expert?",
+        ),
+        Wrong(
+            "the router scores shared experts",
+            _experts().replace(
+                "hidden_size * num_experts", "hidden_size * (num_experts + num_shared_experts)"
+            ),
+            "Does it choose among them?",
         ),
         Wrong("two matrices", _experts(matrices=2), "How many does a gate add?"),
         Wrong(

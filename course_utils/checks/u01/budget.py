@@ -18,7 +18,11 @@ ROUNDING = 1e-13  # a handful of roundings of a float64, each at most 1.1e-16
 def budget_cases(seed: int) -> list[Case]:
     """Twice the length and other factors, shorter ones too; own, grouped and single keys."""
     rng = random.Random(seed)
-    cases: list[Case] = []
+    smallest = {
+        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
+        **{"ffn_size": 3, "vocab_size": 5},
+    }
+    cases: list[Case] = [_case(smallest, 2, 4)]
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
         for factor in (2, 4, rng.randint(5, 9)):
             for is_longer in (True, False):
@@ -102,6 +106,14 @@ BUDGET_RATIO = Check(
             "Both numbers are the same with you. How many sequences does the budget hold before "
             "and after?",
             lambda model, old, new: {"whole_budget": _right(model, old, new)["per_sequence"]},
+        ),
+        Mistake(
+            "Your first number is about one token. How many tokens has a sequence, before and "
+            "after?",
+            lambda model, old, new: {
+                "per_sequence": _right(model, old, new)["whole_budget"],
+                "whole_budget": _right(model, old, new)["whole_budget"] * old / new,
+            },
         ),
         Mistake(
             "You take only the number of tokens of a sequence. Which part of a token's FLOPs "

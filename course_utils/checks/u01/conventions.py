@@ -21,13 +21,8 @@ ROUNDING = 1e-13  # a handful of roundings of a float64, each at most 1.1e-16
 
 
 def multiplying_cases(seed: int) -> list[Case]:
-    """The models of the whole-model exercise, and the smallest one of all."""
-    smallest = {
-        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
-        **{"ffn_size": 3, "vocab_size": 5, "is_tied": False},
-    }
-    models = [smallest, *(case["model"] for case in model_cases(seed))]
-    return [{"model": each} for each in models]
+    """The models of the whole-model exercise."""
+    return [{"model": case["model"]} for case in model_cases(seed)]
 
 
 def measured_multiplying_parameters(model: dict[str, Any]) -> int:
@@ -103,6 +98,18 @@ MULTIPLYING_PARAMETERS = Check(
             ),
         ),
         Mistake(
+            "12 h² for a layer is a GPT's. How wide is this model's feed-forward block, how many "
+            "matrices has it, and how many heads have keys and values?",
+            lambda model: (
+                12 * model["num_layers"] * model["hidden_size"] ** 2
+                + model["hidden_size"] * model["vocab_size"]
+            ),
+        ),
+        Mistake(
+            "Your feed-forward block has two matrices. How many does a gate add?",
+            _sum_of("attention", "feed_forward", "head", is_gated=lambda model: False),
+        ),
+        Mistake(
             "That is the lecture's N, of a GPT with four times the width inside. How wide is this "
             "model's feed-forward block, and how many matrices has it?",
             _lecture_n,
@@ -118,7 +125,7 @@ def utilisation_cases(seed: int) -> list[Case]:
         **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
         **{"ffn_size": 8192, "vocab_size": 128256, "is_tied": True},
     }
-    models = [(llama, 4096)] * 2 + [(c["model"], c["seq_len"]) for c in model_cases(seed)[:18]]
+    models = [(c["model"], c["seq_len"]) for c in model_cases(seed)[:19]] + [(llama, 4096)] * 2
     return [
         {
             "model": model,
@@ -181,13 +188,14 @@ def _counts(model: ModelConfig, num_params: int, seq_len: int) -> dict[str, int]
 
 
 Counts = Mapping[str, float]
+Change = Callable[[dict[str, int], int, int], Counts]
 
 
 def _instead(
-    change: Callable[[dict[str, int], int], Counts],
+    change: Change,
     peak: Callable[[Device], int] = lambda hardware: hardware.dense_flops_per_second("bf16"),
 ) -> Callable[..., Counts]:
-    """Other FLOPs for a token, made from the right ones and those of the core, or another peak."""
+    """Other FLOPs for a token, from the right ones, the core's and the length, or another peak."""
 
     def formula(
         model: dict[str, Any], num_params: int, seq_len: int, rate: int, hardware: str
@@ -195,13 +203,13 @@ def _instead(
         counts = _counts(model_of(model), num_params, seq_len)
         core = counts["six_n_and_attention"] - counts["six_n"]
         of_peak = rate / peak(device(hardware))
-        return {name: each * of_peak for name, each in change(counts, core).items()}
+        return {name: each * of_peak for name, each in change(counts, core, seq_len).items()}
 
     return formula
 
 
-def _all(factor: float) -> Callable[[dict[str, int], int], Counts]:
-    return lambda counts, core: {name: factor * count for name, count in counts.items()}
+def _all(factor: float) -> Change:
+    return lambda counts, core, seq_len: {name: factor * count for name, count in counts.items()}
 
 
 UTILISATION = Check(
@@ -229,20 +237,42 @@ UTILISATION = Check(
         ),
         Mistake(
             "You halve everything for the causal mask. Which part of the FLOPs does it hide?",
-            _instead(lambda counts, core: {"causal": counts["counted"] / 2}),
+            _instead(lambda counts, core, seq_len: {"causal": counts["counted"] / 2}),
+        ),
+        Mistake(
+            "You count the diagonal of the square too, which the mask leaves. Which share of the "
+            "core does the card take?",
+            _instead(
+                lambda counts, core, seq_len: {
+                    "causal": counts["counted"] - core + core * (seq_len + 1) / (2 * seq_len)
+                }
+            ),
+        ),
+        Mistake(
+            "You take 6 for each parameter that multiplies. Which N does this convention take?",
+            _instead(
+                lambda counts, core, seq_len: {
+                    "six_n": counts["counted"] - core,
+                    "six_n_and_attention": counts["counted"],
+                }
+            ),
         ),
         Mistake(
             "Your causal count has no attention core left. What share of the square do you let "
             "the mask hide?",
-            _instead(lambda counts, core: {"causal": counts["counted"] - core}),
+            _instead(lambda counts, core, seq_len: {"causal": counts["counted"] - core}),
         ),
         Mistake(
             "You add the causal half to 6N. Which attention does that convention add?",
-            _instead(lambda counts, core: {"six_n_and_attention": counts["six_n"] + core / 2}),
+            _instead(
+                lambda counts, core, seq_len: {"six_n_and_attention": counts["six_n"] + core / 2}
+            ),
         ),
         Mistake(
             "You add attention's forward pass alone. Which passes does 6N count?",
-            _instead(lambda counts, core: {"six_n_and_attention": counts["six_n"] + core / 3}),
+            _instead(
+                lambda counts, core, seq_len: {"six_n_and_attention": counts["six_n"] + core / 3}
+            ),
         ),
         relative_tolerance=ROUNDING,
     ),

@@ -21,7 +21,11 @@ from course_utils.reference.layers import attend
 def crossover_cases(seed: int) -> list[Case]:
     """Own, grouped and single keys and values, narrow and wide feed-forward blocks, real models."""
     rng = random.Random(seed)
-    cases: list[Case] = []
+    smallest = {
+        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
+        **{"ffn_size": 3, "vocab_size": 5},
+    }
+    cases: list[Case] = [{"model": smallest}]
     for kv, group in ((4, 1), (8, 1), (2, 4), (3, 2), (1, 8), (1, 6)):
         for share in (1, 2.5, 4):
             hidden_size = kv * group * 8 * rng.randint(1, 9)
@@ -100,6 +104,18 @@ CROSSOVER_LENGTH = Check(
         Mistake(
             "You count keys and values as wide as queries. How many heads do they have?",
             _crossing(lambda m: 8 * m.hidden_size**2 + 6 * m.hidden_size * m.ffn_size),
+        ),
+        Mistake(
+            'You go one length too far where the two sides meet exactly. What does "at least as '
+            'many" say about a tie?',
+            lambda model: (
+                (
+                    flops.projection_flops_per_token(model_of(model))
+                    + flops.feed_forward_flops_per_token(model_of(model), 0)
+                )
+                // flops.attention_core_flops(model_of(model), 1, 1)
+                + 1
+            ),
         ),
         Mistake(
             "You rounded down, to a length at which the rest still leads. Which whole length is "

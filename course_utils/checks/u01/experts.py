@@ -95,6 +95,12 @@ EXPERT_PARAMETERS = Check(
             lambda h, e, k, f, s: {"active_parameters": 3 * h * f * (k + s)},
         ),
         Mistake(
+            "Your router scores the shared experts too. Does it choose among them?",
+            lambda h, e, k, f, s: _both(
+                h * (e + s) + 3 * h * f * (e + s), h * (e + s) + 3 * h * f * (k + s)
+            ),
+        ),
+        Mistake(
             "Every expert is in there, but nobody chooses among them. What turns a token into "
             "one score for each expert?",
             lambda h, e, k, f, s: _both(3 * h * f * (e + s), 3 * h * f * (k + s)),

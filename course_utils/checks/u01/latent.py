@@ -177,6 +177,27 @@ LATENT_ATTENTION_FLOPS = Check(
             _core(lambda h, a, q, k, n, r, v: n + r),
         ),
         Mistake(
+            "You square the tokens of the whole batch. Does a token look at other sequences?",
+            lambda model, b, s: {
+                "core_flops": b * latent_attention_flops(model_of(model), b, s)["core_flops"]
+            },
+        ),
+        Mistake(
+            "You count one head. How many heads compute scores?",
+            lambda model, b, s: {
+                "core_flops": latent_attention_flops(model_of(model), b, s)["core_flops"]
+                // model["num_heads"]
+            },
+        ),
+        Mistake(
+            "You project the tokens of one sequence. How many sequences are there?",
+            lambda model, b, s: {
+                "projection_flops": latent_attention_flops(model_of(model), 1, s)[
+                    "projection_flops"
+                ]
+            },
+        ),
+        Mistake(
             "That is the core over latent vectors, which inference uses to read less memory. How "
             "wide are keys and values once they are widened, as in training?",
             _core(lambda h, a, q, k, n, r, v: 2 * k + r),

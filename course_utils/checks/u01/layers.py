@@ -90,6 +90,12 @@ ATTENTION_FLOPS = Check(
             lambda b, s, a, kv, d: {"projection_flops": 2 * b * s * a * d * (a * d + 2 * kv * d)},
         ),
         Mistake(
+            "You project the tokens of one sequence. How many sequences are there?",
+            lambda b, s, a, kv, d: {
+                "projection_flops": 4 * s * a * d * (a * d + kv * d),
+            },
+        ),
+        Mistake(
             "Shared keys and values save memory. Does a query head meet fewer tokens because of "
             "it?",
             lambda b, s, a, kv, d: {"core_flops": 4 * b * kv * s * s * d},

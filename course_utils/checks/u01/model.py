@@ -13,11 +13,16 @@ from course_utils.checks.u01.pieces import counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 
+SMALLEST = {
+    **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
+    **{"ffn_size": 3, "vocab_size": 5, "is_tied": False},
+}
+
 
 def model_cases(seed: int) -> list[Case]:
     """Own, grouped and single keys and values, tied and free heads, one sequence and several."""
     rng = random.Random(seed)
-    cases: list[Case] = []
+    cases: list[Case] = [{"model": SMALLEST, "num_sequences": 1, "seq_len": 2}]
     for is_tied in (False, True):
         for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
             for num_sequences in (1, rng.randint(2, 5), rng.randint(2, 9)):
@@ -76,6 +81,18 @@ def _batch_squared(model: dict[str, Any], num_sequences: int, seq_len: int) -> i
     return model_flops(model_of(model), 1, num_sequences * seq_len)
 
 
+def _head_of_free_models_only(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
+    without = _without("head")(model, num_sequences, seq_len)
+    whole = model_flops(model_of(model), num_sequences, seq_len)
+    return without if model["is_tied"] else whole
+
+
+def _linear_part_of_one_sequence(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
+    whole = flops.forward_flops(model_of(model), num_sequences, seq_len)
+    one = flops.forward_flops(model_of(model), 1, seq_len)
+    return sum(one.values()) - one["attention"] + whole["attention"]
+
+
 def _embedding_as_product(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
     parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
     return sum(parts.values()) + parts["head"]
@@ -87,6 +104,15 @@ MODEL_FLOPS = Check(
     probe=call_with_model,
     judge=EqualTo(
         measured_model_flops,
+        Mistake(
+            "Your head comes and goes with `is_tied`. Are the logits of a tied model for free?",
+            _head_of_free_models_only,
+        ),
+        Mistake(
+            "Layers and head are for one sequence with you, the attention core for all. How many "
+            "tokens go through a matrix?",
+            _linear_part_of_one_sequence,
+        ),
         Mistake(
             "The output head is missing. How does a hidden state become logits over the "
             "vocabulary?",
@@ -151,6 +177,18 @@ def _printed(
     return formula
 
 
+def _with_head(model: dict[str, Any], seq_len: int, head: Any) -> Any:
+    right = _printed(vocabulary_in_layers=False)(model, seq_len)
+    return right - 6 * model["vocab_size"] * model["hidden_size"] + head
+
+
+def _remainders_lost(model: dict[str, Any], seq_len: int) -> int:
+    m = model_of(model)
+    h, a, a_kv = m.hidden_size, m.num_heads, m.num_kv_heads
+    inside = 12 + 12 * a_kv // a + 18 * m.ffn_size // h + 12 * seq_len // h
+    return m.num_layers * h * h * inside + 6 * m.vocab_size * h
+
+
 REPAIRED_FLOPS_PER_TOKEN = Check(
     cases=repair_cases,
     reference=training_flops_per_token,
@@ -160,6 +198,23 @@ REPAIRED_FLOPS_PER_TOKEN = Check(
         Mistake(
             "The vocabulary still stands in every layer. How often does a model compute logits?",
             _printed(vocabulary_in_layers=True),
+        ),
+        Mistake(
+            "Each // in the bracket throws a remainder away, which dim² then makes large. In "
+            "which order of operations is there no remainder?",
+            _remainders_lost,
+        ),
+        Mistake(
+            "Your head has lost its width. By what was the bracket multiplied, of which the "
+            "vocabulary was a part?",
+            lambda model, seq_len: _with_head(model, seq_len, 6 * model["vocab_size"]),
+        ),
+        Mistake(
+            "Your head has lost its width twice. By what was the bracket multiplied, of which the "
+            "vocabulary was a part?",
+            lambda model, seq_len: float(
+                _with_head(model, seq_len, Fraction(6 * model["vocab_size"], model["hidden_size"]))
+            ),
         ),
         Mistake(
             "12 ffn/dim is a block of two matrices. How many has a gated one?",

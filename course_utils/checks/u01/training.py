@@ -17,7 +17,7 @@ def stack_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[Case] = [{"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, True]}]
     for count in (1, 2, 3, 4):
-        for pattern in ("all", "none", "first frozen", "last frozen", "one"):
+        for pattern in ("all", "none", "first frozen", "last frozen", "one", "first", "hole"):
             one = rng.randrange(count)
             is_trained = {
                 "all": [True] * count,
@@ -25,6 +25,8 @@ def stack_cases(seed: int) -> list[Case]:
                 "first frozen": [False] + [True] * (count - 1),
                 "last frozen": [True] * (count - 1) + [False],
                 "one": [n == one for n in range(count)],
+                "first": [n == 0 for n in range(count)],
+                "hole": [n != 1 for n in range(count)],
             }[pattern]
             widths = [rng.randrange(3, 60, 2) for _ in range(count + 1)]
             num_tokens = rng.randint(1, 50)
@@ -87,6 +89,25 @@ STACK_TRAINING_FLOPS = Check(
             "Gradients go back only as far as somebody wants them. Is any layer before this one "
             "trained?",
             _stack(lambda n, trained: 1 + trained[n] + (n > 0)),
+        ),
+        Mistake(
+            "You ask only the layer just before. Who passes a gradient on to a layer further down?",
+            _stack(lambda n, trained: 1 + trained[n] + (n > 0 and trained[n - 1])),
+        ),
+        Mistake(
+            "With you the gradient of an input depends on the layer's own matrix. For whom is it "
+            "made?",
+            _stack(lambda n, trained: 1 + trained[n] + (n > 0 and trained[n])),
+        ),
+        Mistake(
+            "You count a layer among those that wait for the gradient of its input. Which layers "
+            "come before it?",
+            _stack(lambda n, trained: 1 + trained[n] + any(trained[: n + 1])),
+        ),
+        Mistake(
+            "Three products for a trained layer, one for a frozen one. Who wants the gradient of "
+            "the data, and who waits behind a frozen layer?",
+            _stack(lambda n, trained: 1 + 2 * trained[n]),
         ),
     ),
 )
