@@ -23,16 +23,15 @@ def predict(name: str, value: Number | None, unit: str) -> None:
     """
     kept = store.load()["predictions"].get(name)
     if kept and kept["revealed"]:
-        print(
-            f"Your prediction was {kept['value']:,} {unit}. The measurement is known, so it stays."
-        )
+        was = _in_words(kept["value"])
+        print(f"Your prediction was {was} {unit}. The measurement is known, so it stays.")
     elif value is None:
         print("No prediction yet: write a number in place of None and run this cell again.")
     elif type(value) not in (int, float) or not 0 < value < math.inf:
         print(f"Wanted a number above zero such as 8_000_000 or 8e6, in {unit}; got {value!r}.")
     else:
         store.remember("predictions", name, {"value": value, "unit": unit, "revealed": False})
-        print(f"Kept: {value:,} {unit}. You will see it again next to the measurement.")
+        print(f"Kept: {_in_words(value)} {unit}. You will see it again next to the measurement.")
 
 
 def compare(
@@ -53,8 +52,13 @@ def compare(
         store.remember("predictions", name, kept | {"revealed": True})
         rows = {"predicted": kept["value"]} | rows
     ratios = [_ratio_in_words(value / measured) for value in rows.values()]
-    values = [f"{value:,}" for value in rows.values()]
+    values = [_in_words(value) for value in rows.values()]
     return pd.DataFrame({unit: values, "ratio to measured": ratios}, index=list(rows))
+
+
+def _in_words(value: Number) -> str:
+    """Digits in groups; a whole number that was written as 1e10 without a point."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
 
 
 def _ratio_in_words(ratio: float) -> str:

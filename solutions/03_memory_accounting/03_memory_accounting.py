@@ -1,0 +1,1133 @@
+# ---
+# jupyter:
+#   course:
+#     title: Memory accounting
+#     minutes: 120
+#     device: CPU
+#     lecture: [E7, E11, E12, E13, E14, E15, E18, S10, S11, S12, S13, B2, B3]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 03 · Memory accounting
+#
+# What fills a device's memory in training? You count it to the byte: parameters, gradients, optimizer states, and what every operation keeps for the backward pass. You end with the largest batch that fits.
+#
+# | goes with | time | device | before this |
+# |---|---|---|---|
+# | lecture E, what fills the memory (E7, E11, E12, E13, E14, E15, E18); lecture S (*Scaling LLM Training, Part I*), memory (S10, S11, S12, S13); lecture B (*Building LLMs in Practice*), B2 and B3 | 120 minutes, and 40 for the extras | CPU | 00, 01 |
+#
+# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+
+# %% [markdown]
+# ## What you can do after it
+#
+# 1. **Compute** the parameters of a model part by part, and the bytes of its training state in every recipe of precision.
+# 2. **Say** for each operation which tensors autograd must keep, and **build** the instrument that counts them.
+# 3. **Compute** the activations of a GPT layer and of a Llama layer to the byte.
+# 4. **Decide** how many sequences fit on a device, and **explain** when none does.
+
+# %% [markdown]
+# ## Symbols of these lectures
+#
+# | here | lecture E | lecture S | lecture B | meaning |
+# |---|---|---|---|---|
+# | b | bs, mbs | bs | b | sequences of a micro-batch |
+# | s | seq | L | S | tokens of a sequence |
+# | h | h | D | D, dim | width of the residual stream |
+# | a | n_heads | H | attention heads | query heads; a_kv for keys and values |
+# | f | 4h | F | dim_ff | inner width of the feed-forward block |
+# | L | L | num_layers | L | layers |
+# | N | N | P | | parameters |
+
+# %% [markdown]
+# ## Setup
+
+# %% nbgrader={"grade": false, "grade_id": "u03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+from course_utils.ready import check_setup
+
+check_setup()
+
+from collections.abc import Callable
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional as F
+
+from course_utils.checks import answer, check, compare, predict
+from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, preset
+from course_utils.instruments import count_saved_bytes, fake_tensors
+from course_utils.reference import Block, Transformer
+from course_utils.reference.fused import rotate
+from course_utils.show import (
+    computed_and_measured,
+    explorer,
+    memory_over_length,
+    training_memory,
+    try_it,
+)
+
+# %% [markdown]
+# ## A tour: what does one layer keep?
+#
+# The backward pass needs numbers from the forward pass, so autograd **saves** tensors on the way. An instrument lists them for any call. The layer is named so that its weights, which are in memory anyway, do not count:
+
+# %% tags=["nbval-check-output"]
+layer = nn.Linear(3, 5)
+x = torch.ones(2, 3, requires_grad=True)
+saved = count_saved_bytes(lambda: torch.relu(layer(x)), layer)
+pd.DataFrame(saved.tensors)
+
+# %% [markdown]
+# The linear layer keeps its input, 2 · 3 numbers of 4 bytes: the gradient of its weight is made from it. The `relu` keeps its *result*, which tells where it was open. Now break it on purpose: nobody says that the layer is there anyway.
+
+# %% tags=["nbval-check-output"]
+pd.DataFrame(count_saved_bytes(lambda: torch.relu(layer(x))).tensors)
+
+# %% [markdown]
+# The weight turns up: autograd needs it for the gradient of the input. It takes no memory of its own, so name the modules that you measure.
+#
+# Under `no_grad` nothing is kept, which is why inference needs so much less memory (S10):
+
+# %% tags=["nbval-check-output"]
+with torch.no_grad():
+    print(count_saved_bytes(lambda: torch.relu(layer(x)), layer).total_bytes)
+
+# %% [markdown]
+# ## What fills the memory
+#
+# In training four things do (E7): **parameters**, **gradients**, **optimizer states**, and **activations**, the tensors saved for backward. The first three depend on the model alone; the last on the batch too. Begin with the parameters.
+#
+# **Predict.** A Llama-3.2-1B has 16 layers of width 2,048 and a vocabulary of 128,256. How many parameters has it?
+
+# %%
+predict("u03-llama-1b", None, "parameters")
+
+# %% [markdown] exercise={"id": "u03-parameters", "title": "Parameters, part by part", "difficulty": 2, "importance": 4, "minutes": 12}
+# **Write** `parameters`: the parameters of a whole model, a dictionary with `"attention"`, `"feed_forward"`, `"norms"` and `"embedding_and_head"`, four `int`s over all layers. Each is a quarter of the points.
+#
+# - Attention: four matrices, for queries, keys, values and output; `model.num_heads` heads of `.head_dim` for queries, `.num_kv_heads` for keys and values.
+# - Feed-forward: three matrices if `.is_gated`, else two; inner width `.ffn_size`.
+# - Norms: one before each of these two blocks, and one behind the last layer. Each has a weight for each of the `.hidden_size` numbers.
+# - Embedding: `.vocab_size` rows, and `.num_positions` rows of learned positions (0 without). The head is a matrix of `.vocab_size` rows too, the same one if `.is_tied`.
+# - If `.has_biases` (GPT), every matrix of attention and feed-forward has a bias for each number of its result, and every norm too.
+#
+# *Worked case:* two layers, width 4, one head, gated with inner width 3, vocabulary 5, no biases: **128**, **72**, **20** and **40**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def parameters(model: ModelConfig) -> dict[str, int]:
+    """Parameters of a whole model by part.
+
+    Args:
+        model: Sizes of the model.
+
+    Returns:
+        "attention", "feed_forward", "norms" and "embedding_and_head".
+    """
+    ### BEGIN SOLUTION
+    h, f = model.hidden_size, model.ffn_size
+    query_width = model.num_heads * model.head_dim
+    kv_width = model.num_kv_heads * model.head_dim
+    attention = 2 * h * query_width + 2 * h * kv_width
+    feed_forward = (3 if model.is_gated else 2) * h * f
+    norm = h
+    if model.has_biases:
+        attention += query_width + 2 * kv_width + h
+        feed_forward += f + h
+        norm = 2 * h
+    rows = model.vocab_size * (1 if model.is_tied else 2) + model.num_positions
+    return {
+        "attention": model.num_layers * attention,
+        "feed_forward": model.num_layers * feed_forward,
+        "norms": (2 * model.num_layers + 1) * norm,
+        "embedding_and_head": rows * h,
+    }
+    ### END SOLUTION
+
+
+# %%
+small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
+try_it(parameters, small)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-parameters-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# GPT with biases and positions; Llama tied and free; own and shared keys.
+check("u03-parameters", parameters)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-parameters", parameters)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only models with biases are wrong</summary>
+#
+# Write the shape of every matrix of one layer as (from, to). How many numbers has each result, and how many biases is that together?
+# </details>
+#
+# <details><summary>Only the embedding is wrong</summary>
+#
+# How often is a matrix stored that two modules share? And in which table does a model with learned positions look them up?
+# </details>
+
+# %% [markdown]
+# **Measure.** The numbers in the tensors of a model on the meta device:
+
+# %% tags=["nbval-check-output"]
+parameters_of = answer("u03-parameters", parameters)
+
+
+def measured_parameters(name):
+    return sum(p.numel() for p in Transformer(preset(name), device="meta").parameters())
+
+
+compare(
+    "u03-llama-1b",
+    "parameters",
+    computed=sum(parameters_of(preset("Llama-3.2-1B")).values()),
+    measured=measured_parameters("Llama-3.2-1B"),
+)
+
+# %% [markdown]
+# **Explain.** A slide rounds this model to 1B and gives 16 GB for its training state; with 1.236 · 10⁹ parameters it is 19.8 GB. Lecture E (E11) prints N = hv + L(12h² + 13h) + 2h, on one slide without the parentheses. It is the count of a GPT whose positions are not learned, and Llama is no GPT:
+
+# %% tags=["nbval-check-output"]
+for name, L, h, v in (("GPT-2-124M", 12, 768, 50257), ("Llama-3-8B", 32, 4096, 128256)):
+    slide = h * v + L * (12 * h**2 + 13 * h) + 2 * h
+    print(f"{name}: the slide's N {slide:,}, counted {measured_parameters(name):,}")
+
+# %% [markdown]
+# For GPT-2 the gap is 1,024 rows of learned positions, 786,432 numbers. For Llama-3-8B the slide's N is that of another model: no gate, full keys and values, a tied head. The plot of an "8B" next to it in the lecture's source shows this other model of 7.0 billion parameters.
+
+# %% [markdown]
+# ## What outlives a step
+#
+# Besides the weights, training keeps a gradient and Adam's two moments for each parameter, however small the batch (E12, S11). **Mixed precision** multiplies in bf16 and keeps a **master copy** of the weights in fp32 for the optimizer, because a small step would vanish in bf16.
+#
+# | recipe | weights | gradients | optimizer |
+# |---|---|---|---|
+# | `"fp32"` | fp32 | fp32 | two moments in fp32 |
+# | `"bf16"` | bf16 | bf16 | master copy and two moments in fp32 |
+# | `"bf16-fp32-gradients"` | bf16 | fp32 | the same |
+# | `"bf16-both-gradients"` | bf16 | bf16, and their sum in fp32 | the same |
+#
+# **Predict.** How many GB does Llama-3-8B with its 8.03 · 10⁹ parameters keep in the recipe `"bf16"`, before one token has gone through it?
+
+# %%
+predict("u03-state-8b", None, "GB")
+
+# %% [markdown] exercise={"id": "u03-state-bytes", "title": "Bytes of the training state", "difficulty": 1, "importance": 5, "minutes": 6}
+# **Write** `state_bytes`: what training keeps from one step to the next, a dictionary with `"weights"`, `"gradients"` and `"optimizer"`, three `int`s in bytes. Each is a third of the points. fp32 takes 4 bytes, bf16 takes 2; the master copy belongs to the optimizer.
+#
+# *Worked case:* 1,000 parameters in `"bf16"`: **2,000**, **2,000** and **12,000**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-state-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def state_bytes(num_params: int, recipe: str) -> dict[str, int]:
+    """Bytes that training with Adam keeps from step to step.
+
+    Args:
+        num_params: Parameters N.
+        recipe: "fp32", "bf16", "bf16-fp32-gradients" or "bf16-both-gradients".
+
+    Returns:
+        "weights", "gradients" and "optimizer".
+    """
+    ### BEGIN SOLUTION
+    gradient_bytes = {"fp32": 4, "bf16": 2, "bf16-fp32-gradients": 4, "bf16-both-gradients": 6}
+    is_mixed = recipe != "fp32"
+    return {
+        "weights": (2 if is_mixed else 4) * num_params,
+        "gradients": gradient_bytes[recipe] * num_params,
+        "optimizer": (4 + 4 + (4 if is_mixed else 0)) * num_params,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(state_bytes, 1000, "bf16")
+
+# %% nbgrader={"grade": true, "grade_id": "u03-state-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# After one real step of AdamW in each recipe: from one parameter to a hundred thousand.
+check("u03-state-bytes", state_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-state-bytes", state_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My optimizer is wrong in the bf16 recipes only</summary>
+#
+# The optimizer adds a small step to a weight. In which precision does it have to hold that weight, and which of your three numbers is it part of?
+# </details>
+
+# %% [markdown]
+# **Measure.** The numbers of the lectures' tables, in GB (10⁹ bytes) as on the slides:
+
+# %% tags=["nbval-check-output"]
+state_of = answer("u03-state-bytes", state_bytes)
+sizes = {"1B": 10**9, "7B": 7 * 10**9, "8B": 8 * 10**9, "70B": 70 * 10**9, "405B": 405 * 10**9}
+pd.DataFrame(
+    {
+        name: {r: sum(state_of(n, r).values()) // 10**9 for r in PRECISIONS}
+        for name, n in sizes.items()
+    }
+)
+
+# %% tags=["nbval-check-output"]
+compare(
+    "u03-state-8b",
+    "GB",
+    computed=sum(state_of(measured_parameters("Llama-3-8B"), "bf16").values()) / 10**9,
+    measured=16 * measured_parameters("Llama-3-8B") / 10**9,
+)
+
+# %% [markdown]
+# **Explain.** Mixed precision saves nothing here: 16 bytes for each parameter, as in fp32 (E13, B3). It is used because matrix products in bf16 run many times faster, and because *activations* take half the bytes. With gradients kept in fp32 it is 18, with both kinds 20: say which one you mean. And 16 N is a floor: buffers of the communication, logits, the context of the driver and fragments come on top.
+
+# %% [markdown]
+# ## What must an operation keep?
+#
+# Ask of each operation y = f(x): which tensors stand in its derivative? (E18)
+#
+# | operation | derivative with respect to its input | keeps |
+# |---|---|---|
+# | relu | 1 where y > 0 | y |
+# | square | 2x | x |
+# | x · y | y, and x for the other | both |
+#
+# **Predict.** The scores of attention in one layer of Llama-3-8B at 8,192 tokens have the shape (1, 32, 8192, 8192). How many GiB would a softmax over them in bf16 keep?
+
+# %%
+predict("u03-softmax", None, "GiB")
+
+# %% [markdown] exercise={"id": "u03-kept-by-operation", "title": "What each operation keeps", "difficulty": 2, "importance": 5, "minutes": 10}
+# **Write** `kept_bytes`: the bytes that each of six operations keeps for its backward pass, all in **bf16**: a dictionary of six `int`s. Each is a sixth of the points. `x` has the shape (b, s, h), the scores (b, a, s, s). Weights do not count.
+#
+# | key | operation |
+# |---|---|
+# | `"linear"` | `x @ weight` |
+# | `"rms_norm"` | `x` over the root of its mean square, times a weight; what it computes per token is kept as one **fp32** number |
+# | `"gelu"` | a smooth relu of `x`; its slope is different at every `x` |
+# | `"softmax"` | over the last side of the scores; its derivative can be written with its result alone |
+# | `"dropout"` | zeroes some numbers of `x` and scales the others; which ones is kept as one **byte** each |
+# | `"addition"` | `x + y`, two tensors of one shape |
+#
+# *Worked case:* b 1, s 3, h 4, a 2: **24**, **36**, **24**, **36**, **12** and **0**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-kept-by-operation", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def kept_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """Bytes that six operations keep for backward, in bf16.
+
+    Args:
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        hidden_size: Width h.
+        num_heads: Heads a of the scores.
+
+    Returns:
+        "linear", "rms_norm", "gelu", "softmax", "dropout" and "addition".
+    """
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    hidden = 2 * tokens * hidden_size
+    return {
+        "linear": hidden,
+        "rms_norm": hidden + 4 * tokens,
+        "gelu": hidden,
+        "softmax": 2 * num_heads * tokens * seq_len,
+        "dropout": tokens * hidden_size,
+        "addition": 0,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(kept_bytes, 1, 3, 4, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-kept-by-operation-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Each operation alone in bf16: one head and many; short and long sequences.
+check("u03-kept-by-operation", kept_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-kept-by-operation", kept_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I do not know what an operation keeps</summary>
+#
+# Write y = f(x) and its derivative. Which tensors stand in it? Of those that could be computed from each other, which one is already there?
+# </details>
+
+# %% [markdown]
+# **Measure.** The softmax of the prediction, on **fake tensors**: they have shapes and sizes but no memory, and autograd keeps what it would keep in a real run.
+
+# %% tags=["nbval-check-output"]
+kept_of = answer("u03-kept-by-operation", kept_bytes)
+with fake_tensors():
+    scores = torch.ones(1, 32, 8192, 8192, dtype=torch.bfloat16, requires_grad=True)
+    softmax = count_saved_bytes(lambda: scores.softmax(-1))
+compare(
+    "u03-softmax",
+    "GiB",
+    computed=kept_of(1, 8192, 4096, 32)["softmax"] / 2**30,
+    measured=softmax.total_bytes / 2**30,
+)
+
+# %% [markdown]
+# **Explain.** 4 GiB for one operation of one layer of one sequence. It is quadratic in the length, and there is one square for *each head*: a slide of lecture B counts the order of attention's activations as B·S·(D + S) and leaves the heads out.
+
+# %% [markdown]
+# ## Build the microscope
+#
+# How does the instrument know? PyTorch lets you stand between autograd and the tensors that it keeps: a **pack** function gets every tensor when it is saved, an **unpack** function gives it back when backward needs it.
+
+
+# %% tags=["nbval-check-output"]
+def pack(tensor):
+    print("saved:", tuple(tensor.shape))
+    return tensor
+
+
+def unpack(packed):
+    return packed
+
+
+with saved_tensors_hooks(pack, unpack):
+    loss = torch.relu(layer(x)).sum()
+
+# %% [markdown]
+# Three tensors: input, weight and result. Two more facts turn this into a counter:
+#
+# - A tensor is a window on a **storage**, the memory itself. `tensor.untyped_storage()` has `.nbytes()`, and `._cdata`, a number that is its own for as long as it lives. Two operations may save windows on one storage; it lies in memory once, and as a whole.
+# - A storage whose last tensor is gone leaves its number to the next one. Keep what you have seen until you have finished counting.
+
+# %% [markdown] exercise={"id": "u03-microscope", "title": "A counter of saved bytes", "difficulty": 4, "importance": 4, "minutes": 15}
+# **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves meanwhile, an `int`. Each storage counts once and whole; those of `parameters` do not count.
+#
+# *Worked case:* a linear layer from 3 to 5 on 2 rows in fp32, then relu: **64** bytes, as in the tour.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-microscope", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def saved_bytes(call: Callable[[], Tensor], parameters: list[Tensor]) -> int:
+    """Bytes of the storages that autograd saves while a call runs.
+
+    Args:
+        call: Takes nothing and returns a tensor.
+        parameters: Tensors whose storages do not count.
+    """
+    ### BEGIN SOLUTION
+    leave_out = {each.untyped_storage()._cdata for each in parameters}
+    storages = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in leave_out:
+            storages[storage._cdata] = storage
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        call()
+    return sum(storage.nbytes() for storage in storages.values())
+    ### END SOLUTION
+
+
+# %%
+try_it(saved_bytes, lambda: torch.relu(layer(x)), list(layer.parameters()))
+
+# %% nbgrader={"grade": true, "grade_id": "u03-microscope-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Layers that share an input; views; transposed weights; bf16 and fp32; no gradient at all.
+check("u03-microscope", saved_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-microscope", saved_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>It counts too much when two layers read the same input</summary>
+#
+# What could you remember of a tensor so that you recognise its memory when it comes again in another window?
+# </details>
+#
+# <details><summary>It counts too little for a part of a larger tensor</summary>
+#
+# As long as one window is open, how much of the storage can be freed?
+# </details>
+
+# %% [markdown]
+# **Measure.** Your microscope beside the course's on a feed-forward block of Llama:
+
+# %% tags=["nbval-check-output"]
+microscope = answer("u03-microscope", saved_bytes)
+block = Block(ModelConfig(num_layers=1, hidden_size=64, num_heads=4, ffn_size=160, vocab_size=1), 0)
+hidden = torch.ones(2, 16, 64, requires_grad=True)
+mine = microscope(lambda: block.ffn(hidden), list(block.parameters()))
+print(mine, count_saved_bytes(lambda: block.ffn(hidden), block).total_bytes)
+
+# %% [markdown]
+# **What it cannot see.** A tensor that somebody puts away by hand, as an attribute of `ctx` or in a closure, never passes the hook. The course's instrument compares what was saved with what is still alive, and says so:
+
+
+# %% tags=["nbval-check-output"]
+class Secretive(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.squared = x * x  # not ctx.save_for_backward
+        return ctx.squared * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * ctx.squared * grad
+
+
+print(count_saved_bytes(lambda: Secretive.apply(x)).blind_spot)
+
+# %% [markdown]
+# ## The layer of the lectures
+#
+# Lecture E (E14) adds up what one layer of a GPT keeps in 16 bits. In the order of the forward pass:
+#
+# 1. **LayerNorm**, then three projections of its result to queries, keys and values;
+# 2. **scores** of each head, softmax, *dropout*, product with the values;
+# 3. output projection, *dropout*, addition to the stream;
+# 4. **LayerNorm**, a matrix to 4h, GELU, a matrix back to h, *dropout*, addition.
+#
+# Every product keeps both its factors, weights left out; one tensor that several operations need lies in memory once; a dropout keeps one byte for each number; scaling the scores and adding keep nothing. A LayerNorm keeps its input and two **fp32** numbers per token, mean and deviation.
+#
+# **Predict.** How many bytes per token and number of width (in units of s·b·h) does everything but the scores keep?
+
+# %%
+predict("u03-gpt-unit", None, "bytes of s·b·h")
+
+# %% [markdown] exercise={"id": "u03-gpt-layer-bytes", "title": "A GPT layer, term by term", "difficulty": 4, "importance": 5, "minutes": 15}
+# **Write** `gpt_layer_bytes`: what one such layer keeps in 16 bits, a dictionary of four `int`s in bytes. Each is a quarter of the points.
+#
+# | key | what |
+# |---|---|
+# | `"norms"` | both LayerNorms |
+# | `"attention"` | projections, queries, keys, values, output projection and the dropout behind it |
+# | `"scores"` | softmax, its dropout, and what the product with the values needs of them |
+# | `"feed_forward"` | the second block and the dropout behind it |
+#
+# *Worked case:* b 1, s 3, h 8, a 2: **144**, **264**, **90** and **456**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-gpt-layer-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """Bytes that one GPT layer keeps for backward, in 16 bits.
+
+    Args:
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        hidden_size: Width h.
+        num_heads: Heads a.
+
+    Returns:
+        "norms", "attention", "scores" and "feed_forward".
+    """
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    one = tokens * hidden_size
+    all_scores = num_heads * tokens * seq_len
+    projections_input, queries_keys_values, output_input, mask = 2, 3 * 2, 2, 1
+    first_input, gelu_input, second_input = 2, 4 * 2, 4 * 2
+    return {
+        "norms": 2 * (2 * one + 2 * 4 * tokens),
+        "attention": (projections_input + queries_keys_values + output_input + mask) * one,
+        "scores": (2 + 1 + 2) * all_scores,
+        "feed_forward": (first_input + gelu_input + second_input + mask) * one,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(gpt_layer_bytes, 1, 3, 8, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-gpt-layer-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# A real layer in bf16: one sequence and several; one head and many; GPT-3 itself.
+check("u03-gpt-layer-bytes", gpt_layer_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-gpt-layer-bytes", gpt_layer_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My attention is 2·s·b·h or 4·s·b·h too large</summary>
+#
+# Queries, keys and values are made from the same tensor. How often does it lie in memory?
+# </details>
+#
+# <details><summary>My scores are not 5·a·s²·b</summary>
+#
+# Follow one head: what does the softmax keep, what the dropout, and what does the product with the values need? Which of these are the same tensor?
+# </details>
+
+# %% [markdown]
+# **Measure.** A layer of GPT-3 at 2,048 tokens, on the meta device:
+
+# %% tags=["nbval-check-output"]
+gpt_of = answer("u03-gpt-layer-bytes", gpt_layer_bytes)
+gpt_3 = preset("GPT-3-175B")
+written_out = Kernels(is_attention_fused=False, dropout_fraction=0.1)
+gpt_block = Block(gpt_3, 0, "meta", torch.bfloat16, written_out)
+stream = torch.empty(1, 2048, 12288, dtype=torch.bfloat16, device="meta", requires_grad=True)
+gpt_saved = count_saved_bytes(lambda: gpt_block(stream), gpt_block)
+parts = gpt_of(1, 2048, 12288, 96)
+print(f"computed {sum(parts.values()):,} bytes, measured {gpt_saved.total_bytes:,}")
+
+# %% tags=["nbval-check-output"]
+unit = 2048 * 12288
+without_scores = gpt_saved.total_bytes - parts["scores"]
+compare("u03-gpt-unit", "bytes of s·b·h", computed=34, measured=without_scores / unit)
+
+# %% [markdown]
+# **Explain.** That is the well-known **34 sbh + 5 a s² b**, and the statistics of the norms, 16 sb, which the paper leaves out. A handwritten page of the lecture divides by the batch and multiplies by 4: 34 and 5 are bytes already, and the batch multiplies. The formula assumes 16 bits, dropout, GELU with 4h and scores in memory; a modern layer has none of the last three.
+
+# %% [markdown]
+# ## How it grows
+#
+# Activations are linear in the batch and, with scores in memory, quadratic in the length (E15, S12, B2). Your function against real layers, for one layer of the width of Llama-3-8B:
+
+
+# %%
+def measured_gpt_layer(seq_len):
+    sizes = ModelConfig(
+        num_layers=1,
+        hidden_size=4096,
+        num_heads=32,
+        ffn_size=4 * 4096,
+        vocab_size=1,
+        num_positions=1,
+        is_gated=False,
+        has_biases=True,
+    )
+    block = Block(sizes, 0, "meta", torch.bfloat16, written_out)
+    x = torch.empty(1, seq_len, 4096, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    return count_saved_bytes(lambda: block(x), block).total_bytes
+
+
+lengths = [512, 1024, 2048, 4096, 8192, 16384]
+computed_and_measured(
+    lengths,
+    computed=[sum(gpt_of(1, s, 4096, 32).values()) for s in lengths],
+    measured=[measured_gpt_layer(s) for s in lengths],
+    size_label="tokens of one sequence",
+    unit="bytes",
+)
+
+# %% [markdown]
+# One slide calls this an "exponential explosion" (S12). It is a square: twice the length, four times the scores. Where the scores lead, the line doubles its steepness.
+
+# %% [markdown]
+# ## The layer of today's models
+#
+# Llama's layer (grouped heads, RMSNorm, rotary positions, a gate) with **fused attention** (flash attention, unit 06) keeps other things:
+#
+# - an RMSNorm keeps its input and **one** fp32 number per token;
+# - fused attention keeps queries, keys, values, its result, and one **fp32** number (the log-sum-exp) per query and head, from which it computes the scores again; keys and values keep their own, smaller, number of heads;
+# - rotary positions keep nothing; there is no dropout;
+# - the gate makes `silu(g) * u` from two projections g and u of width f, then a matrix goes back to h.
+#
+# **Predict.** By what factor does a Llama-3-8B layer at 8,192 tokens keep less than a GPT layer of the same width?
+
+# %%
+predict("u03-llama-factor", None, "times")
+
+# %% [markdown] exercise={"id": "u03-llama-layer-bytes", "title": "A modern layer, to the byte", "difficulty": 4, "importance": 5, "minutes": 15}
+# **Write** `llama_layer_bytes`: what one such layer keeps when activations have `element_bytes` bytes, a dictionary of three `int`s: `"norms"` (both), `"attention"` (from the input of its projections to the input of its output projection) and `"feed_forward"` (likewise). Each is a third of the points. The width of the residual stream is `model.hidden_size`, the heads are `.num_heads` and `.num_kv_heads` of `.head_dim`, the gate has `.ffn_size`.
+#
+# *Worked case:* the small model above (width 4, one head, inner width 3), 1 sequence of 2 tokens in bf16: **48**, **88** and **64**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-llama-layer-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def llama_layer_bytes(
+    model: ModelConfig, num_sequences: int, seq_len: int, element_bytes: int
+) -> dict[str, int]:
+    """Bytes that one Llama layer with fused attention keeps for backward.
+
+    Args:
+        model: Sizes of the model.
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        element_bytes: Bytes of one activation.
+
+    Returns:
+        "norms", "attention" and "feed_forward".
+    """
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    stream = element_bytes * tokens * model.hidden_size
+    keys = element_bytes * tokens * model.num_kv_heads * model.head_dim
+    log_sum_exp = 4 * tokens * model.num_heads
+    projections_input = queries = result = stream
+    block_input, inner = stream, element_bytes * tokens * model.ffn_size
+    return {
+        "norms": 2 * (stream + 4 * tokens),
+        "attention": projections_input + queries + 2 * keys + result + log_sum_exp,
+        "feed_forward": block_input + 4 * inner,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(llama_layer_bytes, small, 1, 2, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-llama-layer-bytes-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# A real layer: own and grouped and single keys; bf16 and fp32; Llama-3-8B.
+check("u03-llama-layer-bytes", llama_layer_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-llama-layer-bytes", llama_layer_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My feed-forward block keeps too little</summary>
+#
+# Write `silu(g) * u` as two operations. What does each keep, and what does the matrix behind them?
+# </details>
+#
+# <details><summary>My attention keeps too much</summary>
+#
+# The result of fused attention is the input of the output projection. How often does it lie in memory?
+# </details>
+
+# %% [markdown]
+# **Measure.** All 32 layers of Llama-3-8B at 8,192 tokens, forward, without the memory for one of them:
+
+# %% tags=["nbval-check-output"]
+llama_of = answer("u03-llama-layer-bytes", llama_layer_bytes)
+llama = preset("Llama-3-8B")
+with fake_tensors():
+    layers = nn.Sequential(*(Block(llama, n, "cpu", torch.bfloat16) for n in range(32)))
+    stream = torch.empty(1, 8192, 4096, dtype=torch.bfloat16)
+    llama_saved = count_saved_bytes(lambda: layers(stream), layers)
+print(f"computed {32 * sum(llama_of(llama, 1, 8192, 2).values()):,} bytes")
+print(f"measured {llama_saved.total_bytes:,}")
+
+# %% tags=["nbval-check-output"]
+compare(
+    "u03-llama-factor",
+    "times",
+    computed=sum(gpt_of(1, 8192, 4096, 32).values()) / sum(llama_of(llama, 1, 8192, 2).values()),
+    measured=measured_gpt_layer(8192) / (llama_saved.total_bytes / 32),
+)
+
+# %% [markdown]
+# **Explain.** What is left is linear in the length: 12 sbh + 4 sbh·a_kv/a + 8 sbf bytes in 16 bits, and some numbers per token. The largest part are the four inner tensors of the gate.
+
+# %% [markdown]
+# ## The whole model, and the loss
+#
+# Around the layers stand an embedding, which keeps the **token ids** (8 bytes each) to find its rows again; a last RMSNorm; the head, a linear layer to v logits for each token; and the loss. The logits are turned to fp32, and the cross-entropy keeps its **log-softmax**, as large as they, and the **targets** (8 bytes each).
+
+# %% [markdown] exercise={"id": "u03-sequence-bytes", "title": "What one more sequence keeps", "difficulty": 3, "importance": 4, "minutes": 10}
+# **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for backward for each sequence of the batch, layers and loss included, in **bf16** with the loss in **fp32**, an `int`.
+#
+# *Worked case:* the small model, sequences of 2 tokens: two layers of 48 + 88 + 64; the last norm 24, the head's input 16, the log-softmax 40, ids and targets 32: **512**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-sequence-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def sequence_bytes(model: ModelConfig, seq_len: int) -> int:
+    """Bytes that one more sequence keeps for backward, in bf16 with the loss in fp32.
+
+    Args:
+        model: Sizes of the model.
+        seq_len: Tokens s of the sequence.
+    """
+    ### BEGIN SOLUTION
+    stream = 2 * seq_len * model.hidden_size
+    keys = 2 * seq_len * model.num_kv_heads * model.head_dim
+    inner = 2 * seq_len * model.ffn_size
+    norm = stream + 4 * seq_len
+    attention = 3 * stream + 2 * keys + 4 * seq_len * model.num_heads
+    layer = 2 * norm + attention + stream + 4 * inner
+    log_softmax = 4 * seq_len * model.vocab_size
+    ids_and_targets = 2 * 8 * seq_len
+    head_input = stream
+    return model.num_layers * layer + norm + head_input + log_softmax + ids_and_targets
+    ### END SOLUTION
+
+
+# %%
+try_it(sequence_bytes, small, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-sequence-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Two sequences less one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
+check("u03-sequence-bytes", sequence_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-sequence-bytes", sequence_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I am a few bytes per token off</summary>
+#
+# List every operation from the token ids to the loss. For each: what does its derivative need? Which of these are whole numbers of 8 bytes?
+# </details>
+
+# %% [markdown]
+# **Measure.** Where the bytes of one sequence of 4,096 tokens go, in two models of one vocabulary:
+
+# %% tags=["nbval-check-output"]
+sequence_of = answer("u03-sequence-bytes", sequence_bytes)
+
+
+def shares(name):
+    model = preset(name)
+    total = sequence_of(model, 4096)
+    loss = 4 * 4096 * model.vocab_size
+    return {"GiB": f"{total / 2**30:.2f}", "log-softmax": f"{loss / total:.0%}"}
+
+
+pd.DataFrame({name: shares(name) for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B")})
+
+# %% [markdown]
+# **Explain.** In a small model with a large vocabulary the loss keeps almost a third. It belongs to no layer, and no trick inside the layers makes it smaller.
+
+# %% [markdown]
+# ## How much fits?
+
+# %% [markdown] exercise={"id": "u03-largest-micro-batch", "title": "The largest micro-batch", "difficulty": 2, "importance": 5, "minutes": 5}
+# **Write** `largest_micro_batch`: how many sequences fit into `memory_bytes` beside the training state of 16 bytes for each parameter, an `int`. If none fits, **0**.
+#
+# *Worked case:* 10 parameters, 7 bytes for each sequence, 181 bytes of memory: **3**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-largest-micro-batch", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def largest_micro_batch(num_params: int, sequence_bytes: int, memory_bytes: int) -> int:
+    """Sequences that fit beside the training state.
+
+    Args:
+        num_params: Parameters N, with 16 bytes each.
+        sequence_bytes: What one sequence keeps.
+        memory_bytes: What there is.
+    """
+    ### BEGIN SOLUTION
+    left_bytes = memory_bytes - 16 * num_params
+    return max(0, left_bytes // sequence_bytes)
+    ### END SOLUTION
+
+
+# %%
+try_it(largest_micro_batch, 10, 7, 181)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-largest-micro-batch-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# Nothing fits; exactly one fits; to the byte; many fit.
+check("u03-largest-micro-batch", largest_micro_batch)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-largest-micro-batch", largest_micro_batch)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Some of my answers are negative</summary>
+#
+# What does it mean when the state alone is larger than the memory? How many sequences fit then?
+# </details>
+
+# %% tags=["nbval-check-output"]
+largest_of = answer("u03-largest-micro-batch", largest_micro_batch)
+for name in ("Llama-3.2-1B", "Llama-3-8B"):
+    n, each = measured_parameters(name), sequence_of(preset(name), 4096)
+    fitting = {memory: largest_of(n, each, memory * 10**9) for memory in (40, 80, 141)}
+    print(f"{name} at 4,096 tokens: " + ", ".join(f"{b} on {gb} GB" for gb, b in fitting.items()))
+
+# %% [markdown]
+# An upper bound: the gradient of the logits and other tensors that live for a moment need room too. Unit 04 finds them.
+
+# %% [markdown] exercise={"id": "u03-why-not-8b", "title": "Why not 8B on one device?", "difficulty": 2, "importance": 4, "minutes": 4}
+# **Write** two or three sentences: why can Llama-3-8B not be trained with Adam on one device of 80 GB, however short the sequences are and however much of the activations is computed again (S13)? Name the number that decides, and one thing that would have to change.
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u03-why-not-8b", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# Weights, gradients and optimizer states take 16 bytes for each of 8.03 billion parameters, 128 GB, before one activation is kept. They do not depend on the batch, so shorter sequences or recomputation cannot help: those shrink activations only. The state itself has to become smaller or be spread: sharding over several devices, an optimizer with smaller states, training only a part of the weights, or moving states to the host.
+#
+# *Rubric:* half for 16 N = 128 GB independent of the batch, half for something that shrinks or spreads the state.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## All of it at once
+#
+# Move the sliders: which part leads, and which device is large enough?
+
+# %%
+explorer(
+    training_memory,
+    model=([name for name in MODELS if "Llama" in name], "Llama-3.2-1B"),
+    seq_len=([1024, 2048, 4096, 8192, 16384, 32768], 4096),
+    micro_batch_size=([1, 2, 4, 8, 16], 1),
+    recipe=(list(PRECISIONS), "bf16"),
+    attention=(["fused", "materialised"], "fused"),
+    recomputation=(["none", "selective", "full"], "none"),
+)
+
+# %% [markdown]
+# The same picture standing still:
+
+# %%
+training_memory(
+    "Llama-3-8B",
+    seq_len=8192,
+    micro_batch_size=1,
+    recipe="bf16",
+    attention="fused",
+    recomputation="none",
+)
+
+# %% [markdown]
+# And the plots of lecture E, drawn again for the models that they name, with scores in memory. *Selective* recomputation drops what the softmax keeps, *full* all but the input of each layer; unit 05 builds both.
+
+# %%
+memory_over_length("Llama-3.2-1B", "materialised")
+
+# %%
+memory_over_length("Llama-3-8B", "materialised")
+
+# %% [markdown]
+# The lecture's plots use 34 sbh + 5 a s² b, which is a GPT with dropout; here stand the layers of Llama. The message is the same: with scores in memory the length decides, and 8B does not fit whatever is recomputed.
+
+# %% [markdown]
+# ## Going further
+#
+# All that follows is **extra**: bonus points, in any order, about 45 minutes. The recap is at the end.
+
+# %% [markdown]
+# ## Does fp32 double everything?
+
+# %% [markdown] exercise={"id": "u03-element-bytes", "title": "Other precisions, with and without dropout", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
+# **Write** `layer_bytes`: what the GPT layer of the lectures keeps for **one** sequence when its numbers have `element_bytes` bytes, with or without dropout, an `int`. Statistics of the norms are in fp32 always.
+#
+# *Worked case:* s 3, h 8, a 2 in fp32 with dropout: **1,826**; without: **1,656**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-element-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def layer_bytes(
+    seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
+) -> int:
+    """Bytes that one GPT layer keeps for one sequence.
+
+    Args:
+        seq_len: Tokens s.
+        hidden_size: Width h.
+        num_heads: Heads a.
+        element_bytes: Bytes of one number.
+        has_dropout: Whether there are the three dropouts of the layer.
+    """
+    ### BEGIN SOLUTION
+    stream, scores = seq_len * hidden_size, num_heads * seq_len**2
+    numbers = (2 + 5 + 9) * stream + scores
+    masks = 0
+    if has_dropout:
+        numbers += scores  # what the dropout of the scores left over
+        masks = 2 * stream + scores
+    statistics = 2 * 2 * seq_len
+    return element_bytes * numbers + masks + 4 * statistics
+    ### END SOLUTION
+
+
+# %%
+try_it(layer_bytes, 3, 8, 2, 4, True)
+try_it(layer_bytes, 3, 8, 2, 4, False)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-element-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Two and four bytes; with and without dropout; one head and many.
+check("u03-element-bytes", layer_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-element-bytes", layer_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>fp32 with dropout is wrong</summary>
+#
+# In 34 sbh and 5 a s² b, which bytes are masks? Do they grow with the precision?
+# </details>
+
+# %% [markdown]
+# ## A gate that keeps less
+#
+# Autograd sees `silu(g) * u` as two operations and keeps three tensors: g, silu(g) and u. One of them can be computed again in backward from the other two. An `autograd.Function` decides by itself what is kept:
+
+
+# %% tags=["nbval-check-output"]
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * grad
+
+
+print(count_saved_bytes(lambda: Cube.apply(x)).total_bytes)
+
+# %% [markdown] exercise={"id": "u03-fused-gate", "title": "A fused gate", "difficulty": 4, "importance": 3, "minutes": 15, "extra": true}
+# **Write** `gate`: `silu(g) * u` for two tensors of one shape, so that only g and u are kept for backward. Results and both gradients must be right, and nothing may live on where autograd does not see it. All or nothing.
+#
+# *Reminder:* silu(g) = g · σ(g), and its derivative is σ(g) · (1 + g · (1 − σ(g))).
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-fused-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def gate(g: Tensor, u: Tensor) -> Tensor:
+    """silu(g) * u, keeping only g and u.
+
+    Args:
+        g: What goes into SiLU.
+        u: The other factor, of the same shape.
+    """
+    ### BEGIN SOLUTION
+
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, g, u):
+            ctx.save_for_backward(g, u)
+            return F.silu(g) * u
+
+        @staticmethod
+        def backward(ctx, upstream):
+            g, u = ctx.saved_tensors
+            sigma = g.sigmoid()
+            return upstream * u * sigma * (1 + g * (1 - sigma)), upstream * g * sigma
+
+    return Gate.apply(g, u)
+    ### END SOLUTION
+
+
+# %%
+try_it(gate, torch.tensor([1.0]), torch.tensor([2.0]))
+
+# %% nbgrader={"grade": true, "grade_id": "u03-fused-gate-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Results and gradients in float64; bytes kept; bytes alive unseen.
+check("u03-fused-gate", gate)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-fused-gate", gate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My results are right, but three tensors are kept</summary>
+#
+# Which tensors do you hand to `save_for_backward`? Which of them can backward make from the others?
+# </details>
+
+# %% [markdown]
+# **Measure.** For Llama-3-8B that is one inner tensor less of four: at 8,192 tokens
+
+# %% tags=["nbval-check-output"]
+inner = 2 * 8192 * llama.ffn_size
+print(f"{32 * inner / 2**30:.1f} GiB less over 32 layers, of {llama_saved.total_bytes / 2**30:.1f}")
+
+# %% [markdown]
+# ## Where did 2·s·b·h go?
+#
+# This attention is correct and keeps one tensor more than it needs: it turns queries and keys **after** heads and tokens have changed places.
+
+
+# %% tags=["nbval-check-output"]
+def wasteful_attend(q, k, v, rotate):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (b, a, s, d)
+    q, k = (rotate(x.transpose(1, 2)).transpose(1, 2).contiguous() for x in (q, k))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return out.transpose(1, 2).flatten(-2)
+
+
+q, k, v = (torch.ones(1, 16, n, 8, requires_grad=True) for n in (4, 2, 2))
+output = nn.Linear(32, 32, bias=False)
+pd.DataFrame(count_saved_bytes(lambda: output(wasteful_attend(q, k, v, rotate)), output).tensors)
+
+# %% [markdown]
+# The last row is the culprit: the input of the output projection is not the result of attention but a *copy* of it. `flatten` can only give a view when the numbers already lie in the order that it wants, and fused attention lays its result out as it found the queries.
+
+# %% [markdown] exercise={"id": "u03-lost-bytes", "title": "Repair the attention", "difficulty": 3, "importance": 2, "minutes": 10, "extra": true}
+# **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` turns a tensor of such a shape; the result has the shape (b, s, a·d). All or nothing: results, gradients and bytes.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u03-lost-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def lean_attend(q: Tensor, k: Tensor, v: Tensor, rotate: Callable[[Tensor], Tensor]) -> Tensor:
+    """Causal attention with rotary positions, without a copy of its result.
+
+    Args:
+        q: Queries (b, s, a, d).
+        k: Keys (b, s, a_kv, d).
+        v: Values (b, s, a_kv, d).
+        rotate: Turns queries or keys, in this layout.
+    """
+    ### BEGIN SOLUTION
+    heads_first = [each.transpose(1, 2) for each in (rotate(q), rotate(k), v)]
+    result = F.scaled_dot_product_attention(*heads_first, is_causal=True, enable_gqa=True)
+    return result.transpose(1, 2).flatten(2)
+    ### END SOLUTION
+
+
+# %%
+def kept_with_output(attention):
+    return count_saved_bytes(lambda: output(attention(q, k, v, rotate)), output).total_bytes
+
+
+try_it(kept_with_output, wasteful_attend)
+try_it(kept_with_output, lean_attend)
+
+# %% nbgrader={"grade": true, "grade_id": "u03-lost-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Own and shared keys; results and gradients in float64; bytes with the projection behind it.
+check("u03-lost-bytes", lean_attend)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u03-lost-bytes", lean_attend)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My results are wrong</summary>
+#
+# Which side of a tensor does `rotate` take for the tokens? Which side is it at the place where you call it?
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# 1. *Compute*: the state takes 16 bytes for each parameter, 18 or 20 with gradients in fp32 or in both.
+# 2. *Say and build*: an operation keeps what stands in its derivative; hooks see every tensor that is kept, storages count once.
+# 3. *Compute*: 34 sbh + 5 a s² b for the GPT of the lectures, linear in the length for a modern layer.
+# 4. *Decide*: what is left beside the state, over what one sequence keeps; and nothing at all where the state alone is too large.
+#
+# | quantity | bytes |
+# |---|---|
+# | training state | 16 N (18 N, 20 N) |
+# | GPT layer, 16 bits | 34 sbh + 5 a s² b + 16 sb |
+# | Llama layer, e bytes a number | e (6 sbh + 2 sbh·a_kv/a + 4 sbf) + 4 asb + 8 sb |
+# | log-softmax of the loss, fp32 | 4 sbv |
+#
+# ## Further reading
+#
+# - Korthikanti et al. 2022, *Reducing Activation Recomputation in Large Transformer Models*, section 4 (15 minutes): the source of 34 and 5.
+# - Rajbhandari et al. 2020, *ZeRO*, section 3 (10 minutes): where 16 bytes for each parameter come from.
+# - PyTorch documentation, *Hooks for saved tensors* (10 minutes): what else the hooks can do.
