@@ -5,10 +5,12 @@ from typing import Any
 
 from course_utils.literals import literal
 
+LARGEST_SHOWN = 4
+
 
 def try_it(function: Callable[..., Any], *values: object) -> None:
     """Print ``function(*values)`` and its result, a dictionary with one line for each entry."""
-    call = f"{function.__name__}({', '.join(map(literal, values))})"
+    call = f"{function.__name__}({', '.join(map(_in_words, values))})"
     try:
         result = function(*values)
     except NotImplementedError:
@@ -20,3 +22,12 @@ def try_it(function: Callable[..., Any], *values: object) -> None:
     print(f"{call} =")
     for name, value in result.items():
         print(f"    {name}: {literal(value)}")
+
+
+def _in_words(value: Any) -> str:
+    """A value to be typed; a function by its name, a tensor of some size by its shape."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_words, value))}]"
+    if hasattr(value, "numel") and value.numel() > LARGEST_SHOWN:
+        return f"<tensor {tuple(value.shape)}>"
+    return getattr(value, "__name__", None) or literal(value)

@@ -803,7 +803,7 @@ def shares(name):
 pd.DataFrame({name: shares(name) for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B")})
 
 # %% [markdown]
-# **Explain.** In a small model with a large vocabulary the loss keeps almost a third. It belongs to no layer, and no trick inside the layers makes it smaller.
+# **Explain.** In a small model with a large vocabulary the loss keeps a quarter. It belongs to no layer, and no trick inside the layers makes it smaller.
 
 # %% [markdown]
 # ## How much fits?
@@ -921,7 +921,7 @@ memory_over_length("Llama-3-8B", "materialised")
 # %% [markdown] exercise={"id": "u03-element-bytes", "title": "Other precisions, with and without dropout", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
 # **Write** `layer_bytes`: what the GPT layer of the lectures keeps for **one** sequence when its numbers have `element_bytes` bytes, with or without dropout, an `int`. Statistics of the norms are in fp32 always.
 #
-# *Worked case:* s 3, h 8, a 2 in fp32 with dropout: **1,826**; without: **1,656**.
+# *Worked case:* s 3, h 8, a 2 in fp32 with dropout: **1,794**; without: **1,656**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u03-element-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}

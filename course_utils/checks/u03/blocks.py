@@ -31,6 +31,7 @@ def gpt_cases(seed: int) -> list[Case]:
                 rng.randint(90, 99),
             ):
                 width = num_heads * rng.randint(3, 11)
+                width += num_heads * (width == seq_len)  # so that only scores are square
                 sizes.append((num_sequences, seq_len, width, num_heads))
     gpt_3 = (1, 2048, 12288, 96)
     return [dict(zip(NAMES, each, strict=True)) for each in (*sizes, gpt_3)]

@@ -31,7 +31,7 @@ def wrong_numbers(answer: Function, twin: Function, inputs: list[Tensor]) -> dic
 def _result_and_gradients(function: Function, inputs: list[Tensor]) -> list[Tensor]:
     leaves = [each.detach().clone().requires_grad_() for each in inputs]
     result = function(*leaves)
-    upstream = torch.linspace(-1, 1, result.numel(), dtype=result.dtype).view_as(result)
+    upstream = torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)
     result.backward(upstream)
     return [result.detach(), *(_gradient(leaf) for leaf in leaves)]
 

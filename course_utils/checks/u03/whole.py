@@ -193,13 +193,13 @@ LARGEST_MICRO_BATCH = Check(
             lambda n, each, memory: (memory - 16 * n) // each,
         ),
         Mistake(
-            "You rounded up. Does a part of a sequence that is too much still fit?",
-            lambda n, each, memory: max(0, -(-(memory - 16 * n) // each)),
-        ),
-        Mistake(
             "You rounded to the nearest number. Does a part of a sequence that is too much still "
             "fit?",
             lambda n, each, memory: max(0, round((memory - 16 * n) / each)),
+        ),
+        Mistake(
+            "You rounded up. Does a part of a sequence that is too much still fit?",
+            lambda n, each, memory: max(0, -(-(memory - 16 * n) // each)),
         ),
         Mistake(
             "You count two bytes for each parameter. What does training keep beside the weights?",
