@@ -1,5 +1,10 @@
-"""One browser and one JupyterLab for all tests that drive them."""
+"""One browser and one JupyterLab for all tests that drive them; one thread for small tensors."""
+
+import torch
 
 from tests.browser.fixtures import browser, notebooks, server
 
 __all__ = ["browser", "notebooks", "server"]
+
+# The sizes of most tests are small: several threads would wait for each other longer than work.
+torch.set_num_threads(1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from course_utils.checks import guard, origin
 from course_utils.checks.examination import Examination, Trial
-from course_utils.checks.spec import in_words
+from course_utils.checks.spec import arguments, in_words
 from course_utils.checks.verdict import Finding
 from course_utils.checks.wire import Plain, describe
 
@@ -21,7 +21,7 @@ Case = dict[str, Plain]
 
 def call(answer: Any, case: Case) -> object:
     """Call the student's function with the sizes of a case: the probe of every formula."""
-    return answer(*case.values())
+    return answer(*arguments(case).values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
 """A case is plain data: how a model is named by its sizes, and how a case is told to a student."""
 
+from collections.abc import Callable
 from typing import Any
 
-from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.configs import Experts, LatentAttention, ModelConfig, device
 from course_utils.literals import literal
 
 PARTS: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
@@ -14,9 +15,15 @@ def model_of(sizes: dict[str, Any]) -> ModelConfig:
     return ModelConfig(**made)
 
 
+# What plain data stands for under these names.
+OBJECTS: dict[str, Callable[[Any], Any]] = {"model": model_of, "hardware": device}
+
+
+def arguments(case: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the student's function, with objects where the case has plain data."""
+    return {name: OBJECTS[name](v) if name in OBJECTS else v for name, v in case.items()}
+
+
 def in_words(case: dict[str, Any]) -> str:
     """A case as a student would type it: ``rows=2, inner=1_000``, ``model=ModelConfig(...)``."""
-    return ", ".join(
-        f"{name}={literal(model_of(value) if name == 'model' else value)}"
-        for name, value in case.items()
-    )
+    return ", ".join(f"{name}={literal(value)}" for name, value in arguments(case).items())

@@ -13,6 +13,7 @@ from tests.drawers import Drawer, Wrong, make
 from tests.drawers.every import DRAWERS
 
 MANY_SEEDS = range(1000, 1200)
+NUM_SEEDS_OF_AN_IMPLEMENTATION = 50  # it runs for real in every case
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
 WRONG = [(name, wrong) for name, drawer in DRAWERS.items() for wrong in drawer.wrong]
 RIGHT = [(name, n) for name, drawer in DRAWERS.items() for n in range(len(drawer.right))]
@@ -103,14 +104,15 @@ def test_formula_and_instrument_agree_over_seeds(exercise: str):
 def test_drawer_holds_over_many_seeds(exercise: str):
     """Every answer in turn, over two hundred seeds; a right one over all of them."""
     drawer, check = DRAWERS[exercise], with_the_reference_as_measure(exercise)
+    many = MANY_SEEDS[:NUM_SEEDS_OF_AN_IMPLEMENTATION] if check.judge.together else MANY_SEEDS
     points = catalogue.exercise(exercise).points
 
     def told(source, seeds):
         examination = examine(check, make(source, drawer.function), seeds)
         return examination.verdict(exercise, points, tell_all=True)
 
-    assert told(drawer.right[0], MANY_SEEDS).passed
-    for seed, wrong in zip(MANY_SEEDS, itertools.cycle(drawer.wrong), strict=False):
+    assert told(drawer.right[0], many).passed
+    for seed, wrong in zip(many, itertools.cycle(drawer.wrong), strict=False):
         verdict_now = told(wrong.source, [seed])
         assert verdict_now.points == wrong.points, str(verdict_now)
         assert wrong.hint in verdict_now.hint, f"seed {seed}: {verdict_now}"

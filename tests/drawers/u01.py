@@ -21,7 +21,13 @@ MATMUL_FLOPS = Drawer(
         Wrong(
             "backward is one product",
             _returning("2 * rows * inner * columns", "2 * rows * inner * columns"),
-            "For which tensors does autograd want a gradient?",
+            "How many products does it make",
+            points=1.0,
+        ),
+        Wrong(
+            "two products without additions",
+            _returning("2 * rows * inner * columns", "rows * inner * columns * 2"),
+            "what does each do besides multiplying?",
             points=1.0,
         ),
         Wrong(
@@ -189,7 +195,7 @@ ATTENTION_FLOPS = Drawer(
         Wrong(
             "scores without values",
             _attention(_PROJECTIONS, "2 * b * a * s * s * d"),
-            "What are the scores multiplied with?",
+            "How many products are in it",
             points=1.0,
         ),
         Wrong(
@@ -249,7 +255,11 @@ def _mlp(result: str) -> str:
 GATED_MLP_FLOPS = Drawer(
     function="gated_mlp_flops",
     wrong=[
-        Wrong("two matrices", _mlp("4 * num_tokens * hidden_size * ffn_size"), "a gate add?"),
+        Wrong(
+            "two matrices",
+            _mlp("4 * num_tokens * hidden_size * ffn_size"),
+            "Which three matrices does the card name?",
+        ),
         Wrong("no additions", _mlp("3 * num_tokens * hidden_size * ffn_size"), "besides multi"),
         Wrong(
             "an inner width of 4 h",
@@ -261,7 +271,7 @@ GATED_MLP_FLOPS = Drawer(
             _mlp("18 * num_tokens * hidden_size * ffn_size"),
             "Which passes are asked for?",
         ),
-        Wrong("one token", _mlp("6 * hidden_size * ffn_size"), "How often is the block used?"),
+        Wrong("one token", _mlp("6 * hidden_size * ffn_size"), "How many go through the block?"),
         Wrong(
             "the lecture's ratio of 3.5",
             _mlp("21 * num_tokens * hidden_size ** 2"),
@@ -337,7 +347,7 @@ MODEL_FLOPS = Drawer(
         Wrong(
             "the embedding as a product",
             _model("model.num_layers * layer + 2 * head"),
-            "What does it do with a token id?",
+            "Which tables with v rows",
         ),
         Wrong("one layer", _model("layer + head"), "How many layers are there?"),
         Wrong(
@@ -491,7 +501,7 @@ CROSSOVER_LENGTH = Drawer(
             _crossover(_LINEAR, rounding="linear // core + 1"),
             "say about a tie?",
         ),
-        Wrong("one product", _crossover(_LINEAR, "2 * a * d"), "What are the scores multiplied"),
+        Wrong("one product", _crossover(_LINEAR, "2 * a * d"), "How many products are in it"),
     ],
     right=[
         _crossover(_LINEAR),
@@ -529,7 +539,7 @@ GPU_DAYS = Drawer(
             _days("work / peak_flops_per_second * utilisation / 86400"),
             "Does a device that idles finish earlier?",
         ),
-        Wrong("seconds", _days("work / rate"), "How many has a day?"),
+        Wrong("seconds", _days("work / rate"), "How many are in a day?"),
         Wrong("hours", _days("work / rate / 3600"), "Those are hours."),
         Wrong("one token", _days("flops_per_token / rate / 86400"), "does the run see?"),
         Wrong("training again", _days("3 * work / rate / 86400"), "in flops_per_token already?"),
@@ -758,7 +768,12 @@ UTILISATION = Drawer(
         Wrong(
             "over the sparse peak",
             _utilisation(peak='device.sparse_flops_per_second("bf16")'),
-            "Can a model without zeros in its weights reach it?",
+            "Is it your peak or your count",
+        ),
+        Wrong(
+            "multiplications only",
+            _utilisation().replace("rate = tokens_per_second", "rate = tokens_per_second / 2"),
+            "how many operations is a multiply-and-add?",
         ),
         Wrong(
             "over the peak of tf32",

@@ -6,23 +6,16 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
-from course_utils.checks.u01.pieces import counted_model
+from course_utils.checks.u01.pieces import LLAMA_1B, ROUNDING, SMALLEST, counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
-
-ROUNDING = 1e-13  # a handful of roundings of a float64, each at most 1.1e-16
 
 
 def budget_cases(seed: int) -> list[Case]:
     """Twice the length and other factors, shorter ones too; own, grouped and single keys."""
     rng = random.Random(seed)
-    smallest = {
-        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
-        **{"ffn_size": 3, "vocab_size": 5},
-    }
-    cases: list[Case] = [_case(smallest, 2, 4)]
+    cases: list[Case] = [_case(SMALLEST, 2, 4)]
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
         for factor in (2, 4, rng.randint(5, 9)):
             for is_longer in (True, False):
@@ -34,11 +27,7 @@ def budget_cases(seed: int) -> list[Case]:
                     **{"ffn_size": rng.randint(8, 99), "vocab_size": rng.randint(50, 999)},
                 }
                 cases.append(_case(model, *lengths))
-    llama = {
-        **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
-        **{"ffn_size": 8192, "vocab_size": 128256},
-    }
-    return [*cases, _case(llama, 4096, 8192), _case(llama, 8192, 4096)]
+    return [*cases, _case(LLAMA_1B, 4096, 8192), _case(LLAMA_1B, 8192, 4096)]
 
 
 def _case(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> Case:
@@ -87,7 +76,6 @@ def _without_head(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> 
 BUDGET_RATIO = Check(
     cases=budget_cases,
     reference=budget_ratio,
-    probe=call_with_model,
     judge=EqualTo(
         measured_budget_ratio,
         Mistake(
@@ -96,14 +84,14 @@ BUDGET_RATIO = Check(
             lambda model, old, new: {"whole_budget": 1.0},
         ),
         Mistake(
-            "You multiply by the number of sequences once too often or in the wrong direction. "
-            "When sequences become longer, does the budget hold more or fewer of them?",
+            "You multiply by the ratio of the lengths. When sequences become longer, does the "
+            "budget hold more or fewer of them?",
             lambda model, old, new: {
                 "whole_budget": _right(model, old, new)["per_sequence"] * new / old
             },
         ),
         Mistake(
-            "Both numbers are the same with you. How many sequences does the budget hold before "
+            "Your two numbers are the same. How many sequences does the budget hold before "
             "and after?",
             lambda model, old, new: {"whole_budget": _right(model, old, new)["per_sequence"]},
         ),

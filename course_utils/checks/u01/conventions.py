@@ -6,18 +6,13 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
 from course_utils.checks.u01.model import model_cases
-from course_utils.checks.u01.pieces import counted_model, meta
+from course_utils.checks.u01.pieces import LLAMA_1B, ROUNDING, counted_core, counted_model
 from course_utils.configs import DEVICES, Device, ModelConfig, device
 from course_utils.formulas import flops
 from course_utils.formulas.parameters import parameters
-from course_utils.instruments import count_flops
 from course_utils.reference import Transformer
-from course_utils.reference.layers import attend
-
-ROUNDING = 1e-13  # a handful of roundings of a float64, each at most 1.1e-16
 
 
 def multiplying_cases(seed: int) -> list[Case]:
@@ -29,14 +24,8 @@ def measured_multiplying_parameters(model: dict[str, Any]) -> int:
     """Half of a token's forward FLOPs, counted while the model runs, without those of the core."""
     sizes = model_of(model)
     whole = counted_model(model, 1, 2).forward_flops
-    core = sizes.num_layers * _counted_core(sizes, 2)
+    core = sizes.num_layers * counted_core(sizes, 2)
     return (whole - core) // (2 * 2)
-
-
-def _counted_core(sizes: ModelConfig, seq_len: int) -> int:
-    q = meta(1, seq_len, sizes.num_heads, sizes.head_dim)
-    kv = meta(1, seq_len, sizes.num_kv_heads, sizes.head_dim)
-    return count_flops(lambda: attend(q, kv, kv)).forward_flops
 
 
 def multiplying_parameters(model: ModelConfig) -> int:
@@ -63,7 +52,6 @@ def _sum_of(*parts: str, **changes: Callable[[dict[str, Any]], int]) -> Callable
 MULTIPLYING_PARAMETERS = Check(
     cases=multiplying_cases,
     reference=multiplying_parameters,
-    probe=call_with_model,
     judge=EqualTo(
         measured_multiplying_parameters,
         Mistake(
@@ -121,11 +109,8 @@ MULTIPLYING_PARAMETERS = Check(
 def utilisation_cases(seed: int) -> list[Case]:
     """Every device, tied and free heads, own and grouped keys, a published model."""
     rng = random.Random(seed)
-    llama = {
-        **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
-        **{"ffn_size": 8192, "vocab_size": 128256, "is_tied": True},
-    }
-    models = [(c["model"], c["seq_len"]) for c in model_cases(seed)[:19]] + [(llama, 4096)] * 2
+    models = [(case["model"], case["seq_len"]) for case in model_cases(seed)[:19]]
+    models += [(LLAMA_1B | {"is_tied": True}, 4096)] * 2
     return [
         {
             "model": model,
@@ -138,21 +123,13 @@ def utilisation_cases(seed: int) -> list[Case]:
     ]
 
 
-def call_with_model_and_device(answer: Any, case: Case) -> object:
-    """Hand the student's function a model, a device, and the numbers between them."""
-    *sizes, hardware = case.values()
-    model, *numbers = sizes
-    assert isinstance(model, dict)
-    return answer(model_of(model), *numbers, device(str(hardware)))
-
-
 def measured_utilisation(
     model: dict[str, Any], num_params: int, seq_len: int, tokens_per_second: int, hardware: str
 ) -> dict[str, float]:
     """FLOPs for each token counted while model and core run, parameters counted one by one."""
     counted = sum(counted_model(model, 1, seq_len)) // seq_len
     sizes = model_of(model)
-    core = 3 * sizes.num_layers * _counted_core(sizes, seq_len) // seq_len
+    core = 3 * sizes.num_layers * counted_core(sizes, seq_len) // seq_len
     built = sum(weight.numel() for weight in Transformer(sizes, device="meta").parameters())
     if built != num_params:
         raise RuntimeError(f"the model has {built:,} parameters; the case says {num_params:,}")
@@ -215,12 +192,11 @@ def _all(factor: float) -> Change:
 UTILISATION = Check(
     cases=utilisation_cases,
     reference=utilisation,
-    probe=call_with_model_and_device,
     judge=EqualTo(
         measured_utilisation,
         Mistake(
-            "Half of each: you divide by the sparse peak. Can a model without zeros in its "
-            "weights reach it?",
+            "Half of each. Is it your peak or your count: does the device's rate assume zeros in "
+            "the weights, and how many operations is a multiply-and-add?",
             _instead(_all(1), lambda hardware: hardware.sparse_flops_per_second("bf16")),
         ),
         Mistake(
@@ -232,7 +208,7 @@ UTILISATION = Check(
             _instead(_all(1 / 3)),
         ),
         Mistake(
-            "Those are percent. What is the largest value of a share?",
+            "Those are percentages. What is the largest value of a share?",
             _instead(_all(100)),
         ),
         Mistake(

@@ -8,24 +8,18 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
-from course_utils.checks.u01.pieces import meta
+from course_utils.checks.u01.pieces import ROUNDING, SMALLEST, counted_core, meta
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops
 from course_utils.reference import Block
-from course_utils.reference.layers import attend
 
 
 def crossover_cases(seed: int) -> list[Case]:
     """Own, grouped and single keys and values, narrow and wide feed-forward blocks, real models."""
     rng = random.Random(seed)
-    smallest = {
-        **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
-        **{"ffn_size": 3, "vocab_size": 5},
-    }
-    cases: list[Case] = [{"model": smallest}]
+    cases: list[Case] = [{"model": SMALLEST}]
     for kv, group in ((4, 1), (8, 1), (2, 4), (3, 2), (1, 8), (1, 6)):
         for share in (1, 2.5, 4):
             hidden_size = kv * group * 8 * rng.randint(1, 9)
@@ -53,25 +47,27 @@ def searched_crossover(model: dict[str, Any]) -> int:
         RuntimeError: If the core counted at that length is not what the search took it for.
     """
     sizes = model_of(model)
-    core = _counted_core(sizes, 1)
+    core = counted_core(sizes, 1)
     block = Block(sizes, 0, "meta")
     rest = count_flops(lambda: block(meta(1, 1, sizes.hidden_size))).forward_flops - core
     found = 1 + bisect.bisect_left(range(1, 2**22), True, key=lambda s: core * s * s >= rest * s)
-    if _counted_core(sizes, found) != core * found * found:
+    if counted_core(sizes, found) != core * found * found:
         raise RuntimeError(f"the attention of {model} does not grow with the square of its length")
     return found
 
 
-def _counted_core(sizes: ModelConfig, seq_len: int) -> int:
-    q = meta(1, seq_len, sizes.num_heads, sizes.head_dim)
-    kv = meta(1, seq_len, sizes.num_kv_heads, sizes.head_dim)
-    return count_flops(lambda: attend(q, kv, kv)).forward_flops
-
-
 def crossover_length(model: ModelConfig) -> int:
     """The course's own answer: rounded up, the length at which core and rest are equal."""
-    rest = flops.projection_flops_per_token(model) + flops.feed_forward_flops_per_token(model, 0)
-    return -(-rest // flops.attention_core_flops(model, 1, 1))
+    return -(-_rest(model) // flops.attention_core_flops(model, 1, 1))
+
+
+def _rest(model: ModelConfig) -> int:
+    return flops.projection_flops_per_token(model) + flops.feed_forward_flops_per_token(model, 0)
+
+
+def _rounded_down(model: dict[str, Any]) -> int:
+    sizes = model_of(model)
+    return _rest(sizes) // flops.attention_core_flops(sizes, 1, 1)
 
 
 def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[..., int]:
@@ -85,7 +81,6 @@ def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[...
 CROSSOVER_LENGTH = Check(
     cases=crossover_cases,
     reference=crossover_length,
-    probe=call_with_model,
     judge=EqualTo(
         searched_crossover,
         Mistake(
@@ -108,40 +103,20 @@ CROSSOVER_LENGTH = Check(
         Mistake(
             'You go one length too far where the two sides meet exactly. What does "at least as '
             'many" say about a tie?',
-            lambda model: (
-                (
-                    flops.projection_flops_per_token(model_of(model))
-                    + flops.feed_forward_flops_per_token(model_of(model), 0)
-                )
-                // flops.attention_core_flops(model_of(model), 1, 1)
-                + 1
-            ),
+            lambda model: _rounded_down(model) + 1,
         ),
         Mistake(
             "You rounded down, to a length at which the rest still leads. Which whole length is "
             "the first at which attention has caught up?",
-            lambda model: (
-                (
-                    flops.projection_flops_per_token(model_of(model))
-                    + flops.feed_forward_flops_per_token(model_of(model), 0)
-                )
-                // flops.attention_core_flops(model_of(model), 1, 1)
-            ),
+            _rounded_down,
         ),
         Mistake(
-            "You count one product of two in the core. What are the scores multiplied with?",
-            _crossing(
-                lambda m: (
-                    flops.projection_flops_per_token(m) + flops.feed_forward_flops_per_token(m, 0)
-                ),
-                core=2,
-            ),
+            "Half of the core. How many products are in it, and how many operations is a "
+            "multiply-and-add?",
+            _crossing(_rest, core=2),
         ),
     ),
 )
-
-
-ROUNDING = 1e-13  # five roundings of a float64, each at most 1.1e-16, with room to spare
 
 
 def gpu_days_cases(seed: int) -> list[Case]:
@@ -193,11 +168,11 @@ GPU_DAYS = Check(
             lambda work, tokens, peak, share: work * tokens / peak * share / 86_400,
         ),
         Mistake(
-            "Those are seconds. How many has a day?",
+            "Those are seconds. How many are in a day?",
             lambda work, tokens, peak, share: work * tokens / (peak * share),
         ),
         Mistake(
-            "Those are hours. How many has a day?",
+            "Those are hours. How many are in a day?",
             lambda work, tokens, peak, share: work * tokens / (peak * share) / 3600,
         ),
         Mistake(

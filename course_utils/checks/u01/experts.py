@@ -4,8 +4,8 @@ import random
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u01.pieces import meta
-from course_utils.configs import Experts, ModelConfig
+from course_utils.checks.u01.pieces import meta, one_layer
+from course_utils.configs import Experts
 from course_utils.instruments import count_flops
 from course_utils.reference.experts import MixtureOfExperts
 
@@ -42,9 +42,7 @@ def measured_expert_parameters(
         expert_ffn_size=expert_ffn_size,
         num_shared_experts=num_shared_experts,
     )
-    model = ModelConfig(
-        num_layers=1, hidden_size=hidden_size, num_heads=1, ffn_size=1, vocab_size=1, experts=sizes
-    )
+    model = one_layer(hidden_size, experts=sizes)
     layer = MixtureOfExperts(model, sizes, "meta")
     num_tokens = num_experts  # so that every expert has whole tokens
     counted = count_flops(lambda: layer(meta(1, num_tokens, hidden_size))).forward_flops
@@ -83,7 +81,7 @@ EXPERT_PARAMETERS = Check(
             lambda h, e, k, f, s: {"active_parameters": h * e + 3 * h * f * k},
         ),
         Mistake(
-            "All experts are active with you. To how many does the router send one token?",
+            "You make all experts active. To how many does the router send one token?",
             lambda h, e, k, f, s: {"active_parameters": h * e + 3 * h * f * (e + s)},
         ),
         Mistake(

@@ -6,7 +6,6 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
 from course_utils.checks.u01.pieces import meta
 from course_utils.configs import ModelConfig
@@ -102,7 +101,6 @@ def _query(h: int, a: int, q: int, n: int, r: int) -> int:
 LATENT_ATTENTION_FLOPS = Check(
     cases=latent_cases,
     reference=latent_attention_flops,
-    probe=call_with_model,
     judge=EqualTo(
         measured_latent_flops,
         Mistake(

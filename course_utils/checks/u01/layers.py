@@ -4,8 +4,7 @@ import random
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u01.pieces import meta
-from course_utils.configs import ModelConfig
+from course_utils.checks.u01.pieces import meta, one_layer
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops
 from course_utils.reference.layers import FeedForward, GroupedAttention, attend
@@ -32,25 +31,11 @@ def attention_cases(seed: int) -> list[Case]:
     ]
 
 
-def _one_layer(
-    hidden_size: int, num_heads: int = 1, num_kv_heads: int = 1, ffn_size: int = 1
-) -> ModelConfig:
-    """A model of one layer, of which only the named sizes matter."""
-    return ModelConfig(
-        num_layers=1,
-        hidden_size=hidden_size,
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        ffn_size=ffn_size,
-        vocab_size=1,
-    )
-
-
 def measured_attention_flops(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
 ) -> dict[str, int]:
     """The attention module as a whole, and its core alone, counted on the meta device."""
-    model = _one_layer(num_heads * head_dim, num_heads, num_kv_heads)
+    model = one_layer(num_heads * head_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
     attention = GroupedAttention(model, "meta")
     whole = count_flops(lambda: attention(meta(num_sequences, seq_len, model.hidden_size)))
     q = meta(num_sequences, seq_len, num_heads, head_dim)
@@ -63,7 +48,7 @@ def attention_flops(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
 ) -> dict[str, int]:
     """The course's own answer, under the name that the exercise asks for."""
-    model = _one_layer(num_heads * head_dim, num_heads, num_kv_heads)
+    model = one_layer(num_heads * head_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
     tokens = num_sequences * seq_len
     return {
         "projection_flops": tokens * flops.projection_flops_per_token(model),
@@ -105,7 +90,8 @@ ATTENTION_FLOPS = Check(
             lambda b, s, a, kv, d: {"core_flops": 4 * a * (b * s) ** 2 * d},
         ),
         Mistake(
-            "That is one of two products: the scores. What are the scores multiplied with?",
+            "Half of the core. How many products are in it, and how many operations is a "
+            "multiply-and-add?",
             lambda b, s, a, kv, d: {"core_flops": 2 * b * a * s * s * d},
         ),
         Mistake(
@@ -133,14 +119,14 @@ def mlp_cases(seed: int) -> list[Case]:
 
 def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     """The gated block, counted on the meta device."""
-    model = _one_layer(hidden_size, ffn_size=ffn_size)
+    model = one_layer(hidden_size, ffn_size=ffn_size)
     block = FeedForward(model, ffn_size, "meta")
     return count_flops(lambda: block(meta(num_tokens, hidden_size))).forward_flops
 
 
 def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     """The course's own answer, under the name that the exercise asks for."""
-    model = _one_layer(hidden_size, ffn_size=ffn_size)
+    model = one_layer(hidden_size, ffn_size=ffn_size)
     return num_tokens * flops.feed_forward_flops_per_token(model, layer=0)
 
 
@@ -150,7 +136,7 @@ GATED_MLP_FLOPS = Check(
     judge=EqualTo(
         measured_mlp_flops,
         Mistake(
-            "That is a block of two matrices. How many does a gate add?",
+            "That is two products. Which three matrices does the card name?",
             lambda t, h, f: 4 * t * h * f,
         ),
         Mistake(
@@ -166,7 +152,7 @@ GATED_MLP_FLOPS = Check(
             lambda t, h, f: 18 * t * h * f,
         ),
         Mistake(
-            "That is one token, or one matrix entry after the other. How often is the block used?",
+            "That is one token. How many go through the block?",
             lambda t, h, f: 6 * h * f,
         ),
     ),

@@ -47,8 +47,8 @@ MATMUL_FLOPS = Check(
     judge=EqualTo(
         measured_matmul_flops,
         Mistake(
-            "Your backward pass makes one product. For which tensors does autograd want a "
-            "gradient?",
+            "Half of the backward pass. How many products does it make, and what does each do "
+            "besides multiplying?",
             lambda m, d, n: {"backward_flops": 2 * m * d * n},
         ),
         Mistake(

@@ -7,22 +7,16 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
-from course_utils.checks.u01.pieces import counted_model
+from course_utils.checks.u01.pieces import LLAMA_1B, SMALLEST, counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
-
-SMALLEST = {
-    **{"num_layers": 2, "hidden_size": 4, "num_heads": 1, "num_kv_heads": 1},
-    **{"ffn_size": 3, "vocab_size": 5, "is_tied": False},
-}
 
 
 def model_cases(seed: int) -> list[Case]:
     """Own, grouped and single keys and values, tied and free heads, one sequence and several."""
     rng = random.Random(seed)
-    cases: list[Case] = [{"model": SMALLEST, "num_sequences": 1, "seq_len": 2}]
+    cases: list[Case] = [{"model": SMALLEST | {"is_tied": False}, "num_sequences": 1, "seq_len": 2}]
     for is_tied in (False, True):
         for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
             for num_sequences in (1, rng.randint(2, 5), rng.randint(2, 9)):
@@ -38,10 +32,7 @@ def model_cases(seed: int) -> list[Case]:
                 }
                 seq_len = rng.randrange(3, 99, 2)
                 cases.append({"model": model, "num_sequences": num_sequences, "seq_len": seq_len})
-    llama = {
-        **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
-        **{"ffn_size": 8192, "vocab_size": 128256, "is_tied": True},
-    }
+    llama = LLAMA_1B | {"is_tied": True}
     real = [{"model": llama, "num_sequences": n, "seq_len": s} for n, s in ((1, 4096), (2, 1024))]
     return cases + real
 
@@ -101,7 +92,6 @@ def _embedding_as_product(model: dict[str, Any], num_sequences: int, seq_len: in
 MODEL_FLOPS = Check(
     cases=model_cases,
     reference=model_flops,
-    probe=call_with_model,
     judge=EqualTo(
         measured_model_flops,
         Mistake(
@@ -109,8 +99,8 @@ MODEL_FLOPS = Check(
             _head_of_free_models_only,
         ),
         Mistake(
-            "Layers and head are for one sequence with you, the attention core for all. How many "
-            "tokens go through a matrix?",
+            "You count layers and head for one sequence, the attention core for all of them. How "
+            "many tokens go through a matrix?",
             _linear_part_of_one_sequence,
         ),
         Mistake(
@@ -135,7 +125,8 @@ MODEL_FLOPS = Check(
             _changed(num_kv_heads=lambda model: model["num_heads"]),
         ),
         Mistake(
-            "You count the embedding as a matrix product. What does it do with a token id?",
+            "The vocabulary is in your sum twice. Which tables with v rows are multiplied with, "
+            "and which only looked up?",
             _embedding_as_product,
         ),
         Mistake(
@@ -192,7 +183,6 @@ def _remainders_lost(model: dict[str, Any], seq_len: int) -> int:
 REPAIRED_FLOPS_PER_TOKEN = Check(
     cases=repair_cases,
     reference=training_flops_per_token,
-    probe=call_with_model,
     judge=EqualTo(
         measured_training_flops_per_token,
         Mistake(

@@ -95,7 +95,7 @@ STACK_TRAINING_FLOPS = Check(
             _stack(lambda n, trained: 1 + trained[n] + (n > 0 and trained[n - 1])),
         ),
         Mistake(
-            "With you the gradient of an input depends on the layer's own matrix. For whom is it "
+            "You let the gradient of an input depend on the layer's own matrix. For whom is it "
             "made?",
             _stack(lambda n, trained: 1 + trained[n] + (n > 0 and trained[n])),
         ),

@@ -8,7 +8,6 @@ import torch
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import layer_saved_bytes
@@ -348,7 +347,6 @@ def _llama(part: str, wrong: Callable[..., int]) -> Callable[..., dict[str, int]
 LLAMA_LAYER_BYTES = Check(
     cases=llama_cases,
     reference=llama_layer_bytes,
-    probe=call_with_model,
     judge=EqualTo(
         measured_llama_layer_bytes,
         Mistake(

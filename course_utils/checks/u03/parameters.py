@@ -6,7 +6,6 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
 from course_utils.configs import ModelConfig
 from course_utils.formulas import parameters as formula
@@ -89,7 +88,6 @@ def _norms(model: ModelConfig, count: int, per_number: int) -> int:
 PARAMETERS = Check(
     cases=parameters_cases,
     reference=parameters,
-    probe=call_with_model,
     judge=EqualTo(
         measured_parameters,
         Mistake(

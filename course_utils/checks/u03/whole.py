@@ -11,7 +11,6 @@ import torch
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.models import call_with_model
 from course_utils.checks.spec import model_of
 from course_utils.configs import ModelConfig, RunConfig
 from course_utils.formulas.activations import layer_saved_bytes, model_saved_bytes
@@ -91,7 +90,6 @@ def _log_softmax(model: ModelConfig, seq_len: int) -> int:
 SEQUENCE_BYTES = Check(
     cases=sequence_cases,
     reference=sequence_bytes,
-    probe=call_with_model,
     judge=EqualTo(
         measured_sequence_bytes,
         Mistake(
