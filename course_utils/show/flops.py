@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.ticker import PercentFormatter
+
 from course_utils import colours
 from course_utils.configs import preset
 from course_utils.formulas.flops import forward_flops
 from course_utils.show.picture import Picture, axes
+
+# Narrower bars have no room for a number.
+LABELLED_SHARE = 0.05
 
 LABELS = {
     "projections": "projections",
@@ -37,17 +42,20 @@ def flop_shares(model: str, seq_len: int) -> Picture:
     for name, part in parts.items():
         if part:
             share = part / total
-            pair.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
+            bars = pair.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
+            if share >= LABELLED_SHARE:
+                pair.bar_label(bars, [f"{share:.0%}"], label_type="center", color="white")
             left += share
     pair.set_xlim(0, 1)
     pair.set_yticks([])
-    pair.set_xlabel("share of the FLOPs of a forward pass")
+    pair.xaxis.set_major_formatter(PercentFormatter(1))
+    pair.set_xlabel("share of the FLOPs")
     pair.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    largest_first = sorted((part / total, LABELS[name]) for name, part in parts.items() if part)
+    shares = ", ".join(f"{label} {share:.1%}" for share, label in reversed(largest_first))
     caption = (
         f"{model} at {seq_len:,} tokens: {3 * total / seq_len / 1e9:,.1f} GFLOPs for each token in "
-        f"training; the attention core takes {parts['attention'] / total:.1%} of them, the "
-        f"feed-forward blocks {parts['feed_forward'] / total:.1%}, the output head "
-        f"{parts['head'] / total:.1%}."
+        f"training: {shares}."
     )
     return Picture(figure, caption)
 
@@ -71,14 +79,16 @@ def shares_over_length(
     labels = [LABELS[name] for name in parts]
     pair.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
     pair.axvline(crossover, color="white", linestyle="--")
-    pair.annotate(f" {crossover:,}", (crossover, 0.9), color="white")
+    leads = f"core leads from {crossover:,} "
+    pair.annotate(leads, (crossover, 0.92), color="white", fontsize=8, ha="right")
     pair.set_xscale("log", base=2)
     pair.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
     pair.set_xlim(lengths[0], lengths[-1])
     pair.set_ylim(0, 1)
+    pair.yaxis.set_major_formatter(PercentFormatter(1))
     pair.set_xlabel("tokens in a sequence (log scale)")
     pair.set_ylabel("share of a layer's FLOPs")
-    pair.legend(loc="lower left")
+    pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     core = dict(zip(parts, shares, strict=True))["attention"]
     caption = (
         f"The attention core grows from {core[0]:.1%} of a layer's FLOPs at {lengths[0]:,} tokens "

@@ -7,15 +7,16 @@ from course_utils import colours
 from course_utils.show.picture import Picture, axes
 
 
-def computed_and_measured(
+def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three rows of numbers
     sizes: Sequence[int],
     computed: Sequence[int],
     measured: Sequence[int],
     *,
     size_label: str,
     unit: str,
+    is_log: bool = True,
 ) -> Picture:
-    """A formula as a line and the measurements as dots, over one size, both axes logarithmic.
+    """A formula as a line and the measurements as dots, over one size.
 
     Args:
         sizes: The size that varies.
@@ -23,17 +24,26 @@ def computed_and_measured(
         measured: What an instrument gives for each.
         size_label: What the size counts.
         unit: ``"bytes"``, drawn in KiB to TiB, or what else is counted, drawn in powers of ten.
+        is_log: Whether both axes are logarithmic; straight ones begin at zero.
     """
     figure, pair = axes()
-    pair.loglog(sizes, computed, color=colours.COMPUTED, label="computed")
-    pair.loglog(sizes, measured, "o", color=colours.MEASURED, label="measured")
-    pair.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    pair.plot(sizes, computed, color=colours.COMPUTED, label="computed")
+    pair.plot(sizes, measured, "o", color=colours.MEASURED, label="measured")
+    if is_log:
+        pair.set_xscale("log")
+        pair.set_yscale("log")
+    else:
+        pair.set_xlim(left=0)
+        pair.set_ylim(bottom=0)
+    slant = {} if is_log else {"rotation": 30, "ha": "right"}
+    pair.set_xticks(sizes, [f"{size:,}" for size in sizes], **slant)
     if unit == "bytes":
         ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
         pair.set_yticks(ticks, [bytes_in_words(tick) for tick in ticks])
     pair.minorticks_off()
-    pair.set_xlabel(f"{size_label} (log scale)")
-    pair.set_ylabel(f"{unit} (log scale)")
+    scale = " (log scale)" if is_log else ""
+    pair.set_xlabel(size_label + scale)
+    pair.set_ylabel(unit + scale)
     pair.legend(frameon=False)
     on_line = sum(c == m for c, m in zip(computed, measured, strict=True))
     what = f"{unit[0].upper()}{unit[1:]} against {size_label}, {sizes[0]:,} to {sizes[-1]:,}"

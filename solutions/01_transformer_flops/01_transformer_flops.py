@@ -38,7 +38,7 @@
 # %% [markdown]
 # ## Why count at all?
 #
-# The training compute of the largest models has doubled about every six months since 2010 (Sevilla et al. 2022), because the loss of a language model keeps falling as it grows (S1): as a power of the compute (Kaplan et al. 2020), best spent on parameters and tokens in equal proportion (Hoffmann et al. 2022). Compute is the budget from which every other choice of this course is paid.
+# The training compute of milestone models has doubled about every six months since 2010, that of the largest about every ten since 2015 (Sevilla et al. 2022; S1). For language models it pays: the loss falls as a power of compute (Kaplan et al. 2020), most cheaply when parameters and tokens grow at the same rate (Hoffmann et al. 2022). Compute is what every other choice of this course is paid with.
 
 # %% [markdown]
 # ## Symbols of this lecture
@@ -65,7 +65,8 @@ from course_utils.configs import MODELS, Device, LatentAttention, ModelConfig, d
 from course_utils.formulas.parameters import active_parameters, parameters
 from course_utils.instruments import count_flops
 from course_utils.reference import Transformer
-from course_utils.reference.layers import attend
+from course_utils.reference.experts import MixtureOfExperts
+from course_utils.reference.layers import MultiHeadLatentAttention, attend
 from course_utils.show import (
     computed_and_measured,
     explorer,
@@ -172,7 +173,7 @@ grade("u01-matmul-flops", matmul_flops)
 #
 # <details><summary>I do not see what the backward pass computes</summary>
 #
-# Write down the shapes of A, of B and of the gradient of the result. Which two of these three can be multiplied to give something of the shape of A? And of B? How large are those two products?
+# Write down the shapes of A, of B and of the gradient of the result. Which two of these three, one of them transposed, can be multiplied to give something of the shape of A? And of B? How large are those two products?
 # </details>
 
 # %% [markdown]
@@ -209,7 +210,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# **Explain.** Forward is one product. Backward is two of the same size: the gradient of the weights, and the gradient of the input, which goes on to the layer before. So training takes **three times** the FLOPs of inference for a linear layer whose input wants a gradient, and the 6 in the rule of thumb "6 FLOPs for each parameter and token" is this 3 times the 2 of multiply and add.
+# **Explain.** Forward is one product. Backward is two of the same size: the gradient of the weights, and the gradient of the input, which goes on to the layer before. So training takes **three times** the FLOPs of inference (here: one forward pass over the same tokens) for a linear layer whose input wants a gradient, and the 6 in the rule of thumb "6 FLOPs for each parameter and token" is this 3 times the 2 of multiply and add.
 #
 # Where is it not three times? The input of the very first layer is data, and nobody wants its gradient:
 
@@ -223,7 +224,19 @@ compare(
 )
 
 # %% [markdown]
-# The gap has a name: one of the two products is gone. Say to yourself which one, and by what factor training this layer is dearer than using it.
+# The gap has a name: one of the two products is gone.
+
+# %% [markdown] exercise={"id": "u01-first-layer", "title": "Which product is gone?", "difficulty": 1, "importance": 4, "minutes": 3}
+# **Write** two sentences: which of the two products of the backward pass did not run, and why? How many times the FLOPs of inference does training this layer take?
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u01-first-layer", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# The product that gives the gradient of the *input* did not run: the input is data, nothing before it is trained, and nobody asked for its gradient. What remains is the forward product and the one for the weights, so training takes *twice* the FLOPs of inference here.
+#
+# *Rubric:* half for the input's gradient and why nobody wants it, half for the factor of two.
+# <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Attention of one layer
@@ -302,7 +315,7 @@ grade("u01-attention-flops", attention_flops)
 # </details>
 
 # %% [markdown]
-# **Measure.** A real attention module on the meta device, with 8 and with 32 key-value heads:
+# **Measure.** The core alone on the meta device, with 8 and with 32 key-value heads:
 
 
 # %% tags=["nbval-check-output"]
@@ -363,7 +376,7 @@ grade("u01-gated-mlp-flops", gated_mlp_flops)
 # </details>
 
 # %% [markdown]
-# How large a share of a layer's parameters is that? The slide says about 10 h² against 4 h² in attention, which is 72 %. For Llama-3-8B, whose keys and values are shared:
+# How large a share of a layer's parameters is that? The slide says about 10 h² (10.5 with f = 3.5 h) against 4 h² in attention, which is 72 %. In FLOPs its layer takes (8 + 21) s h² + 4 s² h, which it writes 29 L D² + 4 D L² (S4, S7), and three times that in training. For Llama-3-8B, whose keys and values are shared:
 
 # %% tags=["nbval-check-output"]
 llama = preset("Llama-3-8B")
@@ -453,8 +466,9 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** The rule of thumb, 6 FLOPs for each parameter and token, gives 6 · 1.236·10⁹ = 7.4·10⁹: it leaves out the attention core, which multiplies activations with each other and has no parameters. (It counts the embedding, which multiplies nothing, in place of the head, and gets away with it because the two share one matrix here.)
-#
+# **Explain.** The rule of thumb, 6 FLOPs for each parameter and token, gives 6 · 1.236·10⁹, less than 7.5·10⁹: it leaves out the attention core, which multiplies activations with each other and has no parameters. (It counts the embedding, which multiplies nothing, in place of the head, and gets away with it because the two share one matrix here.)
+
+# %% [markdown]
 # **One slide puts a batch of a million tokens in for L** (S7): "12 D · 10¹²". Attention never crosses sequences, so the square is that of the sequence length, once for each sequence:
 
 # %% tags=["nbval-check-output"]
@@ -518,7 +532,7 @@ grade("u01-stack-training-flops", stack_training_flops)
 # %% [markdown]
 # ## Orders of growth
 #
-# Lecture B (B2) sums a layer up in orders: in the batch, the length and the width. **Predict.** By what factor does the attention core grow when the **length** doubles? And which part grows fourfold when the **width** doubles?
+# Lecture B (B2) sums a layer up in orders: in the batch, the length and the width. **Predict.** By what factor does the attention core grow when the **length** doubles?
 
 # %%
 predict("u01-double-length", None, "times")
@@ -560,7 +574,7 @@ compare(
 )
 
 # %% [markdown]
-# Products with weights are linear in the tokens and quadratic in the width; the core, which multiplies activations with each other, the other way round.
+# Products with weights: linear in batch and length, quadratic in the width. The core, which multiplies activations with each other: linear in the batch, **quadratic in the length**, and linear in the width (more heads of the same width).
 
 # %% [markdown]
 # ## When does attention overtake the rest?
@@ -570,7 +584,7 @@ compare(
 # %% [markdown] exercise={"id": "u01-crossover-length", "title": "The crossover length", "difficulty": 3, "importance": 4, "minutes": 8}
 # **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as all the rest of that layer, projections and gated feed-forward block, an `int`. The output head is no part of a layer.
 #
-# *Worked case:* width 4, one head of 4, inner width 3: the rest takes 200 FLOPs for each token, the core 16 · s: **13**.
+# *Worked case:* width 4, one head of 4, inner width 3: the rest takes 200 FLOPs for each token, the core 16 · s: **13**. (A tie counts.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "u01-crossover-length", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -630,6 +644,7 @@ shares_over_length(
 
 # %% tags=["nbval-check-output"]
 for name, kv_share in (("the slide's layer", 1), ("Llama-3-8B's layer", 8 / 32)):
+    # FLOPs of one token in units of D²; the core takes 4 D² more for each D tokens of length
     projections, feed_forward, core_for_one_d = 4 * (1 + kv_share), 6 * 3.5, 4
     print(name)
     print(
@@ -662,7 +677,7 @@ flop_shares("Llama-3.2-1B", seq_len=4096)
 # %% [markdown]
 # ## GPU-days of a training run
 #
-# Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16; **utilisation** is the share of this peak that a run reaches.
+# Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16, its *dense* peak: data sheets also print a rate for matrices of which half are zero, twice as high. **Utilisation** is the share of the dense peak that a run reaches.
 
 # %% [markdown] exercise={"id": "u01-gpu-days", "title": "GPU-days of a run", "difficulty": 2, "importance": 4, "minutes": 5}
 # **Write** `gpu_days`: the **days** that one device would need for a whole run, a `float`.
@@ -720,7 +735,7 @@ print(f"FLOPs of the run: {15 * 10**12 * llama_flops_per_token:.3g}")
 print(f"from those: {days_of(llama_flops_per_token, 15 * 10**12, a100, 0.4):,.0f} A100-days")
 
 # %% [markdown]
-# The 71,600 follow from 7.72·10²³, the exact count at 4,096 tokens; 8·10²³ is the same number rounded up. Divided by 60 · 8 A100s it is 149 days.
+# The 71,600 follow from 7.72·10²³, the exact count at 4,096 tokens; 8·10²³ is the same number rounded up. On 60 nodes of 8 A100s (B1) that is 149 days. The model was trained at 8,192 tokens, where the full square makes it 80,563 A100-days, and half of the square, the part that a causal mask leaves, 71,601 again.
 
 # %% [markdown]
 # ## Repair the slide
@@ -729,10 +744,16 @@ print(f"from those: {days_of(llama_flops_per_token, 15 * 10**12, a100, 0.4):,.0f
 #
 # > layers · dim² · (12 + 12 · groups/heads + 18 · ffn/dim + 12 · seq/dim + 6 · vocab/dim)
 #
-# where *groups* is the number of key-value heads. Measured on Llama-3.2-1B at 4,096 it is 3.6 times too large.
+# where *groups* is the number of key-value heads. Against the count of Llama-3.2-1B at 4,096:
+
+# %% tags=["nbval-check-output"]
+dim, ffn, vocab = llama_1b.hidden_size, llama_1b.ffn_size, llama_1b.vocab_size
+bracket = 12 + 12 * 8 / 32 + 18 * ffn / dim + 12 * 4096 / dim + 6 * vocab / dim
+printed = llama_1b.num_layers * dim**2 * bracket
+print(f"{printed / (sum(counted) / 4096):.2f} times too large")
 
 # %% [markdown] exercise={"id": "u01-training-flops-per-token", "title": "Repair the printed formula", "difficulty": 2, "importance": 5, "minutes": 6}
-# **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Mind that a division of large integers with `/` may lose the last digits.
+# **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Multiply out first, then divide: `/` loses the last digits of large integers, and `//` throws remainders away.
 #
 # *Worked case:* the small model above, sequences of 2 tokens: 3 · 1,008 for 2 tokens: **1,512**.
 
@@ -780,7 +801,7 @@ grade("u01-training-flops-per-token", training_flops_per_token)
 # All that follows is **extra**: bonus points, in any order, about 50 minutes. The recap is at the end.
 
 # %% [markdown]
-# ## Which N belongs into 6N?
+# ## Which N belongs in 6N?
 #
 # Lecture E (E11) counts the parameters of a GPT block by block: N = h·v + L·(12·h² + 13·h) + 2·h. Multiplied by 6 it is the best-known estimate of the compute of training. But the 6 comes from matrix products, and not every parameter is part of one.
 
@@ -835,33 +856,31 @@ per_token_of = answer("u01-training-flops-per-token", training_flops_per_token)
 
 
 def estimates(model):
-    exact = per_token_of(model, 4096)
-    n = sum(parameters(model).values())
+    exact, multiplying = per_token_of(model, 4096), multiplying_of(model)
+    core = 12 * model.num_layers * model.hidden_size * 4096
     return {
-        "6 N": 6 * n / exact,
-        "6 · those that multiply": 6 * multiplying_of(model) / exact,
-        "and 12 · L · h · s": (
-            6 * multiplying_of(model) + 12 * model.num_layers * model.hidden_size * 4096
-        )
-        / exact,
+        "6 N, all parameters": 6 * sum(parameters(model).values()) / exact,
+        "6 · those that multiply": 6 * multiplying / exact,
+        "6 · those that multiply + 12 · L · h · s": (6 * multiplying + core) / exact,
     }
 
 
 names = ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B")
-pd.DataFrame({name: estimates(preset(name)) for name in names}).round(3)
+estimated = pd.DataFrame({name: estimates(preset(name)) for name in names})
+estimated.map("{:.1%} of the exact count".format)
 
 # %% [markdown]
-# **Explain.** The larger the model, the better 6N gets: the width outgrows the length, and embedding and core fade. For a model of 1B it is almost a fifth too small.
+# **Explain.** The right N is the parameters that multiply; then exactly the core is missing. All parameters look better for 8B because two errors cancel in part: the embedding that N counts wrongly fills some of the hole that the core leaves. And lecture E's own N is that of a GPT: for Llama-3-8B it gives 6.97 billion parameters instead of 8.03.
 
 # %% [markdown]
 # ## One run, four utilisations
 #
-# "We reach 50 %" means little until one knows which FLOPs were divided by which peak. Four counts are in use for the FLOPs of one token in training:
+# **MFU**, model FLOPs utilisation (B12), is the FLOPs of the model's own products, times tokens per second, over the peak. What is computed again to save memory does not count. Still, "we reach 50 %" means little until one knows which FLOPs were divided by which peak. Four counts are in use for the FLOPs of one token in training:
 #
 # | convention | FLOPs of a token |
 # |---|---|
 # | counted | all matrix products, attention as the full square: your repaired formula |
-# | causal | the same, but only the half of the attention core that the mask leaves |
+# | causal | the same, but exactly half of the attention core (the diagonal is not counted apart) |
 # | 6N | 6 for each of *all* parameters, no attention core |
 # | 6N and attention | 6N and the full attention core |
 #
@@ -870,14 +889,14 @@ pd.DataFrame({name: estimates(preset(name)) for name in names}).round(3)
 # %% [markdown] exercise={"id": "u01-utilisation", "title": "One run under four conventions", "difficulty": 3, "importance": 4, "minutes": 12, "extra": true}
 # **Write** `utilisation`: the share of a device's peak that a run in **bf16** reaches, forward and backward, under each convention: a dictionary with `"counted"`, `"causal"`, `"six_n"` and `"six_n_and_attention"`, four `float`s. Each is a quarter of the points.
 #
-# `device.dense_flops_per_second("bf16")` and `device.sparse_flops_per_second("bf16")` give its peaks.
+# `hardware.dense_flops_per_second("bf16")` and `hardware.sparse_flops_per_second("bf16")` give its peaks.
 #
 # *Worked case:* the small model has 260 parameters. At 2 tokens a sequence and 10¹⁰ tokens each second, on an A100 (312·10¹² FLOP/s): 1,512, 1,416, 1,560 and 1,752 FLOPs, so **0.04846**, **0.04538**, **0.05** and **0.05615**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u01-utilisation", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def utilisation(
-    model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, device: Device
+    model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, hardware: Device
 ) -> dict[str, float]:
     """Share of a device's peak that a training run reaches, by four conventions.
 
@@ -886,7 +905,7 @@ def utilisation(
         num_params: All its parameters N.
         seq_len: Tokens of one sequence.
         tokens_per_second: Tokens that one device trains on each second.
-        device: Knows its peaks.
+        hardware: The device; knows its peaks.
 
     Returns:
         "counted", "causal", "six_n" and "six_n_and_attention".
@@ -897,7 +916,7 @@ def utilisation(
     projections = 2 * model.hidden_size * (width + model.num_kv_heads * model.head_dim)
     layer = projections + 3 * model.hidden_size * model.ffn_size
     rest = 6 * (model.num_layers * layer + model.vocab_size * model.hidden_size)
-    share_of_one_flop = tokens_per_second / device.dense_flops_per_second("bf16")
+    share_of_one_flop = tokens_per_second / hardware.dense_flops_per_second("bf16")
     return {
         "counted": (rest + core) * share_of_one_flop,
         "causal": (rest + core / 2) * share_of_one_flop,
@@ -926,7 +945,7 @@ grade("u01-utilisation", utilisation)
 # </details>
 
 # %% [markdown]
-# **Measure.** A published run: Llama-3.1-8B at 8,192 tokens on 8 H100, 6,667 tokens a second on each (torchtitan, compiled, with partial recomputation). Here under the four conventions, over the dense peak and over the sparse one:
+# **A published run.** Llama-3.1-8B at 8,192 tokens on 8 H100, 6,667 tokens a second on each (torchtitan, compiled). Those H100s ran at 500 W, so that their true peak lies below the 989·10¹² FLOP/s taken here, and every share is a lower bound. Under the four conventions, over the dense peak and over the sparse one:
 
 # %% tags=["nbval-check-output"]
 utilisation_of = answer("u01-utilisation", utilisation)
@@ -941,12 +960,12 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# **Explain.** One run, and anything between 16 % and 41 %. The highest number counts the embedding, which multiplies nothing; the lowest divides by a peak that no dense model can reach. Compare two runs only under one convention; in this course it is *counted*, over the dense peak.
+# **Explain.** One run, and anything between the first and the last of these numbers. The highest counts an embedding that multiplies nothing; the lowest leaves the core out and divides by a peak that no dense model can reach. Compare two runs only under one convention; in this course it is *counted*, over the dense peak.
 
 # %% [markdown]
 # ## Longer sequences on the same budget
 #
-# A budget is a number of tokens. Lecture B (B6) asks what it costs to cut it into longer sequences: quadratic for each sequence, "linear" for each token, since fewer sequences fit. How linear?
+# Here the budget is a fixed number of tokens. Lecture B (B6) asks what it costs to cut it into longer sequences: quadratic for each sequence, "linear" for each token, since fewer sequences fit. How linear?
 
 # %% [markdown] exercise={"id": "u01-budget-ratio", "title": "The price of longer sequences", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
 # **Write** `budget_ratio`: how many times the training FLOPs of **one sequence**, and those of **the whole budget** of tokens, become when the sequences change from `old_seq_len` to `new_seq_len` tokens; a dictionary with `"per_sequence"` and `"whole_budget"`, two `float`s. Each is half of the points. The budget is a fixed number of tokens, large enough for both lengths; the head counts.
@@ -999,26 +1018,37 @@ grade("u01-budget-ratio", budget_ratio)
 # </details>
 
 # %% [markdown]
-# **Measure.** FLOPs for each token of Llama-3.2-1B in training, over the length, from your function and counted:
+# **Measure.** FLOPs for each token of Llama-3.2-1B in training, over the length, from your repaired formula and counted:
 
 
 # %%
+per_token_of = answer("u01-training-flops-per-token", training_flops_per_token)
+
+
 def counted_per_token(seq_len):
     ids = torch.zeros(1, seq_len, dtype=torch.long, device="meta")
     return sum(count_flops(lambda: built(ids))) // seq_len
 
 
-some_lengths = [512, 2048, 8192, 32768]
+some_lengths = [512, 4096, 8192, 16384, 32768]
 computed_and_measured(
     some_lengths,
     computed=[per_token_of(llama_1b, s) for s in some_lengths],
     measured=[counted_per_token(s) for s in some_lengths],
     size_label="tokens in a sequence",
     unit="FLOPs for each token",
+    is_log=False,
 )
 
+# %% tags=["nbval-check-output"]
+ratio_of = answer("u01-budget-ratio", budget_ratio)
+for old, new in ((4096, 8192), (8192, 16384), (16384, 32768)):
+    computed = ratio_of(llama_1b, old, new)["whole_budget"]
+    measured = counted_per_token(new) / counted_per_token(old)
+    print(f"from {old:,} to {new:,}: {computed:.3f} times computed, {measured:.3f} measured")
+
 # %% [markdown]
-# **Explain.** Not a line through the origin, but a constant and a line upon it: projections, feed-forward blocks and head do not look at other tokens. As long as the constant is the larger part, longer sequences come almost for free; that is why "linear attention" saves little at 4,096 tokens.
+# **Explain.** Not a line through the origin, but a constant and a line upon it: projections, feed-forward blocks and head do not look at other tokens. As long as the constant is the larger part, twice the length costs at most half more. An attention that is linear in the length could save at most the core: 18 % at 4,096 tokens.
 
 # %% [markdown]
 # ## Latent attention
@@ -1091,26 +1121,39 @@ grade("u01-latent-attention-flops", latent_attention_flops)
 # %% [markdown]
 # <details><summary>My projections are right for one head only</summary>
 #
-# Which of the five vectors exists once for each head, and which once for each token?
+# Queries, keys, values, the two narrow vectors, the rotary key: which of them exist once for each head, and which once for each token?
 # </details>
 
 # %% [markdown]
-# **Measure.** One layer of DeepSeek-V3 at 4,096 tokens, beside one that makes 128 heads of 128 the ordinary way:
+# **Measure.** One layer of DeepSeek-V3 at 4,096 tokens, counted while it runs:
 
 # %% tags=["nbval-check-output"]
 latent_of = answer("u01-latent-attention-flops", latent_attention_flops)
 deepseek = preset("DeepSeek-V3")
-latent, kept = latent_of(deepseek, 1, 4096), deepseek.latent_attention
-ordinary = {
-    "projection_flops": 2 * 4096 * 4 * 7168 * 128 * 128,
-    "core_flops": 4 * 4096**2 * 128 * 128,
-}
-print(
-    f"projections: {latent['projection_flops'] / ordinary['projection_flops']:.2f} times those of the ordinary layer"
+layer = MultiHeadLatentAttention(deepseek, deepseek.latent_attention, "meta")
+stream = torch.empty(1, 4096, deepseek.hidden_size, device="meta")
+latent = latent_of(deepseek, 1, 4096)
+compare(
+    "u01-latent",
+    "FLOPs",
+    computed=sum(latent.values()),
+    measured=count_flops(lambda: layer(stream)).forward_flops,
 )
-print(f"core: {latent['core_flops'] / ordinary['core_flops']:.2f} times")
-print(
-    f"kept for each token: {kept.kv_rank + kept.rope_head_dim} numbers instead of {2 * 128 * 128:,}"
+
+# %% [markdown]
+# Beside a layer that makes 128 heads of 128 the ordinary way:
+
+# %% tags=["nbval-check-output"]
+attention_of = answer("u01-attention-flops", attention_flops)
+ordinary_core = attention_of(1, 4096, 128, 128, 128)["core_flops"]
+ordinary_projections = 2 * 4096 * (4 * deepseek.hidden_size * 128 * 128)
+kept = deepseek.latent_attention.kv_rank + deepseek.latent_attention.rope_head_dim
+pd.DataFrame(
+    {
+        "latent": [latent["projection_flops"], latent["core_flops"], kept],
+        "ordinary": [ordinary_projections, ordinary_core, 2 * 128 * 128],
+    },
+    index=["FLOPs of the projections", "FLOPs of the core", "numbers kept for each token"],
 )
 
 # %% [markdown]
@@ -1119,7 +1162,7 @@ print(
 # %% [markdown]
 # ## Many experts, few at work
 #
-# A **mixture of experts** has many gated feed-forward blocks in a layer, the experts. A **router**, one matrix, gives each token a score for every expert; the token goes to the few with the highest scores. **Shared** experts see every token. So a model can have many parameters and few of them at work: **active** are those that one token meets.
+# A **mixture of experts** has many gated feed-forward blocks in a layer, the experts. A **router**, one matrix, gives each token a score for every expert; the token goes to the few with the highest scores. **Shared** experts see every token. So a model can have many parameters and few of them at work: **active** are those that one token meets. (The model that is measured here fixes how many tokens an expert takes, so that the load is balanced; the FLOPs are the same.)
 
 # %% [markdown] exercise={"id": "u01-expert-parameters", "title": "Total and active parameters of experts", "difficulty": 2, "importance": 3, "minutes": 8, "extra": true}
 # **Write** `expert_parameters`: the parameters of one such layer, a dictionary with `"total_parameters"` and `"active_parameters"`, two `int`s. Each is half of the points. All experts, shared ones too, are gated blocks of inner width `expert_ffn_size`.
@@ -1176,15 +1219,31 @@ grade("u01-expert-parameters", expert_parameters)
 # </details>
 
 # %% [markdown]
-# **Measure.** Total is what is stored in the layer's tensors. Active is half of the FLOPs that a token takes: that is how your answer was checked. Whole models:
+# **Measure.** Total is what lies in the layer's tensors; active is half of the FLOPs that a token takes. One layer of DeepSeek-V3 on 256 tokens:
+
+# %% tags=["nbval-check-output"]
+experts_of = answer("u01-expert-parameters", expert_parameters)
+deepseek = preset("DeepSeek-V3")
+experts = MixtureOfExperts(deepseek, deepseek.experts, "meta")
+stream = torch.empty(1, 256, deepseek.hidden_size, device="meta")
+pd.DataFrame(
+    {
+        "computed": experts_of(7168, 256, 8, 2048, 1),
+        "measured": {
+            "total_parameters": sum(each.numel() for each in experts.parameters()),
+            "active_parameters": count_flops(lambda: experts(stream)).forward_flops // (2 * 256),
+        },
+    }
+)
+
+# %% [markdown]
+# And whole models:
 
 # %% tags=["nbval-check-output"]
 for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
     total = sum(parameters(preset(name)).values())
     active = sum(active_parameters(preset(name)).values())
-    print(
-        f"{name}: {total / 1e9:.1f} billion parameters, {active / 1e9:.1f} billion active ({active / total:.0%})"
-    )
+    print(f"{name}: {total / 1e9:.1f} billion parameters, {active / total:.0%} of them active")
 
 # %% [markdown]
 # **Explain.** The FLOPs of training follow the active parameters; the memory for weights, gradients and optimizer states follows all of them. A mixture of experts buys quality with memory instead of FLOPs.
@@ -1193,7 +1252,7 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 # ## Recap
 #
 # 1. *Compute*: a matrix product takes 2 · rows · inner · columns; a model is a sum of them.
-# 2. *Measure*: `count_flops` on the meta device sees every product of the largest model in a second.
+# 2. *Measure*: `count_flops` on the meta device sees every product of the largest model in seconds.
 # 3. *Explain*: training takes three times the FLOPs of inference where both gradients are wanted, and less where they are not.
 # 4. *Decide*: the attention core leads only beyond the crossover, which is several times the width.
 #
@@ -1205,6 +1264,12 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 # | gated feed-forward block | 6 b s h f |
 # | output head | 2 b s h v |
 # | training, for each token | L h² (12 + 12 a_kv/a + 18 f/h + 12 s/h) + 6 h v |
+# | crossover length | h (1 + a_kv/a) + 1.5 f |
+# | GPU-days of a run | FLOPs / (peak · utilisation · 86,400) |
+# | *extra:* parameters that multiply | L (2 h d (a + a_kv) + 3 h f) + v h |
+# | *extra:* MFU | FLOPs per token · tokens per second / dense peak |
+# | *extra:* latent core of a layer | 2 b a s² (d_nope + d_rope + d_value) |
+# | *extra:* active parameters of a layer of experts | h E + 3 h f_e (chosen + shared) |
 #
 # ## Further reading
 #
