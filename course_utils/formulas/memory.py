@@ -80,8 +80,8 @@ def largest_micro_batch(model: ModelConfig, run: RunConfig, memory_bytes: int) -
     ``(memory - state - what a batch keeps once) // what each sequence keeps``: both grow with
     nothing but b.
 
-    An upper bound: the training state and the saved activations are counted, and not what lives
-    for a moment, such as the gradients of the logits.
+    An estimate: it counts all gradients and all saved activations at once, as when gradients are
+    kept between micro-batches, and not what lives for a moment, as the gradients of the logits do.
 
     Args:
         model: Without latent attention and experts.

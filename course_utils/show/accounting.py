@@ -1,7 +1,12 @@
-"""What fills the memory in training, and on which device does it fit?"""
+"""What fills the memory in training, and on which device does it fit?
+
+What is counted: the training state, all gradients at once, and what is saved for backward. What
+lives for a moment is not in it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.patches import Patch
 
@@ -13,15 +18,17 @@ from course_utils.formulas.parameters import parameters
 from course_utils.show.picture import Picture, axes
 
 GIB = 2**30
-PARTS = {
-    "parameters": colours.PARAMETERS,
-    "gradients": colours.GRADIENTS,
-    "optimizer states": colours.OPTIMIZER_STATES,
-    "activations": colours.ACTIVATIONS,
-    "logits and loss": colours.TEMPORARIES,
-}
 SHOWN_DEVICES = ("A100-40", "A100-80", "H200")
 POLICIES = ("none", "selective", "full")
+
+# The logits' log-softmax is saved for backward too: the colour of activations, hatched.
+STYLES: dict[str, dict[str, Any]] = {
+    "parameters": {"color": colours.PARAMETERS},
+    "gradients": {"color": colours.GRADIENTS},
+    "optimizer states": {"color": colours.OPTIMIZER_STATES},
+    "activations": {"color": colours.ACTIVATIONS},
+    "loss": {"facecolor": colours.ACTIVATIONS, "hatch": "////", "edgecolor": "white"},
+}
 
 
 def memory_parts(model: str, run: RunConfig, recomputation: str = "none") -> dict[str, int]:
@@ -29,15 +36,13 @@ def memory_parts(model: str, run: RunConfig, recomputation: str = "none") -> dic
     sizes = preset(model)
     state = state_bytes(sum(parameters(sizes).values()), run.precision)
     kept = model_saved_bytes(sizes, run)
+    around_layers = kept["embedding"] + kept["final_norm"] + kept["head"]
     return {
         "parameters": state["weights"],
         "gradients": state["gradients"],
         "optimizer states": state["master_weights"] + state["moments"],
-        "activations": layers_saved_bytes(sizes, run, recomputation)
-        + kept["embedding"]
-        + kept["final_norm"]
-        + kept["head"],
-        "logits and loss": kept["loss"],
+        "activations": layers_saved_bytes(sizes, run, recomputation) + around_layers,
+        "loss": kept["loss"],
     }
 
 
@@ -68,29 +73,38 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
         is_loss_fp32=True,
     )
     parts = memory_parts(model, run, recomputation)
-    total = sum(parts.values())
-    figure, pair = axes(height=1.9)
+    figure, ax = axes(height=1.9)
     left = 0.0
     for name, part in parts.items():
-        pair.barh([0], [part / GIB], left=left / GIB, color=PARTS[name], label=name)
-        left += part
-    fits = [name for name in SHOWN_DEVICES if total <= device(name).memory_bytes]
-    for name in SHOWN_DEVICES:
-        line = device(name).memory_bytes / GIB
-        pair.axvline(line, color=colours.MEASURED, linestyle="--", linewidth=1)
-        pair.text(line, 0.5, f" {name}", va="bottom", fontsize=8)
-    pair.set_xlim(0, 1.15 * max(total, device(SHOWN_DEVICES[-1]).memory_bytes) / GIB)
-    pair.set_ylim(-0.5, 0.7)
-    pair.set_yticks([])
-    pair.set_xlabel("GiB kept")
-    pair.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
+        ax.barh([0], [part / GIB], left=left, label=name, **STYLES[name])
+        left += part / GIB
+    _mark_devices(ax, left)
+    ax.set_yticks([])
+    ax.set_xlabel("GiB counted")
+    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
     caption = (
         f"{model}, {micro_batch_size:,} × {seq_len:,} tokens, {recipe}, {attention} attention, "
-        f"recomputation {recomputation}: {total / GIB:,.1f} GiB, of which activations "
-        f"{parts['activations'] / GIB:,.1f} and logits {parts['logits and loss'] / GIB:,.1f}. "
-        + (f"It fits on {', '.join(fits)}." if fits else "It fits on none of the three.")
+        f"recomputation {recomputation}: {left:,.1f} GiB, of which activations "
+        f"{parts['activations'] / GIB:,.1f} and the loss {parts['loss'] / GIB:,.1f}. "
+        f"{_where_it_fits(sum(parts.values()))}"
     )
     return Picture(figure, caption)
+
+
+def _mark_devices(ax: Any, total_gib: float) -> None:
+    for name in SHOWN_DEVICES:
+        line = device(name).memory_bytes / GIB
+        ax.axvline(line, color=colours.MEASURED, linestyle="--", linewidth=1)
+        ax.text(line, 0.5, f" {name}", va="bottom", fontsize=8)
+    ax.set_xlim(0, 1.15 * max(total_gib, device(SHOWN_DEVICES[-1]).memory_bytes / GIB))
+    ax.set_ylim(-0.5, 0.7)
+
+
+def _where_it_fits(total_bytes: int) -> str:
+    fits = [name for name in SHOWN_DEVICES if total_bytes <= device(name).memory_bytes]
+    if fits:
+        return f"What is counted fits on {', '.join(fits)}."
+    return f"That is more than {', '.join(SHOWN_DEVICES[:-1])} and {SHOWN_DEVICES[-1]} have."
 
 
 def memory_over_length(
@@ -103,46 +117,47 @@ def memory_over_length(
         attention: ``"fused"`` or ``"materialised"``.
         lengths: Tokens of the sequence.
     """
-    fused = Kernels(is_attention_fused=attention == "fused")
-    run = RunConfig(seq_len=lengths[0], kernels=fused, is_loss_fp32=True)
-    figure, pair = axes(height=3.0)
-    ticks: dict[float, str] = {}
-    tops: dict[tuple[str, int], float] = {}
+    kernels = Kernels(is_attention_fused=attention == "fused")
+    figure, ax = axes(height=3.0)
+    places: dict[float, str] = {}
+    totals: dict[tuple[str, int], float] = {}
     for group, policy in enumerate(POLICIES):
-        for n, seq_len in enumerate(lengths):
-            place = group * (len(lengths) + 1) + n
-            parts = memory_parts(model, replace(run, seq_len=seq_len), policy)
-            bottom = 0.0
-            for name, part in parts.items():
-                pair.bar([place], [part / GIB], bottom=bottom, color=PARTS[name])
-                bottom += part / GIB
-            ticks[place] = f"{seq_len:,}"
-            tops[policy, seq_len] = bottom
-        pair.text(
-            *(group * (len(lengths) + 1) + (len(lengths) - 1) / 2, 1.0),
-            policy,
-            ha="center",
-            va="bottom",
-            transform=pair.get_xaxis_transform(),
-        )
-    limit = device("A100-80").memory_bytes / GIB
-    pair.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1)
-    pair.annotate(
-        "A100-80", (1, limit), xycoords=("axes fraction", "data"), va="center", fontsize=8
-    )
-    pair.set_xticks(list(ticks), list(ticks.values()), rotation=45, ha="right", fontsize=8)
-    pair.set_xlabel("tokens of one sequence; above: what is recomputed")
-    pair.set_ylabel("GiB kept")
-    pair.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in PARTS.items()],
-        **{"ncols": 5, "frameon": False, "loc": "upper center"},
-        **{"bbox_to_anchor": (0.5, -0.38), "fontsize": 8},
-    )
-    first, last = lengths[0], lengths[-1]
+        first = group * (len(lengths) + 1)
+        for place, seq_len in enumerate(lengths, start=first):
+            run = replace(RunConfig(seq_len=seq_len, is_loss_fp32=True), kernels=kernels)
+            totals[policy, seq_len] = _stack(ax, place, memory_parts(model, run, policy))
+            places[place] = f"{seq_len:,}"
+        middle = first + (len(lengths) - 1) / 2
+        ax.text(middle, 1.0, policy, ha="center", va="bottom", transform=ax.get_xaxis_transform())
+    _finish(ax, places)
+    ax.set_ylabel(f"GiB counted, {model}")
+    last = lengths[-1]
     caption = (
         f"{model}, one sequence, bf16 with fp32 master weights, {attention} attention: without "
-        f"recomputation {tops['none', first]:,.1f} GiB at {first:,} tokens and "
-        f"{tops['none', last]:,.1f} at {last:,}; selective {tops['selective', last]:,.1f} and full "
-        f"{tops['full', last]:,.1f} there."
+        f"recomputation {totals['none', lengths[0]]:,.1f} GiB at {lengths[0]:,} tokens and "
+        f"{totals['none', last]:,.1f} at {last:,}; selective {totals['selective', last]:,.1f} and "
+        f"full {totals['full', last]:,.1f} there."
     )
     return Picture(figure, caption)
+
+
+def _stack(ax: Any, place: float, parts: dict[str, int]) -> float:
+    """Draw parts on top of each other; the height in GiB."""
+    bottom = 0.0
+    for name, part in parts.items():
+        ax.bar([place], [part / GIB], bottom=bottom, **STYLES[name])
+        bottom += part / GIB
+    return bottom
+
+
+def _finish(ax: Any, places: dict[float, str]) -> None:
+    """Lengths below, the line of a device, and a legend."""
+    limit = device("A100-80").memory_bytes / GIB
+    ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1)
+    where = ("axes fraction", "data")
+    ax.annotate("A100-80", (1, limit), xycoords=where, va="center", fontsize=8)
+    ax.set_xticks(list(places), list(places.values()), rotation=45, ha="right", fontsize=8)
+    ax.set_xlabel("tokens of one sequence; above: what is recomputed")
+    handles = [Patch(label=name, **style) for name, style in STYLES.items()]
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.38)}
+    ax.legend(handles=handles, ncols=5, frameon=False, fontsize=8, **place)

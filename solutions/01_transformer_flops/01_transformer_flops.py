@@ -1031,10 +1031,11 @@ def counted_per_token(seq_len):
 
 
 some_lengths = [512, 4096, 8192, 16384, 32768]
+counted_at = {s: counted_per_token(s) for s in some_lengths}
 computed_and_measured(
     some_lengths,
     computed=[per_token_of(llama_1b, s) for s in some_lengths],
-    measured=[counted_per_token(s) for s in some_lengths],
+    measured=[counted_at[s] for s in some_lengths],
     size_label="tokens in a sequence",
     unit="FLOPs for each token",
     is_log=False,
@@ -1044,7 +1045,7 @@ computed_and_measured(
 ratio_of = answer("u01-budget-ratio", budget_ratio)
 for old, new in ((4096, 8192), (8192, 16384), (16384, 32768)):
     computed = ratio_of(llama_1b, old, new)["whole_budget"]
-    measured = counted_per_token(new) / counted_per_token(old)
+    measured = counted_at[new] / counted_at[old]
     print(f"from {old:,} to {new:,}: {computed:.3f} times computed, {measured:.3f} measured")
 
 # %% [markdown]

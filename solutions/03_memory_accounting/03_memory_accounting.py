@@ -46,6 +46,7 @@
 # | a | n_heads | H | attention heads | query heads; a_kv for keys and values |
 # | f | 4h | F | dim_ff | inner width of the feed-forward block |
 # | L | L | num_layers | L | layers |
+# | v | v | | vocab | words of the vocabulary |
 # | N | N | P | | parameters |
 
 # %% [markdown]
@@ -66,9 +67,10 @@ from torch.nn import functional as F
 
 from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, preset
-from course_utils.instruments import count_saved_bytes, fake_tensors
-from course_utils.reference import Block, Transformer
+from course_utils.instruments import count_saved_bytes, fake_tensors, storage_bytes
+from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.fused import rotate
+from course_utils.reference.mixed_precision import TrainingState
 from course_utils.show import (
     computed_and_measured,
     explorer,
@@ -108,7 +110,7 @@ with torch.no_grad():
 #
 # In training four things do (E7): **parameters**, **gradients**, **optimizer states**, and **activations**, the tensors saved for backward. The first three depend on the model alone; the last on the batch too. Begin with the parameters.
 #
-# **Predict.** A Llama-3.2-1B has 16 layers of width 2,048 and a vocabulary of 128,256. How many parameters has it?
+# **Predict.** A Llama-3.2-1B has 16 layers of width 2,048, each with a gated feed-forward block of inner width 8,192 and 32 query heads on 8 heads of keys and values, and a vocabulary of 128,256 whose output head is the embedding's matrix. How many parameters has it?
 
 # %%
 predict("u03-llama-1b", None, "parameters")
@@ -117,7 +119,7 @@ predict("u03-llama-1b", None, "parameters")
 # **Write** `parameters`: the parameters of a whole model, a dictionary with `"attention"`, `"feed_forward"`, `"norms"` and `"embedding_and_head"`, four `int`s over all layers. Each is a quarter of the points.
 #
 # - Attention: four matrices, for queries, keys, values and output; `model.num_heads` heads of `.head_dim` for queries, `.num_kv_heads` for keys and values.
-# - Feed-forward: three matrices if `.is_gated`, else two; inner width `.ffn_size`.
+# - Feed-forward: two matrices, to the inner width `.ffn_size` and back; three if `.is_gated`, where the results of two of them are multiplied.
 # - Norms: one before each of these two blocks, and one behind the last layer. Each has a weight for each of the `.hidden_size` numbers.
 # - Embedding: `.vocab_size` rows, and `.num_positions` rows of learned positions (0 without). The head is a matrix of `.vocab_size` rows too, the same one if `.is_tied`.
 # - If `.has_biases` (GPT), every matrix of attention and feed-forward has a bias for each number of its result, and every norm too.
@@ -199,20 +201,21 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** A slide rounds this model to 1B and gives 16 GB for its training state; with 1.236 · 10⁹ parameters it is 19.8 GB. Lecture E (E11) prints N = hv + L(12h² + 13h) + 2h, on one slide without the parentheses. It is the count of a GPT whose positions are not learned, and Llama is no GPT:
+# **Explain.** Lecture E (E11) prints N = hv + L(12h² + 13h) + 2h, on one slide without the parentheses, so that the 13h are counted once instead of L times. It is the count of a GPT whose positions are not learned, and Llama is no GPT:
 
 # %% tags=["nbval-check-output"]
-for name, L, h, v in (("GPT-2-124M", 12, 768, 50257), ("Llama-3-8B", 32, 4096, 128256)):
+for name in ("GPT-2-124M", "Llama-3-8B"):
+    L, h, v = preset(name).num_layers, preset(name).hidden_size, preset(name).vocab_size
     slide = h * v + L * (12 * h**2 + 13 * h) + 2 * h
     print(f"{name}: the slide's N {slide:,}, counted {measured_parameters(name):,}")
 
 # %% [markdown]
-# For GPT-2 the gap is 1,024 rows of learned positions, 786,432 numbers. For Llama-3-8B the slide's N is that of another model: no gate, full keys and values, a tied head. The plot of an "8B" next to it in the lecture's source shows this other model of 7.0 billion parameters.
+# For GPT-2 the gap is 1,024 rows of learned positions, 786,432 numbers. For Llama-3-8B the slide's N is that of another model: no gate, full keys and values, a tied head. A plot that the lecture shows for "8B" was made with this other model of 7.0 billion parameters.
 
 # %% [markdown]
-# ## What outlives a step
+# ## What does not depend on the batch
 #
-# Besides the weights, training keeps a gradient and Adam's two moments for each parameter, however small the batch (E12, S11). **Mixed precision** multiplies in bf16 and keeps a **master copy** of the weights in fp32 for the optimizer, because a small step would vanish in bf16.
+# Besides the weights, training holds a gradient and Adam's two moments for each parameter, however small the batch (E12, S11). **Mixed precision** multiplies in bf16 and keeps a **master copy** of the weights in fp32 for the optimizer, because a small step would vanish in bf16.
 #
 # | recipe | weights | gradients | optimizer |
 # |---|---|---|---|
@@ -221,20 +224,20 @@ for name, L, h, v in (("GPT-2-124M", 12, 768, 50257), ("Llama-3-8B", 32, 4096, 1
 # | `"bf16-fp32-gradients"` | bf16 | fp32 | the same |
 # | `"bf16-both-gradients"` | bf16 | bf16, and their sum in fp32 | the same |
 #
-# **Predict.** How many GB does Llama-3-8B with its 8.03 · 10⁹ parameters keep in the recipe `"bf16"`, before one token has gone through it?
+# **Predict.** How many GB do weights, gradients and optimizer of Llama-3-8B, with its 8.03 · 10⁹ parameters, take in the recipe `"bf16"`?
 
 # %%
 predict("u03-state-8b", None, "GB")
 
 # %% [markdown] exercise={"id": "u03-state-bytes", "title": "Bytes of the training state", "difficulty": 1, "importance": 5, "minutes": 6}
-# **Write** `state_bytes`: what training keeps from one step to the next, a dictionary with `"weights"`, `"gradients"` and `"optimizer"`, three `int`s in bytes. Each is a third of the points. fp32 takes 4 bytes, bf16 takes 2; the master copy belongs to the optimizer.
+# **Write** `state_bytes`: what training holds when a backward pass has ended, activations aside, a dictionary with `"weights"`, `"gradients"` and `"optimizer"`, three `int`s in bytes. Each is a third of the points. fp32 takes 4 bytes, bf16 takes 2; the master copy belongs to the optimizer.
 #
 # *Worked case:* 1,000 parameters in `"bf16"`: **2,000**, **2,000** and **12,000**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u03-state-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def state_bytes(num_params: int, recipe: str) -> dict[str, int]:
-    """Bytes that training with Adam keeps from step to step.
+    """Bytes that training with Adam holds after a backward pass, activations aside.
 
     Args:
         num_params: Parameters N.
@@ -273,28 +276,38 @@ grade("u03-state-bytes", state_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** The numbers of the lectures' tables, in GB (10⁹ bytes) as on the slides:
+# **Measure.** One real step of AdamW on 1,000 parameters, and what lies in the storages after it:
 
 # %% tags=["nbval-check-output"]
 state_of = answer("u03-state-bytes", state_bytes)
-sizes = {"1B": 10**9, "7B": 7 * 10**9, "8B": 8 * 10**9, "70B": 70 * 10**9, "405B": 405 * 10**9}
-pd.DataFrame(
-    {
-        name: {r: sum(state_of(n, r).values()) // 10**9 for r in PRECISIONS}
-        for name, n in sizes.items()
-    }
-)
+state = TrainingState(1000, "bf16")
+state.step()
+held = {part: sum(map(storage_bytes, each)) for part, each in state.tensors().items()}
+pd.DataFrame({"computed": state_of(1000, "bf16"), "measured": held})
 
 # %% tags=["nbval-check-output"]
+num_params = measured_parameters("Llama-3-8B")
 compare(
     "u03-state-8b",
     "GB",
-    computed=sum(state_of(measured_parameters("Llama-3-8B"), "bf16").values()) / 10**9,
-    measured=16 * measured_parameters("Llama-3-8B") / 10**9,
+    computed=sum(state_of(num_params, "bf16").values()) / 10**9,
+    measured=sum(held.values()) / 1000 * num_params / 10**9,
 )
 
 # %% [markdown]
-# **Explain.** Mixed precision saves nothing here: 16 bytes for each parameter, as in fp32 (E13, B3). It is used because matrix products in bf16 run many times faster, and because *activations* take half the bytes. With gradients kept in fp32 it is 18, with both kinds 20: say which one you mean. And 16 N is a floor: buffers of the communication, logits, the context of the driver and fragments come on top.
+# **Compare** with the lectures' tables, in GB (10⁹ bytes) as on the slides. The last column is what a slide calls 1B and gives 16 GB (S13):
+
+# %% tags=["nbval-check-output"]
+counts = {f"{n}B": n * 10**9 for n in (1, 7, 8, 70, 405)}
+counts["Llama-3.2-1B"] = measured_parameters("Llama-3.2-1B")
+table = {name: {r: sum(state_of(n, r).values()) for r in PRECISIONS} for name, n in counts.items()}
+(pd.DataFrame(table) / 10**9).round(1)
+
+# %% tags=["nbval-check-output"]
+print(state_of(8 * 10**9, "fp32"))  # 32 + 32 + 64 GB on the slide (B3)
+
+# %% [markdown]
+# **Explain.** Mixed precision saves nothing here: 16 bytes for each parameter, as in fp32 (E13, B3). It is used because matrix products in bf16 run many times faster (on an A100 312 against 19.5·10¹² FLOP/s), and because *activations* take half the bytes. With gradients kept in fp32 it is 18, with both kinds 20: say which one you mean. In the very first forward pass there are only weights and master copy; gradients come with the first backward pass, moments with the first step. What 16 N leaves out: half a GB to two for the context of the driver, gradient buckets of data parallelism, the logits (below), fragments.
 
 # %% [markdown]
 # ## What must an operation keep?
@@ -390,7 +403,15 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** 4 GiB for one operation of one layer of one sequence. It is quadratic in the length, and there is one square for *each head*: a slide of lecture B counts the order of attention's activations as B·S·(D + S) and leaves the heads out.
+# **Explain.** 4 GiB for one operation of one layer of one sequence. It is quadratic in the length, and there is one square for *each head*: a slide of lecture B (B2) counts the order of attention's activations as B·S·(D + S); with the heads it is B·S·(D + a·S), 32 times the second term in a model of 1B.
+
+# %% [markdown]
+# Operations written out keep more than one that does all of it. The handwritten example of lecture E (E18), y = W x / ‖x‖:
+
+# %% tags=["nbval-check-output"]
+weight = nn.Linear(3, 5, bias=False)
+saved = count_saved_bytes(lambda: weight(x / x.norm(dim=-1, keepdim=True)), weight)
+pd.DataFrame(saved.tensors)
 
 # %% [markdown]
 # ## Build the microscope
@@ -412,13 +433,10 @@ with saved_tensors_hooks(pack, unpack):
     loss = torch.relu(layer(x)).sum()
 
 # %% [markdown]
-# Three tensors: input, weight and result. Two more facts turn this into a counter:
-#
-# - A tensor is a window on a **storage**, the memory itself. `tensor.untyped_storage()` has `.nbytes()`, and `._cdata`, a number that is its own for as long as it lives. Two operations may save windows on one storage; it lies in memory once, and as a whole.
-# - A storage whose last tensor is gone leaves its number to the next one. Keep what you have seen until you have finished counting.
+# Three tensors: input, weight and result. The weight arrives as a **view**, another window on the same memory: (3, 5) where the parameter is (5, 3), and a Python object of its own. The memory itself is a **storage**: `tensor.untyped_storage()` has `.nbytes()`, and `._cdata`, an id that views of one storage share. However many views of it are saved, a storage lies in memory once, and as a whole.
 
 # %% [markdown] exercise={"id": "u03-microscope", "title": "A counter of saved bytes", "difficulty": 4, "importance": 4, "minutes": 15}
-# **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves meanwhile, an `int`. Each storage counts once and whole; those of `parameters` do not count.
+# **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves meanwhile, an `int`. Each storage counts once and whole; those behind `parameters` do not count. (No call here lets go of anything before it returns.)
 #
 # *Worked case:* a linear layer from 3 to 5 on 2 rows in fp32, then relu: **64** bytes, as in the tour.
 
@@ -477,8 +495,12 @@ grade("u03-microscope", saved_bytes)
 microscope = answer("u03-microscope", saved_bytes)
 block = Block(ModelConfig(num_layers=1, hidden_size=64, num_heads=4, ffn_size=160, vocab_size=1), 0)
 hidden = torch.ones(2, 16, 64, requires_grad=True)
-mine = microscope(lambda: block.ffn(hidden), list(block.parameters()))
-print(mine, count_saved_bytes(lambda: block.ffn(hidden), block).total_bytes)
+compare(
+    "u03-block",
+    "bytes",
+    computed=microscope(lambda: block.ffn(hidden), list(block.parameters())),
+    measured=count_saved_bytes(lambda: block.ffn(hidden), block).total_bytes,
+)
 
 # %% [markdown]
 # **What it cannot see.** A tensor that somebody puts away by hand, as an attribute of `ctx` or in a closure, never passes the hook. The course's instrument compares what was saved with what is still alive, and says so:
@@ -504,16 +526,16 @@ print(count_saved_bytes(lambda: Secretive.apply(x)).blind_spot)
 # Lecture E (E14) adds up what one layer of a GPT keeps in 16 bits. In the order of the forward pass:
 #
 # 1. **LayerNorm**, then three projections of its result to queries, keys and values;
-# 2. **scores** of each head, softmax, *dropout*, product with the values;
+# 2. **scores** of each head (queries times keys), softmax, *dropout*, product with the values;
 # 3. output projection, *dropout*, addition to the stream;
 # 4. **LayerNorm**, a matrix to 4h, GELU, a matrix back to h, *dropout*, addition.
 #
-# Every product keeps both its factors, weights left out; one tensor that several operations need lies in memory once; a dropout keeps one byte for each number; scaling the scores and adding keep nothing. A LayerNorm keeps its input and two **fp32** numbers per token, mean and deviation.
+# Every product keeps both its factors, weights left out; one tensor that several operations need lies in memory once, and counts where it is first read: the result of a norm belongs to the projections behind it; a dropout keeps one byte for each number; scaling the scores and adding keep nothing. A LayerNorm keeps its input and two **fp32** numbers per token, mean and deviation.
 #
-# **Predict.** How many bytes per token and number of width (in units of s·b·h) does everything but the scores keep?
+# **Predict.** How many bytes does everything but the scores keep, divided by s·b·h?
 
 # %%
-predict("u03-gpt-unit", None, "bytes of s·b·h")
+predict("u03-gpt-unit", None, "bytes per s·b·h")
 
 # %% [markdown] exercise={"id": "u03-gpt-layer-bytes", "title": "A GPT layer, term by term", "difficulty": 4, "importance": 5, "minutes": 15}
 # **Write** `gpt_layer_bytes`: what one such layer keeps in 16 bits, a dictionary of four `int`s in bytes. Each is a quarter of the points.
@@ -522,7 +544,7 @@ predict("u03-gpt-unit", None, "bytes of s·b·h")
 # |---|---|
 # | `"norms"` | both LayerNorms |
 # | `"attention"` | projections, queries, keys, values, output projection and the dropout behind it |
-# | `"scores"` | softmax, its dropout, and what the product with the values needs of them |
+# | `"scores"` | softmax, its dropout, and the tensor that multiplies the values |
 # | `"feed_forward"` | the second block and the dropout behind it |
 #
 # *Worked case:* b 1, s 3, h 8, a 2: **144**, **264**, **90** and **456**.
@@ -582,7 +604,7 @@ grade("u03-gpt-layer-bytes", gpt_layer_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** A layer of GPT-3 at 2,048 tokens, on the meta device:
+# **Measure.** A layer of GPT-3 at 2,048 tokens, on the **meta device**, which knows shapes only; a LayerNorm keeps its statistics in fp32 there, as on a GPU (on a CPU they are in bf16):
 
 # %% tags=["nbval-check-output"]
 gpt_of = answer("u03-gpt-layer-bytes", gpt_layer_bytes)
@@ -596,16 +618,45 @@ print(f"computed {sum(parts.values()):,} bytes, measured {gpt_saved.total_bytes:
 
 # %% tags=["nbval-check-output"]
 unit = 2048 * 12288
-without_scores = gpt_saved.total_bytes - parts["scores"]
-compare("u03-gpt-unit", "bytes of s·b·h", computed=34, measured=without_scores / unit)
+scores = sum(t.storage_bytes for t in gpt_saved.tensors if t.shape[-2:] == (2048, 2048))
+compare(
+    "u03-gpt-unit",
+    "bytes per s·b·h",
+    computed=(sum(parts.values()) - parts["scores"]) / unit,
+    measured=(gpt_saved.total_bytes - scores) / unit,
+)
 
 # %% [markdown]
-# **Explain.** That is the well-known **34 sbh + 5 a s² b**, and the statistics of the norms, 16 sb, which the paper leaves out. A handwritten page of the lecture divides by the batch and multiplies by 4: 34 and 5 are bytes already, and the batch multiplies. The formula assumes 16 bits, dropout, GELU with 4h and scores in memory; a modern layer has none of the last three.
+# **Explain.** That is the well-known **34 sbh + 5 a s² b**, and the statistics of the norms, 16 sb, which the paper leaves out. Three slips to know from the slides: a handwritten page divides by the batch and multiplies by 4, although 34 and 5 are bytes already and the batch multiplies; one slide multiplies only the first term by the number of layers; one gives the softmax a·s·b and loses an s. The formula assumes 16 bits, dropout, own keys and values, GELU with 4h and scores in memory; of these a modern layer has only the 16 bits.
 
 # %% [markdown]
 # ## How it grows
 #
-# Activations are linear in the batch and, with scores in memory, quadratic in the length (E15, S12, B2). Your function against real layers, for one layer of the width of Llama-3-8B:
+# By what factor do parameters and kept bytes of a GPT layer grow (E15, S12, B2)?
+
+
+# %% tags=["nbval-check-output"]
+def matrices_of(width):
+    sizes = {"num_layers": 1, "num_heads": width // 128, "ffn_size": 4 * width, "vocab_size": 1}
+    parts = parameters_of(ModelConfig(hidden_size=width, is_gated=False, **sizes))
+    return {"matrices": parts["attention"] + parts["feed_forward"]}
+
+
+def gpt_layer(num_sequences, seq_len, width):
+    return pd.Series(matrices_of(width) | gpt_of(num_sequences, seq_len, width, width // 128))
+
+
+once = gpt_layer(1, 4096, 4096)
+pd.DataFrame(
+    {
+        "twice the batch": gpt_layer(2, 4096, 4096) / once,
+        "twice the length": gpt_layer(1, 8192, 4096) / once,
+        "twice the width": gpt_layer(1, 4096, 8192) / once,
+    }
+)
+
+# %% [markdown]
+# Kept bytes are linear in the batch and in the width, and the scores quadratic in the length; the matrices alone are quadratic in the width. Your function against real layers of the width of Llama-3-8B:
 
 
 # %%
@@ -625,7 +676,7 @@ def measured_gpt_layer(seq_len):
     return count_saved_bytes(lambda: block(x), block).total_bytes
 
 
-lengths = [512, 1024, 2048, 4096, 8192, 16384]
+lengths = [32, 128, 512, 2048, 8192, 32768]
 computed_and_measured(
     lengths,
     computed=[sum(gpt_of(1, s, 4096, 32).values()) for s in lengths],
@@ -635,7 +686,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# One slide calls this an "exponential explosion" (S12). It is a square: twice the length, four times the scores. Where the scores lead, the line doubles its steepness.
+# One slide calls this an "exponential explosion" (S12). It is a square: on these scales the slope goes from 1, where everything else leads, to 2, where the scores lead.
 
 # %% [markdown]
 # ## The layer of today's models
@@ -712,7 +763,7 @@ grade("u03-llama-layer-bytes", llama_layer_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** All 32 layers of Llama-3-8B at 8,192 tokens, forward, without the memory for one of them:
+# **Measure.** All 32 layers of Llama-3-8B at 8,192 tokens, forward, without the memory for one of them. On fake tensors, not on the meta device: fused attention exists only for real devices, and these pretend to be on a CPU.
 
 # %% tags=["nbval-check-output"]
 llama_of = answer("u03-llama-layer-bytes", llama_layer_bytes)
@@ -732,44 +783,48 @@ compare(
     measured=measured_gpt_layer(8192) / (llama_saved.total_bytes / 32),
 )
 
+# %% tags=["nbval-check-output"]
+gpt_parts, llama_parts = gpt_of(1, 8192, 4096, 32), llama_of(llama, 1, 8192, 2)
+unit = 8192 * 4096
+print(f"GPT layer: scores {gpt_parts['scores'] / unit:.0f} bytes per s·b·h, all the rest", end=" ")
+print(f"{(sum(gpt_parts.values()) - gpt_parts['scores']) / unit:.0f}")
+print(f"Llama layer: {sum(llama_parts.values()) / unit:.0f} bytes per s·b·h")
+
 # %% [markdown]
-# **Explain.** What is left is linear in the length: 12 sbh + 4 sbh·a_kv/a + 8 sbf bytes in 16 bits, and some numbers per token. The largest part are the four inner tensors of the gate.
+# **Explain.** All of the saving is fused attention, which keeps no scores: what is left is linear in the length. Everything else grew, because the gate keeps four inner tensors of 3.5 h where GELU kept two of 4 h, although there is no dropout and keys and values are shared.
 
 # %% [markdown]
 # ## The whole model, and the loss
 #
 # Around the layers stand an embedding, which keeps the **token ids** (8 bytes each) to find its rows again; a last RMSNorm; the head, a linear layer to v logits for each token; and the loss. The logits are turned to fp32, and the cross-entropy keeps its **log-softmax**, as large as they, and the **targets** (8 bytes each).
 
-# %% [markdown] exercise={"id": "u03-sequence-bytes", "title": "What one more sequence keeps", "difficulty": 3, "importance": 4, "minutes": 10}
-# **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for backward for each sequence of the batch, layers and loss included, in **bf16** with the loss in **fp32**, an `int`.
+# %% [markdown] exercise={"id": "u03-sequence-bytes", "title": "What one more sequence keeps", "difficulty": 3, "importance": 4, "minutes": 8}
+# **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for backward for each sequence of the batch, in **bf16** with the loss in **fp32**, an `int`. `layer_bytes` is what one layer keeps for one sequence.
 #
-# *Worked case:* the small model, sequences of 2 tokens: two layers of 48 + 88 + 64; the last norm 24, the head's input 16, the log-softmax 40, ids and targets 32: **512**.
+# *Worked case:* the small model, sequences of 2 tokens, 200 bytes for each of the two layers; the last norm 24, the output head's input 16, the log-softmax 40, ids and targets 32: **512**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u03-sequence-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def sequence_bytes(model: ModelConfig, seq_len: int) -> int:
+def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
     """Bytes that one more sequence keeps for backward, in bf16 with the loss in fp32.
 
     Args:
         model: Sizes of the model.
         seq_len: Tokens s of the sequence.
+        layer_bytes: What one layer keeps for one sequence.
     """
     ### BEGIN SOLUTION
     stream = 2 * seq_len * model.hidden_size
-    keys = 2 * seq_len * model.num_kv_heads * model.head_dim
-    inner = 2 * seq_len * model.ffn_size
-    norm = stream + 4 * seq_len
-    attention = 3 * stream + 2 * keys + 4 * seq_len * model.num_heads
-    layer = 2 * norm + attention + stream + 4 * inner
+    last_norm, head_input = stream + 4 * seq_len, stream
     log_softmax = 4 * seq_len * model.vocab_size
     ids_and_targets = 2 * 8 * seq_len
-    head_input = stream
-    return model.num_layers * layer + norm + head_input + log_softmax + ids_and_targets
+    around = last_norm + head_input + log_softmax + ids_and_targets
+    return model.num_layers * layer_bytes + around
     ### END SOLUTION
 
 
 # %%
-try_it(sequence_bytes, small, 2)
+try_it(sequence_bytes, small, 2, 200)
 
 # %% nbgrader={"grade": true, "grade_id": "u03-sequence-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Two sequences less one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
@@ -787,26 +842,48 @@ grade("u03-sequence-bytes", sequence_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** Where the bytes of one sequence of 4,096 tokens go, in two models of one vocabulary:
+# **Measure.** Llama-3.2-1B at 4,096 tokens with its loss, for one sequence and for two:
+
 
 # %% tags=["nbval-check-output"]
+def kept_for(num_sequences):
+    with fake_tensors():
+        model = Transformer(preset("Llama-3.2-1B"), dtype=torch.bfloat16)
+        ids, targets = (torch.zeros(num_sequences, 4096, dtype=torch.long) for _ in range(2))
+        loss = count_saved_bytes(lambda: token_loss(model(ids), targets, is_fp32=True), model)
+    return loss.total_bytes
+
+
 sequence_of = answer("u03-sequence-bytes", sequence_bytes)
 
 
-def shares(name):
-    model = preset(name)
-    total = sequence_of(model, 4096)
-    loss = 4 * 4096 * model.vocab_size
-    return {"GiB": f"{total / 2**30:.2f}", "log-softmax": f"{loss / total:.0%}"}
+def bytes_of_sequence(name, seq_len=4096):
+    layer = sum(llama_of(preset(name), 1, seq_len, 2).values())
+    return sequence_of(preset(name), seq_len, layer)
 
 
-pd.DataFrame({name: shares(name) for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B")})
+compare(
+    "u03-sequence",
+    "bytes",
+    computed=bytes_of_sequence("Llama-3.2-1B"),
+    measured=kept_for(2) - kept_for(1),
+)
+
+# %% [markdown]
+# How much of it is the loss?
+
+# %% tags=["nbval-check-output"]
+for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
+    total, log_softmax = bytes_of_sequence(name), 4 * 4096 * preset(name).vocab_size
+    print(f"{name}: {total / 2**30:.1f} GiB, of which the log-softmax {log_softmax / total:.0%}")
 
 # %% [markdown]
 # **Explain.** In a small model with a large vocabulary the loss keeps a quarter. It belongs to no layer, and no trick inside the layers makes it smaller.
 
 # %% [markdown]
 # ## How much fits?
+#
+# What is left beside the state is divided among sequences. A device's 80 GB are 80·10⁹ bytes, 74.5 GiB.
 
 # %% [markdown] exercise={"id": "u03-largest-micro-batch", "title": "The largest micro-batch", "difficulty": 2, "importance": 5, "minutes": 5}
 # **Write** `largest_micro_batch`: how many sequences fit into `memory_bytes` beside the training state of 16 bytes for each parameter, an `int`. If none fits, **0**.
@@ -850,12 +927,12 @@ grade("u03-largest-micro-batch", largest_micro_batch)
 # %% tags=["nbval-check-output"]
 largest_of = answer("u03-largest-micro-batch", largest_micro_batch)
 for name in ("Llama-3.2-1B", "Llama-3-8B"):
-    n, each = measured_parameters(name), sequence_of(preset(name), 4096)
+    n, each = measured_parameters(name), bytes_of_sequence(name)
     fitting = {memory: largest_of(n, each, memory * 10**9) for memory in (40, 80, 141)}
     print(f"{name} at 4,096 tokens: " + ", ".join(f"{b} on {gb} GB" for gb, b in fitting.items()))
 
 # %% [markdown]
-# An upper bound: the gradient of the logits and other tensors that live for a moment need room too. Unit 04 finds them.
+# An estimate: it counts all gradients and all saved tensors at once, as when gradients are kept between micro-batches, and leaves out what lives for a moment, first of all the gradient of the logits, as large as the log-softmax. Unit 04 measures the true peak.
 
 # %% [markdown] exercise={"id": "u03-why-not-8b", "title": "Why not 8B on one device?", "difficulty": 2, "importance": 4, "minutes": 4}
 # **Write** two or three sentences: why can Llama-3-8B not be trained with Adam on one device of 80 GB, however short the sequences are and however much of the activations is computed again (S13)? Name the number that decides, and one thing that would have to change.
@@ -864,7 +941,7 @@ for name in ("Llama-3.2-1B", "Llama-3-8B"):
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "u03-why-not-8b", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
 # <!-- BEGIN SOLUTION -->
-# Weights, gradients and optimizer states take 16 bytes for each of 8.03 billion parameters, 128 GB, before one activation is kept. They do not depend on the batch, so shorter sequences or recomputation cannot help: those shrink activations only. The state itself has to become smaller or be spread: sharding over several devices, an optimizer with smaller states, training only a part of the weights, or moving states to the host.
+# Weights, gradients and optimizer states take 16 bytes for each of 8.03 billion parameters, 128 GB, besides all activations. They do not depend on the batch, so shorter sequences or recomputation cannot help: those shrink activations only. The state itself has to become smaller or be spread: sharding over several devices, an optimizer with smaller states, training only a part of the weights, or moving states to the host.
 #
 # *Rubric:* half for 16 N = 128 GB independent of the batch, half for something that shrinks or spreads the state.
 # <!-- END SOLUTION -->
@@ -908,12 +985,12 @@ memory_over_length("Llama-3.2-1B", "materialised")
 memory_over_length("Llama-3-8B", "materialised")
 
 # %% [markdown]
-# The lecture's plots use 34 sbh + 5 a s² b, which is a GPT with dropout; here stand the layers of Llama. The message is the same: with scores in memory the length decides, and 8B does not fit whatever is recomputed.
+# The lecture's plots use 34 sbh + 5 a s² b, which is a GPT with dropout, so that their activations are about twice as large; here stand the layers of Llama. With scores in memory the length decides, and 8B does not fit on 80 GB whatever is recomputed.
 
 # %% [markdown]
 # ## Going further
 #
-# All that follows is **extra**: bonus points, in any order, about 45 minutes. The recap is at the end.
+# All that follows is **extra**: bonus points, in any order, about 40 minutes. The recap is at the end.
 
 # %% [markdown]
 # ## Does fp32 double everything?
@@ -990,7 +1067,7 @@ class Cube(torch.autograd.Function):
 print(count_saved_bytes(lambda: Cube.apply(x)).total_bytes)
 
 # %% [markdown] exercise={"id": "u03-fused-gate", "title": "A fused gate", "difficulty": 4, "importance": 3, "minutes": 15, "extra": true}
-# **Write** `gate`: `silu(g) * u` for two tensors of one shape, so that only g and u are kept for backward. Results and both gradients must be right, and nothing may live on where autograd does not see it. All or nothing.
+# **Write** `gate`: `silu(g) * u` for two tensors of one shape, so that only g and u are kept for backward. Results and both gradients must be right, and no other tensor may stay alive, as an attribute of `ctx` or in a closure. All or nothing.
 #
 # *Reminder:* silu(g) = g · σ(g), and its derivative is σ(g) · (1 + g · (1 − σ(g))).
 
@@ -1040,16 +1117,22 @@ grade("u03-fused-gate", gate)
 # </details>
 
 # %% [markdown]
-# **Measure.** For Llama-3-8B that is one inner tensor less of four: at 8,192 tokens
+# **Measure.** The course's layers have such a gate too. Llama-3-8B at 8,192 tokens with it:
 
 # %% tags=["nbval-check-output"]
-inner = 2 * 8192 * llama.ffn_size
-print(f"{32 * inner / 2**30:.1f} GiB less over 32 layers, of {llama_saved.total_bytes / 2**30:.1f}")
+with fake_tensors():
+    fused = Kernels(is_gate_fused=True)
+    layers = nn.Sequential(*(Block(llama, n, "cpu", torch.bfloat16, fused) for n in range(32)))
+    stream = torch.empty(1, 8192, 4096, dtype=torch.bfloat16)
+    lean = count_saved_bytes(lambda: layers(stream), layers)
+print(
+    f"{llama_saved.total_bytes / 2**30:.1f} GiB without it, {lean.total_bytes / 2**30:.1f} with it"
+)
 
 # %% [markdown]
 # ## Where did 2·s·b·h go?
 #
-# This attention is correct and keeps one tensor more than it needs: it turns queries and keys **after** heads and tokens have changed places.
+# This attention is correct and keeps one tensor more than it needs: it lays the rotated queries and keys out anew, with heads before tokens.
 
 
 # %% tags=["nbval-check-output"]
@@ -1067,7 +1150,7 @@ pd.DataFrame(count_saved_bytes(lambda: output(wasteful_attend(q, k, v, rotate)),
 # %% [markdown]
 # The last row is the culprit: the input of the output projection is not the result of attention but a *copy* of it. `flatten` can only give a view when the numbers already lie in the order that it wants, and fused attention lays its result out as it found the queries.
 
-# %% [markdown] exercise={"id": "u03-lost-bytes", "title": "Repair the attention", "difficulty": 3, "importance": 2, "minutes": 10, "extra": true}
+# %% [markdown] exercise={"id": "u03-lost-bytes", "title": "Repair the attention", "difficulty": 2, "importance": 2, "minutes": 6, "extra": true}
 # **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` turns a tensor of such a shape; the result has the shape (b, s, a·d). All or nothing: results, gradients and bytes.
 
 
@@ -1106,25 +1189,30 @@ grade("u03-lost-bytes", lean_attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>My results are wrong</summary>
+# <details><summary>My results are right, and a copy is kept</summary>
 #
-# Which side of a tensor does `rotate` take for the tokens? Which side is it at the place where you call it?
+# Which word in the code above makes a copy? In which order do the queries' numbers lie after it, and in which order does `flatten` want those of the result?
 # </details>
 
 # %% [markdown]
 # ## Recap
 #
-# 1. *Compute*: the state takes 16 bytes for each parameter, 18 or 20 with gradients in fp32 or in both.
+# 1. *Compute*: parameters are the sum of the matrices, and biases and norms beside them; the state takes 16 bytes for each parameter, 18 or 20 with gradients in fp32 or in both.
 # 2. *Say and build*: an operation keeps what stands in its derivative; hooks see every tensor that is kept, storages count once.
 # 3. *Compute*: 34 sbh + 5 a s² b for the GPT of the lectures, linear in the length for a modern layer.
 # 4. *Decide*: what is left beside the state, over what one sequence keeps; and nothing at all where the state alone is too large.
 #
 # | quantity | bytes |
 # |---|---|
+# | parameters N of a GPT | hv + L(12h² + 13h) + 2h, and h for each learned position |
+# | parameters N of a Llama | hv (twice if untied) + L(2h² + 2h²·a_kv/a + 3hf + 2h) + h |
 # | training state | 16 N (18 N, 20 N) |
+# | linear, GELU / softmax / norm | its input / its result / input and statistics |
+# | dropout / addition | 1 byte a number / nothing |
 # | GPT layer, 16 bits | 34 sbh + 5 a s² b + 16 sb |
 # | Llama layer, e bytes a number | e (6 sbh + 2 sbh·a_kv/a + 4 sbf) + 4 asb + 8 sb |
 # | log-softmax of the loss, fp32 | 4 sbv |
+# | sequences that fit | (memory − 16 N) // bytes of one |
 #
 # ## Further reading
 #

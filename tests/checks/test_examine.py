@@ -170,3 +170,18 @@ def test_verdict_is_shown_as_text_and_as_html_without_letting_markup_through():
     verdict = told(make("def f(n): raise ValueError('<b>bold</b>')", "f"))
     assert "<b>bold</b>" in str(verdict)
     assert "&lt;b&gt;bold&lt;/b&gt;" in verdict._repr_html_()
+
+
+def test_a_near_miss_is_not_blamed_on_a_division():
+    verdict = told(lambda n: 2 * n + (n > 2) * 1)
+    assert "division" not in verdict.hint
+
+
+def test_numbers_of_an_implementation_count_together():
+    judge = EqualTo(lambda n: {"wrong": 0, "saved_bytes": n}, together=True)
+    check = Check(cases=CHECK.cases, judge=judge, reference=double)
+    right = told(lambda n: {"wrong": 0, "saved_bytes": n}, check)
+    half = told(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
+    assert (right.points, half.points) == (2, 0)
+    assert "Wanted 3 for saved_bytes, got 6" in half.sentence
+    assert "Right:" not in half.sentence

@@ -106,9 +106,15 @@ PARAMETERS = Drawer(
         ),
         Wrong(
             "one layer",
-            _parameters().replace("layers * (", "("),
-            "At which step do you and your code part?",
+            _parameters().replace('": layers * (', '": ('),
+            "You count one layer.",
             points=1.0,
+        ),
+        Wrong(
+            "tied the wrong way round",
+            _parameters(rows="v * (2 if model.is_tied else 1) + model.num_positions"),
+            "What does a tied model store once?",
+            points=1.5,
         ),
     ],
     right=[
@@ -180,8 +186,14 @@ STATE_BYTES = Drawer(
         Wrong(
             "one moment",
             _state(optimizer="4 if fp32 else 8"),
-            "How many does Adam have?",
+            "Your moments take 4 bytes together.",
             points=1.0,
+        ),
+        Wrong(
+            "the master copy among the weights",
+            _state(weights="4 if fp32 else 6", optimizer="8"),
+            "To which part does the card count it?",
+            points=0.5,
         ),
         Wrong(
             "weights in fp32",
@@ -198,7 +210,7 @@ STATE_BYTES = Drawer(
         Wrong(
             "one of both gradients",
             _state(gradients="[4, 2, 4, 4][number]"),
-            "How many bytes take a bf16 and an fp32 gradient together?",
+            "You have 4 bytes for both gradients.",
             points=1.0,
         ),
     ],
@@ -252,6 +264,12 @@ KEPT_BY_OPERATION = Drawer(
             points=2.5,
         ),
         Wrong(
+            "one sequence",
+            _kept().replace("t = num_sequences * s", "t = s"),
+            "You measure one sequence.",
+            points=0.5,
+        ),
+        Wrong(
             "addition keeps one",
             _kept(addition="2 * t * h"),
             "Your addition keeps a tensor.",
@@ -266,7 +284,7 @@ KEPT_BY_OPERATION = Drawer(
         Wrong(
             "mask and input",
             _kept(dropout="3 * t * h"),
-            "Which of the two does its derivative contain?",
+            "Your dropout keeps 3 bytes for each number.",
             points=2.5,
         ),
         Wrong(
@@ -284,7 +302,7 @@ KEPT_BY_OPERATION = Drawer(
         Wrong(
             "softmax keeps both",
             _kept(softmax="4 * a * t * s"),
-            "Which of the two is enough for its derivative?",
+            "Your softmax keeps 4 bytes for each score.",
             points=2.5,
         ),
         Wrong(
@@ -314,13 +332,13 @@ KEPT_BY_OPERATION = Drawer(
         Wrong(
             "linear keeps both",
             _kept(linear="4 * t * h"),
-            "Which of the two stands in the gradient of its weight?",
+            "Your linear layer keeps 4 bytes for each number of x.",
             points=2.5,
         ),
         Wrong(
             "gelu keeps both",
             _kept(gelu="4 * t * h"),
-            "Which of the two does its derivative depend on?",
+            "Your GELU keeps 4 bytes for each number of x.",
             points=2.5,
         ),
         Wrong("gelu keeps nothing", _kept(gelu="0"), "Is its slope the same", points=2.5),
@@ -493,7 +511,7 @@ GPT_LAYER_BYTES = Drawer(
         Wrong(
             "statistics in bf16",
             _gpt(norms="4 * x + 8 * t"),
-            "In which precision does the card say",
+            "How many statistics has a LayerNorm",
             points=1.5,
         ),
         Wrong(
@@ -517,7 +535,7 @@ GPT_LAYER_BYTES = Drawer(
         Wrong(
             "no input of the output projection",
             _gpt(attention="9 * x"),
-            "Which tensor stands in the gradient of its weight?",
+            "One 16-bit tensor of attention is missing.",
             points=1.5,
         ),
         Wrong(
@@ -535,13 +553,19 @@ GPT_LAYER_BYTES = Drawer(
         Wrong(
             "what goes into the softmax too",
             _gpt(scores="7 * a * t * s"),
-            "Which tensor does its derivative contain?",
+            "one square of 2 bytes too many",
             points=1.5,
         ),
         Wrong(
             "a wide mask on the scores",
             _gpt(scores="6 * a * t * s"),
-            "The mask on your scores is as wide as the scores.",
+            "You have 6 bytes for each score.",
+            points=1.5,
+        ),
+        Wrong(
+            "softmax and mask",
+            _gpt(scores="3 * a * t * s"),
+            "What does the product with the values read?",
             points=1.5,
         ),
         Wrong(
@@ -655,13 +679,13 @@ LLAMA_LAYER_BYTES = Drawer(
         Wrong(
             "the result twice",
             _llama(attention="n * (e * (4 * h + 2 * k) + 4 * a)"),
-            "You count what attention gives twice",
+            "One tensor of the stream's size is too many. Which of yours",
             points=2.0,
         ),
         Wrong(
             "three inputs",
             _llama(attention="n * (e * (5 * h + 2 * k) + 4 * a)"),
-            "You count the input of queries, keys and values three times.",
+            "Two tensors of the stream's size are too many.",
             points=2.0,
         ),
         Wrong(
@@ -677,6 +701,12 @@ LLAMA_LAYER_BYTES = Drawer(
             points=2.0,
         ),
         Wrong(
+            "two bytes always",
+            _llama(feed_forward="2 * n * (h + 4 * f)"),
+            "What does `element_bytes` say?",
+            points=2.0,
+        ),
+        Wrong(
             "no input of the block",
             _llama(feed_forward="n * e * 4 * f"),
             "The input of the block is missing.",
@@ -685,7 +715,7 @@ LLAMA_LAYER_BYTES = Drawer(
         Wrong(
             "the input of the block twice",
             _llama(feed_forward="n * e * (2 * h + 4 * f)"),
-            "You count the input of the block for each of the two matrices",
+            "who keeps what it gives?",
             points=2.0,
         ),
     ],
@@ -716,11 +746,10 @@ LLAMA_LAYER_BYTES = Drawer(
 
 def _sequence(result: str = "model.num_layers * layer + norm + x + 4 * s * v + 16 * s") -> str:
     return f"""
-    def sequence_bytes(model, seq_len):
+    def sequence_bytes(model, seq_len, layer):
         s, v = seq_len, model.vocab_size
-        x, kv = 2 * s * model.hidden_size, 2 * s * model.num_kv_heads * model.head_dim
-        norm, inner = x + 4 * s, 2 * s * model.ffn_size
-        layer = 2 * norm + 3 * x + 2 * kv + 4 * s * model.num_heads + x + 4 * inner
+        x = 2 * s * model.hidden_size
+        norm = x + 4 * s
         return {result}
     """
 
@@ -766,7 +795,17 @@ SEQUENCE_BYTES = Drawer(
         Wrong(
             "one of ids and targets",
             _sequence("model.num_layers * layer + norm + x + 4 * s * v + 8 * s"),
-            "One of token ids and targets is missing.",
+            "8 bytes per token for ids and targets together",
+        ),
+        Wrong(
+            "fp32 logits too",
+            _sequence("model.num_layers * layer + norm + x + 8 * s * v + 16 * s"),
+            "The logits in fp32 are in your sum",
+        ),
+        Wrong(
+            "no statistics in the last norm",
+            _sequence("model.num_layers * layer + 2 * x + 4 * s * v + 16 * s"),
+            "What does an RMSNorm keep beside its input?",
         ),
         Wrong(
             "logits too",
@@ -777,11 +816,9 @@ SEQUENCE_BYTES = Drawer(
     right=[
         _sequence("16 * s + 4 * s * v + x + norm + model.num_layers * layer"),
         """
-        def sequence_bytes(model, seq_len):
-            h, f = model.hidden_size, model.ffn_size
-            kv = h * model.num_kv_heads // model.num_heads
-            layer = 12 * h + 4 * kv + 8 * f + 4 * model.num_heads + 8
-            return seq_len * (model.num_layers * layer + 4 * h + 4 + 4 * model.vocab_size + 16)
+        def sequence_bytes(model, seq_len, layer_bytes):
+            around = 4 * model.hidden_size + 4 + 4 * model.vocab_size + 16
+            return model.num_layers * layer_bytes + seq_len * around
         """,
     ],
     features={
@@ -931,7 +968,12 @@ FUSED_GATE = Drawer(
         Wrong(
             "gradients that are nothing",
             _gate(grad_g="torch.zeros_like(grad)", grad_u="torch.zeros_like(grad)"),
-            "one gradient for each input, in their order?",
+            "In which order does backward return them",
+        ),
+        Wrong(
+            "swapped gradients",
+            _gate(grad_g="grad * g * sigma", grad_u="grad * u * sigma * (1 + g * (1 - sigma))"),
+            "In which order does backward return them",
         ),
         Wrong(
             "the slope of a sigmoid",
@@ -1009,6 +1051,18 @@ LOST_BYTES = Drawer(
                 "return out.transpose(1, 2).flatten(-2)",
             ),
             "In which order do tokens and heads of the queries lie in memory",
+        ),
+        Wrong(
+            "keys and values repeated",
+            _attend(
+                "n = q.shape[2] // k.shape[2]",
+                "k, v = k.repeat_interleave(n, dim=2), v.repeat_interleave(n, dim=2)",
+                "q, k = rotate(q), rotate(k)",
+                _FLIP,
+                _FUSED,
+                "return out.transpose(1, 2).flatten(-2)",
+            ),
+            "Which argument of fused attention makes that unnecessary?",
         ),
         Wrong(
             "not turned",

@@ -102,3 +102,11 @@ def test_check_setup_says_what_is_missing(capsys, monkeypatch):
 def test_check_setup_says_versions_and_device(capsys):
     check_setup()
     assert "torch 2.13.0" in capsys.readouterr().out
+
+
+def test_trial_names_functions_and_shapes(capsys):
+    def size(call, tensors):
+        return len(tensors)
+
+    try_it(size, len, [torch.ones(3, 5), torch.ones(2)])
+    assert capsys.readouterr().out == "size(len, [<tensor (3, 5)>, tensor([1., 1.])]) = 2\n"

@@ -114,7 +114,8 @@ GPT_LAYER_BYTES = Check(
             lambda b, s, h, a: {"norms": 2 * b * s * h + 8 * b * s},
         ),
         Mistake(
-            "Your statistics are in bf16. In which precision does the card say that they are?",
+            "You have 4 bytes per token and norm. How many statistics has a LayerNorm, and how "
+            "wide does the card say they are?",
             lambda b, s, h, a: {"norms": 4 * b * s * h + 8 * b * s},
         ),
         Mistake(
@@ -133,8 +134,8 @@ GPT_LAYER_BYTES = Check(
             lambda b, s, h, a: {"attention": 12 * b * s * h},
         ),
         Mistake(
-            "The input of the output projection is missing. Which tensor stands in the gradient "
-            "of its weight?",
+            "One 16-bit tensor of attention is missing. Which does each product read: the three "
+            "projections, queries with keys, the product with the values, the output projection?",
             lambda b, s, h, a: {"attention": 9 * b * s * h},
         ),
         Mistake(
@@ -147,13 +148,16 @@ GPT_LAYER_BYTES = Check(
             lambda b, s, h, a: {"scores": 2 * a * b * s * s},
         ),
         Mistake(
-            "You keep what goes into the softmax too. Which tensor does its derivative contain?",
+            "You have one square of 2 bytes too many. Which of yours are the same tensor?",
             lambda b, s, h, a: {"scores": 7 * a * b * s * s},
         ),
         Mistake(
-            "The mask on your scores is as wide as the scores. How many bytes does one decision "
-            "take?",
+            "You have 6 bytes for each score. Which tensors hold two bytes, and which one?",
             lambda b, s, h, a: {"scores": 6 * a * b * s * s},
+        ),
+        Mistake(
+            "You keep softmax and mask. What does the product with the values read?",
+            lambda b, s, h, a: {"scores": 3 * a * b * s * s},
         ),
         Mistake(
             "The mask on your scores is missing. How does its backward pass know what was dropped?",
@@ -377,13 +381,11 @@ LLAMA_LAYER_BYTES = Check(
             _llama("attention", lambda n, e, h, a, k, f: n * (e * (3 * h + 2 * k) + e * a)),
         ),
         Mistake(
-            "You count what attention gives twice: as its own result and as the input of the "
-            "output projection. How often does it lie in memory?",
+            "One tensor of the stream's size is too many. Which of yours are the same one?",
             _llama("attention", lambda n, e, h, a, k, f: n * (e * (4 * h + 2 * k) + 4 * a)),
         ),
         Mistake(
-            "You count the input of queries, keys and values three times. How often does it lie "
-            "in memory?",
+            "Two tensors of the stream's size are too many. Which of yours are the same one?",
             _llama("attention", lambda n, e, h, a, k, f: n * (e * (5 * h + 2 * k) + 4 * a)),
         ),
         Mistake(
@@ -397,13 +399,17 @@ LLAMA_LAYER_BYTES = Check(
             _llama("feed_forward", lambda n, e, h, a, k, f: n * e * (h + 3 * f)),
         ),
         Mistake(
+            "Your numbers have two bytes, whatever they are. What does `element_bytes` say?",
+            _llama("feed_forward", lambda n, e, h, a, k, f: 2 * n * (h + 4 * f)),
+        ),
+        Mistake(
             "The input of the block is missing. Which tensor stands in the gradient of its first "
             "matrices?",
             _llama("feed_forward", lambda n, e, h, a, k, f: n * e * 4 * f),
         ),
         Mistake(
-            "You count the input of the block for each of the two matrices that read it. How "
-            "often does it lie in memory?",
+            "One tensor of the stream's size is too many. Which does the block read, and who "
+            "keeps what it gives?",
             _llama("feed_forward", lambda n, e, h, a, k, f: n * e * (2 * h + 4 * f)),
         ),
     ),

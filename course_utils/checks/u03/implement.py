@@ -12,7 +12,7 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.instruments import count_saved_bytes
 from course_utils.reference.attention import attend
-from course_utils.reference.fused import rotate
+from course_utils.reference.fused import rotate, swiglu
 
 FLOAT64_BYTES = 8
 # The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
@@ -84,30 +84,11 @@ def probe_gate(answer: Any, case: Case) -> object:
 
 def wanted_of_gate(rows: int, ffn_size: int) -> dict[str, int]:
     """The two inputs and nothing else, counted on a gate of the course."""
-    return _all_right(kept(_reference_gate, _gate_inputs(rows, ffn_size)))
+    return _all_right(kept(swiglu, _gate_inputs(rows, ffn_size)))
 
 
 def _all_right(bytes_kept: dict[str, int]) -> dict[str, int]:
     return {"wrong_results": 0, "wrong_gradients": 0, **bytes_kept}
-
-
-class _Gate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, u: Tensor) -> Tensor:
-        ctx.save_for_backward(g, u)
-        return F.silu(g) * u
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        g, u = ctx.saved_tensors
-        open_share = g.sigmoid()
-        slope = open_share * (1 + g * (1 - open_share))
-        return grad * u * slope, grad * g * open_share
-
-
-def _reference_gate(g: Tensor, u: Tensor) -> Tensor:
-    made: Tensor = _Gate.apply(g, u)  # type: ignore[no-untyped-call]
-    return made
 
 
 def _keeps(tensors: int) -> Callable[[int, int], dict[str, int]]:
@@ -116,7 +97,7 @@ def _keeps(tensors: int) -> Callable[[int, int], dict[str, int]]:
 
 FUSED_GATE = Check(
     cases=gate_cases,
-    reference=_reference_gate,
+    reference=swiglu,
     probe=probe_gate,
     judge=EqualTo(
         wanted_of_gate,
@@ -136,8 +117,8 @@ FUSED_GATE = Check(
             _keeps(0),
         ),
         Mistake(
-            "The result is right and every gradient is zero. Does your backward pass give "
-            "one gradient for each input, in their order?",
+            "The result is right, both gradients are not. In which order does backward return "
+            "them, and by what is each multiplied?",
             lambda rows, ffn_size: {"wrong_gradients": 2 * rows * ffn_size},
         ),
         Mistake(
@@ -155,7 +136,7 @@ def layout_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     names = ("num_sequences", "seq_len", "num_heads", "num_kv_heads", "head_dim")
     cases = []
-    for kv, group in ((2, 1), (rng.randint(2, 3), 2), (2, rng.randint(2, 3)), (3, 1)):
+    for kv, group in ((2, 1), (rng.randint(2, 3), 3), (2, 5), (3, 1)):
         for num_sequences in (1, 2, rng.randint(3, 4)):
             for seq_len in (rng.randrange(3, 11, 2), rng.randrange(11, 19, 2)):
                 sizes = (num_sequences, seq_len, kv * group, kv, rng.choice((4, 6, 8)))
@@ -218,6 +199,11 @@ LOST_BYTES = Check(
     probe=probe_layout,
     judge=EqualTo(
         wanted_of_layout,
+        Mistake(
+            "Your keys and values are kept once per query head. Which argument of fused attention "
+            "makes that unnecessary?",
+            _also_keeps(lambda b, s, a, kv, d: b * s * 2 * (a - kv) * d),
+        ),
         Mistake(
             "The numbers are right, and one tensor as large as the queries is kept too many: it "
             "is a copy. In which order do tokens and heads of the queries lie in memory when "

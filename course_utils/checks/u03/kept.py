@@ -71,6 +71,12 @@ KEPT_BY_OPERATION = Check(
     judge=EqualTo(
         measured_kept_bytes,
         Mistake(
+            "You measure one sequence. How many are there?",
+            lambda b, s, h, a: {
+                name: kept // b for name, kept in kept_bytes(b, s, h, a).items() if kept
+            },
+        ),
+        Mistake(
             "Your addition keeps its inputs. What is the derivative of x + y with respect to x?",
             lambda b, s, h, a: {"addition": 4 * b * s * h},
         ),
@@ -84,7 +90,7 @@ KEPT_BY_OPERATION = Check(
             lambda b, s, h, a: {"dropout": 2 * b * s * h},
         ),
         Mistake(
-            "Your dropout keeps mask and input. Which of the two does its derivative contain?",
+            "Your dropout keeps 3 bytes for each number. Which tensor does its derivative contain?",
             lambda b, s, h, a: {"dropout": 3 * b * s * h},
         ),
         Mistake(
@@ -96,8 +102,8 @@ KEPT_BY_OPERATION = Check(
             lambda b, s, h, a: {"softmax": 2 * b * s * s},
         ),
         Mistake(
-            "Your softmax keeps its input and its result. Which of the two is enough for its "
-            "derivative?",
+            "Your softmax keeps 4 bytes for each score. How many tensors does it need, and how "
+            "wide are their numbers?",
             lambda b, s, h, a: {"softmax": 4 * b * a * s * s},
         ),
         Mistake(
@@ -119,12 +125,13 @@ KEPT_BY_OPERATION = Check(
             lambda b, s, h, a: {"linear": b * s * h},
         ),
         Mistake(
-            "Your linear layer keeps input and output. Which of the two stands in the gradient "
-            "of its weight?",
+            "Your linear layer keeps 4 bytes for each number of x. Which tensor stands in the "
+            "gradient of its weight, and how wide are its numbers?",
             lambda b, s, h, a: {"linear": 4 * b * s * h},
         ),
         Mistake(
-            "Your GELU keeps input and output. Which of the two does its derivative depend on?",
+            "Your GELU keeps 4 bytes for each number of x. On which tensor does its derivative "
+            "depend, and how wide are its numbers?",
             lambda b, s, h, a: {"gelu": 4 * b * s * h},
         ),
         Mistake(

@@ -22,9 +22,11 @@ def parameters_cases(seed: int) -> list[Case]:
         for is_tied in (True, False):
             for _ in range(2):
                 cases.append({"model": _sizes(rng, kv, group) | {"is_tied": is_tied}})
+    grouped = _sizes(rng, 2, 3) | GPT | {"head_dim": 6}
+    cases.append({"model": grouped})
     for num_positions in (0, rng.randint(5, 99), rng.randint(100, 999)):
-        for _ in range(2):
-            sizes = _sizes(rng, rng.randint(1, 5), 1) | GPT
+        for kv in (1, rng.randint(2, 5)):
+            sizes = _sizes(rng, kv, 1) | GPT
             cases.append({"model": sizes | {"num_positions": num_positions}})
     gpt_2 = _named(12, 768, 12, 12, 3072, 50257) | GPT | {"num_positions": 1024}
     llama = _named(16, 2048, 32, 8, 8192, 128256) | {"is_tied": True}
@@ -32,7 +34,7 @@ def parameters_cases(seed: int) -> list[Case]:
 
 
 def _sizes(rng: random.Random, kv: int, group: int) -> dict[str, Any]:
-    hidden_size = kv * group * rng.choice((4, 6, 8))
+    hidden_size = kv * group * rng.choice((4, 8, 12))
     return _named(
         *(rng.randint(2, 4), hidden_size, kv * group, kv),
         *(rng.randrange(5, 99, 2), rng.randrange(11, 999, 2)),
@@ -74,7 +76,7 @@ def _part(name: str, wrong: Callable[[ModelConfig], int]) -> Callable[..., dict[
 
 def _attention(model: ModelConfig, kv_heads: int, biases: int) -> int:
     h, d = model.hidden_size, model.head_dim
-    return model.num_layers * (2 * h * h + 2 * h * kv_heads * d + biases)
+    return model.num_layers * (2 * h * model.num_heads * d + 2 * h * kv_heads * d + biases)
 
 
 def _feed_forward(model: ModelConfig, matrices: int, biases: int) -> int:
@@ -91,11 +93,19 @@ PARAMETERS = Check(
     judge=EqualTo(
         measured_parameters,
         Mistake(
+            "You count one layer. How many are there?",
+            lambda model: {
+                part: size // model["num_layers"]
+                for part, size in parameters(model_of(model)).items()
+                if part in ("attention", "feed_forward")
+            },
+        ),
+        Mistake(
             "You count keys and values as wide as queries. How many heads do they have?",
             _part(
                 "attention",
                 lambda m: _attention(
-                    m, m.num_heads, m.has_biases * (2 * m.num_heads + 2 * m.num_heads) * m.head_dim
+                    m, m.num_heads, m.has_biases * (3 * m.num_heads * m.head_dim + m.hidden_size)
                 ),
             ),
         ),
@@ -108,7 +118,11 @@ PARAMETERS = Check(
             "Three biases of attention are in your sum. Which of its four matrices have one?",
             _part(
                 "attention",
-                lambda m: _attention(m, m.num_kv_heads, m.has_biases * 3 * m.hidden_size),
+                lambda m: _attention(
+                    m,
+                    m.num_kv_heads,
+                    m.has_biases * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim,
+                ),
             ),
         ),
         Mistake(
@@ -176,6 +190,16 @@ PARAMETERS = Check(
             _part(
                 "embedding_and_head",
                 lambda m: (1 if m.is_tied else 2) * m.vocab_size * m.hidden_size,
+            ),
+        ),
+        Mistake(
+            "You count the head where `is_tied` says that it is shared, and leave it out where it "
+            "is not. What does a tied model store once?",
+            _part(
+                "embedding_and_head",
+                lambda m: (
+                    (m.vocab_size * (2 if m.is_tied else 1) + m.num_positions) * m.hidden_size
+                ),
             ),
         ),
     ),

@@ -65,11 +65,16 @@ STATE_BYTES = Check(
             _mistake(optimizer={"fp32": 12}),
         ),
         Mistake(
-            "Your optimizer keeps one moment. How many does Adam have?",
+            "Your moments take 4 bytes together. How many are there, and how wide is each?",
             _mistake(optimizer={"fp32": 4} | dict.fromkeys(MIXED, 8)),
         ),
         Mistake(
-            "Your weights are in fp32 in every recipe. Which copy do the matrix products read?",
+            "The master copy is among your weights. To which part does the card count it?",
+            _mistake(weights=dict.fromkeys(MIXED, 6), optimizer=dict.fromkeys(MIXED, 8)),
+        ),
+        Mistake(
+            "Your weights take 4 bytes in a recipe that begins with bf16. Which copy do the matrix "
+            "products read?",
             _mistake(weights=dict.fromkeys(MIXED, 4)),
         ),
         Mistake(
@@ -78,8 +83,7 @@ STATE_BYTES = Check(
             _mistake(gradients={"bf16-fp32-gradients": 2, "bf16-both-gradients": 2}),
         ),
         Mistake(
-            "You keep one copy where the recipe has both. How many bytes take a bf16 and an fp32 "
-            "gradient together?",
+            "You have 4 bytes for both gradients. How wide is each of the two?",
             _mistake(gradients={"bf16-both-gradients": 4}),
         ),
     ),

@@ -35,10 +35,12 @@ def sequence_cases(seed: int) -> list[Case]:
 
 def _case(sizes: tuple[int, ...], seq_len: int) -> Case:
     names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-    return {"model": dict(zip(names, sizes, strict=True)), "seq_len": seq_len}
+    model = dict(zip(names, sizes, strict=True))
+    layer_bytes = _one_layer(model_of(model), seq_len)
+    return {"model": model, "seq_len": seq_len, "layer_bytes": layer_bytes}
 
 
-def measured_sequence_bytes(model: dict[str, Any], seq_len: int) -> int:
+def measured_sequence_bytes(model: dict[str, Any], seq_len: int, layer_bytes: int) -> int:
     """What two sequences keep less what one keeps, counted in bf16 without numbers."""
     one, two = (_counted(json.dumps(model), batch, seq_len) for batch in (1, 2))
     return two - one
@@ -58,7 +60,7 @@ def _counted(model: str, batch: int, seq_len: int) -> int:
     return loss.total_bytes
 
 
-def sequence_bytes(model: ModelConfig, seq_len: int) -> int:
+def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
     """The course's own answer, under the name that the exercise asks for."""
     return sum(model_saved_bytes(model, _run(seq_len, 2)).values()) - sum(
         model_saved_bytes(model, _run(seq_len, 1)).values()
@@ -72,9 +74,9 @@ def _run(seq_len: int, micro_batch_size: int = 1) -> RunConfig:
 def _less(wrong: Callable[[ModelConfig, int], int]) -> Callable[..., int]:
     """The right number less something, from a model and a length."""
 
-    def formula(model: dict[str, Any], seq_len: int) -> int:
+    def formula(model: dict[str, Any], seq_len: int, layer_bytes: int) -> int:
         m = model_of(model)
-        return sequence_bytes(m, seq_len) - wrong(m, seq_len)
+        return sequence_bytes(m, seq_len, layer_bytes) - wrong(m, seq_len)
 
     return formula
 
@@ -124,9 +126,19 @@ SEQUENCE_BYTES = Check(
             _less(lambda m, s: 16 * s),
         ),
         Mistake(
-            "One of token ids and targets is missing. Which does the embedding need, and which "
-            "the loss?",
+            "You have 8 bytes per token for ids and targets together. Who keeps each, and how wide "
+            "does the card say they are?",
             _less(lambda m, s: 8 * s),
+        ),
+        Mistake(
+            "The logits in fp32 are in your sum beside what the softmax keeps. What does the "
+            "derivative of the loss contain?",
+            _less(lambda m, s: -_log_softmax(m, s)),
+        ),
+        Mistake(
+            "The statistics of the last norm are missing. What does an RMSNorm keep beside its "
+            "input?",
+            _less(lambda m, s: 4 * s),
         ),
         Mistake(
             "The logits are in your sum beside what the softmax keeps. What does the derivative "

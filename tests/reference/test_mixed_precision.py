@@ -1,0 +1,36 @@
+"""What training holds after a step, in each recipe, is what the formula says; and it trains."""
+
+import pytest
+import torch
+
+from course_utils.configs import PRECISIONS
+from course_utils.formulas.memory import state_bytes
+from course_utils.instruments import storage_bytes
+from course_utils.reference.mixed_precision import TrainingState
+
+
+@pytest.mark.parametrize("recipe", PRECISIONS)
+def test_bytes_are_those_of_the_formula(recipe):
+    state = TrainingState(37, recipe)
+    state.step()
+    held = {part: sum(map(storage_bytes, each)) for part, each in state.tensors().items()}
+    parts = state_bytes(37, PRECISIONS[recipe])
+    assert held == {
+        "weights": parts["weights"],
+        "gradients": parts["gradients"],
+        "optimizer": parts["master_weights"] + parts["moments"],
+    }
+
+
+@pytest.mark.parametrize("recipe", PRECISIONS)
+def test_a_step_moves_the_weights(recipe):
+    """Adam's first step is the learning rate, 1e-3: bf16 near one has steps of 4e-3 downwards."""
+    state = TrainingState(3, recipe)
+    for _ in range(5):
+        state.step()
+    assert bool((state.weight < 1).all())
+
+
+def test_a_small_step_would_vanish_in_bf16_without_a_master_copy():
+    weight = torch.ones(1, dtype=torch.bfloat16)
+    assert (weight - 1e-3).item() == 1

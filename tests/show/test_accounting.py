@@ -1,0 +1,46 @@
+"""What fills the memory: the numbers of the caption, and where they fit."""
+
+import pytest
+
+from course_utils.configs import RunConfig
+from course_utils.show.accounting import memory_over_length, memory_parts, training_memory
+
+STILL = {"micro_batch_size": 1, "attention": "fused", "recomputation": "none"}
+
+
+def test_parts_of_llama_8b_at_8192():
+    parts = memory_parts("Llama-3-8B", RunConfig(seq_len=8192, is_loss_fp32=True))
+    assert parts["parameters"] == parts["gradients"] == 2 * 8_030_261_248
+    assert parts["optimizer states"] == 12 * 8_030_261_248
+    # 32 layers; token ids, last norm with its statistics, input of the head
+    around = 8192 * (8 + 2 * 4096 + 4 + 2 * 4096)
+    assert parts["activations"] == 44_059_066_368 + around
+
+
+@pytest.mark.parametrize(
+    ("model", "recipe", "words"),
+    [
+        # 16 * 1,235,814,400 bytes of state and 8,183,693,312 of one sequence are 26.04 GiB
+        ("Llama-3.2-1B", "bf16", "26.0 GiB, of which activations 5.7 and the loss 2.0. What is "),
+        ("Llama-3-8B", "fp32", "That is more than A100-40, A100-80 and H200 have."),
+    ],
+)
+def test_caption_says_where_it_fits(model, recipe, words):
+    assert words in training_memory(model, seq_len=4096, recipe=recipe, **STILL).caption
+
+
+def test_recomputation_helps_only_with_activations():
+    caption = memory_over_length("Llama-3-8B", "materialised").caption
+    assert "127.7 GiB at 1,024 tokens and 295.7 at 8,192" in caption
+    assert "selective 167.7 and full 131.1" in caption
+
+
+def test_materialised_attention_costs_more():
+    fused, materialised = (
+        training_memory(
+            "Llama-3.2-1B", seq_len=4096, recipe="bf16", **(STILL | {"attention": kind})
+        )
+        for kind in ("fused", "materialised")
+    )
+    assert fused.caption != materialised.caption
+    assert fused.png() != materialised.png()
