@@ -8,6 +8,7 @@ from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
+from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.reference.training import ADAMW, LEARNING_RATE
 from tests.random_models import KINDS, random_model
 
@@ -154,6 +155,29 @@ def test_first_steps_of_llama_3_2_1b(case):
     with fake_tensors():
         trace = traced(Training(preset("Llama-3.2-1B"), run, adamw=adamw), 2)
     assert [round(trace.peak_bytes_of(step) / 2**30, 2) for step in (1, 2)] == expected
+
+
+# GiB at the peak of the second step, fused AdamW: where layers are recomputed, the floor, the loss
+# or the logits decide. Selective: what products and fused attention make is kept.
+RECOMPUTED = [
+    ("fp32", 2048, PRODUCTS, 20.37),
+    ("fp32", 4096, PRODUCTS, 26.50),
+    ("fp32", 4096, (), 20.37),
+    ("bf16", 2048, PRODUCTS, 20.76),
+    ("bf16", 4096, PRODUCTS, 25.40),
+    ("bf16", 4096, (), 22.27),
+]
+
+
+@pytest.mark.parametrize("case", RECOMPUTED, ids=lambda case: f"{case[:2]}-{len(case[2])}")
+def test_recomputation_in_llama_3_2_1b(case):
+    name, seq_len, keep, expected = case
+    run = RunConfig(seq_len=seq_len, precision=precision(name), is_loss_fp32=True)
+    with fake_tensors():
+        training = Training(preset("Llama-3.2-1B"), run, adamw="fused")
+        training.model.blocks = in_segments(training.model.blocks, 1, keep)
+        trace = traced(training, 2)
+    assert round(trace.peak_bytes_of(2) / 2**30, 2) == expected
 
 
 def test_what_makes_no_sense_is_told():
