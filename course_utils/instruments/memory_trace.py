@@ -134,3 +134,18 @@ class MemoryTrace:
         """What is live right after an operation, the largest first."""
         live = (each for each in self.storages if each.is_live(operation))
         return sorted(live, key=lambda each: -each.storage_bytes)
+
+    def requests(self) -> list[tuple[int, int | None]]:
+        """What an allocator is asked for, in order: a storage's number with its bytes, or None.
+
+        None frees it; what is freed between two operations comes in the order of its making.
+        Storages without a byte are left out.
+        """
+        events: list[tuple[int, bool, int, int | None]] = []
+        for number, each in enumerate(self.storages):
+            if each.storage_bytes:
+                events.append((each.born, True, number, each.storage_bytes))
+                if each.died is not None:
+                    events.append((each.died, False, number, None))
+        events.sort(key=lambda event: event[:3])  # before an operation's births come the deaths
+        return [(number, num_bytes) for _, _, number, num_bytes in events]

@@ -94,6 +94,21 @@ def test_a_step_by_hand():
     ]
 
 
+def test_requests_play_the_same_line():
+    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
+    live, levels = {}, []
+    for number, num_bytes in trace.requests():
+        if num_bytes is None:
+            del live[number]
+        else:
+            assert num_bytes > 0
+            live[number] = num_bytes
+        levels.append(sum(live.values()))
+    assert max(levels) == trace.peak_bytes
+    outliving = (each.storage_bytes for each in trace.storages if each.died is None)
+    assert levels[-1] == sum(outliving)
+
+
 def test_lines_are_those_of_the_storages():
     trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
     for operation in range(trace.num_operations + 1):
