@@ -143,12 +143,12 @@ def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: i
 
 
 def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
-    """Layers k of a segment for which the fewest bytes are kept at once; of equals the largest.
+    """Layers k of a segment for which the fewest bytes are kept at once.
 
     By trying each. The estimate ``sqrt(L u / A)`` makes ``L u / k + k A`` smallest; it is below
     one where a layer keeps more than L boundaries, and then one layer is best.
     """
-    sizes = range(model.num_layers, 0, -1)
+    sizes = range(1, model.num_layers + 1)
     return min(sizes, key=lambda k: segment_peak_bytes(model, run, k))
 
 

@@ -86,7 +86,7 @@ def trace_memory(
             recorder.begin_step(number)
             step()
             recorder.end_phase(recorder.now + 1)
-    return recorder.trace()
+        return recorder.trace()
 
 
 @contextmanager

@@ -111,13 +111,12 @@ class _Surroundings:
 
 
 def _autocast_now(device: str) -> torch.autocast:
-    """Autocast as it is; without its cache, which might hold weights cast unrecorded."""
+    """Autocast as it is where the function runs first."""
     device = "cpu" if device == "meta" else device
     return torch.autocast(
         device,
         dtype=torch.get_autocast_dtype(device),
         enabled=torch.is_autocast_enabled(device),
-        cache_enabled=False,
     )
 
 

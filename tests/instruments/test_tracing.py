@@ -315,7 +315,12 @@ def test_a_cycle_lives_to_the_end():
         del cycle
         return torch.ones(1)
 
-    trace = trace_memory(call, num_steps=2)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)  # the collector would come at once
+    try:
+        trace = trace_memory(call, num_steps=2)
+    finally:
+        gc.set_threshold(*thresholds)
     assert [each.died for each in trace.storages if each.storage_bytes == 24] == [None, None]
     assert gc.isenabled()
 
@@ -325,6 +330,8 @@ def test_models_outlive_their_trace_and_traces_their_models():
     trace = trace_memory(step, model, optimizer)
     step()  # no hook is left behind
     assert not any(parameter._post_accumulate_grad_hooks for parameter in model.parameters())
+    storages = [parameter.untyped_storage() for parameter in model.parameters()]
+    assert not any(map(weakref.getweakrefcount, storages))
     peak, gone = trace.peak_bytes, weakref.ref(model)
     del step, model, optimizer
     gc.collect()

@@ -53,9 +53,13 @@ def test_gradients_are_those_of_the_plain_layer(fraction):
 
 
 def test_random_numbers_go_on_as_if_nothing_was_recomputed():
-    layer, states = Layer(fraction=0.2), []
-    for is_recomputed in (False, True):
-        gradients(layer, numbers(4, 8), is_recomputed)
+    """Of two layers the first is recomputed last, and its numbers were drawn first."""
+    layers, states = [Layer(fraction=0.2), Layer(fraction=0.2)], []
+    for again in (False, True):
+        x = numbers(4, 8).requires_grad_()
+        for layer in layers:
+            x = checkpoint(layer, x) if again else layer(x)
+        x.sum().backward()
         states.append(torch.get_rng_state())
     assert torch.equal(*states)
 
@@ -102,6 +106,14 @@ def test_autocast_is_as_it_was():
     layer.zero_grad()
     plain.float().sum().backward()
     assert torch.equal(layer.weight.grad, again)
+
+
+def test_a_backward_pass_inside_of_autocast_reaches_the_weights():
+    """Autocast remembers weights that it cast in the forward pass, where nothing was recorded."""
+    layer, x = nn.Linear(8, 8), torch.ones(2, 8, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        checkpoint(layer, x).float().sum().backward()
+    assert layer.weight.grad is not None
 
 
 def test_nested_checkpoints_and_no_gradients():
