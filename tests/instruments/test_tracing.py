@@ -151,8 +151,8 @@ def test_the_allocator_of_the_cpu_agrees(kind, foreach):
     allocated = before + max(accumulate(event.nbytes() for event in memory))
     step, model, optimizer = training(random_model(kind, 4), ATTENTION["every score"], foreach)
     trace = trace_memory(step, model, optimizer, num_steps=2)
-    # What kernels take for themselves is not traced: the sort of expert choice, most of all.
-    assert 0.99 * allocated <= trace.peak_bytes <= allocated
+    # Not traced: what kernels take for themselves while they run, some bytes of some 100,000.
+    assert 0.9997 * allocated <= trace.peak_bytes <= allocated
 
 
 @pytest.mark.parametrize("kind", ["grouped", "tied", "latent"])
