@@ -23,6 +23,10 @@ KERNELS = {
     "every score, fused gate, dropout": Kernels(
         is_attention_fused=False, is_gate_fused=True, dropout_fraction=0.1
     ),
+    "recomputed attention": Kernels(is_attention_fused=False, is_attention_recomputed=True),
+    "recomputed attention, dropout": Kernels(
+        is_attention_fused=False, is_attention_recomputed=True, dropout_fraction=0.1
+    ),
     "dropout": Kernels(is_attention_fused=False, dropout_fraction=0.1),
 }
 

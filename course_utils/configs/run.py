@@ -17,12 +17,15 @@ class Kernels:
     Attributes:
         is_attention_fused: Whether attention keeps one number per query (flash attention) or
             every score.
+        is_attention_recomputed: Whether the backward pass computes scores and weighted values
+            again (selective recomputation).
         is_gate_fused: Whether a gated feed-forward block keeps only the inputs of its gate.
         dropout_fraction: Of the attention weights and of both blocks' results; fused attention
             has none on a CPU.
     """
 
     is_attention_fused: bool = True
+    is_attention_recomputed: bool = False
     is_gate_fused: bool = False
     dropout_fraction: float = 0.0
 

@@ -19,7 +19,6 @@ section 4.1; Dao et al. 2022, FlashAttention, section 3.1.
 """
 
 from course_utils.configs import ModelConfig, RunConfig
-from course_utils.configs.validation import find_named
 
 FP32_BYTES = 4
 INDEX_BYTES = 8  # token ids are 64-bit integers
@@ -59,34 +58,6 @@ def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     return {f"{part}_{name}": size for part, sizes in parts.items() for name, size in sizes.items()}
 
 
-def layers_saved_bytes(model: ModelConfig, run: RunConfig, recomputation: str = "none") -> int:
-    """Bytes of activations that all layers keep at most, with some of them computed again.
-
-    ``"none"``: ``L`` layers. ``"selective"``: without what the softmax of attention keeps, which
-    fused attention does not keep anyway. ``"full"``: the input of each layer, ``e s b h``, and
-    the one layer that is being computed again.
-
-    Args:
-        model: Without latent attention and experts.
-        run: The micro-batch, its precision and kernels.
-        recomputation: ``"none"``, ``"selective"`` or ``"full"``.
-
-    Raises:
-        ValueError: If there is no such policy.
-
-    Source:
-        Korthikanti et al. 2022, section 5; lecture E (E16).
-    """
-    layer = layer_saved_bytes(model, run)
-    kept_bytes = {
-        "none": sum(layer.values()),
-        "selective": sum(size for name, size in layer.items() if "softmax" not in name),
-        "full": _hidden_bytes(model, run),
-    }
-    once_bytes = sum(layer.values()) if recomputation == "full" else 0
-    return model.num_layers * find_named("policy", recomputation, kept_bytes) + once_bytes
-
-
 def _require_ordinary_layers(model: ModelConfig) -> None:
     for name in ("latent_attention", "experts"):
         if getattr(model, name) is not None:
@@ -108,23 +79,30 @@ def norm_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
 def attention_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that the attention of one layer keeps, from its projections to its dropout."""
     tokens, a, d = _num_tokens(run), model.num_heads, model.head_dim
-    e, is_fused = run.precision.activation_bytes, run.kernels.is_attention_fused
+    e, kernels = run.precision.activation_bytes, run.kernels
     # Without a fused kernel, shared keys and values are copied for each query head.
-    key_heads = model.num_kv_heads if is_fused else a
-    scores = {"log_sum_exp": FP32_BYTES * a * tokens} if is_fused else _score_bytes(model, run)
+    is_shared = kernels.is_attention_fused or kernels.is_attention_recomputed
+    key_heads = model.num_kv_heads if is_shared else a
     return {
         "projections_input": _hidden_bytes(model, run),
         "queries": e * tokens * a * d,
         "keys": e * tokens * key_heads * d,
-        **scores,
+        **_core_bytes(model, run),
         "values": e * tokens * key_heads * d,
         "output_input": e * tokens * a * d,
         **_dropout_mask(model, run),
     }
 
 
-def _score_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
-    """``a s**2 b`` weights, with dropout also what was dropped and what was left."""
+def _core_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    """Fused one number per query and head, else ``a s**2 b`` weights, with dropout more.
+
+    With dropout also what was dropped and what was left; nothing where all is computed again.
+    """
+    if run.kernels.is_attention_recomputed:
+        return {}
+    if run.kernels.is_attention_fused:
+        return {"log_sum_exp": FP32_BYTES * model.num_heads * _num_tokens(run)}
     count = model.num_heads * run.seq_len * _num_tokens(run)
     softmax = {"softmax_output": run.precision.activation_bytes * count}
     if not run.kernels.dropout_fraction:

@@ -2,15 +2,21 @@
 
 from course_utils.instruments.fake import fake_tensors
 from course_utils.instruments.flop_count import FlopCount, count_flops
+from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
+from course_utils.instruments.tracing import trace_memory
 
 __all__ = [
     "FlopCount",
+    "MemoryTrace",
+    "Phase",
     "SavedBytes",
     "SavedTensor",
+    "TracedStorage",
     "count_flops",
     "count_saved_bytes",
     "fake_tensors",
     "storage_bytes",
+    "trace_memory",
 ]

@@ -14,13 +14,19 @@ them, so that what autograd keeps is what it keeps in a real run.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+NO_GPU = "there is no GPU here: leave the device out, or run this on a machine with one"
 
 # What torch 2.13 says and what it means here.
 MEANINGS = {
     "Couldn't swap": "a module of fake tensors cannot be converted: give the dtype when you build "
     "it, as in Linear(4, 4, dtype=torch.bfloat16)",
+    "Torch not compiled with CUDA": NO_GPU,
+    "not linked with support for cuda": NO_GPU,
     "Please convert all Tensors to FakeTensors": "real and fake tensors meet: build the model and "
     "its input inside `with fake_tensors():`, and use them there",
 }
@@ -28,19 +34,33 @@ NO_NUMBERS = (
     "a fake tensor has no numbers: leave out what reads one, as item(), print or an if do, "
     "or measure a smaller model on real tensors"
 )
+ONLY_ON_THE_CPU = (
+    "fake tensors stand for those on a CPU, and {device} was asked for: leave the device out"
+)
+
+
+class _OnTheCPU(FakeTensorMode):
+    """Refuses other devices: the backward pass of a fake GPU tensor would end the process."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        device = torch.device(kwargs.get("device") or "cpu")
+        if device.type not in ("cpu", "meta"):
+            raise ValueError(ONLY_ON_THE_CPU.format(device=device))
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
     """Tensors made inside have no memory and no numbers; what autograd keeps can be counted.
 
-    Only for the CPU: with gradients, fake tensors on a GPU end the process.
+    Only for the CPU.
 
     Raises:
-        ValueError: If a module is converted inside, if real and fake tensors meet, or if a number
-            is read.
+        ValueError: If a module is converted inside, if real and fake tensors meet, if a number is
+            read, or if another device is asked for.
     """
-    with one_sentence_errors(), _silence(), FakeTensorMode():
+    with one_sentence_errors(), _silence(), _OnTheCPU():
         yield
 
 

@@ -22,6 +22,8 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
+from course_utils.instruments.alone import alone
+
 aten = torch.ops.aten
 
 # Flash attention on the CPU is missing from torch 2.13's own table: it would count as nothing.
@@ -75,6 +77,7 @@ class _RefuseUncounted(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@alone
 def count_flops(call: Callable[[], torch.Tensor]) -> FlopCount:
     """FLOPs of the matrix products that ``call()`` executes, and of its backward pass.
 
@@ -89,7 +92,8 @@ def count_flops(call: Callable[[], torch.Tensor]) -> FlopCount:
         ``forward_flops`` and ``backward_flops``, whole numbers.
 
     Raises:
-        ValueError: If an operation runs that multiplies and adds and cannot be counted.
+        ValueError: If an operation runs that multiplies and adds and cannot be counted, or if
+            another instrument runs.
         TypeError: If the call returns no tensor.
     """
     forward, result = _counted(call)

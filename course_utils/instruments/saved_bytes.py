@@ -31,6 +31,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from course_utils.instruments.alone import alone
 from course_utils.instruments.fake import one_sentence_errors
 
 
@@ -86,6 +87,7 @@ class SavedBytes:
         )
 
 
+@alone
 def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -> SavedBytes:
     """Bytes that autograd keeps for the backward pass of ``call()``, when it returns.
 
@@ -102,8 +104,8 @@ def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -
 
     Raises:
         TypeError: If the call returns no tensor, or an owner is neither module nor tensor.
-        ValueError: If a tensor without a storage is kept, such as a sparse one, or if real and
-            fake tensors meet.
+        ValueError: If a tensor without a storage is kept, such as a sparse one, if real and fake
+            tensors meet, or if another instrument runs.
     """
     owned = {_storage(tensor) for owner in owners for tensor in _tensors_of(owner)}
     operation = _Operation()

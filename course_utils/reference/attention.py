@@ -4,11 +4,14 @@ Both take queries (b, s, a, d) and keys and values (b, s, a_kv, d), where each h
 values serves a / a_kv query heads, and give (b, s, a d). Both are causal.
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.configs import Kernels
+from course_utils.reference.recomputation import checkpoint
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -36,9 +39,13 @@ def attend_with(
     kernels: Kernels, q: Tensor, k: Tensor, v: Tensor, is_training: bool = True
 ) -> Tensor:
     """The attention that the kernels ask for; dropout is for training only."""
-    if kernels.is_attention_fused:
-        return attend(q, k, v)
-    return attend_materialised(q, k, v, kernels.dropout_fraction * is_training)
+    fraction = kernels.dropout_fraction * is_training
+    core = attend if kernels.is_attention_fused else partial(_materialised, fraction)
+    return checkpoint(core, q, k, v) if kernels.is_attention_recomputed else core(q, k, v)
+
+
+def _materialised(dropout_fraction: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return attend_materialised(q, k, v, dropout_fraction)
 
 
 def _repeated(x: Tensor, times: int) -> Tensor:

@@ -11,15 +11,15 @@ from typing import Any
 from matplotlib.patches import Patch
 
 from course_utils import colours
-from course_utils.configs import Kernels, RunConfig, device, precision, preset
-from course_utils.formulas.activations import layers_saved_bytes, model_saved_bytes
+from course_utils.configs import Kernels, ModelConfig, RunConfig, device, precision, preset
+from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
+from course_utils.formulas.recomputation import POLICIES, kept_bytes, segment_peak_bytes
 from course_utils.show.picture import Picture, axes
 
 GIB = 2**30
 SHOWN_DEVICES = ("A100-40", "A100-80", "H200")
-POLICIES = ("none", "selective", "full")
 
 # The logits' log-softmax is saved for backward too: the colour of activations, hatched.
 STYLES: dict[str, dict[str, Any]] = {
@@ -41,9 +41,14 @@ def memory_parts(model: str, run: RunConfig, recomputation: str = "none") -> dic
         "parameters": state["weights"],
         "gradients": state["gradients"],
         "optimizer states": state["master_weights"] + state["moments"],
-        "activations": layers_saved_bytes(sizes, run, recomputation) + around_layers,
+        "activations": _layers_bytes(sizes, run, recomputation) + around_layers,
         "loss": kept["loss"],
     }
+
+
+def _layers_bytes(model: ModelConfig, run: RunConfig, policy: str) -> int:
+    """What all layers keep at most: with full recomputation also the layer that is made again."""
+    return segment_peak_bytes(model, run, 1) if policy == "full" else kept_bytes(model, run, policy)
 
 
 def training_memory(  # noqa: PLR0913  one argument for each slider

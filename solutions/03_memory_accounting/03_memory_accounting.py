@@ -976,7 +976,7 @@ training_memory(
 )
 
 # %% [markdown]
-# And the plots of lecture E, drawn again for the models that they name, with scores in memory. *Selective* recomputation drops what the softmax keeps, *full* all but the input of each layer; unit 05 builds both.
+# And the plots of lecture E, drawn again for the models that they name, with scores in memory. *Selective* recomputation computes the core of attention again, *full* a whole layer from its input; unit 05 builds both.
 
 # %%
 memory_over_length("Llama-3.2-1B", "materialised")

@@ -57,7 +57,11 @@ def source_of(wrong: Wrong) -> str:
 EXERCISES = [exercise for unit in UNITS for exercise in exercises_of(unit)]
 
 # Exercises that a person reads, with a sentence for each.
-TEXTS = {"u00-view": "It is a view of the large storage; a clone would let go of it."}
+TEXTS = {
+    "u00-view": "It is a view of the large storage; a clone would let go of it.",
+    "u01-first-layer": "Nobody wants the gradient of the data, so it takes twice.",
+    "u03-why-not-8b": "The state takes 128 GB whatever the batch; it has to be spread.",
+}
 
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)

@@ -11,7 +11,6 @@ from course_utils.formulas.activations import (
     attention_saved_bytes,
     feed_forward_saved_bytes,
     layer_saved_bytes,
-    layers_saved_bytes,
     loss_saved_bytes,
     model_saved_bytes,
     norm_saved_bytes,
@@ -213,34 +212,3 @@ def test_other_layers_are_refused(kind):
     name = {"latent": "latent_attention", "experts": "experts"}[kind]
     with pytest.raises(ValueError, match=f"give a model without {name}"):
         model_saved_bytes(random_model(kind, 0), RunConfig(seq_len=4))
-
-
-@pytest.mark.parametrize(
-    ("recomputation", "expected"),
-    [
-        # two layers of a GPT in 16 bits: 34 sbh + 5 a s^2 b + 16 sb, s 8, b 1, h 12, a 3
-        ("none", 2 * (34 * 96 + 5 * 3 * 64 + 16 * 8)),
-        ("selective", 2 * (34 * 96 + 16 * 8)),
-        # the inputs of both, and one layer that is computed again
-        ("full", 2 * 2 * 96 + 34 * 96 + 5 * 3 * 64 + 16 * 8),
-    ],
-)
-def test_recomputation_keeps_less(recomputation, expected):
-    model = ModelConfig(
-        num_layers=2,
-        hidden_size=12,
-        num_heads=3,
-        ffn_size=48,
-        vocab_size=5,
-        is_gated=False,
-        has_biases=True,
-        num_positions=8,
-    )
-    kernels = Kernels(is_attention_fused=False, dropout_fraction=0.1)
-    run = RunConfig(seq_len=8, kernels=kernels)
-    assert layers_saved_bytes(model, run, recomputation) == expected
-
-
-def test_unknown_policy_is_told():
-    with pytest.raises(ValueError, match="no policy 'every'"):
-        layers_saved_bytes(preset("Llama-3.2-1B"), RunConfig(seq_len=8), "every")

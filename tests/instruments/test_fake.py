@@ -59,3 +59,24 @@ def test_other_errors_pass_as_they_are_and_nothing_is_logged(caplog):
         tensor = torch.ones(3)
     assert tensor.shape == (3,)
     assert torch.ones(3).sum().item() == 3  # and nothing is left behind
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.ones(3, device="cuda", requires_grad=True).sum().backward(),
+        lambda: torch.ones(3).to("cuda"),
+        lambda: torch.ones(3).new_zeros(3, device="cuda:0"),
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: nn.Linear(3, 5, device="cuda"),
+    ],
+    ids=["backward", "to", "new", "tensor", "module"],
+)
+def test_a_fake_gpu_is_refused_before_it_ends_the_process(call):
+    with pytest.raises(ValueError, match="leave the device out"), fake_tensors():
+        call()
+
+
+def test_fake_tensors_may_go_to_meta():
+    with fake_tensors():
+        assert torch.ones(3).to("meta").device.type == "meta"

@@ -32,7 +32,7 @@ def test_caption_says_where_it_fits(model, recipe, words):
 def test_recomputation_helps_only_with_activations():
     caption = memory_over_length("Llama-3-8B", "materialised").caption
     assert "127.7 GiB at 1,024 tokens and 295.7 at 8,192" in caption
-    assert "selective 167.7 and full 131.1" in caption
+    assert "selective 164.7 and full 131.0" in caption
 
 
 def test_materialised_attention_costs_more():

@@ -2,6 +2,7 @@
 
 import ipywidgets as widgets
 import pytest
+import torch
 
 from course_utils import ready
 from course_utils.ready import check_setup

@@ -1,0 +1,159 @@
+"""What is in memory at every moment of a training step, and how long does each tensor stay?"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from course_utils import colours
+from course_utils.instruments import MemoryTrace, TracedStorage
+from course_utils.show.picture import Picture, axes
+
+COLOURS = {
+    "parameters": colours.PARAMETERS,
+    "optimizer_states": colours.OPTIMIZER_STATES,
+    "gradients": colours.GRADIENTS,
+    "activations": colours.ACTIVATIONS,
+    "temporaries": colours.TEMPORARIES,
+}
+PHASES = {"forward": "forward pass", "backward": "backward pass", "step": "optimizer's step"}
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+# Few enough that a peak of one operation is as wide as a column that can be seen.
+MAX_COLUMNS = 300
+
+
+def memory_timeline(trace: MemoryTrace) -> Picture:
+    """Live bytes over operations, stacked by category, with the training steps and the peak marked.
+
+    The caption says where the peak is, what is live there, and which tensor is the largest.
+    """
+    figure, pair = axes(height=3.2)
+    num_bytes, unit = _unit_of(trace.peak_bytes)
+    columns = dict(_columns(trace))
+    pair.stackplot(
+        list(columns),
+        [[line[at] / num_bytes for at in columns.values()] for line in trace.live_bytes.values()],
+        labels=[_in_words(category) for category in trace.live_bytes],
+        colors=[COLOURS[category] for category in trace.live_bytes],
+        linewidth=0,
+        step="post",
+    )
+    peak = trace.peak_bytes / num_bytes
+    pair.plot([trace.peak_at], [peak], "v", color=colours.MEASURED)
+    pair.annotate(f"{peak:,.2f} {unit}", (trace.peak_at, 1.03 * peak), ha="center")
+    _mark_steps(pair, trace, 1.12 * peak)
+    pair.set_xlim(0, trace.num_operations)
+    pair.set_ylim(0, 1.2 * peak)
+    pair.set_xlabel("operation")
+    pair.set_ylabel(f"live memory in {unit}")
+    pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return Picture(figure, _timeline_caption(trace))
+
+
+def _columns(trace: MemoryTrace) -> Iterator[tuple[int, int]]:
+    """Where each stretch of operations begins, and which of it has the most live bytes."""
+    num_entries = trace.num_operations + 1
+    width = -(-num_entries // MAX_COLUMNS)
+    for start in range(0, num_entries, width):
+        stretch = range(start, min(start + width, num_entries))
+        yield start, max(stretch, key=trace.total_bytes.__getitem__)
+
+
+def _mark_steps(pair: Any, trace: MemoryTrace, height: float) -> None:
+    """A line where each phase begins, a darker one and a name for each training step."""
+    for phase in trace.phases:
+        is_first = phase.name == "forward"
+        pair.axvline(phase.start, color=colours.NEUTRAL, linewidth=0.8 if is_first else 0.3)
+    for step in sorted({phase.step for phase in trace.phases}):
+        start = min(phase.start for phase in trace.phases if phase.step == step)
+        pair.annotate(f" step {step}", (start, height), color=colours.NEUTRAL)
+
+
+def _timeline_caption(trace: MemoryTrace) -> str:
+    num_steps = trace.phases[-1].step
+    live = trace.live_at(trace.peak_at)
+    parts = ", ".join(f"{_in_words(name)} {bytes_as_read(size)}" for name, size in live.items())
+    largest = trace.storages_at(trace.peak_at)[0]
+    made = f"made by {largest.operation}" if largest.operation else "there from the beginning"
+    return (
+        f"{num_steps} training step{'s' * (num_steps > 1)}: the peak of "
+        f"{bytes_as_read(trace.peak_bytes)} is in the {PHASES[trace.peak_phase.name]} of step "
+        f"{trace.peak_phase.step}. Live there: {parts}. The largest tensor has shape "
+        f"{largest.shape}, takes {bytes_as_read(largest.storage_bytes)} and is {made}."
+    )
+
+
+def births_and_deaths(trace: MemoryTrace, step: int = 1) -> Picture:
+    """Each activation of one training step as a bar from its making to its freeing.
+
+    A bar is as thick as its tensor has bytes, and bars lie on one another in the order of making.
+
+    Args:
+        trace: Of at least a forward pass.
+        step: Number of the training step, from 1.
+
+    Raises:
+        ValueError: If that step keeps no activation.
+    """
+    kept = list(_activations(trace, step))
+    if not kept:
+        raise ValueError(f"births_and_deaths: step {step} of this trace keeps no activation")
+    figure, pair = axes(height=3.2)
+    num_bytes, unit = _unit_of(sum(each.storage_bytes for each in kept))
+    height, edge = 0.0, min(0.5, 20 / len(kept))
+    for each in kept:
+        thickness = each.storage_bytes / num_bytes
+        bar = [(each.born, _end(each, trace) - each.born)]
+        pair.broken_barh(
+            bar,
+            (height, thickness),
+            facecolor=COLOURS["activations"],
+            edgecolor="white",
+            linewidth=edge,
+        )
+        height += thickness
+    for phase in trace.phases:
+        if (phase.step, phase.name) == (step, "backward"):
+            pair.axvline(phase.start, color=colours.NEUTRAL, linestyle="--")
+            pair.annotate(" backward pass", (phase.start, 1.03 * height), color=colours.NEUTRAL)
+    pair.set_ylim(0, 1.12 * height)
+    pair.set_xlabel("operation")
+    pair.set_ylabel(f"activations in {unit}, first made below")
+    pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    return Picture(figure, _lives_caption(kept, trace, step))
+
+
+def _activations(trace: MemoryTrace, step: int) -> Iterator[TracedStorage]:
+    phases = [phase for phase in trace.phases if phase.step == step]
+    for each in trace.storages:
+        if each.category == "activations" and any(p.start <= each.born < p.stop for p in phases):
+            yield each
+
+
+def _end(each: TracedStorage, trace: MemoryTrace) -> int:
+    return trace.num_operations + 1 if each.died is None else each.died
+
+
+def _lives_caption(kept: Sequence[TracedStorage], trace: MemoryTrace, step: int) -> str:
+    total = sum(each.storage_bytes for each in kept)
+    first, last = (_end(each, trace) - each.born for each in (kept[0], kept[-1]))
+    return (
+        f"The forward pass of step {step} makes {len(kept):,} activations, "
+        f"{bytes_as_read(total)} together. The first of them lives for {first:,} operations, the "
+        f"last for {last:,}."
+    )
+
+
+def bytes_as_read(num_bytes: int) -> str:
+    """Bytes as a short text with two digits after the point: ``13.28 GiB``."""
+    size, unit = _unit_of(num_bytes)
+    return f"{num_bytes:,} B" if size == 1 else f"{num_bytes / size:,.2f} {unit}"
+
+
+def _unit_of(num_bytes: int) -> tuple[int, str]:
+    power = min(max(num_bytes.bit_length() - 1, 0) // 10, len(UNITS) - 1)
+    return 1024**power, UNITS[power]
+
+
+def _in_words(category: str) -> str:
+    return category.replace("_", " ")

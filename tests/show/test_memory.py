@@ -1,0 +1,94 @@
+"""Pictures of a trace say in words where the peak is, and show it where it is."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from course_utils import colours
+from course_utils.configs import RunConfig, precision, preset
+from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
+from course_utils.reference import Training
+from course_utils.show import births_and_deaths, memory_timeline
+from course_utils.show.memory import COLOURS, MAX_COLUMNS, bytes_as_read
+from tests.random_models import random_model
+
+
+@pytest.fixture(scope="module")
+def llama() -> MemoryTrace:
+    run = RunConfig(seq_len=4096, precision=precision("fp32"), is_loss_fp32=True)
+    with fake_tensors():
+        training = Training(preset("Llama-3.2-1B"), run)
+        return trace_memory(training.step, *training.owners, num_steps=2)
+
+
+@pytest.fixture(scope="module")
+def small() -> MemoryTrace:
+    run = RunConfig(seq_len=8, precision=precision("fp32"))
+    training = Training(random_model("grouped", 1), run)
+    return trace_memory(training.step, *training.owners)
+
+
+def test_timeline_says_where_the_peak_is_and_what_is_live(llama):
+    assert memory_timeline(llama).caption == (
+        "2 training steps: the peak of 31.00 GiB is in the backward pass of step 2. Live there: "
+        "parameters 4.60 GiB, optimizer states 9.21 GiB, gradients 0 B, activations 13.28 GiB, "
+        "temporaries 3.91 GiB. The largest tensor has shape (4096, 128256), takes 1.96 GiB and is "
+        "made by _log_softmax."
+    )
+
+
+def test_timeline_draws_the_peak_however_many_operations_there_are(llama, small):
+    for trace in (llama, small):
+        pair = memory_timeline(trace).figure.axes[0]
+        highest = max(path.get_extents().y1 for c in pair.collections for path in c.get_paths())
+        (marker,) = (line for line in pair.lines if line.get_marker() == "v")
+        assert marker.get_ydata()[0] == pytest.approx(highest)  # the same division of whole numbers
+        assert marker.get_xdata()[0] == trace.peak_at
+    assert llama.num_operations > 10 * MAX_COLUMNS
+
+
+def test_categories_have_the_colours_of_the_course(small):
+    assert set(COLOURS) == set(small.live_bytes)
+    assert COLOURS["activations"] == colours.ACTIVATIONS
+    labels = memory_timeline(small).figure.axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in labels] == [each.replace("_", " ") for each in COLOURS]
+
+
+def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lives(llama):
+    picture = births_and_deaths(llama, step=2)
+    kept = [each for each in llama.storages if each.category == "activations"]
+    kept = [each for each in kept if each.born >= llama.phases[3].start]
+    pair = picture.figure.axes[0]
+    boxes = [bar.get_paths()[0].get_extents() for bar in pair.collections]
+    assert [(box.x0, box.x1) for box in boxes] == [(each.born, each.died) for each in kept]
+    total = sum(each.storage_bytes for each in kept)
+    assert boxes[-1].y1 == pytest.approx(total / 2**30)  # a sum of floats
+    first, last = (each.died - each.born for each in (kept[0], kept[-1]))
+    assert f"lives for {first:,} operations, the last for {last:,}." in picture.caption
+    assert f"makes {len(kept)} activations, {bytes_as_read(total)} together" in picture.caption
+
+
+def test_pictures_are_the_same_bytes_each_time(small):
+    for draw in (memory_timeline, births_and_deaths):
+        assert draw(small).png() == draw(small).png()
+
+
+def test_a_trace_without_activations_is_told():
+    trace = trace_memory(lambda: torch.ones(3) + 1)
+    with pytest.raises(ValueError, match="step 1 of this trace keeps no activation"):
+        births_and_deaths(trace)
+    assert "1 training step: the peak of 24 B is in the forward pass" in repr(
+        memory_timeline(trace)
+    )
+    assert "there from the beginning" not in memory_timeline(trace).caption
+    parameter = replace(trace, storages=(trace.storages[0]._replace(operation="", died=None),))
+    assert "there from the beginning" in memory_timeline(parameter).caption
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [(0, "0 B"), (1023, "1,023 B"), (1536, "1.50 KiB"), (33_290_000_000, "31.00 GiB")],
+)
+def test_bytes_as_read(num_bytes, text):
+    assert bytes_as_read(num_bytes) == text
