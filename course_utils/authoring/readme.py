@@ -32,6 +32,10 @@ def table(units: list[Unit]) -> str:
 def _row(unit: Unit) -> str:
     link = f"[{unit.folder[:2]}](notebooks/{unit.folder}/{unit.folder}.ipynb)"
     items = ", ".join(unit.lecture) or "–"
-    points = f"{sum(item.points for item in unit.exercises):g}"
-    cells = (link, unit.title, items, str(unit.minutes), unit.device, str(len(unit.exercises)))
-    return f"| {' | '.join(cells)} | {points} |"
+    core = [item.points for item in unit.exercises if not item.extra]
+    extra = [item.points for item in unit.exercises if item.extra]
+    exercises, points = f"{len(core)}", f"{sum(core):g}"
+    if extra:
+        exercises, points = f"{exercises}, {len(extra)} extra", f"{points}, {sum(extra):g} extra"
+    cells = (link, unit.title, items, str(unit.minutes), unit.device, exercises, points)
+    return f"| {' | '.join(cells)} |"

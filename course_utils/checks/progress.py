@@ -27,7 +27,8 @@ class Progress:
         return f'<table style="text-align: left">{rows}</table>'
 
     def _unit_row(self, unit: catalogue.Unit) -> str:
-        share = self._earned(unit) / _total(unit) if _total(unit) else 0
+        total = _total(unit, extra=False)
+        share = self._earned(unit, extra=False) / total if total else 0
         filled = (
             f'<div style="width: {share:.0%}; height: 10px; background: {colours.RIGHT}"></div>'
         )
@@ -43,7 +44,9 @@ class Progress:
     def _points(self, unit: catalogue.Unit) -> str:
         by_hand = sum(item.points for item in unit.exercises if item.manual)
         later = f", {by_hand:g} more from a reader" if by_hand else ""
-        return f"{self._earned(unit):g} of {_total(unit):g} points{later}"
+        bonus = f", {self._earned(unit, extra=True):g} of {_total(unit, extra=True):g} extra"
+        core = f"{self._earned(unit, extra=False):g} of {_total(unit, extra=False):g} points"
+        return core + (bonus if _total(unit, extra=True) else "") + later
 
     def _mark(self, item: catalogue.Exercise) -> str:
         if item.manual:
@@ -51,8 +54,8 @@ class Progress:
         earned = self.points.get(item.id)
         return "○" if earned is None else "✓" if earned == item.points else "✗"
 
-    def _earned(self, unit: catalogue.Unit) -> float:
-        return sum(self.points.get(item.id, 0.0) for item in unit.exercises if not item.manual)
+    def _earned(self, unit: catalogue.Unit, *, extra: bool) -> float:
+        return sum(self.points.get(item.id, 0.0) for item in _checked(unit, extra=extra))
 
 
 def progress() -> Progress:
@@ -61,5 +64,10 @@ def progress() -> Progress:
     return Progress({name: entry["points"] for name, entry in remembered.items()})
 
 
-def _total(unit: catalogue.Unit) -> float:
-    return sum(item.points for item in unit.exercises if not item.manual)
+def _checked(unit: catalogue.Unit, *, extra: bool) -> list[catalogue.Exercise]:
+    """Exercises of a unit that a check gives points for: the core ones, or the extra ones."""
+    return [item for item in unit.exercises if not item.manual and item.extra == extra]
+
+
+def _total(unit: catalogue.Unit, *, extra: bool) -> float:
+    return sum(item.points for item in _checked(unit, extra=extra))

@@ -1,6 +1,7 @@
-"""What a run is made of, as frozen sizes: models, precisions, runs, devices, with presets."""
+"""What a run is made of, as frozen sizes: models, precisions, runs, layouts, devices."""
 
 from course_utils.configs.hardware import DEVICES, Device, device
+from course_utils.configs.layout import ParallelLayout
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.precisions import PRECISIONS, Precision, precision
 from course_utils.configs.presets import MODELS, preset
@@ -16,6 +17,7 @@ __all__ = [
     "Kernels",
     "LatentAttention",
     "ModelConfig",
+    "ParallelLayout",
     "Precision",
     "RunConfig",
     "device",

@@ -7,6 +7,7 @@ import pytest
 from course_utils import store
 from course_utils.checks import answer, check, compare, grade, predict, progress, run
 from course_utils.checks.check import Check
+from course_utils.checks.progress import Progress
 from course_utils.checks.verdict import Finding
 from course_utils.formulas.flops import matmul_flops as reference
 from tests.drawers import make
@@ -171,3 +172,9 @@ def test_work_folder_that_cannot_be_written_costs_only_the_memory(work, capsys, 
 def test_outside_a_work_folder_the_kernel_remembers(kernel_only):
     check(EXERCISE, RIGHT)
     assert "✓ FLOPs of a matrix product" in str(progress())
+
+
+def test_progress_counts_extra_points_apart():
+    lines = str(Progress({"u01-matmul-flops": 2.0, "u01-utilisation": 1.5})).splitlines()
+    assert "01_transformer_flops: 2 of 15 points, 1.5 of 9 extra, 1 more from a reader" in lines
+    assert "  ✗ One run under four conventions" in lines

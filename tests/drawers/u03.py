@@ -966,6 +966,11 @@ FUSED_GATE = Drawer(
             "Where do your tensors live",
         ),
         Wrong(
+            "a sigmoid on ctx beside them",
+            _gate().replace("out = F", "ctx.sigma = g.sigmoid()\n                out = F"),
+            "Who holds it until backward",
+        ),
+        Wrong(
             "gradients that are nothing",
             _gate(grad_g="torch.zeros_like(grad)", grad_u="torch.zeros_like(grad)"),
             "In which order does backward return them",

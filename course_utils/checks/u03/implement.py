@@ -117,6 +117,11 @@ FUSED_GATE = Check(
             _keeps(0),
         ),
         Mistake(
+            "Something that you made lives on where autograd does not see it. Who holds it until "
+            "backward, and does backward need it?",
+            lambda rows, ffn_size: {"unseen_bytes": FLOAT64_BYTES * rows * ffn_size},
+        ),
+        Mistake(
             "The result is right, both gradients are not. In which order does backward return "
             "them, and by what is each multiplied?",
             lambda rows, ffn_size: {"wrong_gradients": 2 * rows * ffn_size},
