@@ -17,7 +17,7 @@ COMMANDS = {
     "submit": ("student", ["-m course_utils.desk.handin submit"], "check a unit and hand it in"),
     "fresh": ("student", ["-m course_utils.desk.handin fresh"], "get a unit or a cell anew"),
     "author": ("dev", ["-m course_utils.desk.launch author"], "JupyterLab for authors and graders"),
-    "test": ("dev", ["-m pytest"], "run the tests"),
+    "test": ("dev", ["-m pytest -p tests.running -n logical --maxprocesses=4"], "run the tests"),
     "lint": ("dev", ["-m ruff check .", "-m ruff format --check .", "-m mypy"], "style and types"),
     "build": ("dev", ["-m course_utils.authoring.build"], "text masters to notebooks"),
     "student-bundle": ("dev", ["-m course_utils.authoring.bundle"], "what students get, packed"),
