@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.configs import precision
-
-DTYPES = {2: torch.bfloat16, 4: torch.float32}
+from course_utils.reference.dtypes import FLOATS
 
 
 class TrainingState:
@@ -23,7 +22,7 @@ class TrainingState:
     def __init__(self, num_params: int, recipe: str) -> None:
         """Weights in the precision of the recipe, and a master copy where it wants one."""
         sizes = precision(recipe)
-        self.weight = nn.Parameter(torch.ones(num_params, dtype=DTYPES[sizes.weight_bytes]))
+        self.weight = nn.Parameter(torch.ones(num_params, dtype=FLOATS[sizes.weight_bytes]))
         has_master = sizes.master_weight_bytes > 0
         self.master = nn.Parameter(self.weight.detach().float()) if has_master else self.weight
         self.keeps_bf16_gradient = sizes.gradient_bytes != 4

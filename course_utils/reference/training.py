@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from course_utils.configs import ModelConfig, RunConfig
+from course_utils.reference.dtypes import FLOATS
 from course_utils.reference.transformer import Transformer, token_loss
 
 # How AdamW computes its update: for one tensor after the other, with two temporaries of its size;
@@ -26,7 +27,6 @@ from course_utils.reference.transformer import Transformer, token_loss
 # kernel, with none.
 ADAMW = ("for-loop", "foreach", "fused")
 
-DTYPES = {2: torch.bfloat16, 4: torch.float32}
 LEARNING_RATE = 1e-3
 
 
@@ -60,7 +60,7 @@ class Training:
                 beside weights in bf16.
         """
         _require_known(run, adamw)
-        dtype = DTYPES[run.precision.weight_bytes]
+        dtype = FLOATS[run.precision.weight_bytes]
         self.model = Transformer(model, dtype=dtype, kernels=run.kernels)
         self.run, self.is_grad_let_go = run, is_grad_let_go
         tokens = torch.randint(model.vocab_size, (run.micro_batch_size, run.seq_len + 1))

@@ -17,14 +17,14 @@ from course_utils.formulas.activations import (
 )
 from course_utils.instruments import SavedBytes, count_saved_bytes, fake_tensors
 from course_utils.reference import Block, Transformer, token_loss
+from course_utils.reference.dtypes import FLOATS
 from tests.random_models import KERNELS, ORDINARY_KINDS, random_model, random_run
 
 CASES = [(k, n, seed) for k in ORDINARY_KINDS for n in KERNELS for seed in range(2)]
-DTYPES = {2: torch.bfloat16, 4: torch.float32}
 
 
 def dtype_of(run: RunConfig) -> torch.dtype:
-    return DTYPES[run.precision.activation_bytes]
+    return FLOATS[run.precision.activation_bytes]
 
 
 def counted_layers(model: ModelConfig, run: RunConfig, device: str = "cpu") -> SavedBytes:

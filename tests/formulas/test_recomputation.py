@@ -22,10 +22,10 @@ from course_utils.formulas.recomputation import (
 from course_utils.instruments import count_flops, count_saved_bytes, fake_tensors, trace_memory
 from course_utils.reference import Block, Transformer
 from course_utils.reference.attention import attend, attend_materialised
+from course_utils.reference.dtypes import FLOATS
 from course_utils.reference.recomputation import in_segments
 from tests.random_models import KERNELS, KINDS, ORDINARY_KINDS, random_model, random_run
 
-DTYPES = {2: torch.bfloat16, 4: torch.float32}
 NOT_RECOMPUTED = [name for name, each in KERNELS.items() if not each.is_attention_recomputed]
 
 
@@ -34,14 +34,14 @@ def with_policy(kernels: Kernels, policy: str) -> Kernels:
 
 
 def layers_of(model: ModelConfig, run: RunConfig, policy: str, size: int = 1) -> nn.Sequential:
-    dtype, kernels = DTYPES[run.precision.activation_bytes], with_policy(run.kernels, policy)
+    dtype, kernels = FLOATS[run.precision.activation_bytes], with_policy(run.kernels, policy)
     blocks = [Block(model, n, dtype=dtype, kernels=kernels) for n in range(model.num_layers)]
     return nn.Sequential(*(in_segments(blocks, size) if policy == "full" else blocks))
 
 
 def between_layers(model: ModelConfig, run: RunConfig) -> Tensor:
     shape = (run.micro_batch_size, run.seq_len, model.hidden_size)
-    return torch.ones(shape, dtype=DTYPES[run.precision.activation_bytes])
+    return torch.ones(shape, dtype=FLOATS[run.precision.activation_bytes])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

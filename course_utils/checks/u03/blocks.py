@@ -13,6 +13,7 @@ from course_utils.configs import Kernels, ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors
 from course_utils.reference import Block
+from course_utils.reference.dtypes import FLOATS
 
 NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
 GPT_KERNELS = Kernels(is_attention_fused=False, dropout_fraction=0.1)
@@ -181,7 +182,6 @@ GPT_LAYER_BYTES = Check(
 )
 
 ELEMENT_BYTES = {2: "bf16", 4: "fp32"}
-DTYPES = {2: torch.bfloat16, 4: torch.float32}
 
 
 def element_cases(seed: int) -> list[Case]:
@@ -202,7 +202,7 @@ def measured_layer_bytes(
     seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
 ) -> int:
     """A real layer for one sequence on the meta device."""
-    dtype, dropout = DTYPES[element_bytes], 0.1 if has_dropout else 0.0
+    dtype, dropout = FLOATS[element_bytes], 0.1 if has_dropout else 0.0
     kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
     block = Block(_gpt(hidden_size, num_heads), 0, "meta", dtype, kernels)
     x = torch.empty(1, seq_len, hidden_size, dtype=dtype, device="meta", requires_grad=True)
@@ -300,7 +300,7 @@ def measured_llama_layer_bytes(
 ) -> dict[str, int]:
     """A real layer without numbers; norm and feed-forward block also alone."""
     sizes = model_of(model)
-    dtype = DTYPES[element_bytes]
+    dtype = FLOATS[element_bytes]
     with fake_tensors():
         block = Block(sizes, 0, "cpu", dtype)
         x = torch.empty(num_sequences, seq_len, sizes.hidden_size, dtype=dtype, requires_grad=True)
