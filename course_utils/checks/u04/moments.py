@@ -146,16 +146,16 @@ MOMENTS = Check(
             _other_states(lambda n, t: 4 * (n - t)),
         ),
         Mistake(
-            "Your Adam keeps one number for each parameter. How many moments has it?",
-            _other_states(lambda n, t: -4 * n),
-        ),
-        Mistake(
             "Your gradients are never let go. What does the last argument say?",
             _old_gradients(lambda n, let_go: 4 * n if let_go else 0),
         ),
         Mistake(
             "Your gradients always go. How many bytes does a gradient of zeros take?",
             _old_gradients(lambda n, let_go: 0 if let_go else -4 * n),
+        ),
+        Mistake(
+            "Your Adam keeps one number for each parameter. How many moments has it?",
+            _other_states(lambda n, t: -4 * n),
         ),
         Mistake(
             "Your activations outlive the backward pass. What is done with one as soon as its "

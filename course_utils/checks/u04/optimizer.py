@@ -133,14 +133,14 @@ TEMPORARIES = Check(
             _factors((8, 4, 0, 12, 8, 4), (0, 0, 0, 0, 0, 0)),
         ),
         Mistake(
-            "In mixed precision you need no more than in fp32. In which precision does the "
-            "optimizer want a gradient, and in which is it there?",
-            _factors((8, 0, 0, 8, 0, 0), (0, 4, 0, 0, 4, 0)),
-        ),
-        Mistake(
             "Your `fused` needs nothing in mixed precision either. What is made before its kernel "
             "runs?",
             _factors((8, 0, 0, 12, 0, 0), (0, 4, 0, 0, 8, 0)),
+        ),
+        Mistake(
+            "In mixed precision you need no more than in fp32. In which precision does the "
+            "optimizer want a gradient, and in which is it there?",
+            _factors((8, 0, 0, 8, 0, 0), (0, 4, 0, 0, 4, 0)),
         ),
         Mistake(
             "Your copy of a gradient takes 2 bytes a number. In which precision is the copy?",

@@ -177,6 +177,10 @@ PEAKS = Check(
             _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -8 * n)),
         ),
         Mistake(
+            "Behind the loss your gradients are missing. When are they let go?",
+            _more(lambda m, n, kept, t, tmp: {"backward": -4 * n, "step": -4 * n}),
+        ),
+        Mistake(
             "Your Adam keeps one number for each parameter. How many moments has it?",
             _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -4 * n)),
         ),
@@ -212,6 +216,11 @@ PEAKS = Check(
         Mistake(
             "At the loss nothing is kept with you. How far has the backward pass come?",
             _more(lambda m, n, kept, t, tmp: {"loss": -kept}),
+        ),
+        Mistake(
+            "For an embedding of its own nothing lives beside the gradients. From which tensor is "
+            "its gradient made?",
+            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_stream(m, t)}),
         ),
         Mistake(
             "At the end of the backward pass you have the state and the gradients and no more. "
@@ -251,11 +260,6 @@ PEAKS = Check(
             _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
         ),
         Mistake(
-            "For an embedding of its own nothing lives beside the gradients. From which tensor is "
-            "its gradient made?",
-            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_stream(m, t)}),
-        ),
-        Mistake(
             "For a tied embedding the stream's gradient is still there while the sum is made. "
             "What was it needed for?",
             _more(lambda m, n, kept, t, tmp: {"backward": _stream(m, t) if m.is_tied else 0}),
@@ -268,10 +272,6 @@ PEAKS = Check(
         Mistake(
             "Your optimizer's step has no temporaries. What does the last argument say?",
             _more(lambda m, n, kept, t, tmp: {"step": -tmp}),
-        ),
-        Mistake(
-            "Your optimizer's step has no gradients. When are they let go?",
-            _more(lambda m, n, kept, t, tmp: {"step": -4 * n}),
         ),
     ),
 )
