@@ -40,7 +40,7 @@ def memory_timeline(trace: MemoryTrace, step: int | None = None) -> Picture:
     shown = _operations(trace, step)
     num_bytes, unit = _unit_of(max(map(trace.total_bytes.__getitem__, shown)))
     _stack(pair, trace, shown, num_bytes)
-    _mark_peak(pair, trace, shown, unit)
+    _mark_peak(pair, trace, shown, num_bytes)
     _mark_phases(pair, trace, step)
     pair.set_ylabel(f"live memory in {unit}")
     pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -67,8 +67,9 @@ def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None)
     for pair, (name, trace) in zip(pairs, traces.items(), strict=True):
         pair.spines[["top", "right"]].set_visible(False)
         _stack(pair, trace, shown[name], num_bytes)
-        _mark_peak(pair, trace, shown[name], unit)
+        _mark_peak(pair, trace, shown[name], num_bytes)
         pair.set_title(name, fontsize="medium")
+        pair.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     pairs[0].set_ylim(0, 1.15 * max(peaks.values()) / num_bytes)
     pairs[0].set_ylabel(f"live memory in {unit}")
     handles, labels = pairs[0].get_legend_handles_labels()
@@ -114,11 +115,13 @@ def _peak_at(trace: MemoryTrace, shown: range) -> int:
     return max(shown, key=trace.total_bytes.__getitem__)
 
 
-def _mark_peak(pair: Any, trace: MemoryTrace, shown: range, unit: str) -> None:
+def _mark_peak(pair: Any, trace: MemoryTrace, shown: range, num_bytes: int) -> None:
     peak_at = _peak_at(trace, shown)
-    peak = trace.total_bytes[peak_at] / 1024 ** UNITS.index(unit)
+    peak_bytes = trace.total_bytes[peak_at]
+    peak = peak_bytes / num_bytes
     pair.plot([peak_at], [peak], "v", color=colours.MEASURED)
-    pair.annotate(f"{peak:,.2f} {unit}", (peak_at, 1.03 * peak), ha="center")
+    above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+    pair.annotate(bytes_as_read(peak_bytes), (peak_at, peak), **above)
     pair.set_ylim(0, 1.2 * peak)
 
 

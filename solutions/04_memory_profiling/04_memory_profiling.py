@@ -55,6 +55,8 @@ from course_utils.ready import check_setup
 
 check_setup()
 
+from dataclasses import replace
+
 import pandas as pd
 import torch
 from torch import nn
@@ -63,7 +65,13 @@ from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
 from course_utils.instruments import count_saved_bytes, fake_tensors, trace_memory
 from course_utils.reference import Training
-from course_utils.show import explorer, memory_timeline, memory_timelines, try_it
+from course_utils.show import (
+    computed_and_measured,
+    explorer,
+    memory_timeline,
+    memory_timelines,
+    try_it,
+)
 
 # %% [markdown]
 # ## A tour: the life of every tensor
@@ -355,7 +363,7 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** Step 1 begins with 4 N bytes and step 2 with 12 N, because Adam's moments come at the *end* of step 1: 8 N, twice the weights. A slide (E8) gives another reason why step 1 differs: PyTorch's caching allocator is then asking the device for memory that later steps find ready. That is true too; it costs *time*, and it concerns memory that is reserved, which no line of live bytes shows. The slide's picture starts lower because of Adam.
+# **Explain.** Step 1 begins with 4 N bytes and step 2 with 12 N, because Adam's moments come at the *end* of step 1: 8 N, twice the weights. A slide (E8) gives another reason why step 1 differs: PyTorch's caching allocator is then asking the device for memory that later steps find ready. That is true too; it costs *time*, and it concerns what is reserved (below), which no line of live bytes shows. The slide's picture starts lower because of Adam.
 
 # %% [markdown]
 # ## Four steps of a Llama
@@ -412,16 +420,17 @@ explorer(
 llama_timeline(1024, 2)
 
 # %% [markdown]
-# What does it save to let gradients go, instead of setting them to zero? Measured at 4,096 tokens:
+# What does it save to let gradients go, instead of setting them to zero?
 
 # %% tags=["nbval-check-output"]
-zeroed = trace_llama(4096, num_steps=2, is_grad_let_go=False)
-for step in (1, 2):
-    saving = zeroed.peak_bytes_of(step) - traces[4096].peak_bytes_of(step)
-    print(f"step {step}: {saving / 2**30:.2f} GiB at the peak")
+for s in (1024, 4096):
+    zeroed = trace_llama(s, num_steps=2, is_grad_let_go=False)
+    saved = [zeroed.peak_bytes_of(n) - traces[s].peak_bytes_of(n) for n in (1, 2)]
+    print(f"{s:,} tokens, GiB in steps 1 and 2: {saved[0] / 2**30:.2f}, {saved[1] / 2**30:.2f}")
+    print(zeroed)
 
 # %% [markdown]
-# In step 1 nothing, since there are none before the backward pass; from step 2 on all 4 N bytes, because the peak at the loss is a moment without gradients. Where the peak is at the end of the backward pass they are all there anyway.
+# In step 1 nothing, since there are no gradients before the backward pass. Later, at 4,096 tokens, all 4 N bytes: the peak at the loss is a moment without gradients. At 1,024 it saves less: the peak is where all gradients are there anyway, and with zeros kept it would only move to the beginning of the backward pass.
 
 # %% [markdown]
 # ## For a moment only: the optimizer
@@ -592,32 +601,55 @@ grade("u04-peak", peaks)
 # </details>
 
 # %% [markdown]
-# **Measure.** The three candidates for the Llama at three lengths in GiB, and the peak of the trace:
+# **Measure.** The three candidates for the Llama at three lengths in GiB, and the peak of the trace, numbers that stand alone left out of both:
 
 
 # %% tags=["nbval-check-output"]
+def without_single_numbers(trace):
+    return replace(trace, storages=tuple(each for each in trace.storages if each.shape))
+
+
+clean = {s: without_single_numbers(trace) for s, trace in traces.items()}
+measured = {s: trace.peak_bytes_of(2) for s, trace in clean.items()}
+end_of_forward = clean[4096].phases[3].stop - 1  # of step 2
+kept_for_token = clean[4096].live_at(end_of_forward)["activations"] // 4096
+in_loop = temporary_of(sizes, "for-loop", False)
 peaks_of = answer("u04-peak", peaks)
 
 
 def candidates(seq_len):
-    phases = traces[seq_len].phases
-    kept = phases[3].end_bytes - phases[2].end_bytes  # the forward pass of step 2
-    in_loop = temporary_of(sizes, "for-loop", False)
+    kept = kept_for_token * seq_len
     return peaks_of(preset("Llama-3.2-1B"), num_params, kept, seq_len, in_loop)
 
 
 table = pd.DataFrame({s: candidates(s) for s in traces})
-highest, measured = table.max(), pd.Series({s: trace.peak_bytes for s, trace in traces.items()})
-table = (table / 2**30).round(2)
-table.loc["measured peak"] = (measured / 2**30).round(2)
-table.loc["highest / measured"] = (highest / measured).round(4)
-table
+table.loc["measured peak"] = measured
+(table / 2**30).round(2)
 
 # %% tags=["nbval-check-output"]
-print((measured - highest).to_dict())  # bytes
+for s, peak_bytes in measured.items():
+    print(f"{s:,} tokens: highest of three / measured {max(candidates(s).values()) / peak_bytes}")
 
 # %% [markdown]
-# **Explain.** The ratio is 1; what is missing are the numbers that stand alone, some hundred bytes. At 1,024 tokens the backward pass and the optimizer's step are equal, because the loop's largest tensor is the embedding too, twice. At 2,048 and 4,096 it is the loss, and there 2 · 4 sbv bytes of gradients of the logits come on top of everything that was kept. In unit 03 this gradient was missing from the estimate.
+# **Explain.** To the byte. At 1,024 tokens the end of the backward pass and the optimizer's step are equal, because what is largest in the loop is the embedding too, twice. At 2,048 and 4,096 it is the loss: 2 · 4 sbv bytes of gradients on top of all that was kept. Such gradients are what the estimate of unit 03 left out. Over the length the peak has a knee: flat while the state decides, then a straight line.
+
+# %%
+more = (1536, 3072)
+clean |= {s: without_single_numbers(trace_llama(s, num_steps=2)) for s in more}
+lengths = sorted(clean)
+computed_and_measured(
+    lengths,
+    computed=[max(candidates(s).values()) / 2**30 for s in lengths],
+    measured=[clean[s].peak_bytes_of(2) / 2**30 for s in lengths],
+    size_label="tokens of the sequence",
+    unit="GiB",
+    is_log=False,
+)
+
+# %% tags=["nbval-check-output"]
+flat = candidates(0)["backward"] - candidates(0)["loss"]
+slope = candidates(1)["loss"] - candidates(0)["loss"]
+print(f"the loss leads from {flat / slope:,.0f} tokens on, with {slope / 2**20:.1f} MiB for each")
 
 # %% [markdown]
 # ## Above 50 GB?
@@ -647,7 +679,16 @@ memory_timelines(
 )
 
 # %% [markdown]
-# "Computed" is the fused peak and the scores of all layers. The gap is what attention keeps besides: repeated keys and values for the one, log-sum-exps and shared keys for the other. The peaks of steps 1 and 2, and what the source of the lecture's figure, the Ultra-Scale Playbook, reads at the peak of its own, in GiB:
+# "Computed" is the fused peak and the scores of all layers. Name the gap: written out, attention keeps keys and values once for each of 32 query heads, fused for each of their own 8, and fused it keeps a log-sum-exp for each query and head.
+
+# %% tags=["nbval-check-output"]
+repeated, log_sum_exp = 2 * 4 * 4096 * (32 - 8) * 64, 4 * 32 * 4096
+print(f"computed gap {16 * (repeated - log_sum_exp):,} bytes")
+gap = every_score.peak_bytes_of(2) - traces[4096].peak_bytes_of(2) - scores_bytes
+print(f"measured gap {gap:,}")
+
+# %% [markdown]
+# The peaks of steps 1 and 2, and what the source of the lecture's figure, the Ultra-Scale Playbook, states for its own (E8), in GiB:
 
 # %% tags=["nbval-check-output"]
 shown = {"fp32, every score": every_score, "fp32, fused": traces[4096], "bf16, fused": in_bf16}
@@ -679,7 +720,7 @@ print(f"here: {every_score.peak_bytes / 2**30:.2f} GiB are {every_score.peak_byt
 # A trace follows tensors. It does not see what a kernel takes and gives back while it runs (a workspace for matrix products, a sum that a fused kernel keeps in fp32), nor how an allocator rounds a request up. Some kernels of a GPU are others than a CPU's, too. Expect the peak that a GPU's allocator counts to be within 10 % of such a trace, the band that PyTorch's own tests of a like tool allow; this notebook has not measured it.
 
 # %% [markdown] exercise={"id": "u04-read-picture", "title": "Read the picture to somebody", "difficulty": 2, "importance": 4, "minutes": 5}
-# **Write** four sentences for a colleague who sees the picture of four steps at 4,096 tokens for the first time, with a number in each: what is the plateau between the steps, why does step 1 start lower, what is the spike in the middle of each step, and what would lower that spike?
+# **Write** four sentences for a colleague who sees the picture of four steps at 4,096 tokens for the first time, with its numbers: what is the plateau between the steps, why does step 1 start lower, what is the spike in the middle of each step, and what would lower that spike?
 #
 # Double-click the cell below to write.
 
@@ -687,5 +728,5 @@ print(f"here: {every_score.peak_bytes / 2**30:.2f} GiB are {every_score.peak_byt
 # <!-- BEGIN SOLUTION -->
 # Between the steps 13.8 GiB stay: weights and Adam's two moments, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its moments, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (letting gradients go does not help: there are none at that moment).
 #
-# *Rubric:* half a point for each of the four; a name without its number is worth a quarter.
+# *Rubric:* half a point for each of the four; without its number a quarter.
 # <!-- END SOLUTION -->
