@@ -38,7 +38,7 @@ def peak_cases(seed: int) -> list[Case]:
 
 
 def _random_sizes(rng: random.Random, group: int, is_tied: bool) -> dict[str, Any]:
-    """Of a model of one layer; a tied one has more words than it will see tokens."""
+    """Of a model of one layer, whose vocabulary is its largest matrix."""
     num_kv_heads, head_dim = rng.randint(1, 2), rng.choice((2, 4))
     return {
         "num_layers": 1,
