@@ -3,7 +3,7 @@
 from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
-from course_utils.show.memory import births_and_deaths, memory_timeline
+from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.trial import try_it
@@ -16,6 +16,7 @@ __all__ = [
     "flop_shares",
     "memory_over_length",
     "memory_timeline",
+    "memory_timelines",
     "same_bytes_two_numbers",
     "shares_over_length",
     "training_memory",

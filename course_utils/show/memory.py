@@ -1,7 +1,10 @@
 """What is in memory at every moment of a training step, and how long does each tensor stay?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace, TracedStorage
@@ -21,14 +24,71 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 MAX_COLUMNS = 300
 
 
-def memory_timeline(trace: MemoryTrace) -> Picture:
+def memory_timeline(trace: MemoryTrace, step: int | None = None) -> Picture:
     """Live bytes over operations, stacked by category, with the training steps and the peak marked.
 
     The caption says where the peak is, what is live there, and which tensor is the largest.
+
+    Args:
+        trace: Of one training step or several.
+        step: Number of the one training step to draw, from 1, with its phases; all without it.
+
+    Raises:
+        ValueError: If there is no such step.
     """
     figure, pair = axes(height=3.2)
-    num_bytes, unit = _unit_of(trace.peak_bytes)
-    columns = dict(_columns(trace))
+    shown = _operations(trace, step)
+    num_bytes, unit = _unit_of(max(map(trace.total_bytes.__getitem__, shown)))
+    _stack(pair, trace, shown, num_bytes)
+    _mark_peak(pair, trace, shown, num_bytes)
+    _mark_phases(pair, trace, step)
+    pair.set_ylabel(f"live memory in {unit}")
+    pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return Picture(figure, _timeline_caption(trace, step))
+
+
+def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None) -> Picture:
+    """Live bytes of several traces beside each other on one scale, each with its peak.
+
+    Args:
+        traces: What stands above each, and the trace.
+        step: Number of the one training step to draw, from 1; all without it.
+
+    Raises:
+        ValueError: If a trace has no such step.
+    """
+    figure = Figure(figsize=(7.0, 3.0), layout="constrained")
+    pairs = figure.subplots(1, len(traces), sharey=True, squeeze=False)[0]
+    shown = {name: _operations(trace, step) for name, trace in traces.items()}
+    peaks = {
+        name: max(map(trace.total_bytes.__getitem__, shown[name])) for name, trace in traces.items()
+    }
+    num_bytes, unit = _unit_of(max(peaks.values()))
+    for pair, (name, trace) in zip(pairs, traces.items(), strict=True):
+        pair.spines[["top", "right"]].set_visible(False)
+        _stack(pair, trace, shown[name], num_bytes)
+        _mark_peak(pair, trace, shown[name], num_bytes)
+        pair.set_title(name, fontsize="medium")
+        pair.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+    pairs[0].set_ylim(0, 1.15 * max(peaks.values()) / num_bytes)
+    pairs[0].set_ylabel(f"live memory in {unit}")
+    handles, labels = pairs[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=5, frameon=False, loc="outside lower center")
+    told = "; ".join(f"{name}: {_where(trace, step)}" for name, trace in traces.items())
+    return Picture(figure, f"Live memory on one scale. {told}.")
+
+
+def _operations(trace: MemoryTrace, step: int | None) -> range:
+    """All operations and the moment before them, or those of one training step."""
+    if step is None:
+        return range(trace.num_operations + 1)
+    trace.peak_bytes_of(step)  # says which steps there are
+    phases = [phase for phase in trace.phases if phase.step == step]
+    return range(phases[0].start, phases[-1].stop)
+
+
+def _stack(pair: Any, trace: MemoryTrace, shown: range, num_bytes: int) -> None:
+    columns = dict(_columns(trace, shown))
     pair.stackplot(
         list(columns),
         [[line[at] / num_bytes for at in columns.values()] for line in trace.live_bytes.values()],
@@ -37,49 +97,66 @@ def memory_timeline(trace: MemoryTrace) -> Picture:
         linewidth=0,
         step="post",
     )
-    peak = trace.peak_bytes / num_bytes
-    pair.plot([trace.peak_at], [peak], "v", color=colours.MEASURED)
-    pair.annotate(f"{peak:,.2f} {unit}", (trace.peak_at, 1.03 * peak), ha="center")
-    _mark_steps(pair, trace, 1.12 * peak)
-    pair.set_xlim(0, trace.num_operations)
-    pair.set_ylim(0, 1.2 * peak)
+    pair.set_xlim(shown.start, shown.stop - 1)
     pair.set_xlabel("operation")
-    pair.set_ylabel(f"live memory in {unit}")
+    pair.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return Picture(figure, _timeline_caption(trace))
 
 
-def _columns(trace: MemoryTrace) -> Iterator[tuple[int, int]]:
+def _columns(trace: MemoryTrace, shown: range) -> Iterator[tuple[int, int]]:
     """Where each stretch of operations begins, and which of it has the most live bytes."""
-    num_entries = trace.num_operations + 1
-    width = -(-num_entries // MAX_COLUMNS)
-    for start in range(0, num_entries, width):
-        stretch = range(start, min(start + width, num_entries))
+    width = -(-len(shown) // MAX_COLUMNS)
+    for start in shown[::width]:
+        stretch = range(start, min(start + width, shown.stop))
         yield start, max(stretch, key=trace.total_bytes.__getitem__)
 
 
-def _mark_steps(pair: Any, trace: MemoryTrace, height: float) -> None:
-    """A line where each phase begins, a darker one and a name for each training step."""
+def _peak_at(trace: MemoryTrace, shown: range) -> int:
+    return max(shown, key=trace.total_bytes.__getitem__)
+
+
+def _mark_peak(pair: Any, trace: MemoryTrace, shown: range, num_bytes: int) -> None:
+    peak_at = _peak_at(trace, shown)
+    peak_bytes = trace.total_bytes[peak_at]
+    peak = peak_bytes / num_bytes
+    pair.plot([peak_at], [peak], "v", color=colours.MEASURED)
+    above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+    pair.annotate(bytes_as_read(peak_bytes), (peak_at, peak), **above)
+    pair.set_ylim(0, 1.2 * peak)
+
+
+def _mark_phases(pair: Any, trace: MemoryTrace, step: int | None) -> None:
+    """A line where each phase begins, and the name of each training step, or of its phases."""
+    height = pair.get_ylim()[1] * 1.12 / 1.2
     for phase in trace.phases:
-        is_first = phase.name == "forward"
-        pair.axvline(phase.start, color=colours.NEUTRAL, linewidth=0.8 if is_first else 0.3)
-    for step in sorted({phase.step for phase in trace.phases}):
-        start = min(phase.start for phase in trace.phases if phase.step == step)
-        pair.annotate(f" step {step}", (start, height), color=colours.NEUTRAL)
+        if step is None or phase.step == step:
+            is_first = phase.name == "forward"
+            pair.axvline(phase.start, color=colours.NEUTRAL, linewidth=0.8 if is_first else 0.3)
+            name = f" step {phase.step}" if step is None else f" {PHASES[phase.name]}"
+            if is_first or step is not None:
+                pair.annotate(name, (phase.start, height), color=colours.NEUTRAL)
 
 
-def _timeline_caption(trace: MemoryTrace) -> str:
+def _where(trace: MemoryTrace, step: int | None) -> str:
+    """The peak and its phase: ``31.00 GiB in the backward pass of step 2``."""
+    peak_at = _peak_at(trace, _operations(trace, step))
+    phase = next((each for each in trace.phases if peak_at < each.stop), trace.phases[-1])
+    peak = bytes_as_read(trace.total_bytes[peak_at])
+    return f"{peak} in the {PHASES[phase.name]} of step {phase.step}"
+
+
+def _timeline_caption(trace: MemoryTrace, step: int | None) -> str:
     num_steps = trace.phases[-1].step
-    live = trace.live_at(trace.peak_at)
+    peak_at = _peak_at(trace, _operations(trace, step))
+    peak, where = _where(trace, step).split(" in ", maxsplit=1)
+    live = trace.live_at(peak_at)
     parts = ", ".join(f"{_in_words(name)} {bytes_as_read(size)}" for name, size in live.items())
-    largest = trace.storages_at(trace.peak_at)[0]
+    largest = trace.storages_at(peak_at)[0]
     made = f"made by {largest.operation}" if largest.operation else "there from the beginning"
+    which = f"{num_steps} training step{'s' * (num_steps > 1)}" if step is None else f"Step {step}"
     return (
-        f"{num_steps} training step{'s' * (num_steps > 1)}: the peak of "
-        f"{bytes_as_read(trace.peak_bytes)} is in the {PHASES[trace.peak_phase.name]} of step "
-        f"{trace.peak_phase.step}. Live there: {parts}. The largest tensor has shape "
-        f"{largest.shape}, takes {bytes_as_read(largest.storage_bytes)} and is {made}."
+        f"{which}: the peak of {peak} is in {where}. Live there: {parts}. The largest tensor has "
+        f"shape {largest.shape}, takes {bytes_as_read(largest.storage_bytes)} and is {made}."
     )
 
 

@@ -61,6 +61,7 @@ TEXTS = {
     "u00-view": "It is a view of the large storage; a clone would let go of it.",
     "u01-first-layer": "Nobody wants the gradient of the data, so it takes twice.",
     "u03-why-not-8b": "The state takes 128 GB whatever the batch; it has to be spread.",
+    "u04-read-picture": "13.8 GiB stay from step to step; the spike of 3.9 is the loss.",
 }
 
 each_unit = pytest.mark.parametrize("unit", UNITS)

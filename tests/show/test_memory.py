@@ -9,7 +9,7 @@ from course_utils import colours
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
-from course_utils.show import births_and_deaths, memory_timeline
+from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.memory import COLOURS, MAX_COLUMNS, bytes_as_read
 from tests.random_models import random_model
 
@@ -48,6 +48,34 @@ def test_timeline_draws_the_peak_however_many_operations_there_are(llama, small)
     assert llama.num_operations > 10 * MAX_COLUMNS
 
 
+# By hand, for the first step of 1.236 billion parameters at 4,096 tokens: weights, what the forward
+# pass keeps, and twice the logits in fp32; 4.60 + 13.28 + 3.91 GiB.
+def test_one_step_alone(llama):
+    picture = memory_timeline(llama, step=1)
+    assert picture.caption.startswith(
+        "Step 1: the peak of 21.80 GiB is in the backward pass of step 1. Live there: parameters "
+        "4.60 GiB, optimizer states 0 B"
+    )
+    pair = picture.figure.axes[0]
+    assert pair.get_xlim() == (1, llama.phases[2].stop - 1)
+    named = [text.get_text() for text in pair.texts]
+    assert named == ["21.80 GiB", " forward pass", " backward pass", " optimizer's step"]
+    with pytest.raises(ValueError, match="the trace has no step 3: give one from 1 to 2"):
+        memory_timeline(llama, step=3)
+
+
+def test_several_traces_share_one_scale(llama, small):
+    picture = memory_timelines({"large": llama, "small": small}, step=1)
+    assert picture.caption == (
+        "Live memory on one scale. large: 21.80 GiB in the backward pass of step 1; small: "
+        f"{bytes_as_read(small.peak_bytes)} in the optimizer's step of step 1."
+    )
+    left, right = picture.figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylim()[1] > 21.8
+    assert [pair.get_title() for pair in (left, right)] == ["large", "small"]
+
+
 def test_categories_have_the_colours_of_the_course(small):
     assert set(COLOURS) == set(small.live_bytes)
     assert COLOURS["activations"] == colours.ACTIVATIONS
@@ -72,6 +100,7 @@ def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lives(llama):
 def test_pictures_are_the_same_bytes_each_time(small):
     for draw in (memory_timeline, births_and_deaths):
         assert draw(small).png() == draw(small).png()
+    assert memory_timelines({"a": small}).png() == memory_timelines({"a": small}).png()
 
 
 def test_a_trace_without_activations_is_told():

@@ -1,0 +1,732 @@
+# ---
+# jupyter:
+#   course:
+#     title: Memory profiling
+#     minutes: 120
+#     device: CPU
+#     lecture: [E6, E8, S10]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · Memory profiling
+#
+# What is in memory at every moment of a training step, and where is the most? You read the line that a trace of memory draws, predict its peak and place it. Then you repair loops that leak, and build what stands between your program and the device: an allocator.
+#
+# | goes with | time | device | before this |
+# |---|---|---|---|
+# | lecture E, one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 120 minutes | CPU | 00, 03 |
+#
+# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+
+# %% [markdown]
+# ## What you can do after it
+#
+# 1. **Read** a trace of memory and find its peak.
+# 2. **Compute** what is live at each moment of a training step, and **say** why the first step differs.
+# 3. **Predict** and **place** the peak of a Llama's training step.
+# 4. **Repair** loops that leak.
+# 5. **Say** what a caching allocator adds: rounding, splitting, reserved against allocated.
+
+# %% [markdown]
+# ## Symbols
+#
+# | here | lecture E | lecture S | meaning |
+# |---|---|---|---|
+# | b | bs, mbs | bs | sequences of a micro-batch |
+# | s | seq | L | tokens of a sequence |
+# | h | h | D | width of the residual stream |
+# | v | v | | words of the vocabulary |
+# | N | N | P | parameters |
+
+# %% [markdown]
+# ## Setup
+
+# %% nbgrader={"grade": false, "grade_id": "u04-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+from course_utils.ready import check_setup
+
+check_setup()
+
+from dataclasses import replace
+
+import pandas as pd
+import torch
+from torch import nn
+
+from course_utils.checks import answer, check, compare, predict
+from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
+from course_utils.instruments import count_saved_bytes, fake_tensors, trace_memory
+from course_utils.reference import Training
+from course_utils.show import (
+    computed_and_measured,
+    explorer,
+    memory_timeline,
+    memory_timelines,
+    try_it,
+)
+
+# %% [markdown]
+# ## A tour: the life of every tensor
+#
+# Unit 03 counted what is kept when the forward pass is over. But memory is a *line*: it rises when an operation makes a tensor, and falls when the last one who needs it lets go. An instrument draws this line. It numbers the operations from 1 and notes for each storage, the memory behind a tensor and its views, by which operation it was `born`, and the first operation after it `died`.
+
+
+# %% tags=["nbval-check-output"]
+layer = nn.Linear(3, 5)
+
+
+def tiny_step():
+    torch.relu(layer(torch.ones(2, 3))).sum().backward()
+
+
+trace = trace_memory(tiny_step, layer)
+pd.DataFrame(trace.storages).astype({"died": "Int64"})
+
+# %% [markdown]
+# What you name, here the layer, is there from the beginning, `born` at 0. `died` is `<NA>` where a storage outlives the trace: weights and gradients. Five **categories**: *parameters*, *optimizer states*, *gradients*; *activations*, which the forward pass makes and leaves to the backward pass; and *temporaries*, all the rest. The result of the linear layer is a temporary, because `relu` keeps its own result and nobody needs its input again.
+
+# %%
+memory_timeline(trace)
+
+# %% [markdown]
+# Now break it on purpose. A model takes part that nobody named:
+
+# %% tags=["nbval-check-output"]
+try:
+    trace_memory(tiny_step)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# It must be told, because weights that were there before would not be in the line. And an instrument inside another one would be measured too:
+
+# %% tags=["nbval-check-output"]
+try:
+    trace_memory(lambda: count_saved_bytes(tiny_step, layer), layer)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# Eight layers, once in training and once under `no_grad` (S10):
+
+# %%
+layers = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(8)))
+batch = torch.ones(512, 256)
+
+
+def training_step():
+    layers(batch).sum().backward()
+    layers.zero_grad()
+
+
+@torch.no_grad()
+def inference():
+    layers(batch).sum()
+
+
+lines = {
+    "training": trace_memory(training_step, layers),
+    "under no_grad": trace_memory(inference, layers),
+}
+memory_timelines(lines)
+
+# %% [markdown]
+# In training the line climbs through the forward pass, because every layer leaves something, and comes down through the backward pass, which uses it up. Without gradients it goes nowhere: each result is let go when the next one is there.
+
+# %% [markdown]
+# ## From births and deaths to the peak
+
+# %% [markdown] exercise={"id": "u04-peak-of-line", "title": "The peak of a line", "difficulty": 2, "importance": 4, "minutes": 9}
+# **Write** `peak`: from the storages of a trace three `int`s in a dictionary, each a third of the points:
+#
+# | key | what |
+# |---|---|
+# | `"peak_bytes"` | the most bytes that are live at once |
+# | `"operation"` | the first operation at which they are |
+# | `"end_bytes"` | bytes live at the last operation |
+#
+# `storages` is a list of tuples `(born, died, num_bytes)`. A storage is live **from** operation `born` on, and **no longer** at operation `died`; `died` is `None` if it outlives the trace. Operations have the numbers 0, for what is there before any has run, to `num_operations`, the last. Whatever is freed behind the last one has `died` one larger than that.
+#
+# *Worked case:* 60 bytes from the beginning to the end, 24 born at 1 and dead at 4, 40 born at 3 that stay, 5 operations: **124** bytes at operation **3**, and **100** at the end.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u04-peak-of-line", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> dict[str, int]:
+    """Peak and end of the line that storages draw.
+
+    Args:
+        storages: Of each the operation that made it, the first one after it was freed or None,
+            and its bytes.
+        num_operations: Number of the last operation.
+
+    Returns:
+        "peak_bytes", "operation" and "end_bytes".
+    """
+    ### BEGIN SOLUTION
+    line = []
+    for operation in range(num_operations + 1):
+        live_bytes = 0
+        for born, died, num_bytes in storages:
+            is_born, is_dead = born <= operation, died is not None and died <= operation
+            if is_born and not is_dead:
+                live_bytes += num_bytes
+        line.append(live_bytes)
+    highest = max(line)
+    return {
+        "peak_bytes": highest,
+        "operation": line.index(highest),
+        "end_bytes": line[num_operations],
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(peak, [(0, None, 60), (1, 4, 24), (3, None, 40)], 5)
+
+# %% nbgrader={"grade": true, "grade_id": "u04-peak-of-line-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# Peaks at the beginning, inside, at the end and twice; deaths beside births and at the end.
+check("u04-peak-of-line", peak)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u04-peak-of-line", peak)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My peak is too high where one dies and another is born</summary>
+#
+# Write down, for one storage, the operations at which it is live. Is `died` among them?
+# </details>
+#
+# <details><summary>Only the end is wrong</summary>
+#
+# How many entries has your line, and which operation does the first of them belong to?
+# </details>
+
+# %% [markdown]
+# **Measure.** Your function on the training step of the eight layers, beside what the instrument says:
+
+# %% tags=["nbval-check-output"]
+peak_of = answer("u04-peak-of-line", peak)
+trace = lines["training"]
+lives = [(each.born, each.died, each.storage_bytes) for each in trace.storages]
+print(peak_of(lives, trace.num_operations))
+print(trace)
+
+# %% [markdown]
+# **Explain.** No more is needed to find a peak than births and deaths. What a peak is made *of* stands in the same list:
+
+# %% tags=["nbval-check-output"]
+pd.Series(trace.live_at(trace.peak_at), name="bytes at the peak")
+
+# %% [markdown]
+# ## The moments of a training step
+#
+# A training step has three phases (E6): the **forward pass** ends with the loss, the **backward pass** ends with a gradient for every parameter, and the **optimizer's step** changes the parameters, whereupon the gradients are let go. On the lecture's slide it is noted by hand what lives when; write it as numbers.
+#
+# **Predict.** A Llama-3.2-1B, 1,235,814,400 parameters, trains in fp32 with AdamW. How many GiB are live when its *second* step begins?
+
+# %%
+predict("u04-second-start", None, "GiB")
+
+# %% [markdown] exercise={"id": "u04-moments", "title": "What is live when", "difficulty": 3, "importance": 5, "minutes": 14}
+# **Write** `moments`: bytes live at four moments of one training step in **fp32 with AdamW**, a dictionary of four `int`s, each a quarter of the points:
+#
+# | key | moment |
+# |---|---|
+# | `"before_forward"` | the step begins |
+# | `"after_forward"` | the loss is there |
+# | `"after_backward"` | every parameter has its gradient |
+# | `"after_step"` | the optimizer is done, and gradients have been let go or set to zero |
+#
+# - `num_params` parameters lie in `num_tensors` tensors. AdamW keeps two moments for each *parameter*, and for each *tensor* the number of its steps, one number of 4 bytes.
+# - `kept_bytes` is all that the forward pass leaves live. Nothing of it is left after the backward pass.
+# - `step` counts from 1. Nothing is made before it is needed for the first time.
+# - `is_grad_let_go`: whether `zero_grad(set_to_none=True)` frees the gradients. Else `zero_grad(set_to_none=False)` fills them with zeros.
+#
+# *Worked case:* 10 parameters in 2 tensors, 100 bytes kept, step 1, gradients let go: **40**, **140**, **80** and **128**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u04-moments", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def moments(
+    num_params: int, num_tensors: int, kept_bytes: int, step: int, is_grad_let_go: bool
+) -> dict[str, int]:
+    """Bytes live at four moments of a training step in fp32 with AdamW.
+
+    Args:
+        num_params: Parameters N.
+        num_tensors: Tensors in which they lie.
+        kept_bytes: What the forward pass leaves live.
+        step: Number of the training step, from 1.
+        is_grad_let_go: Whether gradients are freed after each step, or set to zero.
+
+    Returns:
+        "before_forward", "after_forward", "after_backward" and "after_step".
+    """
+    ### BEGIN SOLUTION
+    is_first = step == 1
+    of_weights, of_gradients = 4 * num_params, 4 * num_params
+    of_adam = 2 * 4 * num_params + 4 * num_tensors
+    stays = of_weights + of_adam if is_grad_let_go else of_weights + of_adam + of_gradients
+    start = of_weights if is_first else stays
+    return {
+        "before_forward": start,
+        "after_forward": start + kept_bytes,
+        "after_backward": of_weights + of_gradients + (0 if is_first else of_adam),
+        "after_step": stays,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(moments, 10, 2, 100, 1, True)
+
+# %% nbgrader={"grade": true, "grade_id": "u04-moments-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Real training steps: the first and later ones; gradients let go and set to zero.
+check("u04-moments", moments)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u04-moments", moments)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only the first step is wrong</summary>
+#
+# Follow step 1 line by line: forward, backward, `optimizer.step()`. At which line does Adam need its moments for the first time?
+# </details>
+#
+# <details><summary>Later steps with zeroed gradients are wrong</summary>
+#
+# How many bytes does a tensor of zeros take? Does the next backward pass need another tensor, or add to this one?
+# </details>
+
+# %% [markdown]
+# **Measure.** Three steps of a small network, traced; a phase's `end_bytes` are what is live when it is over:
+
+
+# %% tags=["nbval-check-output"]
+small = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 8))
+adamw = torch.optim.AdamW(small.parameters(), foreach=False)
+data = torch.ones(32, 64)
+
+
+def small_step():
+    small(data).square().mean().backward()
+    adamw.step()
+    adamw.zero_grad()
+
+
+phases = trace_memory(small_step, small, adamw, num_steps=3).phases
+pd.DataFrame(phases)
+
+# %% tags=["nbval-check-output"]
+moments_of = answer("u04-moments", moments)
+tensors = list(small.parameters())
+small_params = sum(each.numel() for each in tensors)
+small_kept = phases[0].end_bytes - 4 * small_params
+rows = {f"step {n}": moments_of(small_params, len(tensors), small_kept, n, True) for n in (1, 2, 3)}
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# And the Llama of the prediction, on fake tensors: the same operations, and no memory. The whole training step of the course is `Training`; one sequence of 1,024 tokens, four steps:
+
+
+# %% tags=["nbval-check-output"]
+def trace_llama(seq_len, num_steps=4, adamw="for-loop", is_grad_let_go=True, **options):
+    options = {"precision": precision("fp32"), "is_loss_fp32": True} | options
+    run = RunConfig(seq_len=seq_len, **options)
+    with fake_tensors():
+        training = Training(preset("Llama-3.2-1B"), run, adamw=adamw, is_grad_let_go=is_grad_let_go)
+        return trace_memory(training.step, *training.owners, num_steps=num_steps)
+
+
+traces = {1024: trace_llama(1024)}
+llama_weights = [each for each in traces[1024].storages if each.category == "parameters"]
+num_params = sum(each.storage_bytes // 4 for each in llama_weights)
+print(f"{num_params:,} parameters in {len(llama_weights)} tensors")
+
+# %% tags=["nbval-check-output"]
+compare(
+    "u04-second-start",
+    "GiB",
+    computed=moments_of(num_params, len(llama_weights), 0, 2, True)["before_forward"] / 2**30,
+    measured=traces[1024].phases[2].end_bytes / 2**30,
+)
+
+# %% [markdown]
+# **Explain.** Step 1 begins with 4 N bytes and step 2 with 12 N, because Adam's moments come at the *end* of step 1: 8 N, twice the weights. A slide (E8) gives another reason why step 1 differs: PyTorch's caching allocator is then asking the device for memory that later steps find ready. That is true too; it costs *time*, and it concerns what is reserved (below), which no line of live bytes shows. The slide's picture starts lower because of Adam.
+
+# %% [markdown]
+# ## Four steps of a Llama
+#
+# **Predict.** The same model at 4,096 tokens, one sequence, fp32, fused attention: how many GiB at the peak of four steps?
+
+# %%
+predict("u04-peak-4096", None, "GiB")
+
+# %% tags=["nbval-check-output"]
+traces |= {seq_len: trace_llama(seq_len) for seq_len in (2048, 4096)}
+compare("u04-peak-4096", "GiB", measured=traces[4096].peak_bytes / 2**30)
+
+# %%
+memory_timeline(traces[4096])
+
+# %% [markdown]
+# The picture of the lecture (E8), for this model. Read it from the left:
+#
+# - **forward**: activations climb, layer after layer. At its end stands a spike of temporaries, the loss.
+# - **backward**: activations come down and gradients go up, each layer in turn. The thin band of temporaries on top is *one* gradient: that of the output head, finished first. The matrix is the embedding's too (it is **tied**), so that its gradient has to wait for its other half until the end.
+# - **optimizer's step**: in step 1 the moments are made; later nothing happens that can be seen at this scale. Then the gradients go.
+#
+# Steps 2, 3 and 4 are alike, to the byte:
+
+# %% tags=["nbval-check-output"]
+print([trace.peak_bytes_of(step) for trace in traces.values() for step in (2, 3, 4)])
+
+# %% [markdown]
+# Step 2 alone, for three lengths on one scale:
+
+# %%
+memory_timelines({f"{s:,} tokens": trace for s, trace in traces.items()}, step=2)
+
+# %% [markdown]
+# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 it is the end of the backward pass, where the two halves of the embedding's gradient meet. What would help at one length does nothing at the other. Move the sliders, and read in the caption what is live at the peak and which tensor is the largest:
+
+
+# %%
+def llama_timeline(seq_len, step):
+    return memory_timeline(traces[seq_len], None if step == "all" else step)
+
+
+explorer(
+    llama_timeline,
+    seq_len=(list(traces), 1024),
+    step=(["all", 1, 2, 3, 4], 2),
+)
+
+# %% [markdown]
+# One of these pictures standing still:
+
+# %%
+llama_timeline(1024, 2)
+
+# %% [markdown]
+# What does it save to let gradients go, instead of setting them to zero?
+
+# %% tags=["nbval-check-output"]
+for s in (1024, 4096):
+    zeroed = trace_llama(s, num_steps=2, is_grad_let_go=False)
+    saved = [zeroed.peak_bytes_of(n) - traces[s].peak_bytes_of(n) for n in (1, 2)]
+    print(f"{s:,} tokens, GiB in steps 1 and 2: {saved[0] / 2**30:.2f}, {saved[1] / 2**30:.2f}")
+    print(zeroed)
+
+# %% [markdown]
+# In step 1 nothing, since there are no gradients before the backward pass. Later, at 4,096 tokens, all 4 N bytes: the peak at the loss is a moment without gradients. At 1,024 it saves less: the peak is where all gradients are there anyway, and with zeros kept it would only move to the beginning of the backward pass.
+
+# %% [markdown]
+# ## For a moment only: the optimizer
+#
+# AdamW divides a moving mean of the gradient by the root of a moving mean of its square. PyTorch computes that in three ways:
+#
+# | `adamw` | how | what lives for a moment |
+# |---|---|---|
+# | `"for-loop"` | one tensor of parameters after the other | the **root** and the **quotient**, each as large as the tensor, until the next tensor's turn |
+# | `"foreach"` | each operation for all tensors at once: few large kernels, PyTorch's choice on a GPU | the roots of **all** tensors; the division is done in place |
+# | `"fused"` | one kernel that keeps its numbers in registers | nothing |
+#
+# With a **master copy** (bf16 weights, fp32 copies for the optimizer) each gradient is turned to fp32 as well: in the loop and for the fused kernel just before the update of its tensor, and let go after it; for `"foreach"` all of them before the update.
+#
+# **Predict.** At 1,024 tokens the peak was 20.4 GiB with the loop. Where is it with `"foreach"`?
+
+# %%
+predict("u04-foreach", None, "GiB")
+
+# %% [markdown] exercise={"id": "u04-optimizer-temporaries", "title": "What the update needs for a moment", "difficulty": 3, "importance": 3, "minutes": 8}
+# **Write** `temporary_bytes`: the most bytes that the update needs at once *beside* what is there before and after it, an `int`. `sizes` are the numbers in each tensor of parameters; `adamw` is one of the three ways; `is_mixed` says whether there is a master copy. Everything that the optimizer computes is in fp32. All of it happens in step 2 or later, when the moments are there.
+#
+# *Worked case:* three tensors of 3, 5 and 2 numbers, `"for-loop"`, no master copy: **40**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u04-optimizer-temporaries", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> int:
+    """Most bytes that live for a moment while AdamW updates.
+
+    Args:
+        sizes: Numbers in each tensor of parameters.
+        adamw: "for-loop", "foreach" or "fused".
+        is_mixed: Whether the optimizer updates fp32 copies of bf16 weights.
+    """
+    ### BEGIN SOLUTION
+    gradient_copies = 1 if is_mixed else 0
+    if adamw == "foreach":
+        return (1 + gradient_copies) * 4 * sum(sizes)
+    root_and_quotient = 2 if adamw == "for-loop" else 0
+    return (root_and_quotient + gradient_copies) * 4 * max(sizes)
+    ### END SOLUTION
+
+
+# %%
+try_it(temporary_bytes, [3, 5, 2], "for-loop", False)
+
+# %% nbgrader={"grade": true, "grade_id": "u04-optimizer-temporaries-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# Real updates in all six ways: one tensor, equal ones, one large among small ones, many.
+check("u04-optimizer-temporaries", temporary_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u04-optimizer-temporaries", temporary_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only some of the six ways are right</summary>
+#
+# For each way write down a time line for two tensors: what is made, when is it let go of, and at which point are the most alive?
+# </details>
+
+# %% [markdown]
+# **Measure.** Two steps with `"foreach"` at 1,024 tokens:
+
+# %% tags=["nbval-check-output"]
+temporary_of = answer("u04-optimizer-temporaries", temporary_bytes)
+sizes = [each.storage_bytes // 4 for each in llama_weights]
+in_step = moments_of(num_params, len(sizes), 0, 2, True)["after_backward"]
+compare(
+    "u04-foreach",
+    "GiB",
+    computed=(in_step + temporary_of(sizes, "foreach", False)) / 2**30,
+    measured=trace_llama(1024, num_steps=2, adamw="foreach").peak_bytes / 2**30,
+)
+
+# %% tags=["nbval-check-output"]
+ways = ("for-loop", "foreach", "fused")
+table = {
+    recipe: {way: temporary_of(sizes, way, recipe == "bf16") / 2**30 for way in ways}
+    for recipe in ("fp32", "bf16")
+}
+pd.DataFrame(table).round(2)  # GiB for the Llama
+
+# %% [markdown]
+# **Explain.** On a GPU the peak of a short sequence is in the optimizer's step, unless you ask for `fused=True`: 4 N bytes of roots, as much as all weights. In the loop it is the one largest tensor that counts, here the embedding. (The loop here has an optimizer for each tensor. With one for all, a variable of the loop holds the last quotient until the next one is made.)
+
+# %% [markdown]
+# ## Place the peak
+#
+# Three moments compete: the loss, the end of the backward pass, the optimizer's step. Now compute all three.
+
+# %% [markdown] exercise={"id": "u04-peak", "title": "Three candidates for the peak", "difficulty": 4, "importance": 5, "minutes": 15}
+# **Write** `peaks`: bytes live in step 2 of fp32 training with AdamW at three moments, a dictionary of three `int`s, each a third of the points:
+#
+# | key | moment |
+# |---|---|
+# | `"loss"` | the gradient of the logits has just been made |
+# | `"backward"` | the gradient of the embedding, the last of all, is complete |
+# | `"step"` | at most in the optimizer's step |
+#
+# The model is a Llama with `num_params` parameters. For `num_tokens` tokens (b times s) logits have the shape (`num_tokens`, `model.vocab_size`), the stream (`num_tokens`, `model.hidden_size`), the embedding's matrix (`model.vocab_size`, `model.hidden_size`). In order:
+#
+# - The forward pass leaves `kept_bytes`, the log-softmax among them. The logits are let go.
+# - The backward pass begins at the loss. It makes the gradient of the log-softmax and *from it* the gradient of the logits, both as large as the logits. Nothing that was kept has been let go by then, and no parameter has its gradient.
+# - It ends at the embedding: *from* the gradient of the stream it makes a gradient of the whole matrix. If `model.is_tied`, the stream's gradient is let go, and the gradient of the output head, which has been waiting, is added: the **sum** is a third matrix, and only then both parts are let go.
+# - The optimizer's step needs `temporary_bytes`. Then the gradients are let go.
+#
+# Numbers that stand alone (the loss, Adam's counts of steps) are left out.
+#
+# *Worked case:* the small model below, tied, 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes: **2,152**, **2,272** and **2,272**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u04-peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def peaks(
+    model: ModelConfig, num_params: int, kept_bytes: int, num_tokens: int, temporary_bytes: int
+) -> dict[str, int]:
+    """Bytes live at three moments of a training step in fp32 with AdamW.
+
+    Args:
+        model: Supplies ``vocab_size``, ``hidden_size`` and ``is_tied``.
+        num_params: Parameters N.
+        kept_bytes: What the forward pass leaves live.
+        num_tokens: Tokens of the batch.
+        temporary_bytes: What the optimizer needs for a moment.
+
+    Returns:
+        "loss", "backward" and "step".
+    """
+    ### BEGIN SOLUTION
+    logits_bytes = 4 * num_tokens * model.vocab_size
+    stream_bytes = 4 * num_tokens * model.hidden_size
+    matrix_bytes = 4 * model.vocab_size * model.hidden_size
+    without_gradients, with_gradients = 12 * num_params, 16 * num_params
+    # tied: both parts and their sum, one of which is the gradient that stays
+    beside_gradients = 2 * matrix_bytes if model.is_tied else stream_bytes
+    return {
+        "loss": without_gradients + kept_bytes + logits_bytes + logits_bytes,
+        "backward": with_gradients + beside_gradients,
+        "step": with_gradients + temporary_bytes,
+    }
+    ### END SOLUTION
+
+
+# %%
+tiny_llama = ModelConfig(
+    num_layers=1, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5, is_tied=True
+)
+try_it(peaks, tiny_llama, 132, 488, 2, 160)
+
+# %% nbgrader={"grade": true, "grade_id": "u04-peak-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Real training: tied and not; own and shared keys; one sequence and two; three ways of AdamW.
+check("u04-peak", peaks)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u04-peak", peaks)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only the loss is wrong</summary>
+#
+# Draw a box for every tensor as large as the logits: logits, log-softmax, and the gradient of each. Which of the four boxes exist at this moment, and which of them is in `kept_bytes` already?
+# </details>
+#
+# <details><summary>Only the backward pass is wrong</summary>
+#
+# Do the tied and the untied model separately. Which tensors are live that are not a gradient which stays?
+# </details>
+
+# %% [markdown]
+# **Measure.** The three candidates for the Llama at three lengths in GiB, and the peak of the trace, numbers that stand alone left out of both:
+
+
+# %% tags=["nbval-check-output"]
+def without_single_numbers(trace):
+    return replace(trace, storages=tuple(each for each in trace.storages if each.shape))
+
+
+clean = {s: without_single_numbers(trace) for s, trace in traces.items()}
+measured = {s: trace.peak_bytes_of(2) for s, trace in clean.items()}
+end_of_forward = clean[4096].phases[3].stop - 1  # of step 2
+kept_for_token = clean[4096].live_at(end_of_forward)["activations"] // 4096
+in_loop = temporary_of(sizes, "for-loop", False)
+peaks_of = answer("u04-peak", peaks)
+
+
+def candidates(seq_len):
+    kept = kept_for_token * seq_len
+    return peaks_of(preset("Llama-3.2-1B"), num_params, kept, seq_len, in_loop)
+
+
+table = pd.DataFrame({s: candidates(s) for s in traces})
+table.loc["measured peak"] = measured
+(table / 2**30).round(2)
+
+# %% tags=["nbval-check-output"]
+for s, peak_bytes in measured.items():
+    print(f"{s:,} tokens: highest of three / measured {max(candidates(s).values()) / peak_bytes}")
+
+# %% [markdown]
+# **Explain.** To the byte. At 1,024 tokens the end of the backward pass and the optimizer's step are equal, because what is largest in the loop is the embedding too, twice. At 2,048 and 4,096 it is the loss: 2 · 4 sbv bytes of gradients on top of all that was kept. Such gradients are what the estimate of unit 03 left out. Over the length the peak has a knee: flat while the state decides, then a straight line.
+
+# %%
+more = (1536, 3072)
+clean |= {s: without_single_numbers(trace_llama(s, num_steps=2)) for s in more}
+lengths = sorted(clean)
+computed_and_measured(
+    lengths,
+    computed=[max(candidates(s).values()) / 2**30 for s in lengths],
+    measured=[clean[s].peak_bytes_of(2) / 2**30 for s in lengths],
+    size_label="tokens of the sequence",
+    unit="GiB",
+    is_log=False,
+)
+
+# %% tags=["nbval-check-output"]
+flat = candidates(0)["backward"] - candidates(0)["loss"]
+slope = candidates(1)["loss"] - candidates(0)["loss"]
+print(f"the loss leads from {flat / slope:,.0f} tokens on, with {slope / 2**20:.1f} MiB for each")
+
+# %% [markdown]
+# ## Above 50 GB?
+#
+# Lecture E says of its picture (E8): memory for one sequence is "shooting above 50 GB". With what you know: 1B, fp32, and instead of fused attention one that keeps every score in memory, 32 heads of 4,096 · 4,096 scores in each of 16 layers.
+#
+# **Predict.** How many GiB at the peak of step 2?
+
+# %%
+predict("u04-materialised", None, "GiB")
+
+# %% tags=["nbval-check-output"]
+every_score = trace_llama(4096, num_steps=2, kernels=Kernels(is_attention_fused=False))
+in_bf16 = trace_llama(4096, num_steps=2, precision=precision("bf16"))
+scores_bytes = 16 * 32 * 4096**2 * 4
+compare(
+    "u04-materialised",
+    "GiB",
+    computed=(traces[4096].peak_bytes_of(2) + scores_bytes) / 2**30,
+    measured=every_score.peak_bytes / 2**30,
+)
+
+# %%
+memory_timelines(
+    {"fp32, every score": every_score, "fp32, fused": traces[4096], "bf16, fused": in_bf16},
+    step=2,
+)
+
+# %% [markdown]
+# "Computed" is the fused peak and the scores of all layers. Name the gap: written out, attention keeps keys and values once for each of 32 query heads, fused for each of their own 8, and fused it keeps a log-sum-exp for each query and head.
+
+# %% tags=["nbval-check-output"]
+repeated, log_sum_exp = 2 * 4 * 4096 * (32 - 8) * 64, 4 * 32 * 4096
+print(f"computed gap {16 * (repeated - log_sum_exp):,} bytes")
+gap = every_score.peak_bytes_of(2) - traces[4096].peak_bytes_of(2) - scores_bytes
+print(f"measured gap {gap:,}")
+
+# %% [markdown]
+# The peaks of steps 1 and 2, and what the source of the lecture's figure, the Ultra-Scale Playbook, states for its own (E8), in GiB:
+
+# %% tags=["nbval-check-output"]
+shown = {"fp32, every score": every_score, "fp32, fused": traces[4096], "bf16, fused": in_bf16}
+for name, trace in shown.items():
+    print(f"{name}: " + ", ".join(f"{trace.peak_bytes_of(n) / 2**30:.2f}" for n in (1, 2)))
+source = {"parameters": 4.60, "optimizer_states": 9.21, "activations": 45.62}
+ours = every_score.live_at(every_score.peak_at)
+pd.DataFrame({"here": {name: ours[name] / 2**30 for name in ours}, "source": source}).round(2)
+
+# %% tags=["nbval-check-output"]
+print(f"the source's three together: {sum(source.values()):.2f} GiB, and its peak is 59.49")
+print(f"here: {every_score.peak_bytes / 2**30:.2f} GiB are {every_score.peak_bytes / 10**9:.2f} GB")
+
+# %% [markdown]
+# **Explain.** The source's figure is fp32, and its peak is a moment without gradients, like ours. It states neither batch nor length: "one sequence" is the lecture's addition, which this trace of one sequence of 4,096 tokens makes plausible, activations being nearly the same. What is larger here are temporaries, the two gradients as large as the logits. Parts add up in GiB under an axis that says GB; mind the 7 %. And none of it is fate: fused attention and bf16 bring the same sequence below half.
+
+# %% [markdown]
+# ## What a trace does not see
+#
+# Four memories are easily mixed up:
+#
+# | memory | what it counts | who tells |
+# |---|---|---|
+# | saved | what autograd keeps for backward (unit 03) | `count_saved_bytes` |
+# | allocated | what live tensors hold, of which the peak decides | a trace; on a GPU `torch.cuda.max_memory_allocated()` |
+# | reserved | what the allocator holds of the device, given out or not | `torch.cuda.max_memory_reserved()` |
+# | the driver's | all of it, with the context and every other process | `nvidia-smi` |
+#
+# A trace follows tensors. It does not see what a kernel takes and gives back while it runs (a workspace for matrix products, a sum that a fused kernel keeps in fp32), nor how an allocator rounds a request up. Some kernels of a GPU are others than a CPU's, too. Expect the peak that a GPU's allocator counts to be within 10 % of such a trace, the band that PyTorch's own tests of a like tool allow; this notebook has not measured it.
+
+# %% [markdown] exercise={"id": "u04-read-picture", "title": "Read the picture to somebody", "difficulty": 2, "importance": 4, "minutes": 5}
+# **Write** four sentences for a colleague who sees the picture of four steps at 4,096 tokens for the first time, with its numbers: what is the plateau between the steps, why does step 1 start lower, what is the spike in the middle of each step, and what would lower that spike?
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u04-read-picture", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# Between the steps 13.8 GiB stay: weights and Adam's two moments, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its moments, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (letting gradients go does not help: there are none at that moment).
+#
+# *Rubric:* half a point for each of the four; without its number a quarter.
+# <!-- END SOLUTION -->
