@@ -12,6 +12,7 @@ from typing import Any
 from course_utils.checks import guard, origin
 from course_utils.checks.examination import Examination, Trial
 from course_utils.checks.spec import arguments, in_words
+from course_utils.checks.threads import one_thread
 from course_utils.checks.verdict import Finding
 from course_utils.checks.wire import Plain, describe
 
@@ -42,6 +43,7 @@ class Check:
     probe: Callable[[Any, Case], object] = call
 
 
+@one_thread()
 def examine(
     check: Check, answer: object, seeds: Iterable[int], limit_seconds: float = guard.LIMIT_SECONDS
 ) -> Examination:

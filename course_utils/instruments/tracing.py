@@ -93,7 +93,6 @@ def trace_memory(
 def _collector_at_rest() -> Iterator[None]:
     """When the collector comes depends on what ran before: with it, no two traces are alike."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

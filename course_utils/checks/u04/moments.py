@@ -10,7 +10,6 @@ from torch.optim import AdamW
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.quick import quick_traces
 from course_utils.instruments import trace_memory
 
 NAMES = ("num_params", "num_tensors", "kept_bytes", "step", "is_grad_let_go")
@@ -42,7 +41,6 @@ def measured_moments(
 
 
 @lru_cache
-@quick_traces()
 def _traced(num_params: int, num_tensors: int, kept_bytes: int, let_go: bool) -> list[Moments]:
     """Moments of the first steps of a real training run.
 

@@ -11,7 +11,6 @@ from torch.optim import AdamW
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.quick import quick_traces
 from course_utils.instruments import trace_memory
 from course_utils.reference.training import ADAMW
 
@@ -42,7 +41,6 @@ def measured_temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> in
 
 
 @lru_cache
-@quick_traces()
 def _traced(sizes: tuple[int, ...]) -> dict[tuple[str, bool], int]:
     """All ways one after the other under one trace; each leaves what it found."""
     updates = [_Update(sizes, *way) for way in WAYS]

@@ -9,7 +9,6 @@ from typing import Any
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.checks.spec import model_of
-from course_utils.checks.u04.quick import quick_traces
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
@@ -96,7 +95,6 @@ def measured_peaks(
 
 
 @lru_cache
-@quick_traces()
 def _traced(model: ModelConfig, num_tokens: int) -> dict[str, Peaks]:
     """One step of three equal trainings, one for each way to compute AdamW, under one trace.
 
