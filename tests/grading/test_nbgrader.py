@@ -1,8 +1,8 @@
 """The real nbgrader commands on a temporary course: from generate to feedback and export.
 
-Composite submissions carry the k-th wrong answer of every exercise. Three of them are graded here for
-each unit, and with `ALL_COMPOSITES=1` in the environment all of them; every wrong answer of every
-drawer goes through the same `grade` call in `tests/checks`.
+Composite submissions carry the k-th wrong answer of every exercise. Three of them are graded here
+for each unit, and with `ALL_COMPOSITES=1` in the environment all of them; every wrong answer of
+every drawer goes through the same `grade` call in `tests/checks`.
 """
 
 import csv
