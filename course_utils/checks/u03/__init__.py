@@ -1,9 +1,10 @@
 """Checks of unit 03: memory accounting."""
 
 from course_utils.checks.u03 import (
-    blocks,
+    gpt_layer,
     implement,
     kept,
+    llama_layer,
     microscope,
     parameters,
     state,
@@ -15,11 +16,11 @@ CHECKS = {
     "u03-state-bytes": state.STATE_BYTES,
     "u03-kept-by-operation": kept.KEPT_BY_OPERATION,
     "u03-microscope": microscope.MICROSCOPE,
-    "u03-gpt-layer-bytes": blocks.GPT_LAYER_BYTES,
-    "u03-llama-layer-bytes": blocks.LLAMA_LAYER_BYTES,
+    "u03-gpt-layer-bytes": gpt_layer.GPT_LAYER_BYTES,
+    "u03-llama-layer-bytes": llama_layer.LLAMA_LAYER_BYTES,
     "u03-sequence-bytes": whole.SEQUENCE_BYTES,
     "u03-largest-micro-batch": whole.LARGEST_MICRO_BATCH,
     "u03-fused-gate": implement.FUSED_GATE,
     "u03-lost-bytes": implement.LOST_BYTES,
-    "u03-element-bytes": blocks.ELEMENT_BYTES_OF_LAYER,
+    "u03-element-bytes": gpt_layer.ELEMENT_BYTES_OF_LAYER,
 }
