@@ -5,10 +5,11 @@ exactly what the student's function gave, its hint is the one to show.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from course_utils.checks import troubles
 from course_utils.checks.check import Case
 from course_utils.checks.troubles import WHICH_TYPE
 from course_utils.checks.verdict import Finding
@@ -105,6 +106,32 @@ class EqualTo:
         if not self.relative_tolerance:
             return got == wanted
         return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
+
+
+class ByScenario(EqualTo):
+    """A judge of implementations: each scenario earns an equal part, if all its numbers are right.
+
+    A case names its ``"scenario"``. An error that the probe caught, told by `guard.raised`, costs
+    that scenario alone.
+    """
+
+    def __init__(
+        self, scenarios: Sequence[str], measure: Callable[..., Plain], *mistakes: Mistake
+    ) -> None:
+        """Name all scenarios; the rest is as in `EqualTo`."""
+        super().__init__(measure, *mistakes, together=True)
+        self.scenarios = tuple(scenarios)
+
+    def __call__(self, case: Case, got: Plain) -> Finding:
+        """Compare the numbers of a case; the other scenarios lose nothing by it."""
+        finding = _finding_of(got) if "trouble" in got else super().__call__(case, got)
+        right = {name: finding.passed or name != case["scenario"] for name in self.scenarios}
+        return replace(finding, right=right)
+
+
+def _finding_of(trouble: Plain) -> Finding:
+    sentence, hint = troubles.in_words(trouble)
+    return Finding(right={"": False}, sentence=sentence, hints=(hint,))
 
 
 def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:

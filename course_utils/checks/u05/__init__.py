@@ -1,0 +1,7 @@
+"""Checks of unit 05: activation recomputation."""
+
+from course_utils.checks.u05 import checkpoint
+
+CHECKS = {
+    "u05-checkpoint": checkpoint.CHECKPOINT,
+}

@@ -1,0 +1,403 @@
+"""Drawers of unit 05."""
+
+from tests.drawers import Drawer, Wrong
+
+_HEAD = """
+    import torch
+
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, function, dummy, *tensors):
+            ctx.function = function
+            ctx.random_state = torch.get_rng_state()
+            ctx.is_autocast = torch.is_autocast_enabled("cpu")
+            ctx.precision = torch.get_autocast_dtype("cpu")
+            ctx.save_for_backward(*tensors)
+            return function(*tensors)
+
+        @staticmethod
+        def backward(ctx, grad):
+            inputs = [
+                tensor.detach().requires_grad_(wants)
+                for tensor, wants in zip(ctx.saved_tensors, ctx.needs_input_grad[2:])
+            ]
+            before = torch.get_rng_state()
+            torch.set_rng_state(ctx.random_state)
+            with torch.enable_grad():
+                with torch.autocast("cpu", dtype=ctx.precision, enabled=ctx.is_autocast):
+                    out = ctx.function(*inputs)
+            torch.set_rng_state(before)
+            torch.autograd.backward(out, grad)
+            return None, None, *(each.grad for each in inputs)
+
+    def checkpoint(function, *tensors):
+        return Recompute.apply(function, torch.ones(1, requires_grad=True), *tensors)
+"""
+
+
+def _checkpoint(*changes: tuple[str, str]) -> str:
+    """The answer above with some lines in another form."""
+    source = _HEAD
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+_NO_DUMMY = (
+    ("function, dummy, *tensors):", "function, *tensors):"),
+    ("ctx.needs_input_grad[2:]", "ctx.needs_input_grad[1:]"),
+    ("return None, None,", "return None,"),
+    ("function, torch.ones(1, requires_grad=True), *tensors)", "function, *tensors)"),
+)
+_NOT_RESTORED = ("torch.set_rng_state(ctx.random_state)", "pass")
+_IN_BACKWARD = '"cpu", dtype=ctx.precision, enabled=ctx.is_autocast'
+_FILL_IN = "torch.autograd.backward(out, grad)"
+_GRADS = "*(each.grad for each in inputs)"
+
+CHECKPOINT = Drawer(
+    function="checkpoint",
+    wrong=[
+        Wrong(
+            "no checkpoint at all",
+            """
+            def checkpoint(function, *tensors):
+                return function(*tensors)
+            """,
+            "What may be let go of",
+        ),
+        Wrong(
+            "keeps the graph of the first run",
+            """
+            import torch
+
+            class Recompute(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, function, dummy, *tensors):
+                    ctx.inputs = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
+                    with torch.enable_grad():
+                        ctx.out = function(*ctx.inputs)
+                    return ctx.out.detach()
+
+                @staticmethod
+                def backward(ctx, grad):
+                    ctx.out.backward(grad)
+                    return None, None, *(each.grad for each in ctx.inputs)
+
+            def checkpoint(function, *tensors):
+                return Recompute.apply(function, torch.ones(1, requires_grad=True), *tensors)
+            """,
+            "What may be let go of",
+        ),
+        Wrong(
+            "tensors as attributes",
+            _checkpoint(
+                ("ctx.save_for_backward(*tensors)", "ctx.tensors = tensors"),
+                ("ctx.saved_tensors", "ctx.tensors"),
+            ),
+            "Where do your tensors live until backward",
+        ),
+        Wrong(
+            "keeps the result too",
+            _checkpoint(
+                ("ctx.save_for_backward(*tensors)", "out = function(*tensors)"),
+                (
+                    "return function(*tensors)",
+                    "ctx.save_for_backward(*tensors, out)\n            return out",
+                ),
+                ("requires_grad_(wants)", "requires_grad_(wants)  # the result is left out by zip"),
+            ),
+            "Can backward make it again?",
+        ),
+        Wrong(
+            "without recording alone",
+            """
+            import torch
+
+            def checkpoint(function, *tensors):
+                with torch.no_grad():
+                    return function(*tensors)
+            """,
+            "what to do in backward?",
+        ),
+        Wrong(
+            "nothing returned",
+            """
+            def checkpoint(function, *tensors):
+                function(*tensors)
+            """,
+            "Does every way through your function end in a `return`?",
+        ),
+        Wrong(
+            "twice in the forward pass",
+            _checkpoint(
+                (
+                    "return function(*tensors)",
+                    "function(*tensors)\n            return function(*tensors)",
+                )
+            ),
+            "when is the second time?",
+        ),
+        Wrong(
+            "a run for each of inputs and parameters",
+            _checkpoint(
+                (
+                    "torch.set_rng_state(before)",
+                    "torch.set_rng_state(ctx.random_state)\n"
+                    "            with torch.enable_grad():\n"
+                    "                with torch.autocast(\n"
+                    "                    'cpu', dtype=ctx.precision, enabled=ctx.is_autocast\n"
+                    "                ):\n"
+                    "                    out = ctx.function(*inputs)\n"
+                    "            torch.set_rng_state(before)",
+                )
+            ),
+            "runs it again for each input?",
+        ),
+        Wrong(
+            "no recording in backward",
+            _checkpoint(("with torch.enable_grad():", "if True:")),
+            "Was recording on where that tensor was made",
+        ),
+        Wrong(
+            "no recording and only inputs",
+            _checkpoint(
+                ("with torch.enable_grad():", "if True:"),
+                (_FILL_IN, "grads = torch.autograd.grad(out, inputs, grad)"),
+                (_GRADS, "*grads"),
+            ),
+            "Was recording on where that tensor was made",
+        ),
+        Wrong(
+            "not detached",
+            _checkpoint(("tensor.detach().requires_grad_(wants)", "tensor")),
+            "that of the second run alone",
+        ),
+        Wrong(
+            "detached and nothing wanted",
+            _checkpoint((".requires_grad_(wants)", "")),
+            "What must a detached tensor want",
+        ),
+        Wrong(
+            "everything wanted",
+            _checkpoint((".requires_grad_(wants)", ".requires_grad_()")),
+            "Which of the tensors wanted a gradient when they came in?",
+            points=3.0,
+        ),
+        Wrong(
+            "gradients of inputs alone",
+            _checkpoint(
+                (
+                    _FILL_IN,
+                    "wanting = [each for each in inputs if each.requires_grad]\n"
+                    "            if wanting:\n"
+                    "                grads = iter(torch.autograd.grad(out, wanting, grad))",
+                ),
+                (_GRADS, "*(next(grads) if x.requires_grad else None for x in inputs)"),
+            ),
+            "Inputs get their gradients, parameters none.",
+        ),
+        Wrong(
+            "no gradient from behind",
+            _checkpoint((_FILL_IN, "out.backward(torch.ones_like(out))")),
+            "by what does the rest of the network want each number",
+        ),
+        Wrong(
+            "backward without the gradient",
+            _checkpoint((_FILL_IN, "out.backward()")),
+            "Which gradient comes in from behind",
+        ),
+        Wrong(
+            "one gradient too few",
+            _checkpoint(("return None, None,", "return None,")),
+            "what does backward return for each of those?",
+        ),
+        Wrong(
+            "random numbers as they come",
+            _checkpoint(_NOT_RESTORED),
+            "Which ones does the second run draw",
+            points=3.0,
+        ),
+        Wrong(
+            "noted after the first run",
+            _checkpoint(
+                (
+                    "return function(*tensors)",
+                    "out = function(*tensors)\n"
+                    "            ctx.random_state = torch.get_rng_state()\n"
+                    "            return out",
+                )
+            ),
+            "Which ones does the second run draw",
+            points=3.0,
+        ),
+        Wrong(
+            "random numbers not put back",
+            _checkpoint(("torch.set_rng_state(before)", "pass")),
+            "Where does the generator stand when your backward returns",
+            points=3.0,
+        ),
+        Wrong(
+            "a seed of its own",
+            _checkpoint(
+                ("return function(*tensors)", "torch.manual_seed(0); return function(*tensors)"),
+                ("torch.set_rng_state(ctx.random_state)", "torch.manual_seed(0)"),
+            ),
+            "Who sets the seed in your forward",
+            points=3.0,
+        ),
+        Wrong(
+            "no dummy",
+            _checkpoint(*_NO_DUMMY),
+            "what could you hand to `apply`",
+            points=3.0,
+        ),
+        Wrong(
+            "no autocast",
+            _checkpoint((f"with torch.autocast({_IN_BACKWARD}):", "if True:")),
+            "backward is called when autocast is over",
+            points=3.0,
+        ),
+        Wrong(
+            "autocast always",
+            _checkpoint((_IN_BACKWARD, '"cpu", dtype=torch.bfloat16')),
+            "The second run has bfloat16 whatever the first had.",
+            points=3.0,
+        ),
+        Wrong(
+            "autocast without its precision",
+            _checkpoint((_IN_BACKWARD, '"cpu", enabled=ctx.is_autocast')),
+            "Which precision does autocast take if none is said",
+            points=3.0,
+        ),
+        Wrong(
+            "neither random numbers nor autocast",
+            _checkpoint(_NOT_RESTORED, (f"with torch.autocast({_IN_BACKWARD}):", "if True:")),
+            "Which ones does the second run draw",
+            points=2.0,
+        ),
+        Wrong(
+            "the first draft",
+            """
+            import torch
+
+            class Recompute(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, function, *tensors):
+                    ctx.function = function
+                    ctx.save_for_backward(*tensors)
+                    return function(*tensors)
+
+                @staticmethod
+                def backward(ctx, grad):
+                    inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors]
+                    with torch.enable_grad():
+                        out = ctx.function(*inputs)
+                    out.backward(grad)
+                    return None, *(each.grad for each in inputs)
+
+            def checkpoint(function, *tensors):
+                return Recompute.apply(function, *tensors)
+            """,
+            "Which ones does the second run draw",
+            points=1.0,
+        ),
+        Wrong(
+            "PyTorch's",
+            """
+            import torch.utils.checkpoint
+
+            def checkpoint(function, *tensors):
+                return torch.utils.checkpoint.checkpoint(function, *tensors, use_reentrant=False)
+            """,
+            "with code of your own?",
+        ),
+        Wrong(
+            "PyTorch's inside a function",
+            """
+            def checkpoint(function, *tensors):
+                from torch.utils.checkpoint import checkpoint as again
+                return again(function, *tensors, use_reentrant=True)
+            """,
+            "with code of your own?",
+        ),
+    ],
+    right=[
+        _checkpoint(),
+        """
+        import torch
+
+        def checkpoint(function, *tensors):
+            class Again(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, wanting, *inputs):
+                    ctx.save_for_backward(torch.get_rng_state(), *inputs)
+                    ctx.cast = (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
+                    with torch.no_grad():
+                        return function(*inputs)
+
+                @staticmethod
+                def backward(ctx, grad):
+                    state, *inputs = ctx.saved_tensors
+                    wants = ctx.needs_input_grad[1:]
+                    fresh = [x.detach().requires_grad_(w) for x, w in zip(inputs, wants)]
+                    enabled, dtype = ctx.cast
+                    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                        torch.set_rng_state(state)
+                        with torch.autocast("cpu", enabled=enabled, dtype=dtype):
+                            result = function(*fresh)
+                        result.backward(grad)
+                    return None, *[x.grad for x in fresh]
+
+            return Again.apply(torch.tensor(0.0, requires_grad=True), *tensors)
+        """,
+        """
+        import torch
+
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, function, dummy, *tensors):
+                ctx.function = function
+                ctx.rng = torch.get_rng_state().clone()
+                ctx.autocast = dict(
+                    device_type="cpu",
+                    enabled=torch.is_autocast_enabled("cpu"),
+                    dtype=torch.get_autocast_dtype("cpu"),
+                )
+                ctx.save_for_backward(dummy, *tensors)
+                return function(*tensors)
+
+            @staticmethod
+            def backward(ctx, grad):
+                now = torch.get_rng_state()
+                torch.set_rng_state(ctx.rng)
+                inputs = []
+                for tensor in ctx.saved_tensors[1:]:
+                    copy = tensor.detach()
+                    copy.requires_grad = tensor.requires_grad
+                    inputs.append(copy)
+                with torch.enable_grad(), torch.autocast(**ctx.autocast):
+                    out = ctx.function(*inputs)
+                    (out * grad).sum().backward()
+                torch.set_rng_state(now)
+                return (None, None) + tuple(each.grad for each in inputs)
+
+        def checkpoint(function, *tensors):
+            return Twice.apply(function, torch.empty(0, requires_grad=True), *tensors)
+        """,
+    ],
+    features={
+        "one layer": lambda case: case["num_layers"] == 1,
+        "a chain": lambda case: case["num_layers"] > 1,
+        "several inputs": lambda case: case["kind"] == "three inputs",
+        "dropout": lambda case: case["kind"] == "dropout",
+        "no gradient wanted": lambda case: case["kind"] == "data alone",
+        "a mask": lambda case: case["kind"] == "a mask",
+        "autocast": lambda case: case["kind"] == "float16",
+        "no autocast": lambda case: case["kind"] == "off",
+    },
+)
+
+DRAWERS = {
+    "u05-checkpoint": CHECKPOINT,
+}
