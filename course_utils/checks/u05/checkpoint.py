@@ -13,8 +13,11 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import ByScenario, Mistake
 from course_utils.checks.u05.counted import (
     CountedLayer,
+    keep,
     num_calls,
     num_different,
+    require_tensor,
+    tells_errors,
     undisturbed,
     upstream,
 )
@@ -235,7 +238,8 @@ CHECKPOINT = Check(
         ),
         Mistake(
             "Under autocast to float16 the second run has another precision than the first. Which "
-            "precision does autocast take if none is said, and where do you learn the first run's?",
+            "precision does autocast take if none is said, and where do you learn that of the "
+            "first run?",
             _only_for(("float16",), _all_calls_again),
         ),
         Mistake(
@@ -267,8 +271,8 @@ CHECKPOINT = Check(
             ),
         ),
         Mistake(
-            "Gradients are wrong where the function draws random numbers. Which ones does the second "
-            "run draw, and which did the first?",
+            "Gradients are wrong where the function draws random numbers. Which ones does the "
+            "second run draw, and which did the first?",
             _only_for(RANDOM, lambda *values: _no_gradient(*values) | {"random_numbers_off": 1}),
         ),
         Mistake(

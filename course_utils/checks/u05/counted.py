@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from course_utils.checks import guard, wire
 from course_utils.checks.check import Case
-from course_utils.instruments import MemoryTrace, trace_memory
 
 # The same operations on the same numbers; autocast rounds its results to 8 bits.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
@@ -115,21 +114,18 @@ def tells_errors(probe: Callable[[Any, Case], object]) -> Callable[[Any, Case], 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leaves random numbers as they are; one thread is faster where numbers are few."""
+    """Leaves random numbers as they are, and takes milliseconds.
+
+    One thread is faster where numbers are few, and an instrument that collects garbage does not
+    look through all that was there before.
+    """
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    gc.freeze()
     try:
         with torch.random.fork_rng([]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a gradient that is not there
             yield
     finally:
-        torch.set_num_threads(num_threads)
-
-
-def quick_trace(step: Callable[[], object], *owners: nn.Module | Tensor) -> MemoryTrace:
-    """A trace of memory that does not wait for all older garbage to be collected."""
-    gc.freeze()
-    try:
-        return trace_memory(step, *owners)
-    finally:
         gc.unfreeze()
+        torch.set_num_threads(num_threads)
