@@ -108,23 +108,28 @@ class EqualTo:
         return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
 
 
-class ByScenario(EqualTo):
-    """A judge of implementations: each scenario earns an equal part, if all its numbers are right.
+class Behaviour(EqualTo):
+    """A judge of what an implementation did: all its numbers are right, or nothing.
 
-    A case names its ``"scenario"``. An error that the probe caught, told by `guard.raised`, costs
-    that scenario alone.
+    An error that the probe caught, as `guard.raised` tells it, is wrong in that case alone. Where
+    there are scenarios each earns an equal part; a case names its own as ``"scenario"``.
     """
 
     def __init__(
-        self, scenarios: Sequence[str], measure: Callable[..., Plain], *mistakes: Mistake
+        self,
+        measure: Callable[..., Plain],
+        *mistakes: Mistake,
+        scenarios: Sequence[str] = (),
     ) -> None:
-        """Name all scenarios; the rest is as in `EqualTo`."""
+        """Take what `EqualTo` takes, and the names of all scenarios."""
         super().__init__(measure, *mistakes, together=True)
         self.scenarios = tuple(scenarios)
 
     def __call__(self, case: Case, got: Plain) -> Finding:
         """Compare the numbers of a case; the other scenarios lose nothing by it."""
         finding = _finding_of(got) if "trouble" in got else super().__call__(case, got)
+        if not self.scenarios:
+            return finding
         right = {name: finding.passed or name != case["scenario"] for name in self.scenarios}
         return replace(finding, right=right)
 

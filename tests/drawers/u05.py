@@ -398,6 +398,165 @@ CHECKPOINT = Drawer(
     },
 )
 
+
+def _segments(*lines: str) -> str:
+    body = "".join(f"\n        {line}" for line in lines)
+    return f"""
+    from torch import nn
+
+    def run_in_segments(layers, x, layers_per_segment, checkpoint):{body}
+    """
+
+
+_STARTS = "for start in range(0, len(layers), layers_per_segment):"
+_STOP = "    stop = start + layers_per_segment"
+
+SEGMENTS = Drawer(
+    function="run_in_segments",
+    wrong=[
+        Wrong(
+            "a plain loop",
+            _segments("for layer in layers:", "    x = layer(x)", "return x"),
+            "nothing is recomputed",
+        ),
+        Wrong(
+            "the last segment unprotected",
+            _segments(
+                _STARTS,
+                _STOP,
+                "    segment = nn.Sequential(*layers[start:stop])",
+                "    x = checkpoint(segment, x) if stop < len(layers) else segment(x)",
+                "return x",
+            ),
+            "The layers of the last segment run once",
+        ),
+        Wrong(
+            "variables that move on",
+            _segments(
+                _STARTS,
+                "    def segment(x):",
+                "        for layer in layers[start : start + layers_per_segment]:",
+                "            x = layer(x)",
+                "        return x",
+                "    x = checkpoint(segment, x)",
+                "return x",
+            ),
+            "When does your function look up its variables",
+        ),
+        Wrong(
+            "a shorter last segment left out",
+            _segments(
+                "for number in range(len(layers) // layers_per_segment):",
+                "    start = number * layers_per_segment",
+                "    segment = layers[start : start + layers_per_segment]",
+                "    x = checkpoint(nn.Sequential(*segment), x)",
+                "return x",
+            ),
+            "Some layers never run.",
+        ),
+        Wrong(
+            "one segment around everything",
+            _segments("return checkpoint(nn.Sequential(*layers), x)"),
+            "How many layers stand between two tensors that you keep?",
+        ),
+        Wrong(
+            "each layer alone",
+            _segments("for layer in layers:", "    x = checkpoint(layer, x)", "return x"),
+            "The input of every layer is kept.",
+        ),
+        Wrong(
+            "as many segments as each should have layers",
+            _segments(
+                "size = -(-len(layers) // layers_per_segment)",
+                "for start in range(0, len(layers), size):",
+                "    x = checkpoint(nn.Sequential(*layers[start : start + size]), x)",
+                "return x",
+            ),
+            "how many segments there are, or how long each is?",
+        ),
+        Wrong(
+            "from the beginning each time",
+            _segments(
+                "out = x",
+                _STARTS,
+                "    out = checkpoint(nn.Sequential(*layers[: start + layers_per_segment]), x)",
+                "return out",
+            ),
+            "Where does each of your segments begin",
+        ),
+        Wrong(
+            "the same input for every segment",
+            _segments(
+                _STARTS,
+                _STOP,
+                "    out = checkpoint(nn.Sequential(*layers[start:stop]), x)",
+                "return out",
+            ),
+            "What comes into it?",
+        ),
+        Wrong(
+            "nothing returned",
+            _segments(
+                _STARTS,
+                _STOP,
+                "    x = checkpoint(nn.Sequential(*layers[start:stop]), x)",
+            ),
+            "end in a `return`?",
+        ),
+        Wrong(
+            "PyTorch's for layers in a row",
+            _segments(
+                "from torch.utils.checkpoint import checkpoint_sequential",
+                "n = len(layers) // layers_per_segment",
+                "return checkpoint_sequential(nn.Sequential(*layers), n, x, use_reentrant=False)",
+            ),
+            "with code of your own?",
+        ),
+    ],
+    right=[
+        _segments(
+            _STARTS,
+            "    def segment(x, start=start):",
+            "        for layer in layers[start : start + layers_per_segment]:",
+            "            x = layer(x)",
+            "        return x",
+            "    x = checkpoint(segment, x)",
+            "return x",
+        ),
+        """
+        import functools
+
+        def run_in_segments(layers, x, k, checkpoint):
+            def through(part, x):
+                return functools.reduce(lambda x, layer: layer(x), part, x)
+
+            rest = list(layers)
+            while rest:
+                part, rest = rest[:k], rest[k:]
+                x = checkpoint(functools.partial(through, part), x)
+            return x
+        """,
+        """
+        from torch import nn
+
+        def run_in_segments(layers, x, layers_per_segment, checkpoint):
+            if not layers:
+                return x
+            first, rest = layers[:layers_per_segment], layers[layers_per_segment:]
+            x = checkpoint(nn.Sequential(*first), x)
+            return run_in_segments(rest, x, layers_per_segment, checkpoint)
+        """,
+    ],
+    features={
+        "one layer in each": lambda case: case["layers_per_segment"] == 1,
+        "all layers in one": lambda case: case["layers_per_segment"] == case["num_layers"],
+        "longer than all": lambda case: case["layers_per_segment"] > case["num_layers"],
+        "a shorter last one": lambda case: case["num_layers"] % case["layers_per_segment"] > 0,
+        "equal ones": lambda c: c["num_layers"] == 6 and c["layers_per_segment"] == 2,
+    },
+)
+
 DRAWERS = {
     "u05-checkpoint": CHECKPOINT,
+    "u05-segments": SEGMENTS,
 }

@@ -1,7 +1,8 @@
 """Checks of unit 05: activation recomputation."""
 
-from course_utils.checks.u05 import checkpoint
+from course_utils.checks.u05 import checkpoint, segments
 
 CHECKS = {
     "u05-checkpoint": checkpoint.CHECKPOINT,
+    "u05-segments": segments.SEGMENTS,
 }

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import ByScenario, Mistake
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u05.counted import (
     CountedLayer,
     keep,
@@ -194,8 +194,7 @@ CHECKPOINT = Check(
     reference=checkpoint,
     probe=probe,
     not_from=("torch.utils.checkpoint",),
-    judge=ByScenario(
-        tuple(KINDS),
+    judge=Behaviour(
         wanted,
         Mistake(
             "Where no input wants a gradient, the result says that nobody does, and backward "
@@ -296,5 +295,6 @@ CHECKPOINT = Check(
             "network want each number of it weighted?",
             _no_gradient,
         ),
+        scenarios=tuple(KINDS),
     ),
 )
