@@ -120,9 +120,10 @@ class Behaviour(EqualTo):
         measure: Callable[..., Plain],
         *mistakes: Mistake,
         scenarios: Sequence[str] = (),
+        relative_tolerance: float = 0.0,
     ) -> None:
         """Take what `EqualTo` takes, and the names of all scenarios."""
-        super().__init__(measure, *mistakes, together=True)
+        super().__init__(measure, *mistakes, relative_tolerance=relative_tolerance, together=True)
         self.scenarios = tuple(scenarios)
 
     def __call__(self, case: Case, got: Plain) -> Finding:

@@ -556,7 +556,168 @@ SEGMENTS = Drawer(
     },
 )
 
+
+def _pieces(
+    summed: str = "F.cross_entropy(part @ weight.T, wanted, reduction='sum')",
+    divided: str = "total / len(targets)",
+    call: str = "checkpoint(piece, part, weight, wanted)",
+    parts: str = "hidden.tensor_split(num_pieces), targets.tensor_split(num_pieces)",
+    before: str = "total = 0",
+) -> str:
+    return f"""
+    import torch
+    from torch.nn import functional as F
+
+    def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+        def piece(part, weight, wanted):
+            return {summed}
+
+        {before}
+        for part, wanted in zip({parts}):
+            total = total + {call}
+        return {divided}
+    """
+
+
+_MEAN = "F.cross_entropy(part @ weight.T, wanted)"
+
+LOSS_IN_PIECES = Drawer(
+    function="loss_in_pieces",
+    wrong=[
+        Wrong(
+            "all at once",
+            """
+            from torch.nn import functional as F
+
+            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+                return F.cross_entropy(hidden @ weight.T, targets)
+            """,
+            "No piece goes through `checkpoint`",
+        ),
+        Wrong(
+            "pieces without checkpoint",
+            _pieces(call="piece(part, weight, wanted)"),
+            "No piece goes through `checkpoint`",
+        ),
+        Wrong(
+            "one piece around everything",
+            """
+            from torch.nn import functional as F
+
+            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+                def loss(hidden, weight):
+                    return F.cross_entropy(hidden @ weight.T, targets)
+
+                return checkpoint(loss, hidden, weight)
+            """,
+            "Where do you divide the tokens?",
+        ),
+        Wrong(
+            "logits divided",
+            _pieces(
+                summed="F.cross_entropy(part, wanted, reduction='sum')",
+                before="total, logits = 0, hidden @ weight.T",
+                parts="logits.tensor_split(num_pieces), targets.tensor_split(num_pieces)",
+            ),
+            "Which product belongs inside of a piece?",
+        ),
+        Wrong(
+            "logits in a list",
+            """
+            from torch.nn import functional as F
+
+            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+                every = []
+
+                def piece(part, weight, wanted):
+                    every.append(part @ weight.T)
+                    return F.cross_entropy(every[-1], wanted, reduction="sum")
+
+                pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces))
+                return sum(checkpoint(piece, x, weight, t) for x, t in pieces) / len(targets)
+            """,
+            "Who holds them when a piece is done?",
+        ),
+        Wrong(
+            "mean of means", _pieces(_MEAN, "total / num_pieces"), "the mean of the pieces' means"
+        ),
+        Wrong("sum of means", _pieces(_MEAN, "total"), "the sum of the pieces' means"),
+        Wrong("not divided", _pieces(divided="total"), "the sum over all tokens"),
+        Wrong(
+            "a weight without gradient",
+            _pieces(call="checkpoint(piece, part, weight.detach(), wanted)"),
+            "one of two gradients is not",
+        ),
+        Wrong(
+            "hidden states without gradient",
+            _pieces(call="checkpoint(piece, part.detach(), weight, wanted)"),
+            "one of two gradients is not",
+        ),
+        Wrong(
+            "all logits in each piece",
+            """
+            import torch
+            from torch.nn import functional as F
+
+            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+                total = 0
+                for indices in torch.arange(len(targets)).tensor_split(num_pieces):
+                    def piece(hidden, weight, targets, indices=indices):
+                        logits = hidden @ weight.T
+                        return F.cross_entropy(logits[indices], targets[indices], reduction="sum")
+
+                    total = total + checkpoint(piece, hidden, weight, targets)
+                return total / len(targets)
+            """,
+            "How many tokens does the product inside of a piece see?",
+        ),
+        Wrong("nothing returned", _pieces().replace("return total", "total"), "end in a `return`?"),
+    ],
+    right=[
+        _pieces(),
+        _pieces(
+            summed=f"{_MEAN} * (len(part) / len(targets))",
+            divided="total",
+            parts="hidden.chunk(num_pieces), targets.chunk(num_pieces)",
+        ),
+        """
+        import torch
+
+        def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+            size = -(-len(targets) // num_pieces)
+            losses = []
+            for start in range(0, len(targets), size):
+                wanted = targets[start : start + size, None]
+
+                def piece(part, weight, wanted=wanted):
+                    logits = part @ weight.T
+                    return (logits.logsumexp(1) - logits.gather(1, wanted)[:, 0]).sum()
+
+                losses.append(checkpoint(piece, hidden[start : start + size], weight))
+            return torch.stack(losses).sum() / len(targets)
+        """,
+        """
+        from torch.nn import functional as F
+
+        def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+            losses, counts = [], []
+            for part, wanted in zip(hidden.chunk(num_pieces), targets.chunk(num_pieces)):
+                losses.append(
+                    checkpoint(lambda x, w, t: F.cross_entropy(x @ w.T, t), part, weight, wanted)
+                )
+                counts.append(len(wanted))
+            return sum(loss * n for loss, n in zip(losses, counts)) / sum(counts)
+        """,
+    ],
+    features={
+        "one piece": lambda case: case["num_pieces"] == 1,
+        "pieces of one length": lambda c: c["num_tokens"] % c["num_pieces"] == 0,
+        "pieces of two lengths": lambda c: c["num_tokens"] % c["num_pieces"] > 0,
+    },
+)
+
 DRAWERS = {
     "u05-checkpoint": CHECKPOINT,
     "u05-segments": SEGMENTS,
+    "u05-loss-in-pieces": LOSS_IN_PIECES,
 }
