@@ -38,7 +38,7 @@ class CountedLayer(nn.Module):
         self.num_calls += 1
         inner = self.up(x)
         self.dtypes.append(inner.dtype)
-        out = self.down(F.gelu(inner))
+        out: Tensor = self.down(F.gelu(inner))
         for scale in scales:
             out = out * scale
         if self.noise == "dropout":

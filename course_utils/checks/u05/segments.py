@@ -29,7 +29,7 @@ Run = Callable[..., Tensor]
 
 
 def run_in_segments(
-    layers: Sequence[Callable[[Tensor], Tensor]],
+    layers: Sequence[nn.Module],
     x: Tensor,
     layers_per_segment: int,
     checkpoint: Run,
