@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from matplotlib.patches import Patch
+
 from course_utils import colours
 from course_utils.instruments import MemoryTrace, TracedStorage
 from course_utils.show.picture import Picture, axes
@@ -123,7 +125,10 @@ def births_and_deaths(
             pair.annotate(" backward pass", (phase.start, 1.03 * height), color=colours.NEUTRAL)
     pair.set_ylim(0, 1.12 * height)
     pair.set_xlabel("operation")
-    what = "activations and temporaries" if has_temporaries else "activations"
+    if has_temporaries:
+        swatches = [Patch(color=COLOURS[name]) for name in ("activations", "temporaries")]
+        pair.legend(swatches, ["activations", "temporaries of the backward pass"], frameon=False)
+    what = "tensors" if has_temporaries else "activations"
     pair.set_ylabel(f"{what} in {unit}, first made below")
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     again = _again_caption(made[len(kept) :], trace) if has_temporaries else ""

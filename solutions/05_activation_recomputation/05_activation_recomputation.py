@@ -115,7 +115,7 @@ one = count_saved_bytes(lambda: layers[0](x), layers[0])
 pd.DataFrame([{"kept by": t.operation, "in u": t.storage_bytes // u} for t in one.tensors])
 
 # %% [markdown]
-# The input, and two tensors inside that are four times as wide. Now a whole step through all sixteen: each bar is one of these tensors, from the operation that makes it to the one that frees it.
+# The input, and two tensors inside that are four times as wide. Now a whole step through all sixteen, which begins by making the first input, as an embedding would. Each bar is one of these tensors, from the operation that makes it to the one that frees it.
 
 
 # %%
@@ -126,7 +126,7 @@ def plain(x):
 
 
 def step_of(forward):
-    return trace_memory(lambda: forward(x).sum().backward(), layers, x)
+    return trace_memory(lambda: forward(x.clone()).sum().backward(), layers)
 
 
 plain_trace = step_of(plain)
@@ -252,7 +252,9 @@ def checkpoint(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
         @staticmethod
         def backward(ctx, upstream):
             wanted = ctx.needs_input_grad[1:]
-            fresh = [t.detach().requires_grad_(w) for t, w in zip(ctx.saved_tensors, wanted)]
+            fresh = [
+                t.detach().requires_grad_(w) for t, w in zip(ctx.saved_tensors, wanted, strict=True)
+            ]
             state_now = torch.get_rng_state()
             torch.set_rng_state(ctx.random_state)
             with (
@@ -472,8 +474,7 @@ pd.DataFrame(table).T.rename_axis("layers per segment")
 compare(
     "u05-one-segment",
     "u",
-    computed=max(live_in_tensors(plain_trace, u)) + 1,
-    measured=max(live_in_tensors(traces[16], u)),
+    measured=round(max(live_in_tensors(traces[16], u))),
 )
 
 # %%
@@ -524,15 +525,15 @@ for k, what in ((4, "every 4th, as drawn"), (1, "every one, as coded")):
 # %% tags=["nbval-check-output"]
 from torch.utils.checkpoint import checkpoint_sequential
 
-chain, start = nn.Sequential(*layers), x.clone().requires_grad_()
+chain = nn.Sequential(*layers)
 for layer in layers:
     layer.num_calls = 0
-four = step_of(lambda x: checkpoint_sequential(chain, 4, start, use_reentrant=False))
+four = step_of(lambda x: checkpoint_sequential(chain, 4, x, use_reentrant=False))
 print([layer.num_calls for layer in layers])
 print(f"{kept_in_tensors(four, u):.0f} u kept, {max(live_in_tensors(four, u)):.0f} u at most")
 
 # %% [markdown]
-# It leaves the last of its four segments alone. Backward goes through that one first, so what it would let go of is needed at once: a run saved, and the peak is hardly different from yours. But it is a peak *before* backward has begun, with everything that the loss keeps on top of it.
+# It leaves the last of its four segments alone. Backward goes through that one first, so that what it lets go of would be needed again at once: one run of four layers is saved, and in this chain the peak is no higher. In a model the loss stands behind the layers, and all that this segment keeps lies beside what the loss keeps.
 
 # %% [markdown]
 # ## A real model
@@ -565,12 +566,22 @@ pd.DataFrame(peaks).T.rename_axis("GiB at the peak")
 memory_timeline(steps["bf16", 1])
 
 # %% [markdown]
-# **Explain.** In fp32 what is left is the training state of 16 bytes for each parameter and one more tensor as large as the embedding: no activation matters any more. In bf16 the peak is at the loss, which belongs to no block, so that recomputing blocks cannot touch it:
+# **Explain.** What is it that is left? The temporaries at the peak:
+
 
 # %% tags=["nbval-check-output"]
-at_peak = steps["bf16", 1].storages_at(steps["bf16", 1].peak_at)
-logits = [each for each in at_peak if each.shape[-1:] == (128256,)]
-pd.DataFrame([{"made by": t.operation, "GiB": round(t.storage_bytes / 2**30, 2)} for t in logits])
+def temporaries_at_peak(recipe):
+    trace = steps[recipe, 1]
+    live = [t for t in trace.storages_at(trace.peak_at) if t.category == "temporaries"]
+    large = [t for t in live if t.storage_bytes > 2**29]
+    return [(recipe, t.operation, t.shape, round(t.storage_bytes / 2**30, 2)) for t in large]
+
+
+rows = temporaries_at_peak("fp32") + temporaries_at_peak("bf16")
+pd.DataFrame(rows, columns=["recipe", "made by", "shape", "GiB"])
+
+# %% [markdown]
+# In fp32 no activation matters any more: beside the 16 bytes for each parameter the peak holds gradients of the embedding on their way into the sum. In bf16 it is at the loss, which belongs to no block, so that recomputing blocks cannot touch it: beside these two gradients, the log-softmax that the forward pass keeps.
 
 # %% [markdown]
 # ## Going further
@@ -580,7 +591,7 @@ pd.DataFrame([{"made by": t.operation, "GiB": round(t.storage_bytes / 2**30, 2)}
 # %% [markdown]
 # ## A loss in pieces
 #
-# For one sequence of 4,096 tokens the logits of Llama-3.2-1B in fp32 take 4 · s · b · v bytes, and at the peak above three tensors of that size live at once:
+# For one sequence of 4,096 tokens the logits of Llama-3.2-1B in fp32 take 4 · s · b · v bytes, and at the peak in bf16 three tensors of that size live at once:
 
 # %% tags=["nbval-check-output"]
 print(f"{4 * 4096 * 1 * 128256 / 2**30:.2f} GiB")
@@ -616,7 +627,7 @@ def loss_in_pieces(
     def summed_loss(hidden, weight, targets):
         return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum")
 
-    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces))
+    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces), strict=True)
     losses = [checkpoint(summed_loss, part, weight, right) for part, right in pieces]
     return torch.stack(losses).sum() / targets.numel()
     ### END SOLUTION
@@ -628,7 +639,7 @@ def small_loss(loss_in_pieces):
     hidden, weight = torch.randn(11, 4), torch.randn(5, 4)
     targets = torch.arange(11) % 5
     print(f"all at once: {F.cross_entropy(hidden @ weight.T, targets):.6f}")
-    return round(float(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of)), 6)
+    return round(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of).item(), 6)
 
 
 try_it(small_loss, loss_in_pieces)
@@ -661,11 +672,16 @@ grade("u05-loss-in-pieces", loss_in_pieces)
 pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
 
 
-def head_peak_gib(loss):
+def head_trace(loss):
     with fake_tensors():
         hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
         targets = torch.empty(4096, dtype=torch.long)
-        trace = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
+        step = lambda: loss(hidden, weight, targets).backward()  # noqa: E731
+        return trace_memory(step, hidden, weight)
+
+
+def head_peak_gib(loss):
+    trace = head_trace(loss)
     return round((trace.peak_bytes - trace.total_bytes[0]) / 2**30, 2)
 
 
@@ -673,10 +689,22 @@ def whole_loss(hidden, weight, targets):
     return F.cross_entropy(hidden @ weight.T, targets)
 
 
+def loss_in(num_pieces):
+    return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
+
+
 print("at once:", head_peak_gib(whole_loss), "GiB beside hidden states and weight")
-for n in (1, 4, 16, 64):
-    loss = lambda hidden, weight, targets: pieces_of(hidden, weight, targets, n, checkpoint_of)
-    print(f"{n} pieces:", head_peak_gib(loss), "GiB")
+for n in (1, 2, 4, 16):
+    print(f"in pieces, {n}:", head_peak_gib(loss_in(n)), "GiB")
 
 # %% [markdown]
-# **Explain.** One piece is no better than none. With many pieces what remains is the gradient of the weight, 0.98 GiB, and a second one that each piece makes before it is added. Kernels that fuse head and loss do the same without a second run: they make the gradient of a piece in the forward pass, while its logits are there.
+# **Explain.** One piece is no better than none, and sixteen are no better than four: logits are no longer what fills the memory. What does?
+
+# %% tags=["nbval-check-output"]
+trace = head_trace(loss_in(16))
+largest = trace.storages_at(trace.peak_at)[:5]
+rows = [{"made by": t.operation or "given", "shape": t.shape} for t in largest]
+pd.DataFrame(rows).assign(GiB=[round(t.storage_bytes / 2**30, 2) for t in largest])
+
+# %% [markdown]
+# The weight's gradient, as large as the weight: each piece makes one of its own, which autograd adds to the sum so far. Kernels that fuse head and loss add into one tensor, and they need no second run: they make a piece's gradient in the forward pass, while its logits are there.

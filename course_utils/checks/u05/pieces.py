@@ -108,7 +108,7 @@ def _observed(answer: Run, **case: int) -> dict[str, int | float]:
         "pieces": num_runs,
         "kept_bytes_beside_inputs": _bytes_of(saved.tensors, case["num_pieces"]),
         "unseen_bytes": _bytes_of(saved.unseen, case["num_pieces"]),
-        "loss": float(results[0]),
+        "loss": results[0].item(),
         "wrong_gradients": num_different(trial.gradients, twin.gradients),
         "peak_too_high": int(_peak_bytes(answer, **case) > _allowed_bytes(**case)),
     }
@@ -151,7 +151,7 @@ def wanted(**case: int) -> dict[str, int | float]:
         "pieces": case["num_pieces"],
         "kept_bytes_beside_inputs": 0,
         "unseen_bytes": 0,
-        "loss": float(_all_at_once(trial.hidden, trial.weight, trial.targets)),
+        "loss": _all_at_once(trial.hidden, trial.weight, trial.targets).item(),
         "wrong_gradients": 0,
         "peak_too_high": 0,
     }
@@ -166,7 +166,7 @@ def _mean_losses(*values: int) -> list[float]:
     """Of each piece by itself."""
     trial = _Trial(*values)
     pieces = zip(*(t.tensor_split(values[-1]) for t in (trial.hidden, trial.targets)), strict=True)
-    return [float(_all_at_once(part, trial.weight, targets)) for part, targets in pieces]
+    return [_all_at_once(part, trial.weight, targets).item() for part, targets in pieces]
 
 
 LOSS_IN_PIECES = Check(

@@ -47,14 +47,10 @@ def segment_cases(seed: int) -> list[Case]:
     while len(pairs) < 20:
         num_layers = rng.randint(3, 6)
         pairs.append((num_layers, rng.randint(2, num_layers - 1)))
+    names = ("num_layers", "layers_per_segment", "rows", "width")
+    rows = [50, *(rng.randint(40, 60) for _ in pairs[1:])]
     return [
-        {
-            "num_layers": num_layers,
-            "layers_per_segment": layers_per_segment,
-            "rows": rng.randint(40, 60),
-            "width": 3,
-        }
-        for num_layers, layers_per_segment in pairs
+        dict(zip(names, (*pair, n, 3), strict=True)) for pair, n in zip(pairs, rows, strict=True)
     ]
 
 
