@@ -35,12 +35,14 @@ class Check:
         judge: From a case and what the probe gave back to a finding.
         reference: The course's own answer, for cells that need one which works.
         probe: Uses the student's object and returns plain data.
+        not_from: Modules beside the course's own that hold the answer already.
     """
 
     cases: Callable[[int], list[Case]]
     judge: Callable[[Case, Plain], Finding]
     reference: Callable[..., Any]
     probe: Callable[[Any, Case], object] = call
+    not_from: tuple[str, ...] = ()
 
 
 @one_thread()
@@ -50,7 +52,7 @@ def examine(
     """Try an answer on all cases of some seeds; stop where it raises or does not return."""
     if not callable(answer):
         return Examination(trouble={"trouble": "no function", "what": describe(answer)})
-    if name := origin.borrowed(answer):
+    if name := origin.borrowed(answer, (*origin.ANSWERS, *check.not_from)):
         return Examination(trouble={"trouble": "borrowed", "name": name})
     trials: list[Trial] = []
     for case in (case for seed in seeds for case in check.cases(seed)):

@@ -91,10 +91,12 @@ class Examination:
         return " ".join([f"Right in all {len(self.trials)} cases.", *sorted(remarks)])
 
     def _hint(self, failed: list[Trial]) -> str:
-        """A known mistake that explains every failure, or a symptom of all of them."""
-        for hint in failed[0].finding.hints:
-            if all(hint in trial.finding.hints for trial in failed):
-                return hint
+        """A known mistake that explains every failure, or those like the first, or a symptom."""
+        first = failed[0].finding
+        for group in (failed, [trial for trial in failed if trial.finding.right == first.right]):
+            for hint in first.hints:
+                if all(hint in trial.finding.hints for trial in group):
+                    return hint
         return self._symptom() or PENCIL
 
     def _symptom(self) -> str:

@@ -82,11 +82,12 @@ def observe(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        result = {"trouble": "raised", **_error_in_words(error)}
+        result = raised(error)
     return result | {"printed_characters": printed.characters}
 
 
-def _error_in_words(error: BaseException) -> dict[str, Plain]:
+def raised(error: BaseException) -> dict[str, Plain]:
+    """What is told of an error: its type, its message, and the student's line it came from."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -94,6 +95,7 @@ def _error_in_words(error: BaseException) -> dict[str, Plain]:
     ]
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0) if frames else ""
     return {
+        "trouble": "raised",
         "error": type(error).__name__,
         "message": _message(error)[:MAX_WORDS],
         "line": line.strip()[:MAX_WORDS],

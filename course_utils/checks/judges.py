@@ -5,10 +5,11 @@ exactly what the student's function gave, its hint is the one to show.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from course_utils.checks import troubles
 from course_utils.checks.check import Case
 from course_utils.checks.troubles import WHICH_TYPE
 from course_utils.checks.verdict import Finding
@@ -105,6 +106,38 @@ class EqualTo:
         if not self.relative_tolerance:
             return got == wanted
         return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
+
+
+class Behaviour(EqualTo):
+    """A judge of what an implementation did: all its numbers are right, or nothing.
+
+    An error that the probe caught, as `guard.raised` tells it, is wrong in that case alone. Where
+    there are scenarios each earns an equal part; a case names its own as ``"scenario"``.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[..., Plain],
+        *mistakes: Mistake,
+        scenarios: Sequence[str] = (),
+        relative_tolerance: float = 0.0,
+    ) -> None:
+        """Take what `EqualTo` takes, and the names of all scenarios."""
+        super().__init__(measure, *mistakes, relative_tolerance=relative_tolerance, together=True)
+        self.scenarios = tuple(scenarios)
+
+    def __call__(self, case: Case, got: Plain) -> Finding:
+        """Compare the numbers of a case; the other scenarios lose nothing by it."""
+        finding = _finding_of(got) if "trouble" in got else super().__call__(case, got)
+        if not self.scenarios:
+            return finding
+        right = {name: finding.passed or name != case["scenario"] for name in self.scenarios}
+        return replace(finding, right=right)
+
+
+def _finding_of(trouble: Plain) -> Finding:
+    sentence, hint = troubles.in_words(trouble)
+    return Finding(right={"": False}, sentence=sentence, hints=(hint,))
 
 
 def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:

@@ -55,8 +55,16 @@ def _in_source(
             found = _resolve(node, names)
             if name := _home(found, modules):
                 yield name
-            elif isinstance(found, types.FunctionType) and found.__module__ == function.__module__:
-                yield from _borrowed_names(found, modules, seen)
+            elif getattr(found, "__module__", None) == function.__module__:
+                for part in _functions_of(found):
+                    yield from _borrowed_names(part, modules, seen)
+
+
+def _functions_of(found: object) -> list[types.FunctionType]:
+    """A helper itself, or what a helper class defines."""
+    parts = vars(found).values() if isinstance(found, type) else [found]
+    plain = (getattr(part, "__func__", part) for part in parts)  # under a staticmethod
+    return [part for part in plain if isinstance(part, types.FunctionType)]
 
 
 def _syntax_tree(function: types.FunctionType) -> ast.AST:

@@ -12,8 +12,8 @@ WORDS = {
         "",
     ),
     "borrowed": (
-        "Your answer uses {name}, which holds the course's own answer.",
-        "How would you work it out with arithmetic of your own?",
+        "Your answer uses {name}, where an answer stands already.",
+        "How would you work it out with code of your own?",
     ),
     "no function": ("It is {what}, not a function.", "Which name does your solution cell define?"),
     "stopped": (
@@ -35,6 +35,28 @@ ERRORS = (
     ("positional argument", "How many arguments does the card's function take, in which order?"),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
     ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
+    (
+        "second time",
+        "Which graph does your backward walk through there: that of the second run alone, or also "
+        "what came before it?",
+    ),
+    (
+        "does not require grad",
+        "Was recording on where that tensor was made, and did anything it is made of want a "
+        "gradient?",
+    ),
+    (
+        "implicitly created",
+        "Which gradient comes in from behind, and where does your line use it?",
+    ),
+    (
+        "incorrect number of gradients",
+        "What do you hand to `apply`, and what does backward return for each of those?",
+    ),
+    (
+        "dtype can require gradients",
+        "Which of the tensors wanted a gradient when they came in?",
+    ),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
 )
 

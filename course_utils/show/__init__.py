@@ -6,6 +6,7 @@ from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
+from course_utils.show.segments import kept_in_tensors, live_in_tensors, live_tensors
 from course_utils.show.trial import try_it
 
 __all__ = [
@@ -14,6 +15,9 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
+    "kept_in_tensors",
+    "live_in_tensors",
+    "live_tensors",
     "memory_over_length",
     "memory_timeline",
     "memory_timelines",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from course_utils import colours
@@ -160,7 +161,9 @@ def _timeline_caption(trace: MemoryTrace, step: int | None) -> str:
     )
 
 
-def births_and_deaths(trace: MemoryTrace, step: int = 1) -> Picture:
+def births_and_deaths(
+    trace: MemoryTrace, step: int = 1, *, has_temporaries: bool = False
+) -> Picture:
     """Each activation of one training step as a bar from its making to its freeing.
 
     A bar is as thick as its tensor has bytes, and bars lie on one another in the order of making.
@@ -168,23 +171,26 @@ def births_and_deaths(trace: MemoryTrace, step: int = 1) -> Picture:
     Args:
         trace: Of at least a forward pass.
         step: Number of the training step, from 1.
+        has_temporaries: Whether the temporaries of its backward pass are drawn too, among them
+            what is recomputed.
 
     Raises:
         ValueError: If that step keeps no activation.
     """
-    kept = list(_activations(trace, step))
+    kept = list(_made_in(trace, step, "activations"))
+    made = [*kept, *(_made_in(trace, step, "temporaries") if has_temporaries else ())]
     if not kept:
         raise ValueError(f"births_and_deaths: step {step} of this trace keeps no activation")
     figure, pair = axes(height=3.2)
-    num_bytes, unit = _unit_of(sum(each.storage_bytes for each in kept))
-    height, edge = 0.0, min(0.5, 20 / len(kept))
-    for each in kept:
+    num_bytes, unit = _unit_of(sum(each.storage_bytes for each in made))
+    height, edge = 0.0, min(0.5, 20 / len(made))
+    for each in made:
         thickness = each.storage_bytes / num_bytes
         bar = [(each.born, _end(each, trace) - each.born)]
         pair.broken_barh(
             bar,
             (height, thickness),
-            facecolor=COLOURS["activations"],
+            facecolor=COLOURS[each.category],
             edgecolor="white",
             linewidth=edge,
         )
@@ -195,15 +201,23 @@ def births_and_deaths(trace: MemoryTrace, step: int = 1) -> Picture:
             pair.annotate(" backward pass", (phase.start, 1.03 * height), color=colours.NEUTRAL)
     pair.set_ylim(0, 1.12 * height)
     pair.set_xlabel("operation")
-    pair.set_ylabel(f"activations in {unit}, first made below")
+    if has_temporaries:
+        swatches = [Patch(color=COLOURS[name]) for name in ("activations", "temporaries")]
+        pair.legend(swatches, ["activations", "temporaries of the backward pass"], frameon=False)
+    what = "tensors" if has_temporaries else "activations"
+    pair.set_ylabel(f"{what} in {unit}, first made below")
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    return Picture(figure, _lives_caption(kept, trace, step))
+    again = _again_caption(made[len(kept) :], trace) if has_temporaries else ""
+    return Picture(figure, _lives_caption(kept, trace, step) + again)
 
 
-def _activations(trace: MemoryTrace, step: int) -> Iterator[TracedStorage]:
+def _made_in(trace: MemoryTrace, step: int, category: str) -> Iterator[TracedStorage]:
+    """What a step makes of a category; of temporaries those of its backward pass."""
     phases = [phase for phase in trace.phases if phase.step == step]
+    if category == "temporaries":
+        phases = [phase for phase in phases if phase.name == "backward"]
     for each in trace.storages:
-        if each.category == "activations" and any(p.start <= each.born < p.stop for p in phases):
+        if each.category == category and any(p.start <= each.born < p.stop for p in phases):
             yield each
 
 
@@ -218,6 +232,15 @@ def _lives_caption(kept: Sequence[TracedStorage], trace: MemoryTrace, step: int)
         f"The forward pass of step {step} makes {len(kept):,} activations, "
         f"{bytes_as_read(total)} together. The first of them lives for {first:,} operations, the "
         f"last for {last:,}."
+    )
+
+
+def _again_caption(temporaries: Sequence[TracedStorage], trace: MemoryTrace) -> str:
+    total = bytes_as_read(sum(each.storage_bytes for each in temporaries))
+    longest = max((_end(each, trace) - each.born for each in temporaries), default=0)
+    return (
+        f" The backward pass makes {len(temporaries):,} temporaries, {total} together, none of "
+        f"which lives for more than {longest:,} operations."
     )
 
 

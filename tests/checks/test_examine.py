@@ -1,9 +1,12 @@
 """Right wrong answers to right sentences: what a check says when an answer misbehaves."""
 
+import dataclasses
+
 import pytest
 
+from course_utils.checks import guard
 from course_utils.checks.check import Check, examine
-from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.judges import Behaviour, EqualTo, Mistake
 from tests.drawers import make
 
 
@@ -185,3 +188,79 @@ def test_numbers_of_an_implementation_count_together():
     assert (right.points, half.points) == (2, 0)
     assert "Wanted 3 for saved_bytes, got 6" in half.sentence
     assert "Right:" not in half.sentence
+
+
+def observed(answer, case):
+    """What is kept; an answer that divides by zero is told of as a probe tells it."""
+    try:
+        return {"kept": answer(case["n"])}
+    except ZeroDivisionError as error:
+        return guard.raised(error)
+
+
+SCENARIOS = Check(
+    cases=lambda seed: [{"scenario": name, "n": n} for name in ("low", "high") for n in (2, 4)],
+    judge=Behaviour(
+        lambda scenario, n: {"kept": n},
+        Mistake("Everything is kept. What may go?", lambda scenario, n: {"kept": 9}),
+        scenarios=("low", "high"),
+    ),
+    reference=double,
+    probe=observed,
+)
+
+
+def test_each_scenario_earns_its_share():
+    cases = iter([2, 4, 9, 9])
+    verdict = told(lambda n: next(cases), SCENARIOS)
+    assert verdict.points == 1.0
+    assert verdict.hint == "Everything is kept. What may go?"
+    assert "Wanted 2 for kept, got 9" in verdict.sentence
+
+
+def test_an_error_costs_its_scenario_alone():
+    cases = iter([2, 4, 0, 0])
+    verdict = told(lambda n: n // bool(next(cases)), SCENARIOS)
+    assert verdict.points == 1.0
+    assert "It raised ZeroDivisionError" in verdict.sentence
+    assert verdict.hint.endswith("?")
+
+
+def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
+    cases = iter([9, 9, 0, 0])
+    verdict = told(lambda n: next(cases) * n // n, SCENARIOS)
+    assert verdict.points == 0
+    assert verdict.hint == "Everything is kept. What may go?"
+
+
+def test_without_scenarios_an_error_is_wrong_in_its_case():
+    judge = Behaviour(lambda n: {"kept": n})
+    check = Check(cases=CHECK.cases, judge=judge, reference=double, probe=observed)
+    assert told(lambda n: n, check).passed
+    assert told(lambda n: n // (n - 5), check).points == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("x.exp().sum().backward()", "Was recording on"),
+        (
+            "y = (2 * x.requires_grad_()).exp(); y.sum().backward(); y.sum().backward()",
+            "Which graph",
+        ),
+        ("(2 * x.requires_grad_()).backward()", "Which gradient comes in"),
+        ("(x > 0).requires_grad_()", "Which of the tensors wanted a gradient"),
+    ],
+)
+def test_what_autograd_says_is_asked_about(source, words):
+    answer = make(f"import torch\ndef f(n):\n    x = torch.ones(2)\n    {source}", "f")
+    assert words in told(answer).hint
+
+
+def test_a_check_may_forbid_more_modules():
+    check = dataclasses.replace(CHECK, not_from=("fractions",))
+    source = "from fractions import Fraction\ndef f(n): return int(Fraction(2 * n))"
+    assert told(make(source, "f")).passed
+    assert "uses fractions.Fraction, where an answer stands already" in (
+        told(make(source, "f"), check).sentence
+    )

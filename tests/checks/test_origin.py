@@ -47,6 +47,17 @@ BORROWED = {
         def f(n):
             return helper(n)
     """,
+    "hides in a class": """
+        from course_utils.formulas.flops import matmul_flops
+
+        class Helper:
+            @staticmethod
+            def work(n):
+                return matmul_flops(n, n, n)
+
+        def f(n):
+            return Helper.work(n)
+    """,
     "imports by name": """
         import importlib
 
@@ -138,6 +149,13 @@ HONEST = {
 @pytest.mark.parametrize("name", BORROWED)
 def test_borrowed(name):
     assert borrowed(make(BORROWED[name], "f")).startswith(ANSWERS)
+
+
+def test_a_check_may_name_more_modules():
+    answer = make("from torch.utils.checkpoint import checkpoint as f", "f")
+    assert borrowed(answer) is None
+    name = borrowed(answer, ("torch.utils.checkpoint",))
+    assert name == "torch.utils.checkpoint.checkpoint"
 
 
 @pytest.mark.parametrize("name", HONEST)

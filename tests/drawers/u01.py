@@ -98,7 +98,7 @@ MATMUL_FLOPS = Drawer(
             def matmul_flops(rows, inner, columns):
                 return flops.matmul_flops(rows, inner, columns)
             """,
-            "How would you work it out with arithmetic of your own?",
+            "How would you work it out with code of your own?",
         ),
         Wrong(
             "asks the instrument",
@@ -112,7 +112,7 @@ MATMUL_FLOPS = Drawer(
                 b = torch.empty(inner, columns, device="meta", requires_grad=True)
                 return count_flops(lambda: a @ b)._asdict()
             """,
-            "How would you work it out with arithmetic of your own?",
+            "How would you work it out with code of your own?",
         ),
     ],
     right=[

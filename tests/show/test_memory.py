@@ -97,6 +97,22 @@ def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lives(llama):
     assert f"makes {len(kept)} activations, {bytes_as_read(total)} together" in picture.caption
 
 
+def test_what_backward_makes_is_drawn_behind_what_forward_keeps(small):
+    picture = births_and_deaths(small, has_temporaries=True)
+    backward = next(phase for phase in small.phases if phase.name == "backward")
+    made = [s for s in small.storages if s.category == "temporaries"]
+    made = [s for s in made if backward.start <= s.born < backward.stop]
+    kept = [s for s in small.storages if s.category == "activations"]
+    boxes = [bar.get_paths()[0].get_extents() for bar in picture.figure.axes[0].collections]
+    assert [box.x0 for box in boxes] == [each.born for each in (*kept, *made)]
+    total = bytes_as_read(sum(each.storage_bytes for each in made))
+    longest = max(each.died - each.born for each in made)
+    assert picture.caption == births_and_deaths(small).caption + (
+        f" The backward pass makes {len(made)} temporaries, {total} together, none of which lives "
+        f"for more than {longest} operations."
+    )
+
+
 def test_pictures_are_the_same_bytes_each_time(small):
     for draw in (memory_timeline, births_and_deaths):
         assert draw(small).png() == draw(small).png()
