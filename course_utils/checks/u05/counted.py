@@ -116,11 +116,8 @@ def tells_errors(probe: Callable[[Any, Case], object]) -> Callable[[Any, Case], 
 def undisturbed() -> Iterator[None]:
     """Leaves random numbers as they are, and takes milliseconds.
 
-    One thread is faster where numbers are few, and an instrument that collects garbage does not
-    look through all that was there before.
+    An instrument that collects garbage does not look through all that was there before.
     """
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     gc.freeze()
     try:
         with torch.random.fork_rng([]), warnings.catch_warnings():
@@ -128,4 +125,3 @@ def undisturbed() -> Iterator[None]:
             yield
     finally:
         gc.unfreeze()
-        torch.set_num_threads(num_threads)
