@@ -6,6 +6,7 @@ from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
+from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.trial import try_it
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
+    "memory_against_flops",
     "memory_over_length",
     "memory_timeline",
+    "recomputation_over_length",
     "same_bytes_two_numbers",
     "shares_over_length",
     "training_memory",

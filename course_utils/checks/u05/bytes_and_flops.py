@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint as torch_checkpoint
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.checks.spec import model_of
+from course_utils.checks.u05.quickly import quickly
 from course_utils.configs import Kernels, ModelConfig, RunConfig
 from course_utils.formulas import recomputation
 from course_utils.formulas.flops import forward_flops
@@ -23,6 +24,7 @@ from course_utils.reference.recomputation import checkpoint, in_segments
 
 # Every score in memory, no dropout: what a recomputation that stops early leaves out is a product.
 MATERIALISED = Kernels(is_attention_fused=False)
+LARGE = 1024  # a layer as wide as this runs on the meta device, where small ones take longer
 
 
 def flops_cases(seed: int) -> list[Case]:
@@ -60,16 +62,16 @@ def measured_recomputed_flops(
 @cache
 def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
     sizes = model_of(json.loads(model))
-    shape, layer = (num_sequences, seq_len), Block(sizes, 0, "meta", kernels=MATERIALISED)
+    device = "cpu" if sizes.hidden_size < LARGE else "meta"
+    shape, layer = (num_sequences, seq_len), Block(sizes, 0, device, kernels=MATERIALISED)
     heads = (sizes.num_heads, sizes.num_kv_heads, sizes.num_kv_heads)
-    x = torch.ones(*shape, sizes.hidden_size, device="meta", requires_grad=True)
+    x = torch.ones(*shape, sizes.hidden_size, device=device, requires_grad=True)
     qkv = [
-        torch.ones(*shape, each, sizes.head_dim, device="meta", requires_grad=True)
+        torch.ones(*shape, each, sizes.head_dim, device=device, requires_grad=True)
         for each in heads
     ]
-    full, selective = (
-        _again(call, *tensors) for call, tensors in ((layer, [x]), (attend_materialised, qkv))
-    )
+    with quickly():
+        full, selective = _again(layer, x), _again(attend_materialised, *qkv)
     return {
         "full": full["whole"],
         "full_early": full["early"],
@@ -238,9 +240,16 @@ def kept_cases(seed: int) -> list[Case]:
 
 def _gpt(hidden_size: int, num_heads: int) -> ModelConfig:
     """One layer of the lectures' GPT, four times as wide inside."""
-    sizes = {"num_layers": 1, "ffn_size": 4 * hidden_size, "vocab_size": 1, "num_positions": 1}
-    kind = {"is_gated": False, "has_biases": True}
-    return ModelConfig(hidden_size=hidden_size, num_heads=num_heads, **sizes, **kind)
+    return ModelConfig(
+        num_layers=1,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        ffn_size=4 * hidden_size,
+        vocab_size=1,
+        num_positions=1,
+        is_gated=False,
+        has_biases=True,
+    )
 
 
 def _with_dropout(is_selective: bool) -> Kernels:

@@ -47,7 +47,7 @@ def _random_options(rng: random.Random, count: int) -> list[Option]:
 
 
 def _cap(rng: random.Random, num_layers: int, options: list[Option], place: str) -> int:
-    sizes = [option["kept_bytes"] for option in options]
+    sizes: list[int] = [option["kept_bytes"] for option in options]
     lowest, highest = num_layers * min(sizes), num_layers * max(sizes)
     if place == "none fits":
         return lowest - rng.randint(1, 9)
@@ -204,11 +204,6 @@ def _first_come(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
     return made
 
 
-def _cap_for_each(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """The cap taken for that of one layer."""
-    return _one_for_all(num_layers, options, num_layers * cap_bytes)
-
-
 PLAN = Check(
     cases=plan_cases,
     reference=plan,
@@ -224,12 +219,8 @@ PLAN = Check(
             _wrong(_strictly_below),
         ),
         Mistake(
-            "You never look at the cap. How many bytes do all layers of your plan keep together?",
+            "The cap changes nothing in your plans. How many bytes do all layers keep together?",
             _wrong(_no_cap),
-        ),
-        Mistake(
-            "You compare the cap with one layer. How many layers keep bytes at the same time?",
-            _wrong(_cap_for_each),
         ),
         Mistake(
             "All your layers do the same. Could one layer keep more than another?",

@@ -1,10 +1,8 @@
 """Check of a policy: which operations keep their results, and which run again?"""
 
-import gc
 import json
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +13,7 @@ from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.u05.quickly import quickly
 from course_utils.configs import Kernels, ModelConfig
 from course_utils.instruments import count_flops, count_saved_bytes
 from course_utils.reference import Block
@@ -51,7 +50,7 @@ def policy_cases(seed: int) -> list[Case]:
 
 
 def _layer_and_input(
-    kind: str, attention: str, num_sequences: int, seq_len: int, **sizes: int
+    kind: str, attention: str, num_sequences: int, seq_len: int, **sizes: Any
 ) -> tuple[Block, Tensor]:
     """A real layer of the sizes, and an input of it that wants a gradient."""
     is_gpt, width = kind == "GPT", sizes["num_heads"] * sizes["head_dim"]
@@ -77,31 +76,15 @@ def _under(policy: Policy, layer: Block, x: Tensor) -> Tensor:
 def kept_bytes(policy: Policy, case: Case) -> int:
     """What lives on between the passes: for autograd, and in the policy's own cache."""
     layer, x = _layer_and_input(**case)
-    with _quickly():
+    with quickly():
         saved = count_saved_bytes(lambda: _under(policy, layer, x), layer)
     return saved.total_bytes + saved.unseen_bytes
-
-
-@contextmanager
-def _quickly() -> Iterator[None]:
-    """Without what takes most time for tensors this small.
-
-    That is waiting for other threads, and a collector that looks at all that was there before.
-    """
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        torch.set_num_threads(num_threads)
 
 
 def probe(answer: Any, case: Case) -> object:
     """FLOPs that run again and bytes that are kept in a layer under the student's policy."""
     layer, x = _layer_and_input(**case)
-    with _quickly():
+    with quickly():
         flops = count_flops(lambda: _under(answer, layer, x)).backward_flops
     return {
         "recomputed_flops": flops - _plain_flops(json.dumps(case)),
@@ -112,7 +95,7 @@ def probe(answer: Any, case: Case) -> object:
 @cache
 def _plain_flops(case: str) -> int:
     layer, x = _layer_and_input(**json.loads(case))
-    with _quickly():
+    with quickly():
         return count_flops(lambda: layer(x)).backward_flops
 
 
