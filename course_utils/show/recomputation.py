@@ -37,7 +37,7 @@ def memory_against_flops(points: Mapping[str, tuple[int, float]]) -> Picture:
         pair.plot([fraction], [num_bytes / GIB], "o", color=colours.ACTIVATIONS)
         place = {"xytext": (6, 4), "textcoords": "offset points"}
         pair.annotate(name, (fraction, num_bytes / GIB), fontsize=8, **place)
-    pair.set_yscale("log")
+    pair.set_yscale("log", base=2)
     pair.set_xlim(-0.02, 1.35 * max(fraction for _, fraction in points.values()) + 0.02)
     pair.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     pair.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -73,7 +73,7 @@ def recomputation_over_length(
     _bars(pair, without, -0.2, color=colours.NEUTRAL, label="without")
     drawn = _bars(pair, kept, 0.2, color=colours.ACTIVATIONS, label=recomputation)
     pair.bar_label(drawn, [f"+{each:.1%}" for each in more], fontsize=8, padding=2)
-    pair.set_yscale("log")
+    pair.set_yscale("log", base=2)
     pair.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     pair.set_xticks(range(len(lengths)), [f"{each:,}" for each in lengths])
     pair.set_xlabel("tokens of one sequence; above the bars: FLOPs that run again")

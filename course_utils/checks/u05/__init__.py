@@ -1,12 +1,12 @@
 """Checks of unit 05: activation recomputation."""
 
-from course_utils.checks.u05 import bytes_and_flops, plan, policy, segments
+from course_utils.checks.u05 import bytes_and_flops, plan, policy, segment_peak
 
 CHECKS = {
-    "u05-segment-peak": segments.SEGMENT_BYTES,
+    "u05-segment-peak": segment_peak.SEGMENT_BYTES,
     "u05-recomputed-flops": bytes_and_flops.RECOMPUTED_FLOPS,
     "u05-policy": policy.POLICY,
     "u05-plan": plan.PLAN,
-    "u05-best-segment": segments.BEST_SEGMENT,
+    "u05-best-segment": segment_peak.BEST_SEGMENT,
     "u05-selective-bytes": bytes_and_flops.KEPT_BYTES,
 }
