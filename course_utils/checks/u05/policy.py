@@ -27,7 +27,10 @@ Policy = Callable[..., CheckpointPolicy]
 
 
 def policy_cases(seed: int) -> list[Case]:
-    """GPT and Llama, fused attention and written out, own and shared keys and values."""
+    """GPT and Llama, fused attention and written out, own and shared keys and values.
+
+    Few sizes, many times again: a case is measured once, and takes longer than most.
+    """
     rng = random.Random(seed)
     cases: list[Case] = []
     for number in range(5):
@@ -38,12 +41,12 @@ def policy_cases(seed: int) -> list[Case]:
                     {
                         "kind": kind,
                         "attention": attention,
-                        "num_sequences": rng.randint(1, 3),
-                        "seq_len": rng.randrange(5, 19, 2),
+                        "num_sequences": number % 2 + 1,
+                        "seq_len": rng.choice((5, 9)),
                         "num_heads": kv * group,
                         "num_kv_heads": kv * group if kind == "GPT" else kv,
-                        "head_dim": rng.choice((4, 6, 8)),
-                        "ffn_size": rng.randrange(31, 59, 2),
+                        "head_dim": 4,
+                        "ffn_size": rng.choice((31, 47)),
                     }
                 )
     return cases
@@ -87,8 +90,8 @@ def probe(answer: Any, case: Case) -> object:
     with quickly():
         flops = count_flops(lambda: _under(answer, layer, x)).backward_flops
     return {
-        "recomputed_flops": flops - _plain_flops(json.dumps(case)),
         "kept_bytes": kept_bytes(answer, case),
+        "recomputed_flops": flops - _plain_flops(json.dumps(case)),
     }
 
 
@@ -106,7 +109,7 @@ def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
 
 def wanted(**case: Any) -> dict[str, int]:
     """What a layer keeps under the course's policy, under which no product runs again."""
-    return {"recomputed_flops": 0, "kept_bytes": kept_bytes(policy, case)}
+    return {"kept_bytes": kept_bytes(policy, case), "recomputed_flops": 0}
 
 
 def _keeping(is_kept: Callable[[str], bool]) -> Callable[..., dict[str, int]]:
