@@ -47,6 +47,7 @@ from course_utils.instruments import (
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.recomputation import in_segments
 from course_utils.show import (
+    computed_and_measured,
     explorer,
     memory_against_flops,
     recomputation_over_length,
@@ -286,6 +287,19 @@ for name, seq_len in (("GPT-3-175B", 2048), ("Llama-3.2-1B", 4096)):
         more = sum(counted(name, seq_len, early_stop=is_early)) - plain
         costs[name, key] = {"computed": mine[key], "counted": more, "%": 100 * more / plain}
 pd.DataFrame(costs).T.astype({"computed": int, "counted": int}).round(1)
+
+# %%
+lengths = (512, 1024, 2048, 4096, 8192, 16384)
+computed_and_measured(
+    lengths,
+    [again_of(llama, 1, s)["full_early"] for s in lengths],
+    [
+        sum(counted("Llama-3.2-1B", s, early_stop=True)) - sum(counted("Llama-3.2-1B", s))
+        for s in lengths
+    ],
+    size_label="tokens",
+    unit="FLOPs that run again",
+)
 
 # %% tags=["nbval-check-output"]
 full = again_of(preset("Llama-3.2-1B"), 1, 4096)["full"]
