@@ -32,8 +32,6 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
-from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import MODELS, Kernels, ModelConfig, RunConfig, preset
@@ -270,6 +268,9 @@ grade("u05-recomputed-flops", recomputed_flops)
 
 
 # %% tags=["nbval-check-output"]
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+
 def counted(name, seq_len, **options):
     """Forward and backward FLOPs of one layer, with options under PyTorch's checkpoint."""
     written_out = Kernels(is_attention_fused=False)
@@ -426,6 +427,8 @@ pd.DataFrame(rows, columns=["result", "bytes a token", "FLOPs a byte"]).set_inde
 # So keep what is dear and let go of what is free. PyTorch's checkpoint takes a **policy**: a function that it asks about every operation. This one listens and keeps nothing:
 
 # %% tags=["nbval-check-output"]
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
 heard = []
 
 
