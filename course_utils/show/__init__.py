@@ -6,6 +6,7 @@ from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
+from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.segments import kept_in_tensors, live_in_tensors, live_tensors
 from course_utils.show.trial import try_it
 
@@ -18,9 +19,11 @@ __all__ = [
     "kept_in_tensors",
     "live_in_tensors",
     "live_tensors",
+    "memory_against_flops",
     "memory_over_length",
     "memory_timeline",
     "memory_timelines",
+    "recomputation_over_length",
     "same_bytes_two_numbers",
     "shares_over_length",
     "training_memory",

@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 15 for the extra | CPU | 01, 03 |
+# | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 30 for the extras | CPU | 01, 03 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 
@@ -59,6 +59,8 @@ from course_utils.ready import check_setup
 check_setup()
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pandas as pd
 import torch
@@ -66,22 +68,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_utils.checks import answer, check, compare, predict
-from course_utils.configs import PRECISIONS, RunConfig, preset
+from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, RunConfig, preset
 from course_utils.instruments import (
+    count_flops,
     count_saved_bytes,
     fake_tensors,
     storage_bytes,
     trace_memory,
 )
-from course_utils.reference import Training
+from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.recomputation import in_segments
 from course_utils.show import (
     births_and_deaths,
+    computed_and_measured,
     explorer,
     kept_in_tensors,
     live_in_tensors,
     live_tensors,
+    memory_against_flops,
     memory_timeline,
+    recomputation_over_length,
     try_it,
 )
 
@@ -584,9 +590,729 @@ pd.DataFrame(rows, columns=["recipe", "made by", "shape", "GiB"])
 # In fp32 no activation matters any more: beside the 16 bytes for each parameter the peak holds gradients of the embedding on their way into the sum. In bf16 it is at the loss, which belongs to no block, so that recomputing blocks cannot touch it: beside these two gradients, the log-softmax that the forward pass keeps.
 
 # %% [markdown]
+# ## How much do segments keep?
+#
+# Two sizes decide. **u** is what one tensor between layers takes, a *boundary*; **A** is all that one layer keeps when it records, its input among it. When the forward pass is over, only the inputs of the segments are kept. Then the backward pass takes the segments from the end: it runs one again, now recording, goes back through it, and lets go of all of it.
+#
+# **Predict.** Llama-3.2-1B has 16 layers. With how many layers in a segment are the fewest bytes kept at the worst moment?
+
+# %%
+predict("u05-best-length", None, "layers in a segment")
+
+# %% [markdown] exercise={"id": "u05-segment-peak", "title": "What segments keep", "difficulty": 3, "importance": 4, "minutes": 12}
+# **Write** `segment_bytes`: what L layers keep in segments of k layers, of which the last is shorter where k does not divide L: a dictionary with `"after_forward"`, when the forward pass is over, and `"peak"`, the most at one moment of the backward pass, two `int`s in bytes. Each is half of the points.
+#
+# - What counts is kept for backward: the input of a segment (u bytes, `boundary_bytes`) until the backward pass is through with that segment; and of the segment that has run again A bytes (`layer_bytes`) for each layer.
+# - A layer's input is among its A bytes, and the first layer's input is that of the segment.
+# - What does not count: gradients, the result of the last layer, and what lives for a moment.
+#
+# *Worked case:* 7 layers in segments of 3, so of 3, 3 and 1; u is 12, A is 50: **36** and **162**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-segment-peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def segment_bytes(
+    num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
+) -> dict[str, int]:
+    """Bytes that layers in segments keep for the backward pass.
+
+    Args:
+        num_layers: Layers L.
+        layers_per_segment: Layers k of each segment but perhaps the last.
+        boundary_bytes: Bytes u of one tensor between layers.
+        layer_bytes: Bytes A that one layer keeps when it records, its input among them.
+
+    Returns:
+        "after_forward" and "peak".
+    """
+    ### BEGIN SOLUTION
+    num_segments = -(-num_layers // layers_per_segment)
+    inputs_before, layers_left = num_segments, num_layers
+    peak = 0
+    while layers_left:
+        inputs_before -= 1
+        running = layers_left - inputs_before * layers_per_segment
+        peak = max(peak, inputs_before * boundary_bytes + running * layer_bytes)
+        layers_left -= running
+    return {"after_forward": num_segments * boundary_bytes, "peak": peak}
+    ### END SOLUTION
+
+
+# %%
+try_it(segment_bytes, 7, 3, 12, 50)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-segment-peak-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Segments of one layer, of all layers, and short last ones; two real models.
+check("u05-segment-peak", segment_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-segment-peak", segment_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My peak is wrong where k does not divide L</summary>
+#
+# Draw the worked case: which segment runs again first, and how many layers has it? Which inputs are still kept then? Now the same for the next segment. Which of the two moments is the worse?
+# </details>
+#
+# <details><summary>My peak is one boundary too high</summary>
+#
+# List the tensors of the segment that runs again. Which of them was there before it ran?
+# </details>
+
+# %% [markdown]
+# **Measure.** All 16 layers of Llama-3.2-1B at 4,096 tokens, forward and backward, on fake tensors. The trace sees *everything* that is live beside weights and their gradients, so it has to be higher:
+
+# %% tags=["nbval-check-output"]
+segment_of = answer("u05-segment-peak", segment_bytes)
+llama, bf16 = preset("Llama-3.2-1B"), torch.bfloat16
+
+
+def between_layers(seq_len=4096):
+    return torch.ones(1, seq_len, llama.hidden_size, dtype=bf16, requires_grad=True)
+
+
+def traced_peak(layers_per_segment):
+    with fake_tensors():
+        blocks = [Block(llama, n, dtype=bf16) for n in range(16)]
+        layers = nn.Sequential(*in_segments(blocks, layers_per_segment))
+        x, weights = between_layers(), between_layers().detach()
+        trace = trace_memory(lambda: (layers(x) * weights).sum().backward(), layers, x, weights)
+    lines = (trace.live_bytes[name] for name in ("activations", "temporaries"))
+    return max(map(sum, zip(*lines, strict=True)))
+
+
+def layer_and_boundary(name, seq_len):
+    """Bytes A that one layer of a model keeps, and bytes u of its input."""
+    with fake_tensors():
+        layer = Block(preset(name), 0, dtype=bf16)
+        x = torch.ones(1, seq_len, preset(name).hidden_size, dtype=bf16, requires_grad=True)
+        return count_saved_bytes(lambda: layer(x), layer).total_bytes, storage_bytes(x)
+
+
+of_layer, between = layer_and_boundary("Llama-3.2-1B", 4096)
+peaks = pd.DataFrame(index=pd.Index([1, 2, 4, 16], name="layers in a segment"))
+peaks["computed"] = [segment_of(16, k, between, of_layer)["peak"] for k in peaks.index]
+peaks["traced"] = [traced_peak(k) for k in peaks.index]
+peaks["difference"] = peaks["traced"] - peaks["computed"]
+peaks
+
+# %% tags=["nbval-check-output"]
+compare(
+    "u05-best-length",
+    "layers in a segment",
+    computed=int(peaks["computed"].idxmin()),
+    measured=int(peaks["traced"].idxmin()),
+)
+
+# %% [markdown]
+# **Explain.** The difference is the same in every row: what the backward pass of one layer makes for a moment. The rest is your formula, to the byte.
+#
+# Which k is best? Where k divides L the peak is (L/k − 1)·u + k·A. Its slope in k, −L·u/k² + A, is zero at k = √(L·u/A), which makes **√(L·A/u) segments**. The √L of S14 is the special case A = u: layers that keep nothing but their input. Those of a transformer keep much more:
+
+# %% tags=["nbval-check-output"]
+for name, seq_len in (("Llama-3.2-1B", 4096), ("Llama-3-8B", 8192), ("Llama-3-70B", 8192)):
+    of_layer, between = layer_and_boundary(name, seq_len)
+    L = preset(name).num_layers
+    gib = {k: segment_of(L, k, between, of_layer)["peak"] / 2**30 for k in (1, 2, round(L**0.5))}
+    told = ", ".join(f"{size:.2f} for k = {k}" for k, size in gib.items())
+    ratio = of_layer / between
+    print(f"{name}: A is {ratio:.1f} u, estimate k = {(L / ratio) ** 0.5:.2f}; peak in GiB: {told}")
+
+# %% [markdown]
+# Checkpointing every layer, the rule of thumb, is no laziness: it is the best or next to it. Segments of √L layers keep two and a half times as much in each of these models.
+
+# %% [markdown]
+# ## What does it cost?
+#
+# The bytes are paid for in FLOPs. Lecture S says that compute is O(num_layers) with and without recomputation, which is true and hides a constant.
+#
+# **Predict.** By how many percent do the FLOPs of training grow when every layer runs again from its input?
+
+# %%
+predict("u05-full-cost", None, "%")
+
+# %% [markdown]
+# PyTorch's own checkpoint **stops early**: it counts the tensors that the backward pass needs, and stops the second run when it has made the last of them. What would come after it is never run.
+
+# %% [markdown] exercise={"id": "u05-recomputed-flops", "title": "FLOPs that run again", "difficulty": 3, "importance": 5, "minutes": 14}
+# **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer executes again, where attention is written out and nothing is dropped: a dictionary of four `int`s, each a quarter of the points.
+#
+# | key | what runs again |
+# |---|---|
+# | `"full"` | the layer, from its input |
+# | `"selective"` | the core of attention: from queries, keys and values to the input of the output projection |
+# | `"full_early"`, `"selective_early"` | the same, stopped after the last tensor that a gradient needs |
+#
+# Only matrix products count, with two operations for multiply and add; attention counts as the full square. The sizes are `model.hidden_size`, `.ffn_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`; a feed-forward block has three matrices if `.is_gated`, otherwise two.
+#
+# *Worked case:* width 4, two heads, a gated block of inner width 3, one sequence of 2 tokens: full **464** and **416** stopped early, selective **64** and **32**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-recomputed-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
+    """FLOPs that the backward pass of one layer executes again.
+
+    Args:
+        model: Sizes of the model.
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+
+    Returns:
+        "full", "full_early", "selective" and "selective_early".
+    """
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    h, d, kv = model.hidden_size, model.head_dim, model.num_kv_heads
+    projections = 2 * tokens * h * d * (2 * model.num_heads + 2 * kv)
+    scores = values = 2 * tokens * seq_len * model.num_heads * d
+    one_matrix = 2 * tokens * h * model.ffn_size
+    before_last = projections + scores + values + (2 if model.is_gated else 1) * one_matrix
+    return {
+        "full": before_last + one_matrix,
+        "full_early": before_last,
+        "selective": scores + values,
+        "selective_early": scores,
+    }
+    ### END SOLUTION
+
+
+# %%
+tiny = ModelConfig(num_layers=1, hidden_size=4, num_heads=2, ffn_size=3, vocab_size=7)
+try_it(recomputed_flops, tiny, 1, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-recomputed-flops-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# GPT and Llama; own and shared keys and values; the layer of Llama-3.2-1B.
+check("u05-recomputed-flops", recomputed_flops)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-recomputed-flops", recomputed_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I see nothing that can be left out</summary>
+#
+# Which tensors stand in the two gradients of `x @ weight`? Is its result among them? Now look at the last product of what runs again: who asks for its result?
+# </details>
+#
+# <details><summary>Only models with shared keys are wrong</summary>
+#
+# Which of the products become smaller with fewer heads of keys and values, and which do not?
+# </details>
+
+# %% [markdown]
+# **Measure.** One layer of each model under PyTorch's checkpoint, on the meta device, with `early_stop=False` and as it comes:
+
+
+# %% tags=["nbval-check-output"]
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+
+def counted(name, seq_len, **options):
+    """Forward and backward FLOPs of one layer, with options under PyTorch's checkpoint."""
+    written_out = Kernels(is_attention_fused=False)
+    layer = Block(preset(name), 0, "meta", kernels=written_out)
+    x = torch.empty(1, seq_len, preset(name).hidden_size, device="meta", requires_grad=True)
+    run = partial(torch_checkpoint, layer, use_reentrant=False, **options) if options else layer
+    return count_flops(lambda: run(x))
+
+
+again_of = answer("u05-recomputed-flops", recomputed_flops)
+costs = {}
+for name, seq_len in (("GPT-3-175B", 2048), ("Llama-3.2-1B", 4096)):
+    plain, mine = sum(counted(name, seq_len)), again_of(preset(name), 1, seq_len)
+    for key, is_early in (("full", False), ("full_early", True)):
+        more = sum(counted(name, seq_len, early_stop=is_early)) - plain
+        costs[name, key] = {"computed": mine[key], "counted": more, "%": 100 * more / plain}
+pd.DataFrame(costs).T.astype({"computed": int, "counted": int}).round(1)
+
+# %%
+lengths = (512, 1024, 2048, 4096, 8192, 16384)
+computed_and_measured(
+    lengths,
+    [again_of(llama, 1, s)["full_early"] for s in lengths],
+    [
+        sum(counted("Llama-3.2-1B", s, early_stop=True)) - sum(counted("Llama-3.2-1B", s))
+        for s in lengths
+    ],
+    size_label="tokens",
+    unit="FLOPs that run again",
+)
+
+# %% tags=["nbval-check-output"]
+full = again_of(preset("Llama-3.2-1B"), 1, 4096)["full"]
+compare(
+    "u05-full-cost",
+    "%",
+    computed=100 * full / (3 * full),
+    measured=costs["Llama-3.2-1B", "full"]["%"],
+)
+
+# %% [markdown]
+# **Explain.** Training takes three passes' worth of FLOPs, one forward and two backward; recomputation adds a fourth: +33 %. PyTorch's default leaves out the last product of each layer, the down projection, and adds less. The "30–40 %" of E16 has another unit: it is *time* that was measured on GPUs, where norms, kernel starts and communication count too.
+#
+# The fourth pass is work for the hardware and no progress for the model. So there are two utilizations: **HFU** counts the FLOPs that run, **MFU** only those of the model. With full recomputation one is 4/3 of the other, as in MosaicML's published table for a model of 1B at 65,536 tokens, 61.57 % and 46.18 %:
+
+# %% tags=["nbval-check-output"]
+print(f"{61.57 / 46.18:.3f} in the table, {(3 * full + full) / (3 * full):.3f} by your numbers")
+
+# %% [markdown]
+# ## Is it 70 % for 2.7 %?
+#
+# E16 offers something between: *selective* recomputation, "70 % of activation memory for 2.7 % compute". Measure both numbers for the lectures' GPT layer (16 bits, dropout, attention written out) at two sizes:
+
+
+# %% tags=["nbval-check-output"]
+def gpt_layer(hidden_size, num_heads):
+    return ModelConfig(
+        num_layers=1,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        ffn_size=4 * hidden_size,
+        vocab_size=1,
+        num_positions=1,
+        is_gated=False,
+        has_biases=True,
+    )
+
+
+def kept_and_flops(model, seq_len, kernels, device="meta"):
+    """Bytes that one layer keeps, and its FLOPs forward and backward."""
+    layer = Block(model, 0, device, bf16, kernels)
+    x = torch.empty(1, seq_len, model.hidden_size, dtype=bf16, device=device, requires_grad=True)
+    kept = count_saved_bytes(lambda: layer(x), layer).total_bytes
+    return kept, sum(count_flops(lambda: layer(x)))
+
+
+def selective_in_percent(hidden_size, num_heads, seq_len):
+    model, options = gpt_layer(hidden_size, num_heads), {"is_attention_fused": False}
+    options["dropout_fraction"] = 0.1
+    kept, flops = kept_and_flops(model, seq_len, Kernels(**options))
+    selective = Kernels(**options, is_attention_recomputed=True)
+    still_kept, more_flops = kept_and_flops(model, seq_len, selective)
+    mine = again_of(model, 1, seq_len)
+    return {
+        "bytes saved, measured": 100 * (1 - still_kept / kept),
+        "FLOPs more, counted": 100 * (more_flops / flops - 1),
+        "FLOPs more, yours": 100 * mine["selective"] / (3 * mine["full"]),
+        "with an early stop": 100 * mine["selective_early"] / (3 * mine["full"]),
+        "as the paper counts": 100 * 3 * mine["selective"] / (3 * mine["full"]),
+    }
+
+
+sizes = {"GPT-3, 2,048 tokens": (12288, 96, 2048), "1B, 4,096 tokens": (2048, 32, 4096)}
+pd.DataFrame({name: selective_in_percent(*each) for name, each in sizes.items()}).round(2)
+
+# %% [markdown]
+# **Explain.** Both numbers of the slide belong to one model at one length, GPT-3 at 2,048 tokens. What the core keeps is 5 a s² b of 34 sbh + 5 a s² b, a share that grows with a·s/h. And the 2.7 % charges the core three times; it runs once more, for 0.9 %. For a model of 1B with 32 heads at 4,096 tokens it is nine tenths of the bytes, for 8.3 % of the FLOPs, or half of that with an early stop.
+#
+# "Save the MLP, discard attention" says too much: queries, keys, values and the projections stay. Only what has two sides of the length goes. With **fused** attention that is already gone, because the kernel recomputes by itself (S14). What can selective recomputation still save there?
+
+# %% tags=["nbval-check-output"]
+with fake_tensors():
+    kept, flops = kept_and_flops(llama, 4096, Kernels(), "cpu")
+    again = Kernels(is_attention_recomputed=True)
+    still_kept, more_flops = kept_and_flops(llama, 4096, again, "cpu")
+print(f"{1 - still_kept / kept:.2%} of the bytes, for {more_flops / flops - 1:.1%} more FLOPs")
+
+# %% [markdown]
+# The plots beside E16, taken from the Ultra-Scale Playbook, show none, selective and full for "8B". Count the parameters of the model that they were made for, a GPT of that width and depth:
+
+# %% tags=["nbval-check-output"]
+gpt_8b = ModelConfig(
+    num_layers=32,
+    hidden_size=4096,
+    num_heads=32,
+    ffn_size=4 * 4096,
+    vocab_size=128256,
+    is_gated=False,
+    has_biases=True,
+    is_tied=True,
+)
+dropped = Kernels(is_attention_fused=False, dropout_fraction=0.1)
+for name, model, kernels in (
+    ("GPT of the plots, attention written out", gpt_8b, dropped),
+    ("Llama-3-8B, attention written out", preset("Llama-3-8B"), Kernels(is_attention_fused=False)),
+    ("Llama-3-8B, attention fused", preset("Llama-3-8B"), Kernels()),
+):
+    with fake_tensors():
+        num_params = sum(p.numel() for p in Transformer(model).parameters())
+        gib = 32 * kept_and_flops(model, 8192, kernels, "cpu")[0] / 2**30
+    print(f"{name}: {num_params:,} parameters, {gib:,.0f} GiB in its layers at 8,192 tokens")
+
+# %% [markdown]
+# Not the Llama-3-8B that people train, and not its kernels: with fused attention its layers keep a ninth of that.
+
+# %% [markdown]
+# ## Not all activations are equal
+#
+# B4 says so, and this is why. In 16 bits the result of a product takes 2 bytes a number and costs 2 FLOPs for each of the numbers that it sums over: to keep a byte saves as many FLOPs as the sum is long. A norm, a gate or an addition costs next to nothing, and takes as many bytes.
+
+# %% tags=["nbval-check-output"]
+h, f, s = llama.hidden_size, llama.ffn_size, 4096
+kv = llama.num_kv_heads * llama.head_dim
+rows = [
+    ("queries, keys, values, output", 2 * (2 * h + 2 * kv), h),
+    ("gate, up", 2 * 2 * f, h),
+    ("down", 2 * h, f),
+    ("attention", 2 * h, 2 * s),
+    ("norms, silu, gate · up, additions", 2 * (4 * h + 2 * f), 0),
+]
+pd.DataFrame(rows, columns=["result", "bytes a token", "FLOPs a byte"]).set_index("result")
+
+# %% [markdown]
+# So keep what is dear and let go of what is free. PyTorch's checkpoint takes a **policy**: a function that it asks about every operation. This one listens and keeps nothing:
+
+# %% tags=["nbval-check-output"]
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+heard = []
+
+
+def listen(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    heard.append(str(op))
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def ask(policy):
+    """What PyTorch's checkpoint takes to ask a policy."""
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+with fake_tensors():
+    layer = Block(llama, 0, dtype=bf16)
+    torch_checkpoint(layer, between_layers(), use_reentrant=False, context_fn=ask(listen))
+print(f"{len(heard)} operations in one layer:", *dict.fromkeys(heard))
+
+# %% [markdown]
+# **Predict.** The layers of Llama-3.2-1B keep 5.63 GiB at 4,096 tokens. How many are left if no product runs twice?
+
+# %%
+predict("u05-free", None, "GiB")
+
+# %% [markdown] exercise={"id": "u05-policy", "title": "A policy of your own", "difficulty": 3, "importance": 4, "minutes": 12}
+# **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else be kept, in layers of GPT and Llama.
+#
+# | operation | what it is |
+# |---|---|
+# | `torch.ops.aten.mm.default` | a linear layer without bias |
+# | `torch.ops.aten.addmm.default` | a linear layer with bias |
+# | `torch.ops.aten.bmm.default` | many products at once, as in attention that is written out |
+# | `torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default` | fused attention on a CPU; on a GPU without `_for_cpu` |
+#
+# `op` is such an operation; the other arguments, those of the call, may be left alone. A policy that returns nothing is taken to recompute everything, without a word.
+#
+# *Worked case:* `mm.default` is to be saved, `silu.default` is not.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-policy", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """Whether the result of an operation is kept or computed again.
+
+    Args:
+        ctx: Whether this is the first run or the second; not needed here.
+        op: The operation, as torch.ops.aten.mm.default.
+        args: What the operation is called with.
+        kwargs: The same by name.
+    """
+    ### BEGIN SOLUTION
+    aten = torch.ops.aten
+    dear = [
+        aten.mm.default,
+        aten.addmm.default,
+        aten.bmm.default,
+        aten._scaled_dot_product_flash_attention_for_cpu.default,
+    ]
+    keep, let_go = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
+    return keep if op in dear else let_go
+    ### END SOLUTION
+
+
+# %%
+try_it(policy, None, torch.ops.aten.mm.default)
+try_it(policy, None, torch.ops.aten.silu.default)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-policy-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Real layers of GPT and Llama with fused attention and with attention written out.
+check("u05-policy", policy)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-policy", policy)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Nothing is kept at all</summary>
+#
+# Print `op`, and print what you compare it with. Is `torch.ops.aten.mm` the same as `torch.ops.aten.mm.default`?
+# </details>
+#
+# <details><summary>It is right for Llama and wrong for GPT</summary>
+#
+# What has a linear layer of GPT that one of Llama has not? Which row of the table is that?
+# </details>
+
+# %% [markdown]
+# **Measure.** A layer under PyTorch's checkpoint, with a policy or without. What a policy keeps lies in a cache of PyTorch's own, of which autograd knows nothing: the instrument finds it among what lives on unseen.
+
+# %% tags=["nbval-check-output"]
+policy_of = answer("u05-policy", policy)
+
+
+class Under(nn.Module):
+    """Layers as PyTorch's checkpoint runs them: not at all, from their input, or by a policy."""
+
+    def __init__(self, how, *layers):
+        super().__init__()
+        self.how, self.layers = how, nn.Sequential(*layers)
+
+    def forward(self, x):
+        if self.how == "none":
+            return self.layers(x)
+        options = {} if self.how == "full" else {"context_fn": ask(self.how)}
+        return torch_checkpoint(self.layers, x, use_reentrant=False, **options)
+
+
+def kept_and_backward(layers):
+    """Bytes that live between the passes, and FLOPs of the backward pass."""
+    saved = count_saved_bytes(lambda: layers(between_layers()), layers)
+    backward = count_flops(lambda: layers(between_layers())).backward_flops
+    return saved.total_bytes + saved.unseen_bytes, backward
+
+
+def layer_under(how, num_layers=1):
+    """Bytes kept and FLOPs that run again for each of some layers in one segment."""
+    with fake_tensors():
+        blocks = [Block(llama, n, dtype=bf16) for n in range(num_layers)]
+        kept, backward = kept_and_backward(Under(how, *blocks))
+        _, plain = kept_and_backward(Under("none", *blocks))
+    return kept // num_layers, (backward - plain) // num_layers
+
+
+measured = {name: layer_under(how) for name, how in (("none", "none"), ("products", policy_of))}
+pd.DataFrame(measured, index=["kept bytes", "FLOPs again"]).T
+
+# %% tags=["nbval-check-output"]
+compare("u05-free", "GiB", measured=16 * measured["products"][0] / 2**30)
+
+# %% [markdown]
+# **Explain.** Two fifths of the bytes go for not one product: norms, rotations, gates and additions run again, which takes time and hardly a FLOP. Where attention is written out the same policy keeps all scores, and should not: a score sums over one head's 64 numbers, the cheapest bytes that any product makes. Selective recomputation begins just there.
+
+# %% [markdown]
+# ## A plan under a cap
+#
+# A policy can look at shapes too, and every layer may have its own. Three more ways, between all products and none:
+
+
+# %% tags=["nbval-check-output"]
+def narrow(ctx, op, *args, **kwargs):
+    """All products but the two widest, gate and up."""
+    if op == torch.ops.aten.mm.default and args[1].shape[-1] == llama.ffn_size:
+        return CheckpointPolicy.PREFER_RECOMPUTE
+    return policy_of(ctx, op, *args, **kwargs)
+
+
+def attention_alone(ctx, op, *args, **kwargs):
+    if "attention" in str(op):
+        return CheckpointPolicy.MUST_SAVE
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+WAYS = {
+    "none": "none",
+    "products": policy_of,
+    "narrow": narrow,
+    "attention": attention_alone,
+    "full": "full",
+}
+measured |= {name: layer_under(WAYS[name]) for name in ("narrow", "attention", "full")}
+options = [
+    {"name": name, "kept_bytes": kept, "recomputed_flops": flops}
+    for name, (kept, flops) in measured.items()
+]
+pd.DataFrame(options)
+
+# %% [markdown]
+# As points, with segments of 2 and 4 layers beside them: these keep less when the forward pass is over, and more at the peak, as you know. Full recomputation comes cheaper here than with attention written out, because fused attention makes the scores twice anyway: the second time belongs to training.
+
+# %%
+with fake_tensors():
+    block = Block(llama, 0, dtype=bf16)
+    training_flops = sum(count_flops(lambda: block(between_layers())))
+shown = measured | {f"full, k = {k}": layer_under("full", k) for k in (2, 4)}
+memory_against_flops(
+    {name: (16 * kept, flops / training_flops) for name, (kept, flops) in shown.items()}
+)
+
+# %% [markdown] exercise={"id": "u05-plan", "title": "A plan under a cap", "difficulty": 3, "importance": 4, "minutes": 14}
+# **Write** `plan`: choose an option for each of `num_layers` equal layers, so that the bytes that all of them keep together are at most `cap_bytes`, and the FLOPs that run again are the fewest possible.
+#
+# - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
+# - Return a dictionary from names to numbers of layers; a name without layers may be left out.
+# - If no plan fits, return the empty dictionary.
+#
+# All or nothing. Several plans may be equally good. Sixteen layers and five options have 4,845 plans, few enough to try them all.
+#
+# *Worked case:* 3 layers under a cap of 17; options (10 bytes, 0 FLOPs), (6, 1) and (1, 4): **one of each**, 17 bytes and 5 FLOPs.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-plan", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def plan(num_layers: int, options: list[dict[str, Any]], cap_bytes: int) -> dict[str, int]:
+    """How many layers take which option, with the fewest FLOPs under a cap of bytes.
+
+    Args:
+        num_layers: Layers to be planned.
+        options: Each with "name", "kept_bytes" and "recomputed_flops".
+        cap_bytes: What all layers may keep together.
+
+    Returns:
+        Numbers of layers by name; empty if nothing fits.
+    """
+    ### BEGIN SOLUTION
+
+    def plans(layers, names):
+        if len(names) == 1:
+            yield {names[0]: layers}
+            return
+        for count in range(layers + 1):
+            for made in plans(layers - count, names[1:]):
+                yield {names[0]: count, **made}
+
+    def total(made, field):
+        return sum(made[each["name"]] * each[field] for each in options)
+
+    every = plans(num_layers, [each["name"] for each in options])
+    fitting = [made for made in every if total(made, "kept_bytes") <= cap_bytes]
+    return min(fitting, key=lambda made: total(made, "recomputed_flops"), default={})
+    ### END SOLUTION
+
+
+# %%
+names = ("name", "kept_bytes", "recomputed_flops")
+rows = (("none", 10, 0), ("selective", 6, 1), ("full", 1, 4))
+try_it(plan, 3, [dict(zip(names, row, strict=True)) for row in rows], 17)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-plan-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Caps below every plan, met to the byte, between and above all; two options to four.
+check("u05-plan", plan)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-plan", plan)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My plan fits and is not the best</summary>
+#
+# Work through the worked case with your own rule. After which choice can the best plan no longer be reached? What would it take to be sure of every choice?
+# </details>
+#
+# <details><summary>How do I go through all plans?</summary>
+#
+# A plan is how many layers take each option, and the numbers add up to the layers. Which module of the standard library makes all selections of some things in which the order does not count and each may come again?
+# </details>
+
+# %% [markdown]
+# What does your plan choose for Llama-3.2-1B under smaller and smaller caps?
+
+# %% tags=["nbval-check-output"]
+plan_of = answer("u05-plan", plan)
+plans = {}
+for cap_gib in (6, 3, 2, 1, 0.5, 0.25, 0.2):
+    chosen = plan_of(16, options, int(cap_gib * 2**30))
+    plans[cap_gib] = {name: count for name, count in chosen.items() if count}
+    flops = sum(count * measured[name][1] for name, count in chosen.items())
+    print(
+        f"{cap_gib:4} GiB: +{flops / (16 * training_flops):5.1%}  {plans[cap_gib] or 'none fits'}"
+    )
+
+# %% [markdown]
+# **Measure.** Run the plan for 2 GiB (S19): sixteen real layers, each as planned, forward and backward.
+
+# %% tags=["nbval-check-output"]
+chosen = plans[2]
+with fake_tensors():
+    ways = [WAYS[name] for name, count in chosen.items() for _ in range(count)]
+    blocks = [Block(llama, n, dtype=bf16) for n in range(16)]
+    planned = nn.Sequential(*(Under(how, each) for how, each in zip(ways, blocks, strict=True)))
+    kept, backward = kept_and_backward(planned)
+    _, plain = kept_and_backward(nn.Sequential(*blocks))
+pd.DataFrame(
+    {
+        "planned": [
+            sum(n * measured[name][field] for name, n in chosen.items()) for field in (0, 1)
+        ],
+        "measured": [kept, backward - plain],
+    },
+    index=["bytes kept", "FLOPs again"],
+)
+
+# %% [markdown]
+# **Explain.** The plan holds to the byte and to the FLOP. It never needs *none*: to keep all products costs no FLOP more and fewer bytes. What the cap leaves out is the layer that runs again, which for a moment has all its A bytes, and the loss.
+
+# %% [markdown]
+# ## Which one to choose?
+#
+# A whole training step of Llama-3.2-1B at 4,096 tokens, with AdamW and the loss in fp32: what is live at its peak, in GB as on a data sheet. Here the temporaries are two gradients of the logits, and the log-softmax is among the activations, 2.1 GB each and for each sequence.
+
+
+# %% tags=["nbval-check-output"]
+def live_at_peak(how, num_sequences):
+    """GB live at the peak of the second training step, by category."""
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=4096, is_loss_fp32=True)
+    with fake_tensors():
+        training = Training(llama, run)
+        training.model.blocks = nn.ModuleList(Under(how, each) for each in training.model.blocks)
+        training.step()
+        trace = trace_memory(training.step, *training.owners)
+    parts = trace.live_at(trace.peak_at)
+    return {name: size / 10**9 for name, size in {**parts, "peak": trace.peak_bytes}.items()}
+
+
+steps = {
+    ("none", 1): live_at_peak("none", 1),
+    ("products", 1): live_at_peak(policy_of, 1),
+    ("full", 1): live_at_peak("full", 1),
+    ("none", 4): live_at_peak("none", 4),
+}
+pd.DataFrame(steps).T.rename_axis(["recomputation", "sequences"]).round(1)
+
+# %% [markdown] exercise={"id": "u05-choose", "title": "24 GB or 80 GB?", "difficulty": 3, "importance": 5, "minutes": 5}
+# **Write** three to five sentences: which recomputation would you choose to train a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Give at least three numbers from this notebook, and say what else than the layers decides.
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u05-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# On 24 GB only full recomputation comes near: without it one sequence needs 29.7 GB at the peak, with all products kept still 27.3 GB, with full recomputation 23.9 GB. Its layers then keep 0.27 GB, and the rest is not theirs: weights and optimizer states take 17.3 GB and the loss 6.3 GB, log-softmax and two gradients of 2.1 GB each. The driver wants half a GB or more, so shorter sequences, a loss in pieces or smaller optimizer states would have to come next; more recomputation cannot help. On 80 GB four sequences fit without any, in 66.8 GB, and FLOPs that run again would buy nothing. For more sequences keep the products: 2.4 GB less for each and not one product again, where full recomputation takes about 25 % more FLOPs.
+#
+# *Rubric:* half a point for full recomputation on 24 GB and none, or all products kept, on 80 GB; one for three numbers that fit the choice; half for state and loss, which no recomputation of layers makes smaller.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## All of it at once
+#
+# Move the sliders: when is recomputation of the core enough, and when does it save nothing?
+
+# %%
+explorer(
+    recomputation_over_length,
+    model=([name for name in MODELS if "Llama" in name or "GPT" in name], "Llama-3.2-1B"),
+    attention=(["fused", "written out", "written out, dropout"], "written out"),
+    recomputation=(["none", "selective", "full"], "selective"),
+)
+
+# %% [markdown]
+# The same picture standing still:
+
+# %%
+recomputation_over_length("Llama-3.2-1B", attention="written out", recomputation="selective")
+
+# %% [markdown]
 # ## Going further
 #
-# What follows is **extra**: bonus points, about 15 minutes.
+# All that follows is **extra**: bonus points, in any order, about 30 minutes. The recap is at the end.
 
 # %% [markdown]
 # ## A loss in pieces
@@ -708,3 +1434,127 @@ pd.DataFrame(rows).assign(GiB=[round(t.storage_bytes / 2**30, 2) for t in larges
 
 # %% [markdown]
 # The weight's gradient, as large as the weight: each piece makes one of its own, which autograd adds to the sum so far. Kernels that fuse head and loss add into one tensor, and they need no second run: they make a piece's gradient in the forward pass, while its logits are there.
+
+# %% [markdown]
+# ## The best length of a segment
+
+# %% [markdown] exercise={"id": "u05-best-segment", "title": "The best length of a segment", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
+# **Write** `best_layers_per_segment`: the k for which the peak of `segment_bytes` is lowest, an `int`; among several the smallest. The estimate √(L·u/A) is not enough: segments are whole layers.
+#
+# *Worked case:* 16 layers that keep nothing but their input, u = A = 12: **3** (as good as 4 and 5).
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-best-segment", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def best_layers_per_segment(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
+    """Layers of a segment for which the fewest bytes are kept at once.
+
+    Args:
+        num_layers: Layers L.
+        boundary_bytes: Bytes u of one tensor between layers.
+        layer_bytes: Bytes A that one layer keeps when it records, its input among them.
+    """
+    ### BEGIN SOLUTION
+
+    def most_kept(size):
+        whole_segments = num_layers // size
+        return (whole_segments - 1) * boundary_bytes + size * layer_bytes
+
+    return min(range(1, num_layers + 1), key=most_kept)
+    ### END SOLUTION
+
+
+# %%
+try_it(best_layers_per_segment, 16, 12, 12)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-best-segment-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# Layers that keep little and much beside their input; equal peaks; two real models.
+check("u05-best-segment", best_layers_per_segment)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-best-segment", best_layers_per_segment)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I am one or two layers off</summary>
+#
+# What is the peak for the lengths beside your own? Which segment is the worst where k does not divide L?
+# </details>
+
+# %% [markdown]
+# ## What selective recomputation leaves
+
+# %% [markdown] exercise={"id": "u05-selective-bytes", "title": "What each kind keeps", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
+# **Write** `kept_bytes`: what one GPT layer of the lectures keeps (16 bits, dropout, attention written out, inner width 4 h) without recomputation, with the core of attention computed again, and with the whole layer computed again: a dictionary with `"none"`, `"selective"` and `"full"`, three `int`s in bytes, each a third of the points. Both LayerNorms keep two numbers of 4 bytes for each token.
+#
+# The core begins with queries, keys and values, ends with the input of the output projection, and has a dropout of the scores inside.
+#
+# *Worked case:* one sequence of 3 tokens, width 8, two heads: **954**, **864** and **48**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u05-selective-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def kept_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """Bytes that one GPT layer keeps under three kinds of recomputation.
+
+    Args:
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        hidden_size: Width h.
+        num_heads: Heads a.
+
+    Returns:
+        "none", "selective" and "full".
+    """
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    stream, scores = tokens * hidden_size, num_heads * tokens * seq_len
+    beside_core = 34 * stream + 2 * 2 * 4 * tokens
+    return {"none": beside_core + 5 * scores, "selective": beside_core, "full": 2 * stream}
+    ### END SOLUTION
+
+
+# %%
+try_it(kept_bytes, 1, 3, 8, 2)
+
+# %% nbgrader={"grade": true, "grade_id": "u05-selective-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# A real layer: one head and many; one sequence and several; GPT-3 and 1B.
+check("u05-selective-bytes", kept_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u05-selective-bytes", kept_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My selective keeps too little</summary>
+#
+# From what is the core computed again, and who reads its result?
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# 1. *Build*: run forward without recording, keep the inputs; in backward run again with recording, under the same random numbers and the same autocast.
+# 2. *Compute what is kept*: one input for each segment, and at the peak all that one segment keeps beside the inputs before it; for a transformer one layer a segment is the best or next to it.
+# 3. *Compute what it costs*: one more forward pass, a third of training's FLOPs; less where the second run stops early, and much less where only the core of attention runs again.
+# 4. *Choose*: products are dear, everything else is free; a policy says what is kept, and a plan which layer has which policy.
+#
+# | quantity | value |
+# |---|---|
+# | kept after the forward pass, segments of k layers | ⌈L/k⌉ · u |
+# | peak in the backward pass | (⌊L/k⌋ − 1) · u + k · A |
+# | segments with the lowest peak, roughly | √(L · A/u); √L only where A = u |
+# | FLOPs again, full | one forward pass of the layers: +33 % |
+# | less with an early stop | 2bsfh for each segment |
+# | FLOPs again, selective | 4bas²d for each layer; 2bas²d with an early stop |
+# | bytes saved by selective, GPT layer | 5as²b of 34sbh + 5as²b |
+# | result of a product, 16 bits | as many FLOPs a byte as the sum is long |
+# | HFU / MFU with full recomputation | 4/3 |
+#
+# ## Further reading
+#
+# - Chen et al. 2016, *Training Deep Nets with Sublinear Memory Cost*, sections 3 and 4 (20 minutes): where √n comes from, and segments within segments.
+# - Korthikanti et al. 2022, *Reducing Activation Recomputation in Large Transformer Models*, sections 5 and 6 (20 minutes): selective recomputation, and what it brought on real clusters.
+# - PyTorch documentation, `torch.utils.checkpoint` (10 minutes): early stop, random numbers, policies.

@@ -1,4 +1,4 @@
-"""Drawers of unit 05."""
+"""Drawers of unit 05: a checkpoint, layers in segments, a loss in pieces."""
 
 from tests.drawers import Drawer, Wrong
 

@@ -1,0 +1,348 @@
+"""Checks of what a policy costs and saves: FLOPs that run again, and bytes that are not kept."""
+
+import json
+import random
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.spec import model_of
+from course_utils.checks.u05.quickly import quickly
+from course_utils.configs import Kernels, ModelConfig, RunConfig
+from course_utils.formulas import recomputation
+from course_utils.formulas.flops import forward_flops
+from course_utils.instruments import count_flops, count_saved_bytes
+from course_utils.reference import Block
+from course_utils.reference.attention import attend_materialised
+from course_utils.reference.recomputation import checkpoint, in_segments
+
+# Every score in memory, no dropout: what a recomputation that stops early leaves out is a product.
+MATERIALISED = Kernels(is_attention_fused=False)
+LARGE = 1024  # a layer as wide as this runs on the meta device, where small ones take longer
+
+
+def flops_cases(seed: int) -> list[Case]:
+    """GPT and Llama; own, grouped and single keys and values; the layer of Llama-3.2-1B."""
+    rng = random.Random(seed)
+    cases = [_flops_case((4, 2, 2, 3), is_gpt=False, num_sequences=1, seq_len=2)]
+    for kv, group in ((2, 1), (rng.randint(2, 3), 2), (1, rng.randint(3, 5))):
+        for num_sequences in (1, rng.randint(2, 3), rng.randint(4, 5)):
+            for is_gpt in (True, False):
+                heads, head_dim = kv * group, rng.choice((2, 4, 6))
+                shared = heads if is_gpt else kv
+                sizes = (heads * head_dim, heads, shared, rng.randrange(31, 99, 2))
+                cases.append(_flops_case(sizes, is_gpt, num_sequences, rng.randrange(3, 29, 2)))
+    return [*cases, _flops_case((2048, 32, 8, 8192), False, 1, 4096)]
+
+
+def _flops_case(
+    sizes: tuple[int, int, int, int], is_gpt: bool, num_sequences: int, seq_len: int
+) -> Case:
+    names = ("hidden_size", "num_heads", "num_kv_heads", "ffn_size")
+    model: dict[str, Any] = {"num_layers": 1, **dict(zip(names, sizes, strict=True))}
+    model["vocab_size"] = 7
+    if is_gpt:
+        model |= {"is_gated": False, "has_biases": True, "num_positions": 32}
+    return {"model": model, "num_sequences": num_sequences, "seq_len": seq_len}
+
+
+def measured_recomputed_flops(
+    model: dict[str, Any], num_sequences: int, seq_len: int
+) -> dict[str, int]:
+    """Backward FLOPs of a real layer and a real core under two checkpoints, less those without."""
+    return _counted(json.dumps(model), num_sequences, seq_len)
+
+
+@cache
+def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
+    sizes = model_of(json.loads(model))
+    device = "cpu" if sizes.hidden_size < LARGE else "meta"
+    shape, layer = (num_sequences, seq_len), Block(sizes, 0, device, kernels=MATERIALISED)
+    heads = (sizes.num_heads, sizes.num_kv_heads, sizes.num_kv_heads)
+    x = torch.ones(*shape, sizes.hidden_size, device=device, requires_grad=True)
+    qkv = [
+        torch.ones(*shape, each, sizes.head_dim, device=device, requires_grad=True)
+        for each in heads
+    ]
+    with quickly():
+        full, selective = _again(layer, x), _again(attend_materialised, *qkv)
+    return {
+        "full": full["whole"],
+        "full_early": full["early"],
+        "selective": selective["whole"],
+        "selective_early": selective["early"],
+    }
+
+
+def _again(call: Callable[..., Tensor], *tensors: Tensor) -> dict[str, int]:
+    """FLOPs that a call executes again under the course's checkpoint, and under PyTorch's."""
+    ways = (call, partial(checkpoint, call), partial(torch_checkpoint, call, use_reentrant=False))
+    plain, whole, early = (count_flops(partial(way, *tensors)).backward_flops for way in ways)
+    return {"whole": whole - plain, "early": early - plain}
+
+
+def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
+    """The course's own answer, under the names that the exercise asks for."""
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=MATERIALISED)
+    return {
+        policy + suffix: recomputation.recomputed_flops(model, run, policy, stops_early=early)
+        for policy in ("full", "selective")
+        for suffix, early in (("", False), ("_early", True))
+    }
+
+
+def _flops(**wrong: Callable[[ModelConfig, int, int], int]) -> Callable[..., dict[str, int]]:
+    """A mistake in some parts, each from a model, sequences and tokens of a sequence."""
+
+    def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
+        m = model_of(model)
+        return {part: each(m, num_sequences, seq_len) for part, each in wrong.items()}
+
+    return formula
+
+
+def _forward(m: ModelConfig, b: int, s: int) -> int:
+    """All products of the layer, forward."""
+    parts = forward_flops(m, b, s)
+    return sum(parts.values()) - parts["head"]
+
+
+def _product_of_scores(m: ModelConfig, b: int, s: int) -> int:
+    """Queries with keys, or weights with values."""
+    return 2 * b * m.num_heads * s * s * m.head_dim
+
+
+def _down(m: ModelConfig, b: int, s: int) -> int:
+    return 2 * b * s * m.ffn_size * m.hidden_size
+
+
+def _with_plain_block(m: ModelConfig, b: int, s: int) -> int:
+    return _forward(m, b, s) - m.is_gated * _down(m, b, s)
+
+
+def _with_own_keys(m: ModelConfig, b: int, s: int) -> int:
+    missing = m.num_heads - m.num_kv_heads
+    return _forward(m, b, s) + 4 * b * s * m.hidden_size * missing * m.head_dim
+
+
+RECOMPUTED_FLOPS = Check(
+    cases=flops_cases,
+    reference=recomputed_flops,
+    judge=EqualTo(
+        measured_recomputed_flops,
+        Mistake(
+            "Your full recomputation takes three passes. Which of the three is it that runs again?",
+            _flops(full=lambda *c: 3 * _forward(*c)),
+        ),
+        Mistake(
+            "Your full recomputation is a whole backward pass. What does it compute again: "
+            "gradients, or what they are made from?",
+            _flops(full=lambda *c: 2 * _forward(*c)),
+        ),
+        Mistake(
+            "Your full recomputation has no products of the scores. Is the attention core not a "
+            "part of the layer?",
+            _flops(full=lambda *c: _forward(*c) - 2 * _product_of_scores(*c)),
+        ),
+        Mistake(
+            "Your keys and values are made for every query head. How many heads do they have?",
+            _flops(full=_with_own_keys),
+        ),
+        Mistake(
+            "Your feed-forward block has two matrices, also where it is gated. How many has it "
+            "then?",
+            _flops(full=_with_plain_block),
+        ),
+        Mistake(
+            "Your full recomputation has the output head in it. Is the head in a layer?",
+            _flops(
+                full=lambda m, b, s: _forward(m, b, s) + 2 * b * s * m.hidden_size * m.vocab_size
+            ),
+        ),
+        Mistake(
+            "Your full recomputation stops nowhere early, and neither does the other. Which "
+            "products give a result that no gradient of the layer needs?",
+            _flops(full_early=_forward),
+        ),
+        Mistake(
+            "You leave out the whole feed-forward block. Which of its matrices needs the result of "
+            "another one for its gradient?",
+            _flops(
+                full_early=lambda m, b, s: (
+                    _forward(m, b, s) - (3 if m.is_gated else 2) * _down(m, b, s)
+                )
+            ),
+        ),
+        Mistake(
+            "Your selective recomputation has one product. Which two are in the core?",
+            _flops(selective=_product_of_scores),
+        ),
+        Mistake(
+            "Your selective recomputation has the projections in it. Which tensors does the core "
+            "begin with, and are they kept?",
+            _flops(
+                selective=lambda m, b, s: (
+                    2 * _product_of_scores(m, b, s)
+                    + 4 * b * s * m.hidden_size * (m.num_heads + m.num_kv_heads) * m.head_dim
+                )
+            ),
+        ),
+        Mistake(
+            "You count three times what runs again, as the paper does. How often does the core run "
+            "more than without?",
+            _flops(selective=lambda *c: 6 * _product_of_scores(*c)),
+        ),
+        Mistake(
+            "Your core has the heads of keys and values. How many heads of queries meet them?",
+            _flops(
+                selective=lambda m, b, s: (
+                    2 * _product_of_scores(m, b, s) * m.num_kv_heads // m.num_heads
+                )
+            ),
+        ),
+        Mistake(
+            "Your core stops nowhere early. Which of its two products gives a result that no "
+            "gradient of the core needs?",
+            _flops(selective_early=lambda *c: 2 * _product_of_scores(*c)),
+        ),
+        Mistake(
+            "Your core that stops early runs nothing again. From which product come the weights "
+            "that the backward pass needs?",
+            _flops(selective_early=lambda *c: 0),
+        ),
+    ),
+)
+
+NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
+
+
+def kept_cases(seed: int) -> list[Case]:
+    """One sequence and several, one head and several; the layers of GPT-3 and of a 1B model."""
+    rng = random.Random(seed)
+    sizes = [(1, 3, 8, 2)]
+    for num_sequences in (1, rng.randint(2, 9)):
+        for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
+            for seq_len in (
+                rng.randrange(13, 30, 2),
+                rng.randrange(31, 60, 2),
+                rng.randint(80, 99),
+            ):
+                sizes.append((num_sequences, seq_len, num_heads * rng.randint(3, 11), num_heads))
+    sizes += [(1, 2048, 12288, 96), (1, 4096, 2048, 32)]
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+
+
+def _gpt(hidden_size: int, num_heads: int) -> ModelConfig:
+    """One layer of the lectures' GPT, four times as wide inside."""
+    return ModelConfig(
+        num_layers=1,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        ffn_size=4 * hidden_size,
+        vocab_size=1,
+        num_positions=1,
+        is_gated=False,
+        has_biases=True,
+    )
+
+
+def _with_dropout(is_selective: bool) -> Kernels:
+    return Kernels(
+        is_attention_fused=False, is_attention_recomputed=is_selective, dropout_fraction=0.1
+    )
+
+
+def measured_kept_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """What a real layer keeps in bf16 on the meta device, as it is, selective, and in a segment."""
+    sizes, shape = _gpt(hidden_size, num_heads), (num_sequences, seq_len, hidden_size)
+
+    def kept(is_selective: bool, is_full: bool) -> int:
+        block = Block(sizes, 0, "meta", torch.bfloat16, _with_dropout(is_selective))
+        layer = in_segments([block])[0] if is_full else block
+        x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
+        return count_saved_bytes(lambda: layer(x), layer).total_bytes
+
+    flags = {"none": (False, False), "selective": (True, False), "full": (False, True)}
+    return {policy: kept(*each) for policy, each in flags.items()}
+
+
+def kept_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """The course's own answer, under the names that the exercise asks for."""
+    run = RunConfig(
+        micro_batch_size=num_sequences, seq_len=seq_len, kernels=_with_dropout(is_selective=False)
+    )
+    sizes = _gpt(hidden_size, num_heads)
+    return {
+        policy: recomputation.kept_bytes(sizes, run, policy) for policy in recomputation.POLICIES
+    }
+
+
+def _kept(policy: str, stream: int, squares: int, statistics: int = 16) -> Callable[..., Any]:
+    """So many bytes for each s b h, a s s b and s b under a policy."""
+
+    def formula(b: int, s: int, h: int, a: int) -> dict[str, int]:
+        return {policy: b * s * (stream * h + squares * a * s + statistics)}
+
+    return formula
+
+
+KEPT_BYTES = Check(
+    cases=kept_cases,
+    reference=kept_bytes,
+    judge=EqualTo(
+        measured_kept_bytes,
+        Mistake(
+            "The statistics of the norms are missing. Which two numbers of 4 bytes does a "
+            "LayerNorm keep for each token?",
+            _kept("none", 34, 5, 0),
+        ),
+        Mistake(
+            "The statistics of the norms are missing. Is a norm in the core of attention?",
+            _kept("selective", 34, 0, 0),
+        ),
+        Mistake(
+            "Queries, keys and values have gone with the core. From what is it computed again?",
+            _kept("selective", 28, 0),
+        ),
+        Mistake(
+            "All of attention has gone. What does the card compute again, and what stays of the "
+            "projections and the dropout behind them?",
+            _kept("selective", 23, 0),
+        ),
+        Mistake(
+            "The result of the core has gone with it. Which projection reads it?",
+            _kept("selective", 32, 0),
+        ),
+        Mistake(
+            "Only the result of the softmax has gone. What else has two sides of the length?",
+            _kept("selective", 34, 3),
+        ),
+        Mistake(
+            "The mask on the scores has stayed. How does the core drop the same numbers again?",
+            _kept("selective", 34, 1),
+        ),
+        Mistake(
+            "With full recomputation you keep the input in bytes of one. How wide is a number of "
+            "16 bits?",
+            _kept("full", 1, 0, 0),
+        ),
+        Mistake(
+            "With full recomputation you keep input and result of the layer. Who keeps its result?",
+            _kept("full", 4, 0, 0),
+        ),
+        Mistake(
+            "With full recomputation statistics stay. Who needs them before the layer runs again?",
+            _kept("full", 2, 0),
+        ),
+    ),
+)
