@@ -322,12 +322,12 @@ def _allocator(
     size: str = "max(1, -(-num_bytes // 512)) * 512",
     small: str = "size <= 2**20",
     found: str = "min(fitting, key=lambda block: (block['size'], block['start']))",
-    reserve: str = "2 * 2**20 if small else 20 * 2**20 if size < 10 * 2**20 "
+    reserve: str = "2 * 2**20 if size <= 2**20 else 20 * 2**20 if size < 10 * 2**20 "
     "else -(-size // 2**21) * 2**21",
     splits: str = "rest >= 512 if small else rest > 2**20",
     pool: str = "block['small'] == small",
-    before: str = "other['start'] + other['size'] == block['start']",
-    after: str = "block['start'] + block['size'] == other['start']",
+    before: str = "other['start'] + other['size'] == address",
+    after: str = "end == other['start']",
     same: str = "other['segment'] == block['segment']",
     reuse: str = "fitting",
 ) -> str:
@@ -350,7 +350,8 @@ class Allocator:
         else:
             total = {reserve}
             start = self.reserve(total)
-            block = dict(start=start, size=total, small=small, segment=start)
+            self.segments = getattr(self, "segments", 0) + 1
+            block = dict(start=start, size=total, small=small, segment=self.segments)
         rest = block["size"] - size
         if rest and ({splits}):
             self.available.append(dict(block, start=block["start"] + size, size=rest))
@@ -360,6 +361,7 @@ class Allocator:
 
     def free(self, address):
         block = self.taken.pop(address)
+        end = address + block["size"]
         for other in list(self.available):
             if not ({same}):
                 continue
@@ -410,6 +412,26 @@ ALLOCATOR = Drawer(
             "the highest of equals",
             _allocator(found="min(fitting, key=lambda block: (block['size'], -block['start']))"),
             "the one with the highest address",
+        ),
+        Wrong("any that fits", _allocator(found="fitting[0]"), "By what are they to be compared"),
+        Wrong(
+            "the first in order of segments",
+            _allocator(
+                found="min(fitting, key=lambda block: (block['segment'], block['start']))",
+            ),
+            "By what are they to be compared",
+        ),
+        Wrong(
+            "of equal ones the first in the list",
+            _allocator(found="min(fitting, key=lambda block: block['size'])"),
+            "whatever came when",
+        ),
+        Wrong(
+            "of equal ones the first in order of segments",
+            _allocator(
+                found="min(fitting, key=lambda b: (b['size'], b['segment'], b['start']))",
+            ),
+            "whatever came when",
         ),
     ],
     right=[
@@ -480,7 +502,7 @@ FRAGMENT = Drawer(
                 n = device_bytes // 2**21
                 return [2**21] * n + [-i for i in range(1, n // 2 + 1)]
             """),
-            "What happens to free blocks side by side",
+            "which blocks must stay in use",
         ),
         Wrong(
             "whole segments are freed",
@@ -488,7 +510,7 @@ FRAGMENT = Drawer(
                 n = device_bytes // 2**20 // 20
                 return [20 * 2**20] * n + [-i for i in range(1, n + 1)]
             """),
-            "side by side",
+            "which blocks must stay in use",
         ),
         Wrong(
             "small segments are freed whole",
@@ -496,12 +518,12 @@ FRAGMENT = Drawer(
                 n = device_bytes // 2**20
                 return [2**20] * n + [-i for i in range(1, n + 1) if i % 4 < 2]
             """).replace("i % 4 < 2", "(i - 1) % 4 < 2"),
-            "What does a full device get back",
+            "which blocks must stay in use",
         ),
         Wrong(
             "nothing is done",
             _fragment("return []"),
-            "What does a full device get back",
+            "which blocks must stay in use",
         ),
         Wrong(
             "every third is freed",
@@ -542,9 +564,10 @@ FRAGMENT = Drawer(
             return [2**21] * n + [-i for i in range(1, n + 1, 2)]
         """),
         _fragment("""
-            stream = []
-            for segment in range(device_bytes // 2**20 // 20):
-                stream += [4 * 2**20] * 5 + [-(5 * segment + i) for i in (1, 3, 5)]
+            segments = device_bytes // 2**20 // 20
+            stream = segments * 5 * [4 * 2**20]
+            for first in range(1, 5 * segments, 5):
+                stream += [-first, -first - 2, -first - 4]
             return stream
         """),
     ],

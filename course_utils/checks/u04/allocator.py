@@ -42,11 +42,17 @@ def segment_bytes(size: int) -> int:
 
 @dataclass(kw_only=True)
 class Piece:
-    """A part of a segment."""
+    """A part of a segment.
+
+    Attributes:
+        segment: Number of its segment, in the order of asking.
+        since: When it was freed or split off: the number of the event.
+    """
 
     address: int
     size: int
     segment: int
+    since: int
     is_small: bool
     is_free: bool = True
 
@@ -76,6 +82,7 @@ class Allocator:
         """Segments come from ``reserve``."""
         self.reserve, self.rules = reserve, rules or Rules()
         self.pieces: list[Piece] = []
+        self.now = self.num_segments = 0
 
     def allocate(self, num_bytes: int) -> int:
         """Address of a block of at least so many bytes."""
@@ -93,16 +100,20 @@ class Allocator:
     def free(self, address: int) -> None:
         """Take a block back, joined with its neighbours."""
         piece = next(p for p in self.pieces if p.address == address and not p.is_free)
-        piece.is_free = True
+        end = piece.address + piece.size
+        piece.is_free, piece.since = True, self._tick()
         for other in [each for each in self.pieces if each.is_free and each is not piece]:
             if other.segment != piece.segment and not self.rules.joins_segments:
                 continue
-            is_before = other.address + other.size == piece.address
-            is_after = piece.address + piece.size == other.address
-            if (is_before and self.rules.joins_before) or (is_after and self.rules.joins_after):
+            is_before = other.address + other.size == address and self.rules.joins_before
+            if is_before or (other.address == end and self.rules.joins_after):
                 piece.address = min(piece.address, other.address)
                 piece.size += other.size
                 self.pieces.remove(other)
+
+    def _tick(self) -> int:
+        self.now += 1
+        return self.now
 
     def _can_serve(self, piece: Piece, size: int, is_small: bool) -> bool:
         is_in_pool = piece.is_small == is_small or not self.rules.has_pools
@@ -110,11 +121,13 @@ class Allocator:
 
     def _new(self, size: int, is_small: bool) -> Piece:
         wanted = self.rules.segment_of(size)
-        address = self.reserve(wanted)
-        return self._add(address, wanted, address, is_small)
+        self.num_segments += 1
+        return self._add(self.reserve(wanted), wanted, self.num_segments, is_small)
 
     def _add(self, address: int, size: int, segment: int, is_small: bool) -> Piece:
-        piece = Piece(address=address, size=size, segment=segment, is_small=is_small)
+        piece = Piece(
+            address=address, size=size, segment=segment, since=self._tick(), is_small=is_small
+        )
         self.pieces.append(piece)
         return piece
 
@@ -324,6 +337,12 @@ def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
     return formula
 
 
+# How free blocks stand in a list: as they came into it, or segment by segment.
+LISTED: tuple[Callable[[Piece], tuple[int, ...]], ...] = (
+    lambda piece: (piece.since,),
+    lambda piece: (piece.segment, piece.address),
+)
+
 ALLOCATOR = Check(
     cases=allocator_cases,
     reference=Allocator,
@@ -398,20 +417,26 @@ ALLOCATOR = Check(
             "card want, and what does it spare?",
             _served_by(order=lambda piece: (piece.address,)),
         ),
-        Mistake(
-            "You take some free block that is large enough, wherever it stands in your list. By "
-            "what are they to be compared?",
-            _served_by(order=lambda piece: ()),
+        *(
+            Mistake(
+                "You take some free block that is large enough, wherever it stands in your list. "
+                "By what are they to be compared?",
+                _served_by(order=order),
+            )
+            for order in LISTED
+        ),
+        *(
+            Mistake(
+                "Of equally large blocks you take the one that comes first in your list. In which "
+                "order does the card want them, whatever came when?",
+                _served_by(order=lambda piece, order=order: (piece.size, *order(piece))),
+            )
+            for order in LISTED
         ),
         Mistake(
             "Of equally large blocks you take the one with the highest address. Which one does "
             "the card want?",
             _served_by(order=lambda piece: (piece.size, -piece.address)),
-        ),
-        Mistake(
-            "Of equally large blocks you take the one that came into your list first. In which "
-            "order does the card want them, whatever came when?",
-            _served_by(order=lambda piece: (piece.size,)),
         ),
     ),
 )
@@ -436,8 +461,7 @@ WAYS_TO_MISS = (
     "impossible_requests",
     "refused_too_early",
     "too_little_free",
-    "served_from_a_free_block",
-    "served_with_a_new_segment",
+    "last_is_served",
 )
 
 
@@ -459,13 +483,11 @@ def _way_to_miss(stream: Any, device_bytes: int) -> str:
         return "refused_too_early"
     if 2 * allocator.levels.allocated_bytes > device_bytes:
         return "too_little_free"
-    blocks = [block for segment in allocator.segments() for block in segment]
-    largest = max((block.size_bytes for block in blocks if block.is_free), default=0)
     try:
         allocator.allocate("the last", device_bytes // 4)
     except MemoryError:
         return ""
-    return WAYS_TO_MISS[4 if 4 * largest >= device_bytes else 5]
+    return "last_is_served"
 
 
 def _named(stream: Stream) -> Iterator[tuple[int, int | None]]:
@@ -510,14 +532,9 @@ FRAGMENT = Check(
             _missed("too_little_free"),
         ),
         Mistake(
-            "The last request finds a free block that is large enough. What happens to free "
-            "blocks side by side, and what has to lie between them?",
-            _missed("served_from_a_free_block"),
-        ),
-        Mistake(
-            "The last request gets a new segment. What does a full device get back from the "
-            "allocator, and what would keep it from that?",
-            _missed("served_with_a_new_segment"),
+            "The last request is served. Free neighbours are joined, and a segment that is free "
+            "altogether goes back to the device: which blocks must stay in use to prevent both?",
+            _missed("last_is_served"),
         ),
         together=True,
     ),
