@@ -29,7 +29,6 @@ check_setup()
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -75,7 +74,7 @@ def held(call):
 print(held(lambda: loss_of(model(batches[0][0]), batches[0][1])))
 
 # %% [markdown]
-# The result is one loss of 4 bytes, and most of a megabyte is left: the loss holds its **graph**, and the graph every tensor saved for backward.
+# The result is one loss of 4 bytes, and 1.7 MB are left: the loss holds its **graph**, and the graph every tensor saved for backward.
 #
 # **A myth first.** A sum of losses that are not detached is the best-known "leak": PyTorch's own FAQ warns of it. Two loops, over 2, 4 and 8 batches:
 
@@ -118,7 +117,7 @@ def leaking_evaluate(model, batches):
 memory_timeline(trace_memory(lambda: leaking_evaluate(model, batches), model))
 
 # %% [markdown]
-# Eight stairs, one for each batch.
+# Eight stairs, one for each batch. The trace calls them temporaries, and not activations, for no backward pass follows that would use them.
 
 # %% [markdown] exercise={"id": "u04-repair-evaluation", "title": "Repair the evaluation", "difficulty": 2, "importance": 5, "minutes": 5}
 # **Write** `evaluate`: the same mean, a number. At no moment, and not in the end, may the activations of even one whole batch be live. The model comes back as it was: its mode, its weights, their gradients; so does the recording of gradients. All or nothing: the check counts how often what one batch keeps for backward fits into what is live.
@@ -192,7 +191,7 @@ print(", ".join(f"{left_after(n) / 2**30:.1f} GiB after {n}" for n in (1, 2, 4))
 # This loop trains, and keeps a moving average of how far the hidden states spread, to look at it later:
 
 
-# %%
+# %% tags=["nbval-check-output"]
 def leaking_train(body, head, optimizer, batches):
     average = torch.zeros(())
     for ids, targets in batches:
@@ -204,11 +203,6 @@ def leaking_train(body, head, optimizer, batches):
     return average
 
 
-memory_timeline(
-    trace_memory(lambda: leaking_train(body, head, optimizer, batches), model, optimizer)
-)
-
-# %% tags=["nbval-check-output"]
 for n in (2, 4, 8):
     left = held(lambda n=n: leaking_train(body, head, optimizer, batches[:n]))["left_bytes"]
     print(f"{n} batches: {left:,} bytes left, {left // (2 * 32 * 64 * 4)} hidden states")
@@ -295,7 +289,7 @@ print([held(lambda n=n: averaged_weights(n))["left_bytes"] for n in (1, 10, 100)
 # No graph at all: the state of the last token of each sequence, as one keeps it to compare texts.
 
 
-# %%
+# %% tags=["nbval-check-output"]
 @torch.no_grad()
 def leaking_states(body, batches):
     states = []
@@ -305,9 +299,6 @@ def leaking_states(body, batches):
     return states
 
 
-memory_timeline(trace_memory(lambda: leaking_states(body, batches), model))
-
-# %% tags=["nbval-check-output"]
 states = leaking_states(body, batches)
 shown = sum(state.numel() * state.element_size() for state in states)
 print(f"{shown:,} bytes of numbers; {held(lambda: leaking_states(body, batches))}")
@@ -541,7 +532,7 @@ grade("u04-allocator", Allocator)
 #
 # <details><summary>A stream goes wrong in the middle and I cannot see why</summary>
 #
-# Copy the stream from the sizes below the verdict into a cell with `played`, and draw the segments on paper, up to the request after the last right one. Which rule acts there?
+# Copy the stream from the sizes below the verdict into a cell with `played`. If it says 5 for small, five requests were as they should be. Draw the segments on paper up to the sixth: which rule acts there?
 # </details>
 #
 # <details><summary>It reserves too much</summary>
@@ -550,7 +541,7 @@ grade("u04-allocator", Allocator)
 # </details>
 
 # %% [markdown]
-# **Measure.** Four steps of a real training, without the memory for it: the requests of a trace, served by your allocator.
+# **Measure.** Three steps of a real training, without the memory for it: the requests of a trace, served by your allocator.
 
 # %%
 allocator_of = answer("u04-allocator", Allocator)

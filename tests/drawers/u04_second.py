@@ -318,19 +318,23 @@ SAMPLES = Drawer(
 )
 
 
-def _allocator(
-    size: str = "max(1, -(-num_bytes // 512)) * 512",
-    small: str = "size <= 2**20",
-    found: str = "min(fitting, key=lambda block: (block['size'], block['start']))",
-    reserve: str = "2 * 2**20 if size <= 2**20 else 20 * 2**20 if size < 10 * 2**20 "
+RULES = {
+    "size": "max(1, -(-num_bytes // 512)) * 512",
+    "small": "size <= 2**20",
+    "found": "min(fitting, key=lambda block: (block['size'], block['start']))",
+    "reserve": "2 * 2**20 if size <= 2**20 else 20 * 2**20 if size < 10 * 2**20 "
     "else -(-size // 2**21) * 2**21",
-    splits: str = "rest >= 512 if small else rest > 2**20",
-    pool: str = "block['small'] == small",
-    before: str = "other['start'] + other['size'] == address",
-    after: str = "end == other['start']",
-    same: str = "other['segment'] == block['segment']",
-    reuse: str = "fitting",
-) -> str:
+    "splits": "rest >= 512 if small else rest > 2**20",
+    "pool": "block['small'] == small",
+    "before": "other['start'] + other['size'] == address",
+    "after": "end == other['start']",
+    "same": "other['segment'] == block['segment']",
+    "reuse": "fitting",
+}
+
+
+def _allocator(**changes: str) -> str:
+    rules = RULES | changes
     return f"""
 class Allocator:
     def __init__(self, reserve):
@@ -339,21 +343,21 @@ class Allocator:
         self.taken = {{}}
 
     def allocate(self, num_bytes):
-        size = {size}
-        small = {small}
+        size = {rules["size"]}
+        small = {rules["small"]}
         fitting = [
-            block for block in self.available if {pool} and block["size"] >= size
+            block for block in self.available if {rules["pool"]} and block["size"] >= size
         ]
-        if {reuse}:
-            block = {found}
+        if {rules["reuse"]}:
+            block = {rules["found"]}
             self.available.remove(block)
         else:
-            total = {reserve}
+            total = {rules["reserve"]}
             start = self.reserve(total)
             self.segments = getattr(self, "segments", 0) + 1
             block = dict(start=start, size=total, small=small, segment=self.segments)
         rest = block["size"] - size
-        if rest and ({splits}):
+        if rest and ({rules["splits"]}):
             self.available.append(dict(block, start=block["start"] + size, size=rest))
             block["size"] = size
         self.taken[block["start"]] = block
@@ -363,11 +367,11 @@ class Allocator:
         block = self.taken.pop(address)
         end = address + block["size"]
         for other in list(self.available):
-            if not ({same}):
+            if not ({rules["same"]}):
                 continue
-            if {before}:
+            if {rules["before"]}:
                 block["start"] = other["start"]
-            elif not ({after}):
+            elif not ({rules["after"]}):
                 continue
             block["size"] += other["size"]
             self.available.remove(other)

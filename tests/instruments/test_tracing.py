@@ -441,5 +441,6 @@ print(trace.phases[-1].end_bytes - trace.total_bytes[0])
 
 def test_the_first_trace_of_a_process_is_as_every_other():
     """Eight numbers that tanh keeps and their sum outlive the call, and not what the layer made."""
-    run = subprocess.run([sys.executable, "-c", FIRST_TRACE], capture_output=True, text=True)
+    command = [sys.executable, "-c", FIRST_TRACE]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout == "36\n", run.stderr

@@ -136,6 +136,7 @@ class Device:
     """Gives segments, one beside the other or not, and counts their bytes."""
 
     def __init__(self, direction: str) -> None:
+        """One of `DIRECTIONS`: where the next segment lies."""
         self.direction, self.reserved_bytes, self.end = direction, 0, 2**40
         self.start = 0 if direction != "downwards" else self.end
 
@@ -174,16 +175,15 @@ def serve(allocator: Any, device: Device, stream: Iterable[int]) -> Iterator[Ser
 
 def requests_of(stream: Stream | str) -> Stream:
     """A stream as it is, or that of the traced training."""
-    return list(_traced_stream()) if stream == TRACED else list(stream)
+    return list(_traced_stream() if isinstance(stream, str) else stream)
 
 
 @functools.cache
 def _traced_stream() -> tuple[int, ...]:
     """Requests of two training steps, of a few bytes up to 16 MiB."""
-    sizes = {"num_layers": 1, "hidden_size": 512, "num_heads": 8, "ffn_size": 1408}
+    model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
     with fake_tensors():
-        run = RunConfig(seq_len=256, precision=precision("fp32"))
-        training = Training(ModelConfig(**sizes, vocab_size=8000), run)
+        training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
         trace = trace_memory(training.step, *training.owners, num_steps=2)
     return tuple(stream_of(trace.requests()))
 
@@ -291,7 +291,7 @@ def allocator_cases(seed: int) -> list[Case]:
     pairs = list(zip(_small_streams(rng), _large_streams(rng), strict=True))
     # A rest of exactly one MiB is no rest.
     pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
-    cases = [
+    cases: list[Case] = [
         {"small": small, "large": large, "both": _interleaved(small, large)}
         for small, large in pairs
     ]
