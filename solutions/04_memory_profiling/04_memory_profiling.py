@@ -29,6 +29,7 @@ check_setup()
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -516,7 +517,7 @@ def played(allocator_class, stream):
 try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 
 # %% nbgrader={"grade": true, "grade_id": "u04-allocator-test", "locked": true, "points": 4.5, "schema_version": 3, "solution": false, "task": false}
-# Each rule alone; random streams; two steps of a traced training; segments side by side and apart.
+# Each rule alone; random streams; a traced training step; segments side by side and apart.
 check("u04-allocator", Allocator)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade

@@ -5,13 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from course_utils.checks.u04.allocator import (
-    Allocator,
-    Device,
-    allocator_cases,
-    requests_of,
-    serve,
-)
+from course_utils.checks.u04.allocator import Allocator
+from course_utils.checks.u04.streams import Device, allocator_cases, requests_of, serve
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training

@@ -1,11 +1,11 @@
 """Checks of unit 04: memory profiling."""
 
-from course_utils.checks.u04 import allocator, loops
+from course_utils.checks.u04 import allocator, average, evaluation, fragment, samples
 
 CHECKS = {
-    "u04-repair-evaluation": loops.REPAIR_EVALUATION,
-    "u04-repair-average": loops.REPAIR_AVERAGE,
-    "u04-repair-samples": loops.REPAIR_SAMPLES,
+    "u04-repair-evaluation": evaluation.REPAIR_EVALUATION,
+    "u04-repair-average": average.REPAIR_AVERAGE,
+    "u04-repair-samples": samples.REPAIR_SAMPLES,
     "u04-allocator": allocator.ALLOCATOR,
-    "u04-fragment": allocator.FRAGMENT,
+    "u04-fragment": fragment.FRAGMENT,
 }
