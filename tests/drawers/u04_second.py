@@ -258,6 +258,7 @@ AVERAGE = Drawer(
             result="float(average)",
         ),
         _average(ATTACHED, zero="optimizer.zero_grad(); average = average.detach()"),
+        _average(hidden="optimizer.zero_grad(); hidden = body(ids)", zero="pass"),
     ],
     features={
         "one sequence": lambda case: case["num_sequences"] == 1,

@@ -26,8 +26,12 @@ NUM_WORDS = 5
 Batches = list[tuple[Tensor, Tensor]]
 
 
+# What a loop may leave behind: it belongs to the model and its optimizer.
+OWNED = ("parameters", "optimizer_states", "gradients")
+
+
 class Held(NamedTuple):
-    """Bytes beside those that were there before a call, and what it returned."""
+    """Bytes of activations and temporaries during a call and after it, and what it returned."""
 
     peak_bytes: int
     left_bytes: int
@@ -38,8 +42,13 @@ def held(call: Callable[[], object], *owners: Any) -> Held:
     """What a call holds at its peak, and what is left while its result is."""
     results: list[object] = []
     trace = trace_memory(lambda: results.append(call()), *owners)
-    before = trace.total_bytes[0]
-    return Held(trace.peak_bytes - before, trace.phases[-1].end_bytes - before, results[0])
+    lines = [line for name, line in trace.live_bytes.items() if name not in OWNED]
+    left = [each for each in trace.storages if each.died is None and each.category not in OWNED]
+    return Held(
+        peak_bytes=max(map(sum, zip(*lines, strict=True))),
+        left_bytes=sum(each.storage_bytes for each in left),
+        result=results[0],
+    )
 
 
 @contextmanager
