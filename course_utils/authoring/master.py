@@ -110,8 +110,10 @@ def _mistakes_of_one(cell: NotebookNode, cards: set[str]) -> Iterator[str]:
         yield "a solution stands in a cell that is not marked as one"
     if "BEGIN HIDDEN TESTS" in source and not (meta.get("locked") and meta.get("grade")):
         yield "a hidden test stands outside a locked, graded cell"
-    if any(source.count(marker) > 1 for marker in MARKERS):
-        yield "one solution and one hidden test a cell, no more"
+    if source.count("BEGIN HIDDEN TESTS") > 1:
+        yield "one hidden test a cell, no more"
+    if source.count("BEGIN SOLUTION") != len(SOLUTION.findall(source)):
+        yield "every BEGIN SOLUTION needs an END SOLUTION, and a body between them"
     if meta.get("grade") and exercise_of(meta["grade_id"]) not in cards:
         yield f"no card before it says `exercise` with the id {exercise_of(meta['grade_id'])}"
     if meta.get("grade") and not meta.get("solution"):
@@ -119,8 +121,9 @@ def _mistakes_of_one(cell: NotebookNode, cards: set[str]) -> Iterator[str]:
 
 
 def _has_body(source: str) -> bool:
-    match = SOLUTION.search(source)
-    return bool(match and match["body"].strip())
+    """One body, or one for each method of a class."""
+    bodies = [match["body"] for match in SOLUTION.finditer(source)]
+    return bool(bodies) and all(body.strip() for body in bodies)
 
 
 def _check_mistakes(source: str, exercise: str) -> Iterator[str]:

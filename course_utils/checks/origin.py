@@ -1,7 +1,8 @@
 """Does an answer lean on the course's own answer instead of on the student's work?
 
 `borrowed` reads the source of a function as a syntax tree and follows the names that it uses:
-imports inside it, what its notebook's names stand for, and the student's own helpers behind it.
+imports inside it, what its notebook's names stand for, and the student's own helpers behind it;
+of a class it reads the methods, and the classes that it builds on.
 It is told, not punished: the check says which name it found and gives no points. Who wants to hide
 the name can; a person who reads the answer sees it.
 """
@@ -38,6 +39,10 @@ def _borrowed_names(answer: object, modules: tuple[str, ...], seen: set[int]) ->
         yield name
     elif isinstance(answer, types.FunctionType):
         yield from _in_source(answer, modules, seen)
+    elif isinstance(answer, type):
+        for part in (*answer.__bases__, *vars(answer).values()):
+            if isinstance(part, types.FunctionType | type):
+                yield from _borrowed_names(part, modules, seen)
     elif isinstance(called := vars(type(answer)).get("__call__"), types.FunctionType):
         yield from _borrowed_names(called, modules, seen)
 

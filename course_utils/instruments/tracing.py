@@ -23,6 +23,7 @@ Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
 """
 
 import gc
+import importlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -74,6 +75,8 @@ def trace_memory(
     """
     if type(num_steps) is not int or num_steps < 1:
         raise ValueError(f"trace_memory: num_steps must be an int above zero, got {num_steps!r}")
+    # The first operation under a mode imports this, and the import holds on to its tensors.
+    importlib.import_module("torch._dynamo")
     recorder = _Recorder()
     with ExitStack() as stack:
         stack.enter_context(_collector_at_rest())

@@ -1,6 +1,7 @@
 """Tables, figures and explorers: whatever a student would rather look at than read."""
 
 from course_utils.show.accounting import memory_over_length, training_memory
+from course_utils.show.allocator import allocator_levels
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
@@ -12,6 +13,7 @@ from course_utils.show.trial import try_it
 
 __all__ = [
     "Picture",
+    "allocator_levels",
     "births_and_deaths",
     "computed_and_measured",
     "explorer",

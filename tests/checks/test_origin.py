@@ -146,6 +146,42 @@ HONEST = {
 }
 
 
+CLASSES = {
+    "builds on": """
+        from course_utils.reference.allocator import CachingAllocator
+
+        class f(CachingAllocator):
+            pass
+    """,
+    "uses in a method": """
+        class f:
+            def __init__(self, reserve):
+                from course_utils.reference.allocator import CachingAllocator
+                self.inner = CachingAllocator()
+    """,
+}
+HONEST_CLASS = """
+    from dataclasses import dataclass
+
+    @dataclass
+    class Block:
+        size: int
+
+    class f(dict):
+        def allocate(self, size):
+            return Block(size)
+"""
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_that_borrows(name):
+    assert borrowed(make(CLASSES[name], "f")).startswith("course_utils.reference.allocator")
+
+
+def test_an_honest_class():
+    assert borrowed(make(HONEST_CLASS, "f")) is None
+
+
 @pytest.mark.parametrize("name", BORROWED)
 def test_borrowed(name):
     assert borrowed(make(BORROWED[name], "f")).startswith(ANSWERS)

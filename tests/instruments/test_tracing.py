@@ -1,6 +1,8 @@
 """Every storage from birth to death, in its category; as torch's own accounts say, to the byte."""
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from itertools import accumulate
@@ -419,3 +421,27 @@ def test_a_trace_says_its_peak():
     assert trace.storages[0] == TracedStorage(
         "temporaries", "ones", (500,), torch.float32, 2000, 1, 3
     )
+
+
+FIRST_TRACE = """
+import torch
+from course_utils.instruments import trace_memory
+
+layer, x, kept = torch.nn.Linear(3, 4), torch.ones(2, 3), []
+
+
+def call():
+    result = layer(x)
+    kept.append(torch.tanh(result).sum())
+
+
+trace = trace_memory(call, layer)
+print(trace.phases[-1].end_bytes - trace.total_bytes[0])
+"""
+
+
+def test_the_first_trace_of_a_process_is_as_every_other():
+    """Eight numbers that tanh keeps and their sum outlive the call, and not what the layer made."""
+    command = [sys.executable, "-c", FIRST_TRACE]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.stdout == "36\n", run.stderr

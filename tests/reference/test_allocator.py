@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from course_utils.checks.u04.allocator import Allocator
+from course_utils.checks.u04.streams import Device, allocator_cases, requests_of, serve
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
@@ -181,3 +183,27 @@ def test_wrong_requests_are_told():
         allocator.free("b")
     with pytest.raises(ValueError, match="'b': the number of bytes must be above zero, got 0"):
         allocator.allocate("b", 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_allocator_of_the_exercise_is_this_one(seed):
+    """Written apart, as a list that is searched: the same addresses and segments all the time."""
+    for case in allocator_cases(seed):
+        for stream in (case["small"], case["large"], case["both"]):
+            course, device, used = CachingAllocator(), Device("upwards"), []
+            own = Allocator(device.reserve)
+            for request, served in zip(
+                requests_of(stream), serve(own, device, requests_of(stream)), strict=True
+            ):
+                if request > 0:
+                    used.append(served.address)
+                    course.allocate(len(used), request)
+                else:
+                    course.free(-request)
+                assert course.levels.reserved_bytes == served.reserved_bytes
+                assert addresses_in_use(course) == {p.address for p in own.pieces if not p.is_free}
+
+
+def addresses_in_use(allocator: CachingAllocator) -> set[int]:
+    blocks = (block for segment in allocator.segments() for block in segment)
+    return {block.address for block in blocks if not block.is_free}

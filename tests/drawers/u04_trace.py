@@ -1,4 +1,4 @@
-"""Drawers of unit 04."""
+"""Drawers of unit 04: a line and its peak, the moments of a training step."""
 
 from tests.drawers import Drawer, Wrong
 

@@ -1,0 +1,283 @@
+"""Check of the student's caching allocator, beside one that is a list searched from end to end.
+
+What an allocator does is told by how many requests it serves as the rules say: the address, and
+what it has reserved by then, up to the first that differs.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.u04.streams import (
+    MIB,
+    Device,
+    Served,
+    Stream,
+    allocator_cases,
+    requests_of,
+    serve,
+)
+
+Reserve = Callable[[int], int]
+
+BLOCK_BYTES = 512
+
+
+def block_bytes(num_bytes: int) -> int:
+    """Bytes of a block: the next multiple of 512."""
+    return (num_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
+
+
+def segment_bytes(size: int) -> int:
+    """Bytes of the segment that a block of so many bytes is the first of."""
+    if size <= MIB:
+        return 2 * MIB
+    return 20 * MIB if size < 10 * MIB else (size + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
+
+
+@dataclass(kw_only=True)
+class Piece:
+    """A part of a segment.
+
+    Attributes:
+        segment: Number of its segment, in the order of asking.
+        since: When it was freed or split off: the number of the event.
+    """
+
+    address: int
+    size: int
+    segment: int
+    since: int
+    is_small: bool
+    is_free: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What an allocator does where mistakes are made; as it should be unless told otherwise."""
+
+    size_of: Callable[[int], int] = block_bytes
+    segment_of: Callable[[int], int] = segment_bytes
+    is_small: Callable[[int], bool] = lambda size: size <= MIB
+    has_pools: bool = True
+    order: Callable[[Piece], tuple[int, ...]] = lambda piece: (piece.size, piece.address)
+    is_split: Callable[[int, bool], bool] = lambda rest, is_small: (
+        rest >= BLOCK_BYTES if is_small else rest > MIB
+    )
+    does_reuse: bool = True
+    joins_before: bool = True
+    joins_after: bool = True
+    joins_segments: bool = False
+
+
+class Allocator:
+    """The course's own answer: a list of pieces that is searched from end to end."""
+
+    def __init__(self, reserve: Reserve, rules: Rules | None = None) -> None:
+        """Segments come from ``reserve``."""
+        self.reserve, self.rules = reserve, rules or Rules()
+        self.pieces: list[Piece] = []
+        self.now = self.num_segments = 0
+
+    def allocate(self, num_bytes: int) -> int:
+        """Address of a block of at least so many bytes."""
+        size = self.rules.size_of(num_bytes)
+        is_small = self.rules.is_small(size)
+        fitting = [each for each in self.pieces if self._can_serve(each, size, is_small)]
+        piece = min(fitting, key=self.rules.order) if fitting else self._new(size, is_small)
+        rest = piece.size - size
+        if rest and self.rules.is_split(rest, piece.is_small):
+            piece.size = size
+            self._add(piece.address + size, rest, piece.segment, piece.is_small)
+        piece.is_free = False
+        return piece.address
+
+    def free(self, address: int) -> None:
+        """Take a block back, joined with its neighbours."""
+        piece = next(p for p in self.pieces if p.address == address and not p.is_free)
+        end = piece.address + piece.size
+        piece.is_free, piece.since = True, self._tick()
+        for other in [each for each in self.pieces if each.is_free and each is not piece]:
+            if other.segment != piece.segment and not self.rules.joins_segments:
+                continue
+            is_before = other.address + other.size == address and self.rules.joins_before
+            if is_before or (other.address == end and self.rules.joins_after):
+                piece.address = min(piece.address, other.address)
+                piece.size += other.size
+                self.pieces.remove(other)
+
+    def _tick(self) -> int:
+        self.now += 1
+        return self.now
+
+    def _can_serve(self, piece: Piece, size: int, is_small: bool) -> bool:
+        is_in_pool = piece.is_small == is_small or not self.rules.has_pools
+        return piece.is_free and piece.size >= size and is_in_pool and self.rules.does_reuse
+
+    def _new(self, size: int, is_small: bool) -> Piece:
+        wanted = self.rules.segment_of(size)
+        self.num_segments += 1
+        return self._add(self.reserve(wanted), wanted, self.num_segments, is_small)
+
+    def _add(self, address: int, size: int, segment: int, is_small: bool) -> Piece:
+        piece = Piece(
+            address=address, size=size, segment=segment, since=self._tick(), is_small=is_small
+        )
+        self.pieces.append(piece)
+        return piece
+
+
+def probe_allocator(answer: Any, case: Case) -> object:
+    """How many requests of each stream the student's allocator serves as the rules say."""
+    return {
+        kind: num_served(answer, case[kind], case["segments"])
+        for kind in ("small", "large", "both")
+    }
+
+
+def num_served(make: Callable[[Reserve], Any], stream: Stream | str, direction: str) -> int:
+    """Requests that are served as the rules say, up to the first that is not."""
+    device = Device(direction)
+    served = serve(make(device.reserve), device, requests_of(stream))
+    pairs = zip(served, _wanted(_hashable(stream), direction), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _hashable(stream: Stream | str) -> tuple[int, ...] | str:
+    return stream if isinstance(stream, str) else tuple(stream)
+
+
+@functools.lru_cache(maxsize=2000)
+def _wanted(stream: tuple[int, ...] | str, direction: str) -> list[Served]:
+    device = Device(direction)
+    return list(serve(Allocator(device.reserve), device, requests_of(stream)))  # type: ignore[arg-type]
+
+
+def all_served(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
+    """Every request of every stream."""
+    streams = {"small": small, "large": large, "both": both}
+    return {kind: len(requests_of(stream)) for kind, stream in streams.items()}
+
+
+def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
+    """How far an allocator with other rules comes."""
+    changed = Rules(**rules)
+
+    @functools.lru_cache(maxsize=2000)
+    def served(stream: tuple[int, ...] | str, direction: str) -> int:
+        return num_served(lambda reserve: Allocator(reserve, changed), stream, direction)  # type: ignore[arg-type]
+
+    def formula(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
+        streams = {"small": small, "large": large, "both": both}
+        return {kind: served(_hashable(each), segments) for kind, each in streams.items()}
+
+    return formula
+
+
+# How free blocks stand in a list: as they came into it, or segment by segment.
+LISTED: tuple[Callable[[Piece], tuple[int, ...]], ...] = (
+    lambda piece: (piece.since,),
+    lambda piece: (piece.segment, piece.address),
+)
+
+ALLOCATOR = Check(
+    cases=allocator_cases,
+    reference=Allocator,
+    probe=probe_allocator,
+    judge=EqualTo(
+        all_served,
+        Mistake(
+            "Addresses do not stay multiples of 512. Where does the size that was asked for "
+            "become the size of a block?",
+            _served_by(size_of=lambda num_bytes: num_bytes),
+        ),
+        Mistake(
+            "A segment is as large as the block that was asked for. How many bytes does the card "
+            "want to be reserved at once, and what is the rest for?",
+            _served_by(segment_of=lambda size: size),
+        ),
+        Mistake(
+            "Every request goes to the device. Where do you look for a free block first?",
+            _served_by(does_reuse=False),
+        ),
+        Mistake(
+            "Whatever fits is given whole. What happens to the part of a block that nobody asked "
+            "for?",
+            _served_by(is_split=lambda rest, is_small: False),
+        ),
+        Mistake(
+            "In the small pool too little is split off. From how many bytes on does the card "
+            "split there?",
+            _served_by(is_split=lambda rest, is_small: rest > MIB),
+        ),
+        Mistake(
+            "Only a rest of exactly 1 MiB goes wrong in the large pool. Does the card say 'at "
+            "least' there, or 'more than'?",
+            _served_by(is_split=lambda rest, is_small: is_small or rest >= MIB),
+        ),
+        Mistake(
+            "In the large pool small rests are split off. What would they be of use for, and "
+            "from when on does the card split there?",
+            _served_by(is_split=lambda rest, is_small: True),
+        ),
+        Mistake(
+            "Freed blocks never grow. What becomes of two free blocks that lie side by side?",
+            _served_by(joins_before=False, joins_after=False),
+        ),
+        Mistake(
+            "A freed block is joined with the one before it and not with the one behind. What if "
+            "that one was freed first?",
+            _served_by(joins_after=False),
+        ),
+        Mistake(
+            "A freed block is joined with the one behind it and not with the one before. What if "
+            "that one was freed first?",
+            _served_by(joins_before=False),
+        ),
+        Mistake(
+            "Blocks grow beyond their segment. Two segments may lie side by side: how do you "
+            "know that two blocks come from the same one?",
+            _served_by(joins_segments=True),
+        ),
+        Mistake(
+            "Requests of both kinds are served from the same blocks. Which blocks may a request "
+            "of up to 1 MiB use?",
+            _served_by(has_pools=False),
+        ),
+        Mistake(
+            "A request of exactly 1 MiB goes to the wrong pool. Does the card say 'up to' or "
+            "'below'?",
+            _served_by(is_small=lambda size: size < MIB),
+        ),
+        Mistake(
+            "You take the first free block by address that is large enough. Which one does the "
+            "card want, and what does it spare?",
+            _served_by(order=lambda piece: (piece.address,)),
+        ),
+        *(
+            Mistake(
+                "You take some free block that is large enough, wherever it stands in your list. "
+                "By what are they to be compared?",
+                _served_by(order=order),
+            )
+            for order in LISTED
+        ),
+        *(
+            Mistake(
+                "Of equally large blocks you take the one that comes first in your list. In which "
+                "order does the card want them, whatever came when?",
+                _served_by(order=lambda piece, order=order: (piece.size, *order(piece))),
+            )
+            for order in LISTED
+        ),
+        Mistake(
+            "Of equally large blocks you take the one with the highest address. Which one does "
+            "the card want?",
+            _served_by(order=lambda piece: (piece.size, -piece.address)),
+        ),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Check of a stream of requests that breaks memory up, played on the course's allocator."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.u04.streams import MIB, Stream
+from course_utils.reference.allocator import CachingAllocator
+
+
+def fragment(device_bytes: int) -> Stream:
+    """The course's own answer: one MiB of every segment of the small pool stays in use."""
+    num_blocks = device_bytes // MIB
+    return [MIB] * num_blocks + [-number for number in range(1, num_blocks + 1, 2)]
+
+
+def fragment_cases(seed: int) -> list[Case]:
+    """Devices of 40 MiB to 400 MiB."""
+    rng = random.Random(seed)
+    sizes = [40, 60, 80, 100, 200, 400, *(20 * rng.randint(2, 20) for _ in range(14))]
+    return [{"device_bytes": MIB * size} for size in sizes]
+
+
+MAX_REQUESTS = 1000
+WAYS_TO_MISS = (
+    "too_many_requests",
+    "impossible_requests",
+    "refused_too_early",
+    "too_little_free",
+    "last_is_served",
+)
+
+
+def probe_fragment(answer: Any, case: Case) -> object:
+    """Which way the student's stream misses, if one: played on the course's allocator."""
+    way = _way_to_miss(answer(case["device_bytes"]), case["device_bytes"])
+    return {each: int(each == way) for each in WAYS_TO_MISS}
+
+
+def _way_to_miss(stream: Any, device_bytes: int) -> str:
+    if not isinstance(stream, list) or len(stream) > MAX_REQUESTS:
+        return "too_many_requests"
+    allocator = CachingAllocator(device_bytes)
+    try:
+        allocator.play(_named(stream))
+    except (ValueError, TypeError):
+        return "impossible_requests"
+    except MemoryError:
+        return "refused_too_early"
+    if 2 * allocator.levels.allocated_bytes > device_bytes:
+        return "too_little_free"
+    try:
+        allocator.allocate("the last", device_bytes // 4)
+    except MemoryError:
+        return ""
+    return "last_is_served"
+
+
+def _named(stream: Stream) -> Iterator[tuple[int, int | None]]:
+    """A stream as requests with the numbers of the blocks as names."""
+    number = 0
+    for request in stream:
+        if request > 0:
+            number += 1
+            yield number, request
+        else:
+            yield -request, None
+
+
+def _missed(way: str) -> Callable[[int], dict[str, int]]:
+    return lambda device_bytes: {way: 1}
+
+
+FRAGMENT = Check(
+    cases=fragment_cases,
+    reference=fragment,
+    probe=probe_fragment,
+    judge=EqualTo(
+        lambda device_bytes: dict.fromkeys(WAYS_TO_MISS, 0),
+        Mistake(
+            "It is no list, or one of more than 1,000 requests. How large may your blocks be, and "
+            "how many of them fill the device?",
+            _missed("too_many_requests"),
+        ),
+        Mistake(
+            "A request in it cannot be: a block is freed that is not in use, or nothing is asked "
+            "for. From which number on are the blocks of a stream counted?",
+            _missed("impossible_requests"),
+        ),
+        Mistake(
+            "The device is full before your stream ends. Into which segments do your blocks go, "
+            "and how much of each is left over?",
+            _missed("refused_too_early"),
+        ),
+        Mistake(
+            "When your stream is over, less than half of the device is free. How many of the "
+            "blocks are still in use, and of how many bytes?",
+            _missed("too_little_free"),
+        ),
+        Mistake(
+            "The last request is served. Free neighbours are joined, and a segment that is free "
+            "altogether goes back to the device: which blocks must stay in use to prevent both?",
+            _missed("last_is_served"),
+        ),
+        together=True,
+    ),
+)

@@ -1,0 +1,180 @@
+"""Streams of requests, and devices that serve an allocator: what can be seen from outside.
+
+A stream is a list of whole numbers: one above zero asks for so many bytes, and -n frees the n-th
+block that was asked for.
+"""
+
+import functools
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from course_utils.checks.check import Case
+from course_utils.configs import ModelConfig, RunConfig, precision
+from course_utils.instruments import fake_tensors, trace_memory
+from course_utils.reference import Training
+
+Stream = list[int]
+
+KIB, MIB = 2**10, 2**20
+TRACED = "a training step of a small Llama"
+DIRECTIONS = ("upwards", "downwards", "scattered")
+
+
+class Device:
+    """Gives segments, one beside the other or not, and counts their bytes."""
+
+    def __init__(self, direction: str) -> None:
+        """One of `DIRECTIONS`: where the next segment lies."""
+        self.direction, self.reserved_bytes, self.end = direction, 0, 2**40
+        self.start = 0 if direction != "downwards" else self.end
+
+    def reserve(self, num_bytes: int) -> int:
+        """Address of a new segment."""
+        self.reserved_bytes += num_bytes
+        if self.direction == "downwards":
+            self.start -= num_bytes
+            return self.start
+        address = self.start
+        self.start += num_bytes
+        if self.direction == "scattered":  # every other one far up, so that none has a neighbour
+            address += 2**40 * (self.start // MIB % 4)
+            self.start += 2 * MIB
+        return address
+
+
+class Served(NamedTuple):
+    """What can be seen of one request: its address, 0 where a block is freed; what is reserved."""
+
+    address: int
+    reserved_bytes: int
+
+
+def serve(allocator: Any, device: Device, stream: Iterable[int]) -> Iterator[Served]:
+    """Hand a stream's requests to an allocator, one at a time."""
+    addresses: list[int] = []
+    for request in stream:
+        if request > 0:
+            addresses.append(allocator.allocate(request))
+            yield Served(addresses[-1], device.reserved_bytes)
+        else:
+            allocator.free(addresses[-request - 1])
+            yield Served(0, device.reserved_bytes)
+
+
+def requests_of(stream: Stream | str) -> Stream:
+    """A stream as it is, or that of the traced training."""
+    return list(_traced_stream() if isinstance(stream, str) else stream)
+
+
+@functools.cache
+def _traced_stream() -> tuple[int, ...]:
+    """Requests of a training step, of a few bytes up to 16 MiB."""
+    model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
+    with fake_tensors():
+        training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
+        trace = trace_memory(training.step, *training.owners)
+    return tuple(stream_of(trace.requests()))
+
+
+def stream_of(requests: Iterable[tuple[Hashable, int | None]]) -> Iterator[int]:
+    """Requests by name as a stream of whole numbers."""
+    numbers: dict[Hashable, int] = {}
+    for name, num_bytes in requests:
+        if num_bytes is None:
+            yield -numbers[name]
+        else:
+            numbers[name] = len(numbers) + 1
+            yield num_bytes
+
+
+def _random_stream(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Stream:
+    """More is asked for than freed, so that some segments fill."""
+    stream: Stream = []
+    used: list[int] = []
+    for _ in range(num_requests):
+        if used and rng.random() < 0.45:
+            stream.append(-used.pop(rng.randrange(len(used))))
+        else:
+            stream.append(size())
+            used.append(sum(each > 0 for each in stream))
+    return stream
+
+
+def _small_size(rng: random.Random) -> int:
+    return rng.choice((rng.randint(1, 4 * KIB), 512 * rng.randint(1, 6), rng.randint(300_000, MIB)))
+
+
+def _large_size(rng: random.Random) -> int:
+    return rng.choice(
+        (rng.randint(MIB + 1, 4 * MIB), rng.randint(2, 7) * MIB, 3 * MIB, 12 * MIB + 1)
+    )
+
+
+def _small_streams(rng: random.Random) -> Iterator[Stream]:
+    """The rules of the small pool one by one."""
+    a, b = 512 * rng.randint(2, 9), 512 * rng.randint(10, 20)
+    yield [1, 1, 1, -2, 600, 400]  # the worked case: a hole that is too small, then one that fits
+    yield [MIB, MIB, MIB, MIB, -1, -3, MIB, MIB]  # equal ones in two segments: the lower address
+    yield [rng.randint(1, 511), rng.randint(513, 1023), 512]  # rounded up
+    yield [a + b, 1, a, 1, -1, -3, a - 511]  # the smallest that fits, not the first
+    yield [a, 1, a, 1, a, 1, -5, -1, -3, a, a]  # of equal ones the lowest, not the last freed
+    yield [a, b, 1, -1, -2, a + b]  # joined with the one before
+    yield [a, b, 1, -2, -1, a + b]  # joined with the one behind
+    yield [a, b, a, 1, -1, -3, -2, 2 * a + b]  # joined with both
+    yield [b, 1, -1, b - a, a, a - 512, MIB - a, MIB]  # what is left is split off
+    yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB]  # neighbours of two segments
+
+
+def _large_streams(rng: random.Random) -> Iterator[Stream]:
+    """The rules of the large pool one by one."""
+    a, b = MIB * rng.randint(2, 4), MIB * rng.randint(5, 8)
+    little = 512 * rng.randint(1, 2000)
+    yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
+    yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
+    yield [10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]  # sizes of segments
+    yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
+    yield [a, MIB + 1, a, MIB + 1, a, MIB + 1, -5, -1, -3, a, a]
+    yield [a, b, 4 * MIB, -1, -2, a + b, 2 * MIB]
+    yield [a, b, 4 * MIB, -2, -1, a + b, 2 * MIB]
+    yield [a, b, a, 2 * MIB, -1, -3, -2, 2 * a + b - 512 * rng.randint(1, 9)]
+    yield [4 * MIB, b, 16 * MIB - b, -1, 3 * MIB + little, -2, b + MIB - little]  # too little left
+    yield [20 * MIB, 20 * MIB, -1, -2, 30 * MIB, 20 * MIB, 20 * MIB]
+
+
+def allocator_cases(seed: int) -> list[Case]:
+    """Each rule alone in both pools, then streams of all sizes, and one of a traced training."""
+    rng = random.Random(seed)
+    pairs = list(zip(_small_streams(rng), _large_streams(rng), strict=True))
+    # A rest of exactly one MiB is no rest.
+    pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
+    cases: list[Case] = [
+        {"small": small, "large": large, "both": _interleaved(small, large)}
+        for small, large in pairs
+    ]
+    cases[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
+    cases += [
+        {
+            "small": _random_stream(rng, 24, lambda: _small_size(rng)),
+            "large": _random_stream(rng, 24, lambda: _large_size(rng)),
+            "both": _random_stream(rng, 24, lambda: rng.choice((_small_size, _large_size))(rng)),
+        }
+        for _ in range(9)
+    ]
+    cases[-1]["both"] = TRACED
+    return [case | {"segments": DIRECTIONS[n % 3]} for n, case in enumerate(cases)]
+
+
+def _interleaved(small: Stream, large: Stream) -> Stream:
+    """Two streams in turn, with the numbers of their blocks made anew."""
+    stream: Stream = []
+    numbers: tuple[list[int], list[int]] = ([], [])
+    for pair in zip_longest(small, large):
+        for request, mine in zip(pair, numbers, strict=True):
+            if request is None:
+                continue
+            if request > 0:
+                mine.append(1 + sum(each > 0 for each in stream))
+            stream.append(request if request > 0 else -mine[-request - 1])
+    return stream
