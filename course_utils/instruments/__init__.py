@@ -1,10 +1,12 @@
 """Instruments measure; they never import a formula, so that a measurement can disprove one."""
 
+from course_utils.instruments.achieved import copy_bytes_per_second, matmul_flops_per_second
 from course_utils.instruments.fake import fake_tensors
 from course_utils.instruments.flop_count import FlopCount, count_flops
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
+from course_utils.instruments.timing import Timing, time_call
 from course_utils.instruments.tracing import trace_memory
 
 __all__ = [
@@ -13,10 +15,14 @@ __all__ = [
     "Phase",
     "SavedBytes",
     "SavedTensor",
+    "Timing",
     "TracedStorage",
+    "copy_bytes_per_second",
     "count_flops",
     "count_saved_bytes",
     "fake_tensors",
+    "matmul_flops_per_second",
     "storage_bytes",
+    "time_call",
     "trace_memory",
 ]
