@@ -106,6 +106,7 @@ def record_allocator(
 @contextmanager
 def _recording() -> Iterator[None]:
     """The allocator takes down what it does, from an empty page."""
+    torch.cuda.synchronize()  # there is an allocator only once the GPU has been used
     torch.cuda.memory._record_memory_history(enabled=None)
     torch.cuda.memory._record_memory_history(max_entries=MAX_EVENTS, stacks="python")
     try:

@@ -41,13 +41,16 @@ def device_to_measure(device: str | torch.device | None = None) -> torch.device:
     """The device that is named, or the GPU where there is one and else the CPU.
 
     Raises:
-        ValueError: If a GPU is named and there is none, or if the device is neither CPU nor GPU.
+        ValueError: If the device is neither CPU nor GPU, if a GPU is named and there is none, or if
+            another GPU is named than the current one, whose clock and streams are read.
     """
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type not in ("cpu", "cuda"):
         raise ValueError(f"a device to measure is 'cpu' or 'cuda', got {str(chosen)!r}")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_GPU)
+    if chosen.type == "cuda" and chosen.index not in (None, torch.cuda.current_device()):
+        raise ValueError(f"make {str(chosen)!r} the current GPU first: torch.cuda.set_device")
     return chosen
 
 

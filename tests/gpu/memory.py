@@ -28,7 +28,7 @@ PRECISIONS = ("fp32", "bf16")
 
 
 def cases() -> Iterator[Case]:
-    """24 ways: attention in fp32 is written out, as no fused kernel on a GPU shares heads there.
+    """24 ways. In fp32 attention is written out: fused kernels that share heads take 16 bits only.
 
     The kind of AdamW goes round, so that each occurs with each policy in each precision.
     """

@@ -1,5 +1,6 @@
 """Where is measured, and how large: a GPU at real sizes, or a CPU at toy sizes to try the code."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,14 @@ def surviving(work: Callable[[], Row]) -> Row:
         trouble = "out of memory"
     except (RuntimeError, ValueError) as error:
         trouble = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
     return {"trouble": trouble}
+
+
+def forget_the_last() -> None:
+    """Free what an earlier configuration held: compiled modules are cycles, with all their weights.
+
+    And compile anew: what was compiled for one size would next be compiled for sizes that vary.
+    """
+    torch.compiler.reset()
+    gc.collect()
+    torch.cuda.empty_cache()  # does nothing without a GPU

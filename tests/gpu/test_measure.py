@@ -1,6 +1,7 @@
 """The script that measures on a GPU, tried on a CPU with toy sizes; and the step made fast."""
 
 import json
+import weakref
 from dataclasses import replace
 from itertools import product
 
@@ -15,7 +16,7 @@ from course_utils.reference.training import ADAMW
 from tests.gpu import measure
 from tests.gpu.fast import FastTraining
 from tests.gpu.memory import PRECISIONS, cases, foretell, foretold, measured
-from tests.gpu.setting import TINY, Case, Setting, build, surviving
+from tests.gpu.setting import TINY, Case, Setting, build, forget_the_last, surviving
 
 # PyTorch's compiler warns of what it does itself.
 pytestmark = [
@@ -86,6 +87,15 @@ def test_one_configuration_that_fails_does_not_end_the_others():
     assert surviving(out_of_memory) == {"trouble": "out of memory"}
     assert surviving(wrong) == {"trouble": "RuntimeError: no kernel"}
     assert surviving(lambda: {"seconds": 1}) == {"seconds": 1}
+
+
+def test_what_a_configuration_held_is_freed_before_the_next():
+    fast, _ = pair("eager")
+    fast.step()
+    held = weakref.ref(fast.model)
+    del fast, _
+    forget_the_last()
+    assert held() is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from course_utils.instruments import (
     measure_peak,
     time_call,
 )
-from tests.gpu.setting import Case, Row, Setting, build, surviving
+from tests.gpu.setting import Case, Row, Setting, build, forget_the_last, surviving
 
 # Kinds of number, with how PyTorch may compute a product in fp32.
 KINDS = {
@@ -72,6 +72,7 @@ def steps(where: Setting) -> Iterator[Row]:
 
 def step(case: Case, where: Setting) -> Row:
     """Seconds and peak of one training step."""
+    forget_the_last()
     training = build(case, where.model(case.model_name), where.device)
     timing = time_call(
         training.step, num_warm_up=2, num_runs=2 if where.is_tiny else 10, device=where.device

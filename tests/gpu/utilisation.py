@@ -13,7 +13,7 @@ from course_utils.formulas.utilisation import (
 )
 from course_utils.instruments import time_call
 from tests.gpu.fast import FastTraining
-from tests.gpu.setting import Case, Row, Setting, build, surviving
+from tests.gpu.setting import Case, Row, Setting, build, forget_the_last, surviving
 from tests.gpu.times import timed
 
 # A part of what a GPU calls itself, and its data sheet.
@@ -43,11 +43,11 @@ def measure(where: Setting) -> Iterator[Row]:
 
 def step(trainer: str, case: Case, where: Setting) -> Row:
     """Seconds of a step, and its utilisation in each convention."""
+    forget_the_last()
     model = where.model(case.model_name)
     if trainer == "reference":
         training = build(case, model, where.device)
     else:
-        torch.compiler.reset()  # else it compiles for sizes that vary
         backend = "eager" if where.is_tiny else "inductor"
         training = FastTraining(model, case.run(), where.device, backend=backend)
     timing = time_call(

@@ -117,6 +117,13 @@ def test_where_there_is_no_gpu_one_is_told(monkeypatch):
             call()
 
 
+def test_only_the_current_gpu_is_measured(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    with pytest.raises(ValueError, match="make 'cuda:1' the current GPU first"):
+        time_call(lambda: None, device="cuda:1")
+
+
 def test_time_is_not_measured_where_there_is_none():
     with fake_tensors(), pytest.raises(ValueError, match="fake tensors do none: call it outside"):
         time_call(lambda: None)
