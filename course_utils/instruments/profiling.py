@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity
 from torch.profiler import profile as torch_profile
 
@@ -83,7 +84,7 @@ def profile(call: Callable[[], object], *, num_warm_up: int = 1) -> Profile:
     for _ in range(num_warm_up):
         call()
     profiler = _profiled(call)
-    operators = [_row(each) for each in profiler.key_averages() if each.key != MEMORY]
+    operators = [_row(each) for each in profiler.key_averages() if _is_operator(each)]
     if not operators:
         raise ValueError("profile saw no operator: the call must run some")
     return Profile(
@@ -130,6 +131,11 @@ def _quiet_stderr() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+def _is_operator(event: Any) -> bool:
+    """Kernels have events of their own, and their seconds are those of operators already."""
+    return bool(event.key != MEMORY and event.device_type == DeviceType.CPU)
 
 
 def _row(event: Any) -> dict[str, object]:

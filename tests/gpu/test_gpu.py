@@ -104,6 +104,8 @@ def test_a_profile_has_kernels_and_ranges():
     assert "product" in operators.index
     found = measure_overlap(profiled.trace)
     assert found.computation_seconds > 0
+    # each kernel once: not beside its operator and again by itself
+    assert operators.device_seconds.sum() < 1.5 * found.computation_seconds
     assert found.communication_seconds == 0
 
 

@@ -1,12 +1,14 @@
 """What a profile holds of a call whose operators are known, and ranges in it; no line on stderr."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch._C._autograd import DeviceType
 
 from course_utils.instruments import count_flops, fake_tensors, named_range, profile
-from course_utils.instruments.profiling import OUTSIDE
+from course_utils.instruments.profiling import MEMORY, OUTSIDE, _is_operator
 
 
 def step():
@@ -43,6 +45,14 @@ def test_counts_repeat():
     assert frames[0].to_dict("list") == frames[1].to_dict("list")
     by_name = [each.memory.sort_values("operator").to_dict("list") for each in (first, second)]
     assert by_name[0] == by_name[1]
+
+
+def test_the_seconds_of_a_kernel_count_once():
+    """PyTorch lists it itself, and beside the operator that launched it."""
+    operator = SimpleNamespace(key="aten::mm", device_type=DeviceType.CPU)
+    kernel = SimpleNamespace(key="gemm", device_type=DeviceType.CUDA)
+    memory = SimpleNamespace(key=MEMORY, device_type=DeviceType.CPU)
+    assert [_is_operator(each) for each in (operator, kernel, memory)] == [True, False, False]
 
 
 def test_the_longest_comes_first():
