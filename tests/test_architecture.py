@@ -33,7 +33,7 @@ WITHOUT = {
     "configs": HEAVY,
     "reference": {"matplotlib", "ipywidgets", "pandas"},
     "formulas": HEAVY,
-    "instruments": {"matplotlib", "ipywidgets", "pandas"},
+    "instruments": {"matplotlib", "ipywidgets"},
     "checks": {"matplotlib", "ipywidgets"},
     "desk": HEAVY,
     "catalogue": HEAVY,

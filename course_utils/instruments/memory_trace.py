@@ -3,6 +3,7 @@
 Sources: PyTorch documentation, "Understanding CUDA Memory Usage" (the categories).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -55,6 +56,15 @@ class Phase(NamedTuple):
     start: int
     stop: int
     end_bytes: int
+
+
+def bytes_at_end(stop: int, storages: Iterable[TracedStorage]) -> int:
+    """Bytes live when operation ``stop`` begins: what was freed before it has ``died == stop``."""
+    return sum(
+        each.storage_bytes
+        for each in storages
+        if each.born < stop and (each.died is None or each.died > stop)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

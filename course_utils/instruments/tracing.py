@@ -22,11 +22,10 @@ the end, as the garbage collector rests.
 Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
 """
 
-import gc
 import importlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +41,13 @@ from torch.utils._pytree import tree_leaves
 
 from course_utils.instruments.alone import alone
 from course_utils.instruments.fake import one_sentence_errors
-from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
+from course_utils.instruments.memory_trace import (
+    MemoryTrace,
+    Phase,
+    TracedStorage,
+    bytes_at_end,
+)
+from course_utils.instruments.surroundings import collector_at_rest
 
 # What these do is no work on tensors; how often they run differs on real and fake ones.
 NO_OPERATIONS = ("prim", "profiler")
@@ -79,7 +84,7 @@ def trace_memory(
     importlib.import_module("torch._dynamo")
     recorder = _Recorder()
     with ExitStack() as stack:
-        stack.enter_context(_collector_at_rest())
+        stack.enter_context(collector_at_rest())
         stack.enter_context(one_sentence_errors())
         for owner in sorted(owners, key=lambda owner: isinstance(owner, Optimizer)):
             recorder.own(owner, stack)
@@ -90,18 +95,6 @@ def trace_memory(
             step()
             recorder.end_phase(recorder.now + 1)
         return recorder.trace()
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """When the collector comes depends on what ran before: with it, no two traces are alike."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _add_optimizer_hooks(recorder: "_Recorder", stack: ExitStack) -> None:
@@ -285,21 +278,12 @@ class _Recorder(TorchDispatchMode):
             raise ValueError("trace_memory saw no operation on tensors: step() must run some")
         storages = tuple(record.traced() for record in self.records)
         phases = tuple(
-            Phase(step, name, start, stop, _bytes_at_end(stop, storages))
+            Phase(step, name, start, stop, bytes_at_end(stop, storages))
             for step, name, start, stop in self.phases
         )
         self.records.clear()
         self.live.clear()
         return MemoryTrace(storages=storages, phases=phases, num_operations=self.now)
-
-
-def _bytes_at_end(stop: int, storages: Iterable[TracedStorage]) -> int:
-    """Live when operation ``stop`` begins: what was freed before it has ``died == stop``."""
-    return sum(
-        each.storage_bytes
-        for each in storages
-        if each.born < stop and (each.died is None or each.died > stop)
-    )
 
 
 def _address(tensor: Tensor) -> int:

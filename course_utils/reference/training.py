@@ -46,14 +46,16 @@ class Training:
         *,
         adamw: str = "for-loop",
         is_grad_let_go: bool = True,
+        device: str = "cpu",
     ) -> None:
-        """Build all in the precision of the run, on the CPU or on fake tensors.
+        """Build all in the precision of the run, on a device or on fake tensors.
 
         Args:
             model: Sizes of the model.
             run: Batch, precision, kernels, and whether the loss is in fp32.
             adamw: One of `ADAMW`.
             is_grad_let_go: Whether gradients are freed after each step, or set to zero.
+            device: Of model, batch and optimizer: ``"cpu"`` or ``"cuda"``.
 
         Raises:
             ValueError: If there is no such AdamW, or if the precision keeps gradients in fp32
@@ -61,9 +63,10 @@ class Training:
         """
         _require_known(run, adamw)
         dtype = FLOATS[run.precision.weight_bytes]
-        self.model = Transformer(model, dtype=dtype, kernels=run.kernels)
+        self.model = Transformer(model, device, dtype, run.kernels)
         self.run, self.is_grad_let_go = run, is_grad_let_go
-        tokens = torch.randint(model.vocab_size, (run.micro_batch_size, run.seq_len + 1))
+        shape = (run.micro_batch_size, run.seq_len + 1)
+        tokens = torch.randint(model.vocab_size, shape, device=device)
         self.ids, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
         weights = list(self.model.parameters())
         if run.precision.master_weight_bytes:

@@ -173,6 +173,15 @@ def test_recomputation_in_llama_3_2_1b(case):
     assert round(trace.peak_bytes_of(2) / 2**30, 2) == expected
 
 
+@pytest.mark.parametrize("adamw", ADAMW)
+def test_all_lies_on_the_device_that_is_named(adamw):
+    training = Training(random_model("tied", 1), small_run("bf16"), adamw=adamw, device="meta")
+    groups = (group for each in training.optimizers for group in each.param_groups)
+    updated = (weight for group in groups for weight in group["params"])
+    tensors = (*training.model.parameters(), training.ids, training.targets, *updated)
+    assert {each.device.type for each in tensors} == {"meta"}
+
+
 def test_what_makes_no_sense_is_told():
     sizes = random_model("grouped", 1)
     with pytest.raises(ValueError, match="must be one of for-loop, foreach, fused, got 'for'"):

@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint as torch_checkpoint
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.checks.spec import model_of
-from course_utils.checks.u05.quickly import quickly
 from course_utils.configs import Kernels, ModelConfig, RunConfig
 from course_utils.formulas import recomputation
 from course_utils.formulas.flops import forward_flops
@@ -70,8 +69,7 @@ def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
         torch.ones(*shape, each, sizes.head_dim, device=device, requires_grad=True)
         for each in heads
     ]
-    with quickly():
-        full, selective = _again(layer, x), _again(attend_materialised, *qkv)
+    full, selective = _again(layer, x), _again(attend_materialised, *qkv)
     return {
         "full": full["whole"],
         "full_early": full["early"],

@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u05.quickly import quickly
 from course_utils.configs import Kernels, ModelConfig
 from course_utils.instruments import count_flops, count_saved_bytes
 from course_utils.reference import Block
@@ -79,16 +78,14 @@ def _under(policy: Policy, layer: Block, x: Tensor) -> Tensor:
 def kept_bytes(policy: Policy, case: Case) -> int:
     """What lives on between the passes: for autograd, and in the policy's own cache."""
     layer, x = _layer_and_input(**case)
-    with quickly():
-        saved = count_saved_bytes(lambda: _under(policy, layer, x), layer)
+    saved = count_saved_bytes(lambda: _under(policy, layer, x), layer)
     return saved.total_bytes + saved.unseen_bytes
 
 
 def probe(answer: Any, case: Case) -> object:
     """FLOPs that run again and bytes that are kept in a layer under the student's policy."""
     layer, x = _layer_and_input(**case)
-    with quickly():
-        flops = count_flops(lambda: _under(answer, layer, x)).backward_flops
+    flops = count_flops(lambda: _under(answer, layer, x)).backward_flops
     return {
         "kept_bytes": kept_bytes(answer, case),
         "recomputed_flops": flops - _plain_flops(json.dumps(case)),
@@ -98,8 +95,7 @@ def probe(answer: Any, case: Case) -> object:
 @cache
 def _plain_flops(case: str) -> int:
     layer, x = _layer_and_input(**json.loads(case))
-    with quickly():
-        return count_flops(lambda: layer(x)).backward_flops
+    return count_flops(lambda: layer(x)).backward_flops
 
 
 def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:

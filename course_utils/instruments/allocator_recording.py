@@ -1,0 +1,217 @@
+"""Which bytes does a training step really hold on a GPU, and what are they?
+
+`trace_allocator` is `trace_memory` for a real device: what it draws is not what operations should
+need, but what the allocator gave, kernels' own room and cuBLAS's included.
+
+    >>> trace = trace_allocator(training.step, *training.owners, num_steps=2, path="memory.pickle")
+    >>> memory_timeline(trace)
+
+The file opens at https://pytorch.org/memory_viz, which shows each block with its stack of calls.
+
+Sources: PyTorch documentation, "Understanding CUDA Memory Usage".
+"""
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_utils.configs.validation import require_positive
+from course_utils.instruments.allocator_history import Mark, PhaseStart, read_history
+from course_utils.instruments.alone import alone
+from course_utils.instruments.memory_trace import MemoryTrace
+from course_utils.instruments.surroundings import (
+    collector_at_rest,
+    require_call,
+    require_real_tensors,
+)
+from course_utils.instruments.tracing import trace_memory
+
+NO_HISTORY = (
+    "There is no GPU here, so there is no history of its allocator, and no file of it: this is "
+    "what trace_memory sees on the CPU."
+)
+MAX_EVENTS = 1_000_000
+
+Owner = nn.Module | Tensor | Optimizer
+
+
+def trace_allocator(
+    step: Callable[[], object],
+    *owners: Owner,
+    num_steps: int = 1,
+    path: str | Path | None = None,
+) -> MemoryTrace:
+    """Bytes that the GPU's allocator holds over ``num_steps`` calls of ``step()``, by category.
+
+    Where there is no GPU, a sentence is printed and the trace is that of `trace_memory`.
+
+    Args:
+        step: Takes nothing; runs one training step on the GPU, without CUDA graphs.
+        owners: All modules and optimizers that take part, and tensors that count as parameters.
+        num_steps: How often ``step()`` is called.
+        path: Where to write the history as PyTorch's viewer reads it; nowhere without one.
+
+    Returns:
+        The trace over allocations; nothing in it holds a tensor.
+
+    Raises:
+        TypeError: If the step cannot be called, or an owner is none.
+        ValueError: If the step allocates nothing on the GPU or too often to be recorded, if
+            tensors are fake here, or if another instrument runs.
+    """
+    require_call("trace_allocator", step)
+    if not torch.cuda.is_available():
+        print(NO_HISTORY)
+        return trace_memory(step, *owners, num_steps=num_steps)
+    return record_allocator(step, owners, num_steps, path)
+
+
+@alone
+def record_allocator(
+    step: Callable[[], object], owners: tuple[Owner, ...], num_steps: int, path: str | Path | None
+) -> MemoryTrace:
+    """`trace_allocator` where there is a GPU."""
+    require_real_tensors("trace_allocator")
+    require_positive("trace_allocator", num_steps=num_steps)
+    with ExitStack() as stack:
+        stack.enter_context(collector_at_rest())
+        stack.enter_context(_recording())
+        marker = _Marker()
+        for owner in owners:
+            marker.own(owner, stack)
+        marker.add_optimizer_hooks(stack)
+        stack.enter_context(marker)
+        for number in range(1, num_steps + 1):
+            marker.begin_step(number)
+            step()
+        torch.cuda.synchronize()
+        snapshot = torch.cuda.memory._snapshot()
+    _require_whole(snapshot, marker.device)
+    if path is not None:
+        Path(path).write_bytes(pickle.dumps(snapshot))
+    return read_history(snapshot, marker.marks, marker.phases, marker.device)
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """The allocator takes down what it does, from an empty page."""
+    torch.cuda.synchronize()  # there is an allocator only once the GPU has been used
+    torch.cuda.memory._record_memory_history(enabled=None)
+    torch.cuda.memory._record_memory_history(max_entries=MAX_EVENTS, stacks="python")
+    try:
+        yield
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def _require_whole(snapshot: dict[str, Any], device: int) -> None:
+    if len(snapshot["device_traces"][device]) >= MAX_EVENTS:
+        raise ValueError(
+            f"the allocator did more than {MAX_EVENTS:,} things, and the first of them are lost: "
+            f"trace fewer steps"
+        )
+
+
+class _Marker(TorchDispatchMode):
+    """Takes down where phases begin and whose blocks are whose, in events of the allocator."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.device = torch.cuda.current_device()
+        self.before = 0
+        self.before = self._num_events()
+        self.step, self.phase, self.is_stepping = 1, "", False
+        self.marks: list[Mark] = []
+        self.phases: list[PhaseStart] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._enter(self._phase_that_runs())
+        return func(*args, **(kwargs or {}))
+
+    def _num_events(self) -> int:
+        """Allocations and freeings since the start."""
+        counts = torch.cuda.memory_stats_as_nested_dict(self.device)["allocation"]["all"]
+        return int(counts["allocated"] + counts["freed"]) - self.before
+
+    def _phase_that_runs(self) -> str:
+        if torch._C._current_graph_task_id() != -1:
+            return "backward"
+        if self.is_stepping:
+            return "step"
+        return "forward" if torch.is_grad_enabled() else self.phase  # weights are copied
+
+    def _enter(self, phase: str) -> None:
+        if phase != self.phase:
+            self.phase = phase
+            self.phases.append(PhaseStart(self._num_events(), self.step, phase))
+
+    def begin_step(self, number: int) -> None:
+        self.step, self.phase = number, ""
+        self._enter("forward")
+
+    def own(self, owner: Owner, stack: ExitStack) -> None:
+        """Mark what an owner holds, and the gradients of parameters when they come."""
+        if isinstance(owner, Optimizer):
+            for group in owner.param_groups:
+                self._mark("optimizer_states", *group["params"])
+            self._mark_states(owner)
+        elif isinstance(owner, nn.Module):
+            for tensor in (*owner.parameters(), *owner.buffers()):
+                self._own_parameter(tensor, stack)
+        elif isinstance(owner, Tensor):
+            self._own_parameter(owner, stack)
+        else:
+            raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
+
+    def _own_parameter(self, tensor: Tensor, stack: ExitStack) -> None:
+        self._mark("parameters", tensor)
+        if tensor.requires_grad and tensor.is_leaf:
+            self._mark_gradient(tensor)
+            hook = tensor.register_post_accumulate_grad_hook(self._mark_gradient)
+            stack.callback(hook.remove)
+
+    def add_optimizer_hooks(self, stack: ExitStack) -> None:
+        for handle in (
+            register_optimizer_step_pre_hook(self._before_optimizer),
+            register_optimizer_step_post_hook(self._after_optimizer),
+        ):
+            stack.callback(handle.remove)
+
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self.is_stepping = True
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                self._mark_gradient(weight)
+
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self.is_stepping = False
+        self._mark_states(optimizer)
+
+    def _mark_states(self, optimizer: Optimizer) -> None:
+        for state in optimizer.state.values():
+            self._mark(
+                "optimizer_states", *(each for each in state.values() if isinstance(each, Tensor))
+            )
+
+    def _mark_gradient(self, parameter: Tensor) -> None:
+        if parameter.grad is not None:
+            self._mark("gradients", parameter.grad)
+
+    def _mark(self, category: str, *tensors: Tensor) -> None:
+        num_events = self._num_events()
+        for tensor in tensors:
+            address = tensor.untyped_storage().data_ptr()
+            self.marks.append(Mark(num_events, address, category))

@@ -1,0 +1,127 @@
+"""How much memory of a GPU does a call need at its peak?
+
+Three numbers, none of which is another: bytes asked for, bytes of the blocks that the allocator
+gave for them (allocated), and bytes that it took from the device (reserved).
+
+    >>> peak = measure_peak(training.step)
+    >>> peak.reserved_bytes >= peak.allocated_bytes >= peak.requested_bytes
+    True
+
+A call that does not fit gives a result that says so, and a loop over configurations goes on.
+
+Sources: PyTorch documentation, `torch.cuda.memory_stats`, "CUDA semantics, memory management".
+"""
+
+import gc
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from course_utils.instruments.alone import alone
+from course_utils.instruments.surroundings import require_call, require_real_tensors
+
+NO_DEVICE_MEMORY = (
+    "There is no GPU here, so no memory of one is measured; trace_memory counts the bytes of the "
+    "same call on the CPU."
+)
+UNIT_BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakMemory:
+    """Peaks of one call on a GPU, each above what was there when it began.
+
+    Attributes:
+        start_allocated_bytes: Allocated when the call began.
+        start_reserved_bytes: Reserved then, with an empty cache.
+        requested_bytes: Asked for by tensors and kernels that live at the same time.
+        allocated_bytes: Of the blocks that serve them, which are rounded up.
+        reserved_bytes: Taken from the device.
+        wanted_bytes: What was asked for in vain, to three digits or so; None if the call fitted.
+    """
+
+    start_allocated_bytes: int
+    start_reserved_bytes: int
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    wanted_bytes: int | None = None
+
+    def __repr__(self) -> str:
+        """The two peaks that one compares, and whether the call fitted."""
+        peaks = f"{self.allocated_bytes:,} bytes allocated, {self.reserved_bytes:,} reserved"
+        if self.wanted_bytes is None:
+            return f"PeakMemory: {peaks}, above what was there"
+        return f"PeakMemory: out of memory, {self.wanted_bytes:,} bytes more were wanted; {peaks}"
+
+    @property
+    def fits(self) -> bool:
+        """Whether the call went through; if not, the peaks are those until it failed."""
+        return self.wanted_bytes is None
+
+
+@alone
+def measure_peak(call: Callable[[], object]) -> PeakMemory | None:
+    """Peak bytes of one call on the current GPU, above what was there.
+
+    The cache is emptied and the peaks are reset before. Kernels, cuBLAS among them, take room for
+    themselves the first time: call once before to count it as there. Not seen: what the driver
+    keeps, other processes, and what was taken past PyTorch's allocator.
+
+    Args:
+        call: Takes nothing; what it returns lives until the peak has been read.
+
+    Returns:
+        The peaks. Where memory runs out, a result that does not fit, with all freed that the call
+        alone held. Where there is no GPU, a sentence is printed, the call does not run, and there
+        is None.
+
+    Raises:
+        TypeError: If the call cannot be called.
+        ValueError: If tensors are fake here, or if another instrument runs.
+    """
+    require_call("measure_peak", call)
+    require_real_tensors("measure_peak")
+    if not torch.cuda.is_available():
+        print(NO_DEVICE_MEMORY)
+        return None
+    _empty_cache()
+    start_allocated, start_reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    start_requested = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    torch.cuda.reset_peak_memory_stats()
+    wanted = _wanted_in_vain(call)
+    peaks = torch.cuda.memory_stats()
+    _empty_cache()
+    return PeakMemory(
+        start_allocated_bytes=start_allocated,
+        start_reserved_bytes=start_reserved,
+        requested_bytes=peaks["requested_bytes.all.peak"] - start_requested,
+        allocated_bytes=peaks["allocated_bytes.all.peak"] - start_allocated,
+        reserved_bytes=peaks["reserved_bytes.all.peak"] - start_reserved,
+        wanted_bytes=wanted,
+    )
+
+
+def _empty_cache() -> None:
+    """Wait for all work, and give back what nothing holds."""
+    torch.cuda.synchronize()
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def _wanted_in_vain(call: Callable[[], object]) -> int | None:
+    """Bytes of the request that failed; with the error go the tensors that its frames hold."""
+    try:
+        call()
+        torch.cuda.synchronize()
+    except torch.OutOfMemoryError as error:
+        return _bytes_in(str(error))
+    return None
+
+
+def _bytes_in(message: str) -> int:
+    """``Tried to allocate 2.50 GiB`` in bytes; zero where a message does not say it."""
+    found = re.search(r"Tried to allocate ([\d.]+) (\w+)", message)
+    return round(float(found[1]) * UNIT_BYTES[found[2]]) if found else 0

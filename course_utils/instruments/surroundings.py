@@ -1,0 +1,85 @@
+"""Where does a call run, and can it be measured there?"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from course_utils.instruments.fake import NO_GPU
+
+FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+
+
+def require_call(instrument: str, call: object) -> None:
+    """Refuse what cannot be called, such as the result of a call.
+
+    Raises:
+        TypeError: If it cannot be called.
+    """
+    if not callable(call):
+        raise TypeError(
+            f"{instrument} wants a function that takes nothing, got {type(call).__name__}: "
+            f"write `lambda:` before the call"
+        )
+
+
+def require_real_tensors(instrument: str) -> None:
+    """Refuse to measure a device where tensors are fake: nothing is computed there.
+
+    Raises:
+        ValueError: If fake tensors are made here.
+    """
+    if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
+        raise ValueError(
+            f"{instrument} measures real work and fake tensors do none: call it outside of "
+            f"`with fake_tensors():`"
+        )
+
+
+def device_to_measure(device: str | torch.device | None = None) -> torch.device:
+    """The device that is named, or the GPU where there is one and else the CPU.
+
+    Raises:
+        ValueError: If the device is neither CPU nor GPU, if a GPU is named and there is none, or if
+            another GPU is named than the current one, whose clock and streams are read.
+    """
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"a device to measure is 'cpu' or 'cuda', got {str(chosen)!r}")
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(NO_GPU)
+    if chosen.type == "cuda" and chosen.index not in (None, torch.cuda.current_device()):
+        raise ValueError(f"make {str(chosen)!r} the current GPU first: torch.cuda.set_device")
+    return chosen
+
+
+def in_words(device: torch.device) -> str:
+    """What a GPU is called, or ``"CPU"``."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """When the collector comes depends on what ran before: with it, no two traces are alike."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def older_objects_left_alone() -> Iterator[None]:
+    """A collector called inside looks through what was made inside, not through all of torch."""
+    is_frozen = gc.get_freeze_count() > 0
+    if is_frozen:
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

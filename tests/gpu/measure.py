@@ -1,0 +1,110 @@
+"""Measure on a GPU what the course says of one, and write it down.
+
+    python -m tests.gpu.measure                      all parts, some minutes on an H200
+    python -m tests.gpu.measure --part memory        one part
+    python -m tests.gpu.measure --device cpu --tiny --out folder     tries the code without a GPU
+
+Each part writes one JSON record, again after each row, so that nothing is lost if it is ended. A
+record of a CPU says that it is not from a GPU, and is never committed.
+"""
+
+import argparse
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from course_utils.instruments.fake import NO_GPU
+from tests.gpu import counts, memory, times, utilisation
+from tests.gpu.setting import Row, Setting
+
+PARTS: dict[str, Callable[[Setting], Iterator[Row]]] = {
+    "memory": memory.measure,
+    "counts": counts.measure,
+    "times": times.measure,
+    "utilisation": utilisation.measure,
+}
+RECORDS = Path(__file__).parents[2] / "course_utils" / "records"
+
+
+def main(arguments: list[str]) -> None:
+    """Measure the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=PARTS, action="append", help="all without it")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="toy sizes")
+    parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
+    asked = parser.parse_args(arguments)
+    if asked.device == "cuda" and not torch.cuda.is_available():
+        parser.error(f"{NO_GPU}; to try the code, give --device cpu --tiny")
+    if asked.device == "cpu" and not asked.tiny:
+        parser.error("real sizes take a GPU: give --tiny with --device cpu")
+    where = Setting(device=asked.device, is_tiny=asked.tiny)
+    for part in asked.part or PARTS:
+        write(part, where, asked.out)
+
+
+def write(part: str, where: Setting, folder: Path) -> None:
+    """Measure one part and keep its record up to date."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{part}-{slug(where)}.json"
+    record, start = surroundings(part, where), time.monotonic()
+    for row in PARTS[part](where):
+        record["results"].append(row)
+        record["took_seconds"] = round(time.monotonic() - start, 1)
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(part, short(row), flush=True)
+    print(f"{len(record['results'])} rows in {path.name}, {record['took_seconds']} s", flush=True)
+
+
+def short(row: Row) -> str:
+    """A row without what has parts of its own."""
+    flat = {name: value for name, value in row.items() if not isinstance(value, dict | tuple)}
+    return json.dumps(flat)
+
+
+def slug(where: Setting) -> str:
+    """Of the device: ``h200``, or ``cpu-tiny``."""
+    name = "cpu" if where.device == "cpu" else torch.cuda.get_device_name()
+    words = name.lower().replace("nvidia", "").split()
+    return "-".join([*words, *(["tiny"] if where.is_tiny else [])])
+
+
+def surroundings(part: str, where: Setting) -> Row:
+    """On what was measured, with which software, when and how."""
+    is_from_gpu = where.device == "cuda"
+    options = f"--part {part}" + " --device cpu" * (not is_from_gpu) + " --tiny" * where.is_tiny
+    return {
+        "part": part,
+        "is_from_gpu": is_from_gpu,
+        "is_tiny": where.is_tiny,
+        "device": torch.cuda.get_device_name() if is_from_gpu else "CPU",
+        "driver": driver_version() if is_from_gpu else None,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": f"python -m tests.gpu.measure {options}",
+        "results": [],
+    }
+
+
+def driver_version() -> str | None:
+    """As the driver's own tool says it; None where that is missing or fails."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
