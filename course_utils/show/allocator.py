@@ -34,20 +34,14 @@ def allocator_levels(
     unit = bytes_as_read(max(reserved_bytes)).split()[1]
     size = 1024 ** UNITS.index(unit)
     numbers = range(1, len(requests) + 1)
-    pair.step(
-        numbers,
-        [each / size for each in reserved_bytes],
-        where="post",
-        color=colours.NEUTRAL,
-        label="reserved",
+    reserved, allocated = (
+        [each / size for each in levels] for levels in (reserved_bytes, allocated_bytes)
     )
+    pair.step(numbers, reserved, where="post", color=colours.NEUTRAL, label="reserved")
+    # The line shows a peak of one request, which is too narrow an area to be seen.
+    pair.step(numbers, allocated, where="post", color=colours.COMPUTED, linewidth=1)
     pair.fill_between(
-        numbers,
-        [each / size for each in allocated_bytes],
-        step="post",
-        color=colours.COMPUTED,
-        linewidth=0,
-        label="allocated",
+        numbers, allocated, step="post", color=colours.COMPUTED, linewidth=0, label="allocated"
     )
     height = max(reserved_bytes) / size
     for phase in trace.phases:

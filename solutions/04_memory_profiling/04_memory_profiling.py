@@ -800,7 +800,7 @@ def leaking_evaluate(model, batches):
 memory_timeline(trace_memory(lambda: leaking_evaluate(model, batches), model))
 
 # %% [markdown]
-# Eight stairs, one for each batch. The trace calls them temporaries, and not activations, for no backward pass follows that would use them.
+# It climbs with every layer of every batch and never comes down. The trace calls them temporaries, and not activations, for no backward pass follows that would use them.
 
 # %% [markdown] exercise={"id": "u04-repair-evaluation", "title": "Repair the evaluation", "difficulty": 2, "importance": 5, "minutes": 5}
 # **Write** `evaluate`: the same mean, a number. At no moment, and not in the end, may the activations of even one whole batch be live. The model comes back as it was: its mode, its weights, their gradients; so does the recording of gradients. All or nothing: the check counts how often what one batch keeps for backward fits into what is live.

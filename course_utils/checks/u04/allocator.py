@@ -225,10 +225,6 @@ ALLOCATOR = Check(
             _served_by(is_split=lambda rest, is_small: True),
         ),
         Mistake(
-            "Freed blocks never grow. What becomes of two free blocks that lie side by side?",
-            _served_by(joins_before=False, joins_after=False),
-        ),
-        Mistake(
             "A freed block is joined with the one before it and not with the one behind. What if "
             "that one was freed first?",
             _served_by(joins_after=False),
@@ -237,6 +233,10 @@ ALLOCATOR = Check(
             "A freed block is joined with the one behind it and not with the one before. What if "
             "that one was freed first?",
             _served_by(joins_before=False),
+        ),
+        Mistake(
+            "Freed blocks never grow. What becomes of two free blocks that lie side by side?",
+            _served_by(joins_before=False, joins_after=False),
         ),
         Mistake(
             "Blocks grow beyond their segment. Two segments may lie side by side: how do you "

@@ -156,9 +156,9 @@ def allocator_cases(seed: int) -> list[Case]:
     cases[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
     cases += [
         {
-            "small": _random_stream(rng, 24, lambda: _small_size(rng)),
-            "large": _random_stream(rng, 24, lambda: _large_size(rng)),
-            "both": _random_stream(rng, 24, lambda: rng.choice((_small_size, _large_size))(rng)),
+            "small": _random_stream(rng, 20, lambda: _small_size(rng)),
+            "large": _random_stream(rng, 20, lambda: _large_size(rng)),
+            "both": _random_stream(rng, 20, lambda: rng.choice((_small_size, _large_size))(rng)),
         }
         for _ in range(9)
     ]
