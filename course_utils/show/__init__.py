@@ -8,6 +8,7 @@ from course_utils.show.memory import births_and_deaths, memory_timeline, memory_
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
+from course_utils.show.records import recorded
 from course_utils.show.segments import kept_in_tensors, live_in_tensors, live_tensors
 from course_utils.show.trial import try_it
 
@@ -26,6 +27,7 @@ __all__ = [
     "memory_timeline",
     "memory_timelines",
     "recomputation_over_length",
+    "recorded",
     "same_bytes_two_numbers",
     "shares_over_length",
     "training_memory",
