@@ -89,10 +89,14 @@ def _syntax_tree(function: types.FunctionType) -> ast.AST:
 
 
 def _bound_names(tree: ast.AST) -> Iterator[str]:
-    """Names that the function itself gives a meaning to: its arguments and its variables."""
+    """Names that the function itself gives a meaning to: arguments, variables, functions in it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
 

@@ -126,6 +126,18 @@ HONEST = {
 
         f = (keep("x", lambda n: 2 * n**3), check)[0]
     """,
+    "has functions inside named like a notebook's that borrow": """
+        from course_utils.formulas.flops import matmul_flops
+
+        def counted(n):
+            return matmul_flops(n, n, n)
+
+        def f(n):
+            def counted(n):
+                return 2 * n**3
+
+            return counted(n)
+    """,
     "has variables named like the course's": """
         from course_utils.checks import answer, check, compare
 
