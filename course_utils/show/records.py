@@ -13,26 +13,26 @@ import pandas as pd
 RECORDS = Path(__file__).parents[1] / "records"
 
 
-def recorded(part: str, columns: Sequence[str] = (), *, folder: Path = RECORDS) -> pd.DataFrame:
-    """The rows of all records of one part, marked as recorded; says so if there is none.
+def recorded(part: str, columns: Sequence[str], *, folder: Path = RECORDS) -> pd.DataFrame | None:
+    """The rows of all records of one part, after a line on each record; None if there is none.
 
     Args:
         part: Which record: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
-        columns: Those to show, in order; all without any.
+        columns: Those to show, in order, of rows that have all of them.
         folder: Where records lie.
     """
     records = [_read(path) for path in sorted(folder.glob(f"{part}-*.json"))]
     records = [each for each in records if each["is_from_gpu"]]
     if not records:
-        print("Nothing has been recorded on a GPU yet; this table fills when somebody does.")
-        return pd.DataFrame(columns=list(columns))
+        print("Nothing has been recorded on a GPU yet: without a record there is no number here.")
+        return None
     for each in records:
         print(
             f"Recorded on {each['device']} (driver {each['driver']}, torch {each['torch']}) on "
             f"{each['date']} by `{each['command']}`."
         )
     rows = pd.concat([_rows(each) for each in records], ignore_index=True)
-    return rows[list(columns)] if columns else rows
+    return rows[list(columns)].dropna(ignore_index=True)
 
 
 def _read(path: Path) -> dict[str, object]:
