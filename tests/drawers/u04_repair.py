@@ -570,10 +570,10 @@ FRAGMENT = Drawer(
         """),
         _fragment("""
             segments = device_bytes // 2**20 // 20
-            stream = segments * 5 * [4 * 2**20]
+            script = segments * 5 * [4 * 2**20]
             for first in range(1, 5 * segments, 5):
-                stream += [-first, -first - 2, -first - 4]
-            return stream
+                script += [-first, -first - 2, -first - 4]
+            return script
         """),
     ],
     features={

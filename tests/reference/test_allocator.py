@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from course_utils.checks.u04.allocator import Allocator
-from course_utils.checks.u04.streams import Device, allocator_cases, requests_of, serve
+from course_utils.checks.u04.scripts import Device, allocator_cases, requests_of, serve
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
@@ -14,8 +14,8 @@ from course_utils.reference.allocator import (
     MIB,
     CachingAllocator,
     Levels,
+    new_segment_bytes,
     rounded_bytes,
-    segment_bytes,
 )
 
 
@@ -39,7 +39,7 @@ def test_sizes_are_rounded_up(num_bytes, rounded):
     ],
 )
 def test_segments_have_their_sizes(size, segment):
-    assert segment_bytes(size) == segment
+    assert new_segment_bytes(size) == segment
 
 
 # Levels in MiB: allocated, reserved, inactive. Each line one request after those above.
@@ -189,11 +189,11 @@ def test_wrong_requests_are_told():
 def test_the_allocator_of_the_exercise_is_this_one(seed):
     """Written apart, as a list that is searched: the same addresses and segments all the time."""
     for case in allocator_cases(seed):
-        for stream in (case["small"], case["large"], case["both"]):
+        for script in (case["small"], case["large"], case["both"]):
             course, device, used = CachingAllocator(), Device("upwards"), []
             own = Allocator(device.reserve)
             for request, served in zip(
-                requests_of(stream), serve(own, device, requests_of(stream)), strict=True
+                requests_of(script), serve(own, device, requests_of(script)), strict=True
             ):
                 if request > 0:
                     used.append(served.address)

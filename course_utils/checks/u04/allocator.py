@@ -12,31 +12,18 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.streams import (
+from course_utils.checks.u04.scripts import (
     MIB,
     Device,
+    Script,
     Served,
-    Stream,
     allocator_cases,
     requests_of,
     serve,
 )
+from course_utils.reference.allocator import MIN_BLOCK_BYTES, new_segment_bytes, rounded_bytes
 
 Reserve = Callable[[int], int]
-
-BLOCK_BYTES = 512
-
-
-def block_bytes(num_bytes: int) -> int:
-    """Bytes of a block: the next multiple of 512."""
-    return (num_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
-
-
-def segment_bytes(size: int) -> int:
-    """Bytes of the segment that a block of so many bytes is the first of."""
-    if size <= MIB:
-        return 2 * MIB
-    return 20 * MIB if size < 10 * MIB else (size + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
 
 @dataclass(kw_only=True)
@@ -60,13 +47,13 @@ class Piece:
 class Rules:
     """What an allocator does where mistakes are made; as it should be unless told otherwise."""
 
-    size_of: Callable[[int], int] = block_bytes
-    segment_of: Callable[[int], int] = segment_bytes
+    size_of: Callable[[int], int] = rounded_bytes
+    segment_of: Callable[[int], int] = new_segment_bytes
     is_small: Callable[[int], bool] = lambda size: size <= MIB
     has_pools: bool = True
     order: Callable[[Piece], tuple[int, ...]] = lambda piece: (piece.size, piece.address)
     is_split: Callable[[int, bool], bool] = lambda rest, is_small: (
-        rest >= BLOCK_BYTES if is_small else rest > MIB
+        rest >= MIN_BLOCK_BYTES if is_small else rest > MIB
     )
     does_reuse: bool = True
     joins_before: bool = True
@@ -132,35 +119,35 @@ class Allocator:
 
 
 def probe_allocator(answer: Any, case: Case) -> object:
-    """How many requests of each stream the student's allocator serves as the rules say."""
+    """How many requests of each script the student's allocator serves as the rules say."""
     return {
         kind: num_served(answer, case[kind], case["segments"])
         for kind in ("small", "large", "both")
     }
 
 
-def num_served(make: Callable[[Reserve], Any], stream: Stream | str, direction: str) -> int:
+def num_served(make: Callable[[Reserve], Any], script: Script | str, direction: str) -> int:
     """Requests that are served as the rules say, up to the first that is not."""
     device = Device(direction)
-    served = serve(make(device.reserve), device, requests_of(stream))
-    pairs = zip(served, _wanted(_hashable(stream), direction), strict=False)
+    served = serve(make(device.reserve), device, requests_of(script))
+    pairs = zip(served, _wanted(_hashable(script), direction), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _hashable(stream: Stream | str) -> tuple[int, ...] | str:
-    return stream if isinstance(stream, str) else tuple(stream)
+def _hashable(script: Script | str) -> tuple[int, ...] | str:
+    return script if isinstance(script, str) else tuple(script)
 
 
 @functools.lru_cache(maxsize=2000)
-def _wanted(stream: tuple[int, ...] | str, direction: str) -> list[Served]:
+def _wanted(script: tuple[int, ...] | str, direction: str) -> list[Served]:
     device = Device(direction)
-    return list(serve(Allocator(device.reserve), device, requests_of(stream)))  # type: ignore[arg-type]
+    return list(serve(Allocator(device.reserve), device, requests_of(script)))  # type: ignore[arg-type]
 
 
-def all_served(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
-    """Every request of every stream."""
-    streams = {"small": small, "large": large, "both": both}
-    return {kind: len(requests_of(stream)) for kind, stream in streams.items()}
+def all_served(small: Script, large: Script, both: Script | str, segments: str) -> dict[str, int]:
+    """Every request of every script."""
+    scripts = {"small": small, "large": large, "both": both}
+    return {kind: len(requests_of(script)) for kind, script in scripts.items()}
 
 
 def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
@@ -168,12 +155,12 @@ def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
     changed = Rules(**rules)
 
     @functools.lru_cache(maxsize=2000)
-    def served(stream: tuple[int, ...] | str, direction: str) -> int:
-        return num_served(lambda reserve: Allocator(reserve, changed), stream, direction)  # type: ignore[arg-type]
+    def served(script: tuple[int, ...] | str, direction: str) -> int:
+        return num_served(lambda reserve: Allocator(reserve, changed), script, direction)  # type: ignore[arg-type]
 
-    def formula(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
-        streams = {"small": small, "large": large, "both": both}
-        return {kind: served(_hashable(each), segments) for kind, each in streams.items()}
+    def formula(small: Script, large: Script, both: Script | str, segments: str) -> dict[str, int]:
+        scripts = {"small": small, "large": large, "both": both}
+        return {kind: served(_hashable(each), segments) for kind, each in scripts.items()}
 
     return formula
 

@@ -161,7 +161,7 @@ def _embedding(model: ModelConfig) -> int:
     return 4 * model.hidden_size * model.vocab_size
 
 
-def _stream(model: ModelConfig, num_tokens: int) -> int:
+def _hidden(model: ModelConfig, num_tokens: int) -> int:
     return 4 * model.hidden_size * num_tokens
 
 
@@ -218,14 +218,14 @@ PEAKS = Check(
         Mistake(
             "For an embedding of its own nothing lives beside the gradients. From which tensor is "
             "its gradient made?",
-            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_stream(m, t)}),
+            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_hidden(m, t)}),
         ),
         Mistake(
             "At the end of the backward pass you have the state and the gradients and no more. "
             "What is the embedding's gradient made from?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": -2 * _embedding(m) if m.is_tied else -_stream(m, t)
+                    "backward": -2 * _embedding(m) if m.is_tied else -_hidden(m, t)
                 }
             ),
         ),
@@ -234,7 +234,7 @@ PEAKS = Check(
             "that matrix, and what does each of them give to its gradient?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": _stream(m, t) - 2 * _embedding(m) if m.is_tied else 0
+                    "backward": _hidden(m, t) - 2 * _embedding(m) if m.is_tied else 0
                 }
             ),
         ),
@@ -243,7 +243,7 @@ PEAKS = Check(
             "up?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": 0 if m.is_tied else 2 * _embedding(m) - _stream(m, t)
+                    "backward": 0 if m.is_tied else 2 * _embedding(m) - _hidden(m, t)
                 }
             ),
         ),
@@ -258,9 +258,9 @@ PEAKS = Check(
             _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
         ),
         Mistake(
-            "For a tied embedding the stream's gradient is still there while the sum is made. "
-            "What was it needed for?",
-            _more(lambda m, n, kept, t, tmp: {"backward": _stream(m, t) if m.is_tied else 0}),
+            "For a tied embedding the gradient of the hidden states is still there while the sum is "
+            "made. What was it needed for?",
+            _more(lambda m, n, kept, t, tmp: {"backward": _hidden(m, t) if m.is_tied else 0}),
         ),
         Mistake(
             "What the forward pass kept is still there when it has been used up. When is the last "
