@@ -18,8 +18,8 @@ def overlapping_texts(figure: Figure) -> list[tuple[str, str]]:
         texts = [*pair.texts, pair.title, pair.xaxis.label, pair.yaxis.label]
         for axis in (pair.xaxis, pair.yaxis):
             low, high = axis.get_view_interval()
-            places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-            texts += [text for place, text in places if low <= place <= high]
+            shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [tick.label1 for tick in shown]
         legends = [("legend", pair.get_legend())] if pair.get_legend() else []
         boxes += [(text.get_text(), text) for text in texts if text.get_text().strip()] + legends
     boxes += [("legend", legend) for legend in figure.legends]

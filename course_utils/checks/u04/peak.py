@@ -258,7 +258,7 @@ PEAKS = Check(
             _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
         ),
         Mistake(
-            "For a tied embedding the gradient of the hidden states is still there while the sum is "
+            "For a tied embedding the hidden states' gradient is still there while the sum is "
             "made. What was it needed for?",
             _more(lambda m, n, kept, t, tmp: {"backward": _hidden(m, t) if m.is_tied else 0}),
         ),
