@@ -48,7 +48,7 @@ class Rules:
     """What an allocator does where mistakes are made; as it should be unless told otherwise."""
 
     size_of: Callable[[int], int] = rounded_bytes
-    segment_of: Callable[[int], int] = new_segment_bytes
+    segment_of: Callable[[int, int], int] = lambda num_bytes, size: new_segment_bytes(size)
     is_small: Callable[[int], bool] = lambda size: size <= MIB
     has_pools: bool = True
     order: Callable[[Piece], tuple[int, ...]] = lambda piece: (piece.size, piece.address)
@@ -58,7 +58,9 @@ class Rules:
     does_reuse: bool = True
     joins_before: bool = True
     joins_after: bool = True
-    joins_segments: bool = False
+    joins: Callable[[Piece, Piece], bool] = lambda one, other: one.segment == other.segment
+    does_free: bool = True
+    gives_front: bool = True
 
 
 class Allocator:
@@ -75,21 +77,28 @@ class Allocator:
         size = self.rules.size_of(num_bytes)
         is_small = self.rules.is_small(size)
         fitting = [each for each in self.pieces if self._can_serve(each, size, is_small)]
-        piece = min(fitting, key=self.rules.order) if fitting else self._new(size, is_small)
+        piece = min(fitting, key=self.rules.order, default=None)
+        if piece is None:
+            piece = self._new(self.rules.segment_of(num_bytes, size), is_small)
         rest = piece.size - size
         if rest and self.rules.is_split(rest, piece.is_small):
             piece.size = size
-            self._add(piece.address + size, rest, piece.segment, piece.is_small)
+            start_of_rest = piece.address + size
+            if not self.rules.gives_front:
+                start_of_rest, piece.address = piece.address, piece.address + rest
+            self._add(start_of_rest, rest, piece.segment, piece.is_small)
         piece.is_free = False
         return piece.address
 
     def free(self, address: int) -> None:
         """Take a block back, joined with its neighbours."""
+        if not self.rules.does_free:
+            return
         piece = next(p for p in self.pieces if p.address == address and not p.is_free)
         end = piece.address + piece.size
         piece.is_free, piece.since = True, self._tick()
         for other in [each for each in self.pieces if each.is_free and each is not piece]:
-            if other.segment != piece.segment and not self.rules.joins_segments:
+            if not self.rules.joins(piece, other):
                 continue
             is_before = other.address + other.size == address and self.rules.joins_before
             if is_before or (other.address == end and self.rules.joins_after):
@@ -105,8 +114,7 @@ class Allocator:
         is_in_pool = piece.is_small == is_small or not self.rules.has_pools
         return piece.is_free and piece.size >= size and is_in_pool and self.rules.does_reuse
 
-    def _new(self, size: int, is_small: bool) -> Piece:
-        wanted = self.rules.segment_of(size)
+    def _new(self, wanted: int, is_small: bool) -> Piece:
         self.num_segments += 1
         return self._add(self.reserve(wanted), wanted, self.num_segments, is_small)
 
@@ -116,6 +124,41 @@ class Allocator:
         )
         self.pieces.append(piece)
         return piece
+
+
+class OneRow:
+    """A wrong answer: for each pool one list, in which free neighbours are joined."""
+
+    def __init__(self, reserve: Reserve) -> None:
+        """Segments come from ``reserve``."""
+        self.reserve = reserve
+        self.rows: dict[bool, list[list[int]]] = {True: [], False: []}  # address, size, is_free
+
+    def allocate(self, num_bytes: int) -> int:
+        """Address of a block of at least so many bytes."""
+        size = rounded_bytes(num_bytes)
+        row = self.rows[size <= MIB]
+        fitting = [each for each in row if each[2] and each[1] >= size]
+        if not fitting:
+            wanted = new_segment_bytes(size)
+            fitting = [[self.reserve(wanted), wanted, True]]
+            row += fitting
+        piece = min(fitting, key=lambda each: (each[1], each[0]))
+        rest = piece[1] - size
+        if rest >= (MIN_BLOCK_BYTES if size <= MIB else MIB + 1):
+            row.insert(row.index(piece) + 1, [piece[0] + size, rest, True])
+            piece[1] = size
+        piece[2] = False
+        return piece[0]
+
+    def free(self, address: int) -> None:
+        """Take a block back, joined with what stands before and behind it in its list."""
+        row = next(r for r in self.rows.values() if any(p[0] == address and not p[2] for p in r))
+        at = next(n for n, each in enumerate(row) if each[0] == address and not each[2])
+        row[at][2] = True
+        for first in (at, at - 1):
+            if first >= 0 and first + 1 < len(row) and row[first][2] and row[first + 1][2]:
+                row[first][1] += row.pop(first + 1)[1]
 
 
 def probe_allocator(answer: Any, case: Case) -> object:
@@ -153,10 +196,15 @@ def all_served(small: Script, large: Script, both: Script | str, segments: str) 
 def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
     """How far an allocator with other rules comes."""
     changed = Rules(**rules)
+    return _served_from(lambda reserve: Allocator(reserve, changed))
+
+
+def _served_from(make: Callable[[Reserve], Any]) -> Callable[..., dict[str, int]]:
+    """How far another allocator comes."""
 
     @functools.lru_cache(maxsize=2000)
     def served(script: tuple[int, ...] | str, direction: str) -> int:
-        return num_served(lambda reserve: Allocator(reserve, changed), script, direction)  # type: ignore[arg-type]
+        return num_served(make, script, direction)  # type: ignore[arg-type]
 
     def formula(small: Script, large: Script, both: Script | str, segments: str) -> dict[str, int]:
         scripts = {"small": small, "large": large, "both": both}
@@ -178,6 +226,11 @@ ALLOCATOR = Check(
     judge=EqualTo(
         all_served,
         Mistake(
+            "Only just below 10 MiB a segment is too large. For which number do you ask, that of "
+            "the request or that of its block?",
+            _served_by(segment_of=lambda num_bytes, size: new_segment_bytes(num_bytes)),
+        ),
+        Mistake(
             "Addresses do not stay multiples of 512. Where does the size that was asked for "
             "become the size of a block?",
             _served_by(size_of=lambda num_bytes: num_bytes),
@@ -185,11 +238,21 @@ ALLOCATOR = Check(
         Mistake(
             "A segment is as large as the block that was asked for. How many bytes does the card "
             "want to be reserved at once, and what is the rest for?",
-            _served_by(segment_of=lambda size: size),
+            _served_by(segment_of=lambda num_bytes, size: size),
         ),
         Mistake(
             "Every request goes to the device. Where do you look for a free block first?",
             _served_by(does_reuse=False),
+        ),
+        Mistake(
+            "What was freed never serves again. What must your `free` change, so that `allocate` "
+            "finds the block?",
+            _served_by(does_free=False),
+        ),
+        Mistake(
+            "Blocks are taken from the end of a free block, or what is left lies in front. On "
+            "which side does the card want the rest?",
+            _served_by(gives_front=False),
         ),
         Mistake(
             "Whatever fits is given whole. What happens to the part of a block that nobody asked "
@@ -225,10 +288,21 @@ ALLOCATOR = Check(
             "Freed blocks never grow. What becomes of two free blocks that lie side by side?",
             _served_by(joins_before=False, joins_after=False),
         ),
+        *(
+            Mistake(
+                "Blocks grow beyond their segment. Two segments may lie side by side: how do you "
+                "know that two blocks come from the same one?",
+                _served_by(joins=joins),
+            )
+            for joins in (
+                lambda one, other: True,
+                lambda one, other: one.is_small == other.is_small,
+            )
+        ),
         Mistake(
-            "Blocks grow beyond their segment. Two segments may lie side by side: how do you "
-            "know that two blocks come from the same one?",
-            _served_by(joins_segments=True),
+            "Blocks are joined because they stand beside each other in your list. What may lie "
+            "between the end of one segment and the beginning of the next in it?",
+            _served_from(OneRow),
         ),
         Mistake(
             "Requests of both kinds are served from the same blocks. Which blocks may a request "
@@ -265,6 +339,16 @@ ALLOCATOR = Check(
             "Of equally large blocks you take the one with the highest address. Which one does "
             "the card want?",
             _served_by(order=lambda piece: (piece.size, -piece.address)),
+        ),
+        Mistake(
+            "You take the largest free block. Which one does the card want, and what does it "
+            "spare?",
+            _served_by(order=lambda piece: (-piece.size, piece.address)),
+        ),
+        Mistake(
+            "Not even the first request of a script is served as the rules say. What do your "
+            "`allocate` and `reserve` return, and is it the same?",
+            lambda small, large, both, segments: {"small": 0, "large": 0, "both": 0},
         ),
     ),
 )

@@ -58,6 +58,11 @@ def _way_to_miss(script: Any, device_bytes: int) -> str:
     return "last_is_served"
 
 
+def _quarters(device_bytes: int) -> Script:
+    """The script that comes to mind first."""
+    return [device_bytes // 4] * 4 + [-1, -3]
+
+
 def _missed(way: str) -> Callable[[int], dict[str, int]]:
     return lambda device_bytes: {way: 1}
 
@@ -92,6 +97,11 @@ FRAGMENT = Check(
             "The last request is served. Free neighbours are joined, and a segment that is free "
             "altogether goes back to the device: which blocks must stay in use to prevent both?",
             _missed("last_is_served"),
+        ),
+        Mistake(
+            "Each of your blocks is a segment of its own, and one that is free altogether goes "
+            "back to the device. How small must blocks be so that several share a segment?",
+            lambda device_bytes: {_way_to_miss(_quarters(device_bytes), device_bytes): 1},
         ),
         together=True,
     ),

@@ -122,7 +122,8 @@ def _large_scripts(rng: random.Random) -> Iterator[Script]:
     little = 512 * rng.randint(1, 2000)
     yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
     yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
-    yield [10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]  # sizes of segments
+    almost = 10 * MIB - rng.randint(1, 511)  # asked for; the block has 10 MiB
+    yield [almost, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]
     yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
     yield [a, MIB + 1, a, MIB + 1, a, MIB + 1, -5, -1, -3, a, a]
     yield [a, b, 4 * MIB, -1, -2, a + b, 2 * MIB]
