@@ -130,10 +130,11 @@ def _mark_peak(pair: Any, trace: MemoryTrace, shown: range, num_bytes: int) -> N
 def _mark_phases(pair: Any, trace: MemoryTrace, step: int | None) -> None:
     """A line where each phase begins, and the name of each training step, or of its phases."""
     at_top = {"xycoords": ("data", "axes fraction"), "va": "top", "color": colours.NEUTRAL}
-    for phase in trace.phases:
+    for phase in trace.phases if _has_training(trace) else ():
         if step is None or phase.step == step:
             is_first = phase.name == "forward"
-            pair.axvline(phase.start, color=colours.NEUTRAL, linewidth=0.8 if is_first else 0.3)
+            line = {"linewidth": 0.8} if is_first else {"linewidth": 0.3, "ymax": 0.92}
+            pair.axvline(phase.start, color=colours.NEUTRAL, **line)
             name = f" step {phase.step}" if step is None else f" {PHASES[phase.name]}"
             if is_first or step is not None:
                 pair.annotate(name, (phase.start, 1.0), **at_top)

@@ -70,7 +70,7 @@ from course_utils.checks.u04.scripts import Device, serve
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, measure_peak, trace_allocator, trace_memory
 from course_utils.reference import Block, Training, Transformer
-from course_utils.reference.allocator import CachingAllocator, new_segment_bytes, rounded_bytes
+from course_utils.reference.allocator import CachingAllocator
 from course_utils.show import (
     allocator_levels,
     computed_and_measured,
@@ -725,7 +725,9 @@ real_model = ModelConfig(num_layers=4, hidden_size=256, num_heads=4, ffn_size=70
 real_run = RunConfig(seq_len=512, precision=precision("fp32"))
 real = Training(real_model, real_run, device=device)
 real_trace = trace_allocator(real.step, *real.owners, num_steps=2)
-print(measure_peak(real.step))
+real_peak = measure_peak(real.step)
+if real_peak is not None:
+    print(real_peak)
 memory_timeline(real_trace)
 
 # %% [markdown] exercise={"id": "u04-read-picture", "title": "Read the picture to somebody", "difficulty": 2, "importance": 4, "minutes": 5}
@@ -1066,10 +1068,10 @@ predict("u04-reserved", None, "GiB")
 # %% [markdown] exercise={"id": "u04-allocator", "title": "A small caching allocator", "difficulty": 5, "importance": 3, "minutes": 30}
 # **Write** `Allocator`, a class with `allocate(num_bytes)`, which returns an address, and `free(address)`. It is made with `reserve`: `reserve(n)` asks the device for a segment of `n` bytes and returns its first address. The device never takes it back. A new segment may lie above or below the others, and right beside one.
 #
-# 1. A request becomes a block of `rounded_bytes(num_bytes)`: the next multiple of 512.
+# 1. A request becomes a block of `rounded_bytes(num_bytes)`.
 # 2. Blocks of up to 1 MiB belong to the **small** pool, others to the **large** one; a segment serves one pool.
 # 3. Of the free blocks of the pool that are large enough take the smallest; of equal ones that with the lowest address.
-# 4. If there is none, reserve `new_segment_bytes(size)` for a block of `size`: 2 MiB in the small pool; in the large one 20 MiB, and from 10 MiB on the size rounded up to 2 MiB.
+# 4. If there is none, reserve `new_segment_bytes(size)` for a block of `size`.
 # 5. If at least 512 B (small pool) or *more than* 1 MiB (large pool) of the block would be left over, split them off as a free block behind; otherwise the block is given whole.
 # 6. A freed block is joined with free neighbours, before and behind, of the same segment.
 #
@@ -1077,10 +1079,20 @@ predict("u04-reserved", None, "GiB")
 #
 # *Worked case:* `[1, 1, 1, -2, 600, 400]` gives the addresses **0, 512, 1024, 1536, 512** and reserves **2,097,152** bytes: 600 bytes do not fit into the hole of the second block, 400 do.
 #
-# For you to use, or not: a segment as a list of `Piece`s in the order of their addresses, and `place_of`, which finds one.
+# Below, for you to use or not: a segment as a list of `Piece`s in the order of their addresses, and `place_of`, which finds one.
 
 # %%
 MIB = 2**20
+
+
+def rounded_bytes(num_bytes: int) -> int:
+    return -(-num_bytes // 512) * 512
+
+
+def new_segment_bytes(size: int) -> int:
+    if size <= MIB:
+        return 2 * MIB
+    return 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
 
 
 @dataclass
@@ -1173,7 +1185,7 @@ grade("u04-allocator", Allocator)
 #
 # <details><summary>A script goes wrong in the middle and I cannot see why</summary>
 #
-# Copy it from the sizes below the verdict into a cell: `played(Allocator, [...], "downwards")`, with the word that stands there for `segments`. If the verdict says 5 for small, five requests were as they should be. Draw the segments on paper up to the sixth: which rule acts there?
+# Copy it from the sizes below the verdict into a cell: `played(Allocator, [...], "downwards")`, with the word that stands there for `segments`. If the verdict got 5, five requests were as they should be. Draw the segments on paper up to the sixth: which rule acts there?
 # </details>
 #
 # <details><summary>It reserves too much</summary>

@@ -584,11 +584,16 @@ class Allocator:
     features={
         "segments side by side": lambda case: case["segments"] == "upwards",
         "segments from above": lambda case: case["segments"] == "downwards",
-        "a traced training": lambda case: isinstance(case["both"], str),
-        "exactly one MiB": lambda case: 2**20 in case["small"],
-        "larger than a segment": lambda case: max(case["large"]) > 20 * 2**20,
+        "a traced training": lambda case: isinstance(case["script"], str),
+        "exactly one MiB": lambda case: 2**20 in _numbers(case),
+        "larger than a segment": lambda case: max(_numbers(case)) > 20 * 2**20,
     },
 )
+
+
+def _numbers(case: dict) -> list[int]:
+    return [0] if isinstance(case["script"], str) else case["script"]
+
 
 MIB = 2**20
 

@@ -19,7 +19,7 @@ def overlapping_texts(figure: Figure) -> list[tuple[str, str]]:
         for axis in (pair.xaxis, pair.yaxis):
             low, high = axis.get_view_interval()
             shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-            texts += [tick.label1 for tick in shown]
+            texts += [tick.label1 for tick in shown if tick.label1.get_visible()]
         legends = [("legend", pair.get_legend())] if pair.get_legend() else []
         boxes += [(text.get_text(), text) for text in texts if text.get_text().strip()] + legends
     boxes += [("legend", legend) for legend in figure.legends]

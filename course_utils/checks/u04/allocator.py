@@ -11,8 +11,9 @@ from itertools import takewhile
 from typing import Any
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u04.scripts import (
+    KINDS,
     MIB,
     Device,
     Script,
@@ -162,11 +163,8 @@ class OneRow:
 
 
 def probe_allocator(answer: Any, case: Case) -> object:
-    """How many requests of each script the student's allocator serves as the rules say."""
-    return {
-        kind: num_served(answer, case[kind], case["segments"])
-        for kind in ("small", "large", "both")
-    }
+    """How many requests of a script the student's allocator serves as the rules say."""
+    return {"served_requests": num_served(answer, case["script"], case["segments"])}
 
 
 def num_served(make: Callable[[Reserve], Any], script: Script | str, direction: str) -> int:
@@ -187,10 +185,9 @@ def _wanted(script: tuple[int, ...] | str, direction: str) -> list[Served]:
     return list(serve(Allocator(device.reserve), device, requests_of(script)))  # type: ignore[arg-type]
 
 
-def all_served(small: Script, large: Script, both: Script | str, segments: str) -> dict[str, int]:
-    """Every request of every script."""
-    scripts = {"small": small, "large": large, "both": both}
-    return {kind: len(requests_of(script)) for kind, script in scripts.items()}
+def all_served(scenario: str, script: Script | str, segments: str) -> dict[str, int]:
+    """Every request."""
+    return {"served_requests": len(requests_of(script))}
 
 
 def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
@@ -206,9 +203,8 @@ def _served_from(make: Callable[[Reserve], Any]) -> Callable[..., dict[str, int]
     def served(script: tuple[int, ...] | str, direction: str) -> int:
         return num_served(make, script, direction)  # type: ignore[arg-type]
 
-    def formula(small: Script, large: Script, both: Script | str, segments: str) -> dict[str, int]:
-        scripts = {"small": small, "large": large, "both": both}
-        return {kind: served(_hashable(each), segments) for kind, each in scripts.items()}
+    def formula(scenario: str, script: Script | str, segments: str) -> dict[str, int]:
+        return {"served_requests": served(_hashable(script), segments)}
 
     return formula
 
@@ -223,7 +219,7 @@ ALLOCATOR = Check(
     cases=allocator_cases,
     reference=Allocator,
     probe=probe_allocator,
-    judge=EqualTo(
+    judge=Behaviour(
         all_served,
         Mistake(
             "Only just below 10 MiB a segment is too large. For which number do you ask, that of "
@@ -348,7 +344,8 @@ ALLOCATOR = Check(
         Mistake(
             "Not even the first request of a script is served as the rules say. What do your "
             "`allocate` and `reserve` return, and is it the same?",
-            lambda small, large, both, segments: {"small": 0, "large": 0, "both": 0},
+            lambda scenario, script, segments: {"served_requests": 0},
         ),
+        scenarios=KINDS,
     ),
 )

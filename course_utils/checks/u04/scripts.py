@@ -19,6 +19,7 @@ Script = list[int]
 
 KIB, MIB = 2**10, 2**20
 TRACED = "a training step of a small Llama"
+KINDS = ("small", "large", "both")
 DIRECTIONS = ("upwards", "downwards", "scattered")
 
 
@@ -134,17 +135,20 @@ def _large_scripts(rng: random.Random) -> Iterator[Script]:
 
 
 def allocator_cases(seed: int) -> list[Case]:
-    """Each rule alone in both pools, then scripts of all sizes, and one of a traced training."""
+    """Each rule alone in both pools, then scripts of all sizes, and one of a traced training.
+
+    Each time three: of small blocks, of large ones, and both.
+    """
     rng = random.Random(seed)
     pairs = list(zip(_small_scripts(rng), _large_scripts(rng), strict=True))
     # A rest of exactly one MiB is no rest.
     pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
-    cases: list[Case] = [
+    rows: list[dict[str, Script | str]] = [
         {"small": small, "large": large, "both": _interleaved(small, large)}
         for small, large in pairs
     ]
-    cases[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
-    cases += [
+    rows[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
+    rows += [
         {
             "small": _random_script(rng, 20, lambda: _small_size(rng)),
             "large": _random_script(rng, 20, lambda: _large_size(rng)),
@@ -152,8 +156,12 @@ def allocator_cases(seed: int) -> list[Case]:
         }
         for _ in range(9)
     ]
-    cases[-1]["both"] = TRACED
-    return [case | {"segments": DIRECTIONS[n % 3]} for n, case in enumerate(cases)]
+    rows[-1]["both"] = TRACED
+    return [
+        {"scenario": kind, "script": row[kind], "segments": DIRECTIONS[n % 3]}
+        for n, row in enumerate(rows)
+        for kind in KINDS
+    ]
 
 
 def _interleaved(small: Script, large: Script) -> Script:
