@@ -202,7 +202,7 @@ def _ratio_in_words(ratio: float) -> str:
 
 def _right_parts(right: Mapping[str, bool]) -> str:
     names = [name for name, is_right in right.items() if is_right]
-    return f" Right: {', '.join(names)}." if names else ""
+    return f" Right here: {', '.join(names)}." if names else ""
 
 
 def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) -> bool:

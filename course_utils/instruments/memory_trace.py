@@ -151,11 +151,32 @@ class MemoryTrace:
         None frees it; what is freed between two operations comes in the order of its making.
         Storages without a byte are left out.
         """
+        return [(number, num_bytes) for _, _, number, num_bytes in self._events]
+
+    def request_operations(self) -> list[int]:
+        """The operation at which each of the ``requests()`` is made."""
+        return [operation for operation, _, _, _ in self._events]
+
+    def script(self) -> list[int]:
+        """The ``requests()`` as whole numbers.
+
+        One above zero asks for so many bytes, and -n frees the n-th block that was asked for.
+        """
+        turns: dict[int, int] = {}
+        script = []
+        for number, num_bytes in self.requests():
+            if num_bytes is not None:
+                turns[number] = len(turns) + 1
+            script.append(-turns[number] if num_bytes is None else num_bytes)
+        return script
+
+    @cached_property
+    def _events(self) -> list[tuple[int, bool, int, int | None]]:
+        """Births and deaths: the operation, whether it is a birth, number and bytes of what."""
         events: list[tuple[int, bool, int, int | None]] = []
         for number, each in enumerate(self.storages):
             if each.storage_bytes:
                 events.append((each.born, True, number, each.storage_bytes))
                 if each.died is not None:
                     events.append((each.died, False, number, None))
-        events.sort(key=lambda event: event[:3])  # before an operation's births come the deaths
-        return [(number, num_bytes) for _, _, number, num_bytes in events]
+        return sorted(events, key=lambda event: event[:3])  # deaths come before births

@@ -1,6 +1,6 @@
 """Why does PyTorch reserve more GPU memory than it allocates? A small caching allocator.
 
-It follows the rules of PyTorch's for CUDA, with the settings that it comes with and one stream:
+It follows the rules of PyTorch's for CUDA, with its first settings and one CUDA stream:
 
 - sizes are rounded up to 512 B; up to 1 MiB they come from the small pool, else from the large;
 - the smallest free block that fits is taken, and of equal ones that with the lowest address;
@@ -21,7 +21,7 @@ documentation, CUDA semantics, memory management.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
@@ -76,7 +76,7 @@ def rounded_bytes(num_bytes: int) -> int:
     return MIN_BLOCK_BYTES * max(1, -(-num_bytes // MIN_BLOCK_BYTES))
 
 
-def segment_bytes(size_bytes: int) -> int:
+def new_segment_bytes(size_bytes: int) -> int:
     """Bytes that are asked of the device where no free block of ``size_bytes`` is found."""
     if size_bytes <= SMALL_BYTES:
         return SMALL_SEGMENT_BYTES
@@ -121,6 +121,19 @@ class CachingAllocator:
                 self.allocate(name, num_bytes)
             levels.append(self.levels)
         return levels
+
+    def play_script(self, script: Iterable[int]) -> list[Levels]:
+        """Serve requests that are whole numbers, and give the levels after each.
+
+        Args:
+            script: A number above zero asks for so many bytes; -n frees the n-th block that was
+                asked for.
+
+        Raises:
+            MemoryError: If the device has no room for a segment.
+            ValueError: If a block is freed that is not in use, or a number is zero.
+        """
+        return self.play(_named(script))
 
     def allocate(self, name: Hashable, num_bytes: int) -> None:
         """Take the best free block, or a new segment, and split off what is not needed.
@@ -175,7 +188,7 @@ class CachingAllocator:
         return pool.pop(at)[1] if at < len(pool) else None
 
     def _new_segment(self, size: int) -> Block:
-        wanted = segment_bytes(size)
+        wanted = new_segment_bytes(size)
         if not self._has_room(wanted):
             self.empty_cache()
         if not self._has_room(wanted):
@@ -231,6 +244,17 @@ class CachingAllocator:
         at = bisect_left(pool, block.key, key=lambda entry: entry[0])
         if at < len(pool) and pool[at][1] is block:
             del pool[at]
+
+
+def _named(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
+    """Requests under the numbers of their blocks."""
+    number = 0
+    for request in script:
+        if request > 0:
+            number += 1
+            yield number, request
+        else:
+            yield -request, None
 
 
 def _row(first: Block) -> list[Block]:

@@ -67,7 +67,7 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
         seq_len: Tokens of one sequence.
         micro_batch_size: Sequences of a forward pass.
         recipe: Name of a precision.
-        attention: ``"fused"`` or ``"materialised"``.
+        attention: ``"fused"`` or ``"written out"``.
         recomputation: ``"none"``, ``"selective"`` or ``"full"``.
     """
     run = RunConfig(
@@ -88,7 +88,7 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
     ax.set_xlabel("GiB counted")
     ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
     caption = (
-        f"{model}, {micro_batch_size:,} × {seq_len:,} tokens, {recipe}, {attention} attention, "
+        f"{model}, {micro_batch_size:,} × {seq_len:,} tokens, {recipe}, attention {attention}, "
         f"recomputation {recomputation}: {left:,.1f} GiB, of which activations "
         f"{parts['activations'] / GIB:,.1f} and the loss {parts['loss'] / GIB:,.1f}. "
         f"{_where_it_fits(sum(parts.values()))}"
@@ -119,7 +119,7 @@ def memory_over_length(
 
     Args:
         model: Name of a preset.
-        attention: ``"fused"`` or ``"materialised"``.
+        attention: ``"fused"`` or ``"written out"``.
         lengths: Tokens of the sequence.
     """
     kernels = Kernels(is_attention_fused=attention == "fused")
@@ -138,7 +138,7 @@ def memory_over_length(
     ax.set_ylabel(f"GiB counted, {model}")
     last = lengths[-1]
     caption = (
-        f"{model}, one sequence, bf16 with fp32 master weights, {attention} attention: without "
+        f"{model}, one sequence, bf16 with fp32 master weights, attention {attention}: without "
         f"recomputation {totals['none', lengths[0]]:,.1f} GiB at {lengths[0]:,} tokens and "
         f"{totals['none', last]:,.1f} at {last:,}; selective {totals['selective', last]:,.1f} and "
         f"full {totals['full', last]:,.1f} there."

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace
-from course_utils.show.memory import UNITS, bytes_as_read
+from course_utils.show.memory import MAX_COLUMNS, UNITS, bytes_as_read
 from course_utils.show.picture import Picture, axes
 
 
@@ -24,7 +24,7 @@ def allocator_levels(
     Raises:
         ValueError: If there are not as many levels as requests.
     """
-    requests = _operations(trace)
+    requests = trace.request_operations()
     if not len(requests) == len(allocated_bytes) == len(reserved_bytes):
         raise ValueError(
             f"allocator_levels: wanted one level for each of the trace's {len(requests):,} "
@@ -34,23 +34,25 @@ def allocator_levels(
     unit = bytes_as_read(max(reserved_bytes)).split()[1]
     size = 1024 ** UNITS.index(unit)
     numbers = range(1, len(requests) + 1)
-    reserved, allocated = (
-        [each / size for each in levels] for levels in (reserved_bytes, allocated_bytes)
-    )
-    pair.step(numbers, reserved, where="post", color=colours.NEUTRAL, label="reserved")
-    # The line shows a peak of one request, which is too narrow an area to be seen.
-    pair.step(numbers, allocated, where="post", color=colours.COMPUTED, linewidth=1)
+    columns = _columns(allocated_bytes)
     pair.fill_between(
-        numbers, allocated, step="post", color=colours.COMPUTED, linewidth=0, label="allocated"
+        list(columns),
+        [each / size for each in columns.values()],
+        step="post",
+        color=colours.NEUTRAL,
+        linewidth=0,
+        label="allocated",
     )
-    height = max(reserved_bytes) / size
+    reserved = [each / size for each in reserved_bytes]
+    pair.step(numbers, reserved, where="post", color=colours.MEASURED, lw=1, label="reserved")
     for phase in trace.phases:
         if phase.name == "forward":
             start = 1 + bisect_left(requests, phase.start)
             pair.axvline(start, color=colours.NEUTRAL, linewidth=0.8)
-            pair.annotate(f" step {phase.step}", (start, 1.06 * height), color=colours.NEUTRAL)
+            at_top = {"xycoords": ("data", "axes fraction"), "va": "top", "color": colours.NEUTRAL}
+            pair.annotate(f" step {phase.step}", (start, 1.0), **at_top)
     pair.set_xlim(1, len(requests))
-    pair.set_ylim(0, 1.15 * height)
+    pair.set_ylim(0, 1.2 * max(reserved))
     pair.set_xlabel("request")
     pair.set_ylabel(f"memory in {unit}")
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -58,19 +60,22 @@ def allocator_levels(
     return Picture(figure, _caption(trace, allocated_bytes, reserved_bytes))
 
 
-def _operations(trace: MemoryTrace) -> list[int]:
-    """The operation before or at which each request is made, in order."""
-    moments = [(each.born, each.died) for each in trace.storages if each.storage_bytes]
-    return sorted(moment for pair in moments for moment in pair if moment is not None)
+def _columns(levels: Sequence[int]) -> dict[int, int]:
+    """The most of each stretch of requests, by its first: a peak of one request is seen too."""
+    width = -(-len(levels) // MAX_COLUMNS)
+    stretches = range(0, len(levels), width)
+    return {1 + start: max(levels[start : start + width]) for start in stretches}
 
 
 def _caption(trace: MemoryTrace, allocated: Sequence[int], reserved: Sequence[int]) -> str:
-    operations = zip(_operations(trace), pairwise([0, *reserved]), strict=True)
+    operations = zip(trace.request_operations(), pairwise([0, *reserved]), strict=True)
     asked = [operation for operation, (old, new) in operations if new > old]
     starts = [phase.start for phase in trace.phases if phase.name == "forward"]
+    before = sum(operation == 0 for operation in trace.request_operations())
     by_step = Counter(max(1, bisect_right(starts, operation)) for operation in asked)
     times = ", ".join(f"{by_step[n]:,} times in step {n}" for n in range(1, len(starts) + 1))
     return (
-        f"{len(reserved):,} requests: at most {bytes_as_read(max(allocated))} are allocated and "
+        f"{len(reserved):,} requests, the first {before:,} for what is there before step 1: "
+        f"at most {bytes_as_read(max(allocated))} are allocated and "
         f"{bytes_as_read(max(reserved))} reserved. The device is asked {times}."
     )

@@ -28,7 +28,8 @@ MAX_COLUMNS = 300
 def memory_timeline(trace: MemoryTrace, step: int | None = None) -> Picture:
     """Live bytes over operations, stacked by category, with the training steps and the peak marked.
 
-    The caption says where the peak is, what is live there, and which tensor is the largest.
+    The caption says where the peak is, what is live there, and which tensor beside the parameters
+    is the largest.
 
     Args:
         trace: Of one training step or several.
@@ -120,44 +121,64 @@ def _mark_peak(pair: Any, trace: MemoryTrace, shown: range, num_bytes: int) -> N
     peak_at = _peak_at(trace, shown)
     peak_bytes = trace.total_bytes[peak_at]
     peak = peak_bytes / num_bytes
-    pair.plot([peak_at], [peak], "v", color=colours.MEASURED)
+    pair.plot([peak_at], [peak], "v", color=colours.MEASURED, clip_on=False)
     above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
     pair.annotate(bytes_as_read(peak_bytes), (peak_at, peak), **above)
-    pair.set_ylim(0, 1.2 * peak)
+    pair.set_ylim(0, 1.3 * peak)
 
 
 def _mark_phases(pair: Any, trace: MemoryTrace, step: int | None) -> None:
     """A line where each phase begins, and the name of each training step, or of its phases."""
-    height = pair.get_ylim()[1] * 1.12 / 1.2
-    for phase in trace.phases:
+    at_top = {"xycoords": ("data", "axes fraction"), "va": "top", "color": colours.NEUTRAL}
+    for phase in trace.phases if _has_training(trace) else ():
         if step is None or phase.step == step:
             is_first = phase.name == "forward"
-            pair.axvline(phase.start, color=colours.NEUTRAL, linewidth=0.8 if is_first else 0.3)
+            line = {"linewidth": 0.8} if is_first else {"linewidth": 0.3, "ymax": 0.92}
+            pair.axvline(phase.start, color=colours.NEUTRAL, **line)
             name = f" step {phase.step}" if step is None else f" {PHASES[phase.name]}"
             if is_first or step is not None:
-                pair.annotate(name, (phase.start, height), color=colours.NEUTRAL)
+                pair.annotate(name, (phase.start, 1.0), **at_top)
 
 
 def _where(trace: MemoryTrace, step: int | None) -> str:
     """The peak and its phase: ``31.00 GiB in the backward pass of step 2``."""
     peak_at = _peak_at(trace, _operations(trace, step))
+    if not _has_training(trace):
+        return f"{bytes_as_read(trace.total_bytes[peak_at])} at operation {peak_at:,}"
     phase = next((each for each in trace.phases if peak_at < each.stop), trace.phases[-1])
     peak = bytes_as_read(trace.total_bytes[peak_at])
     return f"{peak} in the {PHASES[phase.name]} of step {phase.step}"
 
 
+def _has_training(trace: MemoryTrace) -> bool:
+    """Whether anything but forward passes was traced: an evaluation has no steps to speak of."""
+    return any(phase.name != "forward" for phase in trace.phases)
+
+
 def _timeline_caption(trace: MemoryTrace, step: int | None) -> str:
     num_steps = trace.phases[-1].step
     peak_at = _peak_at(trace, _operations(trace, step))
-    peak, where = _where(trace, step).split(" in ", maxsplit=1)
+    peak = bytes_as_read(trace.total_bytes[peak_at])
+    where = _where(trace, step).removeprefix(f"{peak} ")
     live = trace.live_at(peak_at)
     parts = ", ".join(f"{_in_words(name)} {bytes_as_read(size)}" for name, size in live.items())
-    largest = trace.storages_at(peak_at)[0]
-    made = f"made by {largest.operation}" if largest.operation else "there from the beginning"
-    which = f"{num_steps} training step{'s' * (num_steps > 1)}" if step is None else f"Step {step}"
+    what = "training step" if _has_training(trace) else "call"
+    which = f"{num_steps} {what}{'s' * (num_steps > 1)}" if step is None else f"Step {step}"
     return (
-        f"{which}: the peak of {peak} is in {where}. Live there: {parts}. The largest tensor has "
-        f"shape {largest.shape}, takes {bytes_as_read(largest.storage_bytes)} and is {made}."
+        f"{which}: the peak of {peak} is {where}. Live there: {parts}."
+        f"{_largest_caption(trace, peak_at)}"
+    )
+
+
+def _largest_caption(trace: MemoryTrace, peak_at: int) -> str:
+    """What is largest beside the parameters, which are there at every moment."""
+    live = [each for each in trace.storages_at(peak_at) if each.category != "parameters"]
+    if not live:
+        return ""
+    made = f"made by {live[0].operation}" if live[0].operation else "there from the beginning"
+    return (
+        f" Beside the parameters the largest tensor has shape {live[0].shape}, takes "
+        f"{bytes_as_read(live[0].storage_bytes)} and is {made}."
     )
 
 
@@ -244,10 +265,10 @@ def _again_caption(temporaries: Sequence[TracedStorage], trace: MemoryTrace) -> 
     )
 
 
-def bytes_as_read(num_bytes: int) -> str:
-    """Bytes as a short text with two digits after the point: ``13.28 GiB``."""
+def bytes_as_read(num_bytes: int, digits: int = 2) -> str:
+    """Bytes as a short text with so many digits after the point: ``13.28 GiB``."""
     size, unit = _unit_of(num_bytes)
-    return f"{num_bytes:,} B" if size == 1 else f"{num_bytes / size:,.2f} {unit}"
+    return f"{num_bytes:,} B" if size == 1 else f"{num_bytes / size:,.{digits}f} {unit}"
 
 
 def _unit_of(num_bytes: int) -> tuple[int, str]:

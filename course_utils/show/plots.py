@@ -4,31 +4,36 @@ import itertools
 from collections.abc import Sequence
 
 from course_utils import colours
+from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 
 
 def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three rows of numbers
     sizes: Sequence[int],
     computed: Sequence[int],
-    measured: Sequence[int],
+    measured: Sequence[int | None],
     *,
     size_label: str,
     unit: str,
     is_log: bool = True,
+    message: str = "",
 ) -> Picture:
     """A formula as a line and the measurements as dots, over one size.
 
     Args:
         sizes: The size that varies.
         computed: What a formula gives for each.
-        measured: What an instrument gives for each.
+        measured: What an instrument gives for each; None where only the line has a point.
         size_label: What the size counts.
         unit: ``"bytes"``, drawn in KiB to TiB, or what else is counted, drawn in powers of ten.
         is_log: Whether both axes are logarithmic; straight ones begin at zero.
+        message: What else the caption says.
     """
     figure, pair = axes()
     pair.plot(sizes, computed, color=colours.COMPUTED, label="computed")
-    pair.plot(sizes, measured, "o", color=colours.MEASURED, label="measured")
+    dots = {size: each for size, each in zip(sizes, measured, strict=True) if each is not None}
+    as_dots = {"color": colours.MEASURED, "label": "measured", "clip_on": False}
+    pair.plot(list(dots), list(dots.values()), "o", **as_dots)
     if is_log:
         pair.set_xscale("log")
         pair.set_yscale("log")
@@ -36,10 +41,10 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
         pair.set_xlim(left=0)
         pair.set_ylim(bottom=0)
     slant = {} if is_log else {"rotation": 30, "ha": "right"}
-    pair.set_xticks(sizes, [f"{size:,}" for size in sizes], **slant)
+    pair.set_xticks(list(dots), [f"{size:,}" for size in dots], **slant)
     if unit == "bytes":
         ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
-        pair.set_yticks(ticks, [bytes_in_words(tick) for tick in ticks])
+        pair.set_yticks(ticks, [bytes_as_read(tick, digits=0) for tick in ticks])
     pair.minorticks_off()
     scale = " (log scale)" if is_log else ""
     pair.set_xlabel(size_label + scale)
@@ -47,14 +52,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     pair.legend(frameon=False)
     on_line = sum(c == m for c, m in zip(computed, measured, strict=True))
     what = f"{unit[0].upper()}{unit[1:]} against {size_label}, {sizes[0]:,} to {sizes[-1]:,}"
-    caption = f"{what}: {on_line} of {len(sizes)} measurements lie exactly on the computed line."
-    return Picture(figure, caption)
-
-
-def bytes_in_words(num_bytes: int) -> str:
-    """A power of two bytes as a short text: ``16 MiB``."""
-    power = min((num_bytes.bit_length() - 1) // 10, 4)
-    return f"{num_bytes / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+    caption = f"{what}: {on_line} of {len(dots)} measurements lie exactly on the computed line."
+    return Picture(figure, f"{caption} {message}".strip())
 
 
 def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) -> Picture:

@@ -958,7 +958,7 @@ explorer(
     seq_len=([1024, 2048, 4096, 8192, 16384, 32768], 4096),
     micro_batch_size=([1, 2, 4, 8, 16], 1),
     recipe=(list(PRECISIONS), "bf16"),
-    attention=(["fused", "materialised"], "fused"),
+    attention=(["fused", "written out"], "fused"),
     recomputation=(["none", "selective", "full"], "none"),
 )
 
@@ -976,16 +976,16 @@ training_memory(
 )
 
 # %% [markdown]
-# And the plots of lecture E, drawn again for the models that they name, with scores in memory. *Selective* recomputation computes the core of attention again, *full* a whole layer from its input; unit 05 builds both.
+# And the plots of lecture E, drawn again for the models that they name, with attention written out: every score lies in memory (papers call it *materialised*). *Selective* recomputation computes the core of attention again, *full* a whole layer from its input; unit 05 builds both.
 
 # %%
-memory_over_length("Llama-3.2-1B", "materialised")
+memory_over_length("Llama-3.2-1B", "written out")
 
 # %%
-memory_over_length("Llama-3-8B", "materialised")
+memory_over_length("Llama-3-8B", "written out")
 
 # %% [markdown]
-# The lecture's plots use 34 sbh + 5 a s² b, which is a GPT with dropout, so that their activations are about twice as large; here stand the layers of Llama. With scores in memory the length decides, and 8B does not fit on 80 GB whatever is recomputed.
+# The lecture's plots use 34 sbh + 5 a s² b, which is a GPT with dropout, so that their activations are about twice as large; here stand the layers of Llama. With attention written out the length decides, and 8B does not fit on 80 GB whatever is recomputed.
 
 # %% [markdown]
 # ## Going further

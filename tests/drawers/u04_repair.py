@@ -96,6 +96,19 @@ EVALUATION = Drawer(
             "What would the training loop around yours find changed?",
         ),
         Wrong(
+            "backward, and gradients freed",
+            _evaluate(f"""
+                total = 0.0
+                for ids, targets in batches:
+                    loss = {LOSS}
+                    loss.backward()
+                    model.zero_grad()
+                    total += loss.item()
+                return total / len(batches)
+            """),
+            "Who will ever ask for them here?",
+        ),
+        Wrong(
             "left in training mode",
             _evaluate(f"""
                 model.eval()
@@ -239,6 +252,11 @@ AVERAGE = Drawer(
             "are they gone before the next batch?",
         ),
         Wrong(
+            "no step",
+            _average().replace("optimizer.step()", "pass"),
+            "No weight is trained any more",
+        ),
+        Wrong(
             "factors exchanged",
             _average("average = 0.1 * average + 0.9 * hidden.std().item()"),
             "Which numbers enter it, when",
@@ -303,6 +321,12 @@ SAMPLES = Drawer(
         ),
         Wrong("the first token", _samples("hidden[:, 0].clone()"), "What has changed against"),
         Wrong("one tensor", _samples("hidden[:, -1].clone()", "torch.cat(states)"), "not a list"),
+        Wrong(
+            "without no_grad",
+            _samples("hidden[:, -1].clone()").replace("@torch.no_grad()", ""),
+            "carry a graph",
+        ),
+        Wrong("halved", _samples("hidden[:, -1].half()"), "as they were"),
         Wrong("a side more", _samples("hidden[:, -1:].clone()"), "What has changed against"),
     ],
     right=[
@@ -380,11 +404,86 @@ class Allocator:
 """
 
 
+ONE_ROW = """
+class Allocator:
+    def __init__(self, reserve):
+        self.reserve, self.small, self.large = reserve, [], []
+
+    def allocate(self, num_bytes):
+        size = -(-num_bytes // 512) * 512
+        pool = self.small if size <= 2**20 else self.large
+        free = [p for p in pool if p["free"] and p["size"] >= size]
+        if not free:
+            total = 2**21 if size <= 2**20 else max(20 * 2**20, -(-size // 2**21) * 2**21)
+            if 10 * 2**20 <= size:
+                total = -(-size // 2**21) * 2**21
+            free = [{"start": self.reserve(total), "size": total, "free": True}]
+            pool.append(free[0])
+        best = min(free, key=lambda p: (p["size"], p["start"]))
+        best["free"] = False
+        if best["size"] - size > (0 if pool is self.small else 2**20):
+            rest = {"start": best["start"] + size, "size": best["size"] - size, "free": True}
+            pool.insert([p is best for p in pool].index(True) + 1, rest)
+            best["size"] = size
+        return best["start"]
+
+    def free(self, address):
+        for pool in (self.small, self.large):
+            for n, p in enumerate(pool):
+                if p["start"] == address and not p["free"]:
+                    p["free"] = True
+                    if n + 1 < len(pool) and pool[n + 1]["free"]:
+                        p["size"] += pool.pop(n + 1)["size"]
+                    if n > 0 and pool[n - 1]["free"]:
+                        pool[n - 1]["size"] += pool.pop(n)["size"]
+                    return
+"""
+
 ALLOCATOR = Drawer(
     function="Allocator",
     wrong=[
         Wrong("sizes as asked for", _allocator(size="num_bytes"), "multiples of 512"),
         Wrong("segments as small as blocks", _allocator(reserve="size"), "what is the rest for?"),
+        Wrong(
+            "segments for what is asked",
+            _allocator(
+                reserve="2 * 2**20 if size <= 2**20 else 20 * 2**20 if num_bytes < 10 * 2**20 "
+                "else -(-num_bytes // 2**21) * 2**21"
+            ),
+            "that of the request or that of its block?",
+            1.5,
+        ),
+        Wrong(
+            "nothing returned",
+            _allocator().replace('return block["start"]', "return None"),
+            "Not even the first request",
+        ),
+        Wrong(
+            "nothing freed",
+            _allocator(same="False").replace("self.available.append(block)", "pass"),
+            "What must your `free` change",
+        ),
+        Wrong(
+            "split in front",
+            _allocator().replace(
+                """dict(block, start=block["start"] + size, size=rest))
+            block["size"] = size""",
+                """dict(block, size=rest))
+            block["start"], block["size"] = block["start"] + rest, size""",
+            ),
+            "On which side does the card want the rest?",
+        ),
+        Wrong(
+            "joined beyond a segment of the pool",
+            _allocator(same="other['small'] == block['small']"),
+            "Two segments may lie side by",
+        ),
+        Wrong("neighbours in a list", ONE_ROW, "stand beside each other in your list"),
+        Wrong(
+            "the largest",
+            _allocator(found="min(fitting, key=lambda block: (-block['size'], block['start']))"),
+            "You take the largest free block",
+        ),
         Wrong("never reused", _allocator(reuse="False"), "Where do you look for a free block"),
         Wrong("never split", _allocator(splits="False"), "the part of a block that nobody asked"),
         Wrong(
@@ -485,11 +584,16 @@ class Allocator:
     features={
         "segments side by side": lambda case: case["segments"] == "upwards",
         "segments from above": lambda case: case["segments"] == "downwards",
-        "a traced training": lambda case: isinstance(case["both"], str),
-        "exactly one MiB": lambda case: 2**20 in case["small"],
-        "larger than a segment": lambda case: max(case["large"]) > 20 * 2**20,
+        "a traced training": lambda case: isinstance(case["script"], str),
+        "exactly one MiB": lambda case: 2**20 in _numbers(case),
+        "larger than a segment": lambda case: max(_numbers(case)) > 20 * 2**20,
     },
 )
+
+
+def _numbers(case: dict) -> list[int]:
+    return [0] if isinstance(case["script"], str) else case["script"]
+
 
 MIB = 2**20
 
@@ -524,6 +628,11 @@ FRAGMENT = Drawer(
                 return [2**20] * n + [-i for i in range(1, n + 1) if i % 4 < 2]
             """).replace("i % 4 < 2", "(i - 1) % 4 < 2"),
             "which blocks must stay in use",
+        ),
+        Wrong(
+            "quarters",
+            _fragment("return [device_bytes // 4] * 4 + [-1, -3]"),
+            "so that several share a segment?",
         ),
         Wrong(
             "nothing is done",
@@ -570,10 +679,10 @@ FRAGMENT = Drawer(
         """),
         _fragment("""
             segments = device_bytes // 2**20 // 20
-            stream = segments * 5 * [4 * 2**20]
+            script = segments * 5 * [4 * 2**20]
             for first in range(1, 5 * segments, 5):
-                stream += [-first, -first - 2, -first - 4]
-            return stream
+                script += [-first, -first - 2, -first - 4]
+            return script
         """),
     ],
     features={

@@ -83,6 +83,27 @@ PEAK_OF_LINE = Drawer(
             points=1.0,
         ),
         Wrong(
+            "the end is what never died",
+            _peak(end_bytes="sum(size for _, died, size in storages if died is None)"),
+            "freed after it?",
+            points=1.0,
+        ),
+        Wrong(
+            "no running sum",
+            """
+            def peak(storages, num_operations):
+                line = [0] * (num_operations + 2)
+                for born, died, size in storages:
+                    line[born] += size
+                    if died is not None:
+                        line[died] -= size
+                line = line[: num_operations + 1]
+                top = max(line)
+                return {"peak_bytes": top, "operation": line.index(top), "end_bytes": line[-1]}
+            """,
+            "What is there already from the operations before?",
+        ),
+        Wrong(
             "the end is the peak",
             _peak(end_bytes="max(line)"),
             "What has been freed since then?",
@@ -177,9 +198,20 @@ MOMENTS = Drawer(
             "For what does the card count it?",
         ),
         Wrong(
-            "one moment",
+            "one running mean",
             _moments(states="4 * n + 4 * t"),
-            "How many moments has it?",
+            "How many running means has it?",
+        ),
+        Wrong(
+            "three numbers",
+            _moments(states="12 * n + 4 * t"),
+            "Is one of them the weight or the gradient",
+        ),
+        Wrong(
+            "zeros gone at the start",
+            _moments(gradients_before="False"),
+            "Who has freed them since the last step?",
+            points=1.0,
         ),
         Wrong(
             "activations stay",
@@ -279,7 +311,17 @@ TEMPORARIES = Drawer(
         Wrong(
             "a loop that keeps all",
             _temporaries(for_loop="(8 + 4 * mixed) * N"),
-            "When is a root let go of?",
+            "temporaries of all your tensors are live together.",
+        ),
+        Wrong(
+            "a loop that keeps all, with one copy",
+            _temporaries(for_loop="8 * N + 4 * mixed * E"),
+            "roots and quotients of all your tensors are live together.",
+        ),
+        Wrong(
+            "a fused kernel that copies all",
+            _temporaries(fused="4 * mixed * N"),
+            "Your `fused` turns all gradients to fp32 at once.",
         ),
         Wrong(
             "all at once always",
@@ -336,7 +378,7 @@ TEMPORARIES = Drawer(
         Wrong(
             "all copies at once",
             _temporaries(for_loop="8 * E + 4 * mixed * N", fused="4 * mixed * N"),
-            "When does the card let go of one?",
+            "Your loop and your kernel turn all gradients",
         ),
     ],
     right=[
@@ -369,7 +411,7 @@ def _peaks(**changes: str) -> str:
         "state": "12",
         "loss": "state + kept + 2 * logits",
         "tied": "2 * matrix",
-        "untied": "stream",
+        "untied": "hidden",
         "step": "state + 4 * n + temporaries",
         "backward": "state + 4 * n + (tied if model.is_tied else untied)",
         "width": "4",
@@ -377,7 +419,7 @@ def _peaks(**changes: str) -> str:
     return f"""
     def peaks(model, n, kept, tokens, temporaries):
         state = {parts["state"]} * n
-        logits, stream, matrix = (
+        logits, hidden, matrix = (
             {parts["width"]} * one * other
             for one, other in (
                 (tokens, model.vocab_size),
@@ -398,7 +440,7 @@ PEAKS = Drawer(
     function="peaks",
     wrong=[
         Wrong("no moments", _peaks(state="4"), "Since when are they there in step 2?"),
-        Wrong("one moment", _peaks(state="8"), "How many moments has it?"),
+        Wrong("one running mean", _peaks(state="8"), "How many running means has it?"),
         Wrong("numbers", _peaks(width="1"), "How many bytes has a number in fp32?", points=1.0),
         Wrong(
             "one gradient at the loss",
@@ -438,7 +480,7 @@ PEAKS = Drawer(
         ),
         Wrong(
             "as if never tied",
-            _peaks(tied="stream"),
+            _peaks(tied="hidden"),
             "A tied embedding is treated as one of its own.",
             points=2.0,
         ),
@@ -467,8 +509,50 @@ PEAKS = Drawer(
             points=2.0,
         ),
         Wrong(
-            "the stream stays",
-            _peaks(tied="2 * matrix + stream"),
+            "three always",
+            _peaks(tied="3 * matrix", untied="3 * matrix"),
+            "what is there where nothing is added up?",
+            points=2.0,
+        ),
+        Wrong(
+            "one part and its source",
+            _peaks(tied="matrix + hidden"),
+            "How many parts are there",
+            points=2.0,
+        ),
+        Wrong(
+            "a matrix beside a free embedding",
+            _peaks(untied="matrix"),
+            "Is it not one of them already?",
+            points=2.0,
+        ),
+        Wrong(
+            "a matrix and its source beside a free embedding",
+            _peaks(untied="matrix + hidden"),
+            "Which of the two is one of them already?",
+            points=2.0,
+        ),
+        Wrong(
+            "the embedding's gradient alone",
+            _peaks(backward="state + (3 * matrix if model.is_tied else matrix + hidden)"),
+            "How many parameters have theirs by then?",
+            points=2.0,
+        ),
+        Wrong(
+            "the embedding's gradient alone where tied",
+            _peaks(tied="3 * matrix - 4 * n"),
+            "How many parameters have theirs by then?",
+            points=2.0,
+        ),
+        Wrong(
+            "twice the embedding",
+            _peaks(step="state + 4 * n + 2 * matrix"),
+            "Your temporaries are those of one of the three ways",
+            points=2.0,
+        ),
+        Wrong(
+            "the hidden states' gradient stays",
+            _peaks(tied="2 * matrix + hidden"),
             "What was it needed for?",
             points=2.0,
         ),
@@ -478,7 +562,7 @@ PEAKS = Drawer(
                 backward="state + 4 * n + kept + (tied if model.is_tied else untied)",
                 step="state + 4 * n + kept + temporaries",
             ),
-            "When is the last of it let go?",
+            "When is the last of it freed?",
             points=1.0,
         ),
         Wrong(
@@ -490,13 +574,13 @@ PEAKS = Drawer(
         Wrong(
             "no gradients in the step",
             _peaks(step="state + temporaries"),
-            "When are they let go?",
+            "When are they freed?",
             points=2.0,
         ),
         Wrong(
             "no gradients behind the loss",
             _peaks(backward="state + (tied if model.is_tied else untied)"),
-            "When are they let go?",
+            "When are they freed?",
             points=2.0,
         ),
     ],

@@ -111,6 +111,24 @@ def test_requests_play_the_same_line():
     assert levels[-1] == sum(outliving)
 
 
+def test_the_script_is_the_requests_as_whole_numbers():
+    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
+    blocks: list[int] = []
+    for request, (number, num_bytes) in zip(trace.script(), trace.requests(), strict=True):
+        if num_bytes is None:
+            assert blocks[-request - 1] == number
+        else:
+            assert request == num_bytes
+            blocks.append(number)
+
+
+def test_requests_come_at_births_and_deaths():
+    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
+    for at, (number, num_bytes) in zip(trace.request_operations(), trace.requests(), strict=True):
+        each = trace.storages[number]
+        assert at == (each.died if num_bytes is None else each.born)
+
+
 def test_lines_are_those_of_the_storages():
     trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
     for operation in range(trace.num_operations + 1):

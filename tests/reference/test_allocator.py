@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from course_utils.checks.u04.allocator import Allocator
-from course_utils.checks.u04.streams import Device, allocator_cases, requests_of, serve
+from course_utils.checks.u04.scripts import Device, allocator_cases, requests_of, serve
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
@@ -14,8 +14,8 @@ from course_utils.reference.allocator import (
     MIB,
     CachingAllocator,
     Levels,
+    new_segment_bytes,
     rounded_bytes,
-    segment_bytes,
 )
 
 
@@ -39,7 +39,7 @@ def test_sizes_are_rounded_up(num_bytes, rounded):
     ],
 )
 def test_segments_have_their_sizes(size, segment):
-    assert segment_bytes(size) == segment
+    assert new_segment_bytes(size) == segment
 
 
 # Levels in MiB: allocated, reserved, inactive. Each line one request after those above.
@@ -189,19 +189,17 @@ def test_wrong_requests_are_told():
 def test_the_allocator_of_the_exercise_is_this_one(seed):
     """Written apart, as a list that is searched: the same addresses and segments all the time."""
     for case in allocator_cases(seed):
-        for stream in (case["small"], case["large"], case["both"]):
-            course, device, used = CachingAllocator(), Device("upwards"), []
-            own = Allocator(device.reserve)
-            for request, served in zip(
-                requests_of(stream), serve(own, device, requests_of(stream)), strict=True
-            ):
-                if request > 0:
-                    used.append(served.address)
-                    course.allocate(len(used), request)
-                else:
-                    course.free(-request)
-                assert course.levels.reserved_bytes == served.reserved_bytes
-                assert addresses_in_use(course) == {p.address for p in own.pieces if not p.is_free}
+        script = requests_of(case["script"])
+        course, device, used = CachingAllocator(), Device("upwards"), []
+        own = Allocator(device.reserve)
+        for request, served in zip(script, serve(own, device, script), strict=True):
+            if request > 0:
+                used.append(served.address)
+                course.allocate(len(used), request)
+            else:
+                course.free(-request)
+            assert course.levels.reserved_bytes == served.reserved_bytes
+            assert addresses_in_use(course) == {p.address for p in own.pieces if not p.is_free}
 
 
 def addresses_in_use(allocator: CachingAllocator) -> set[int]:

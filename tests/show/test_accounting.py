@@ -30,17 +30,17 @@ def test_caption_says_where_it_fits(model, recipe, words):
 
 
 def test_recomputation_helps_only_with_activations():
-    caption = memory_over_length("Llama-3-8B", "materialised").caption
+    caption = memory_over_length("Llama-3-8B", "written out").caption
     assert "127.7 GiB at 1,024 tokens and 295.7 at 8,192" in caption
     assert "selective 164.7 and full 131.0" in caption
 
 
-def test_materialised_attention_costs_more():
-    fused, materialised = (
+def test_attention_written_out_costs_more():
+    fused, written_out = (
         training_memory(
             "Llama-3.2-1B", seq_len=4096, recipe="bf16", **(STILL | {"attention": kind})
         )
-        for kind in ("fused", "materialised")
+        for kind in ("fused", "written out")
     )
-    assert fused.caption != materialised.caption
-    assert fused.png() != materialised.png()
+    assert fused.caption != written_out.caption
+    assert fused.png() != written_out.png()

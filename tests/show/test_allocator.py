@@ -11,6 +11,7 @@ from course_utils.reference.allocator import MIB, CachingAllocator, Levels
 from course_utils.show import allocator_levels
 from course_utils.show.memory import bytes_as_read
 from tests.random_models import random_model
+from tests.show.texts import overlapping_texts
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,8 @@ def test_the_caption_says_in_which_step_the_device_is_asked(trace, levels):
     reserved = [0, *(levels[number - 1].reserved_bytes for number in requests[1:])]
     first, second, third = ((after - before) // (2 * MIB) for before, after in pairwise(reserved))
     assert drawn(trace, levels).caption == (
-        f"{len(levels):,} requests: at most "
+        f"{len(levels):,} requests, the first {num_before(trace, 1):,} for what is there before "
+        "step 1: at most "
         f"{bytes_as_read(max(each.allocated_bytes for each in levels))} are allocated and "
         f"{bytes_as_read(max(reserved))} reserved. The device is asked {first} times in step 1, "
         f"{second} times in step 2, {third} times in step 3."
@@ -65,6 +67,17 @@ def test_the_lines_are_the_levels(trace, levels):
     reserved = pair.lines[0].get_ydata() * MIB
     assert list(reserved) == [each.reserved_bytes for each in levels]
     assert drawn(trace, levels).png() == drawn(trace, levels).png()
+
+
+def test_no_request_is_too_short_to_be_seen(trace, levels):
+    pair = drawn(trace, levels).figure.axes[0]
+    (area,) = pair.collections
+    highest = max(path.get_extents().y1 for path in area.get_paths())
+    assert highest * MIB == max(each.allocated_bytes for each in levels)
+
+
+def test_texts_are_apart(trace, levels):
+    assert overlapping_texts(drawn(trace, levels).figure) == []
 
 
 def test_levels_of_another_trace_are_told(trace, levels):

@@ -12,6 +12,7 @@ from course_utils.reference import Training
 from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.memory import COLOURS, MAX_COLUMNS, bytes_as_read
 from tests.random_models import random_model
+from tests.show.texts import overlapping_texts
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def test_timeline_says_where_the_peak_is_and_what_is_live(llama):
     assert memory_timeline(llama).caption == (
         "2 training steps: the peak of 31.00 GiB is in the backward pass of step 2. Live there: "
         "parameters 4.60 GiB, optimizer states 9.21 GiB, gradients 0 B, activations 13.28 GiB, "
-        "temporaries 3.91 GiB. The largest tensor has shape (4096, 128256), takes 1.96 GiB and is "
-        "made by _log_softmax."
+        "temporaries 3.91 GiB. Beside the parameters the largest tensor has shape (4096, 128256), "
+        "takes 1.96 GiB and is made by _log_softmax."
     )
 
 
@@ -62,6 +63,12 @@ def test_one_step_alone(llama):
     assert named == ["21.80 GiB", " forward pass", " backward pass", " optimizer's step"]
     with pytest.raises(ValueError, match="the trace has no step 3: give one from 1 to 2"):
         memory_timeline(llama, step=3)
+
+
+def test_texts_are_apart(llama, small):
+    pictures = [memory_timeline(trace, step) for trace in (llama, small) for step in (None, 1)]
+    pictures += [memory_timelines({"a": llama, "b": llama, "c": small}, step=1)]
+    assert [overlapping_texts(picture.figure) for picture in pictures] == [[]] * len(pictures)
 
 
 def test_several_traces_share_one_scale(llama, small):
@@ -123,12 +130,19 @@ def test_a_trace_without_activations_is_told():
     trace = trace_memory(lambda: torch.ones(3) + 1)
     with pytest.raises(ValueError, match="step 1 of this trace keeps no activation"):
         births_and_deaths(trace)
-    assert "1 training step: the peak of 24 B is in the forward pass" in repr(
-        memory_timeline(trace)
-    )
-    assert "there from the beginning" not in memory_timeline(trace).caption
-    parameter = replace(trace, storages=(trace.storages[0]._replace(operation="", died=None),))
-    assert "there from the beginning" in memory_timeline(parameter).caption
+    assert "1 call: the peak of 24 B is at operation 2. Live there:" in repr(memory_timeline(trace))
+    assert "made by ones." in memory_timeline(trace).caption
+    before = trace.storages[0]._replace(operation="", died=None)
+    assert "from the beginning." in memory_timeline(replace(trace, storages=(before,))).caption
+    parameter = replace(trace, storages=(before._replace(category="parameters"),))
+    assert memory_timeline(parameter).caption.endswith("temporaries 0 B.")
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"), [(1, "1 B"), (512, "512 B"), (2**24, "16 MiB"), (2**41, "2 TiB")]
+)
+def test_bytes_as_read_without_digits(num_bytes, text):
+    assert bytes_as_read(num_bytes, digits=0) == text
 
 
 @pytest.mark.parametrize(

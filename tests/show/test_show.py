@@ -12,7 +12,6 @@ from course_utils.show import (
     same_bytes_two_numbers,
     try_it,
 )
-from course_utils.show.plots import bytes_in_words
 
 
 def test_picture_is_the_same_bytes_each_time():
@@ -37,6 +36,24 @@ def test_computed_and_measured_counts_what_agrees(computed, words):
     assert words in picture.caption
     labels = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
     assert labels == ["computed", "measured"]
+
+
+def test_the_line_may_have_points_of_its_own():
+    picture = computed_and_measured(
+        [1, 2, 3],
+        [5, 5, 9],
+        [5, None, 9],
+        size_label="tokens",
+        unit="peak",
+        is_log=False,
+        message="Flat up to 2.",
+    )
+    line, dots = picture.figure.axes[0].lines
+    assert (list(line.get_xdata()), list(dots.get_xdata())) == ([1, 2, 3], [1, 3])
+    assert picture.caption == (
+        "Peak against tokens, 1 to 3: 2 of 2 measurements lie exactly on the computed line. "
+        "Flat up to 2."
+    )
 
 
 def test_explorer_changes_figure_and_number_with_its_slider():
@@ -78,13 +95,6 @@ def test_dictionary_is_shown_one_entry_a_line(capsys):
         "    saved_bytes: 20_000",
         "    driver_bytes: 40_000",
     ]
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "text"), [(1, "1 B"), (512, "512 B"), (2**24, "16 MiB"), (2**41, "2 TiB")]
-)
-def test_bytes_in_words(num_bytes, text):
-    assert bytes_in_words(num_bytes) == text
 
 
 def test_explorer_says_in_words_what_to_do():

@@ -11,32 +11,20 @@ from itertools import takewhile
 from typing import Any
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.streams import (
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u04.scripts import (
+    KINDS,
     MIB,
     Device,
+    Script,
     Served,
-    Stream,
     allocator_cases,
     requests_of,
     serve,
 )
+from course_utils.reference.allocator import MIN_BLOCK_BYTES, new_segment_bytes, rounded_bytes
 
 Reserve = Callable[[int], int]
-
-BLOCK_BYTES = 512
-
-
-def block_bytes(num_bytes: int) -> int:
-    """Bytes of a block: the next multiple of 512."""
-    return (num_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
-
-
-def segment_bytes(size: int) -> int:
-    """Bytes of the segment that a block of so many bytes is the first of."""
-    if size <= MIB:
-        return 2 * MIB
-    return 20 * MIB if size < 10 * MIB else (size + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
 
 
 @dataclass(kw_only=True)
@@ -60,18 +48,20 @@ class Piece:
 class Rules:
     """What an allocator does where mistakes are made; as it should be unless told otherwise."""
 
-    size_of: Callable[[int], int] = block_bytes
-    segment_of: Callable[[int], int] = segment_bytes
+    size_of: Callable[[int], int] = rounded_bytes
+    segment_of: Callable[[int, int], int] = lambda num_bytes, size: new_segment_bytes(size)
     is_small: Callable[[int], bool] = lambda size: size <= MIB
     has_pools: bool = True
     order: Callable[[Piece], tuple[int, ...]] = lambda piece: (piece.size, piece.address)
     is_split: Callable[[int, bool], bool] = lambda rest, is_small: (
-        rest >= BLOCK_BYTES if is_small else rest > MIB
+        rest >= MIN_BLOCK_BYTES if is_small else rest > MIB
     )
     does_reuse: bool = True
     joins_before: bool = True
     joins_after: bool = True
-    joins_segments: bool = False
+    joins: Callable[[Piece, Piece], bool] = lambda one, other: one.segment == other.segment
+    does_free: bool = True
+    gives_front: bool = True
 
 
 class Allocator:
@@ -88,21 +78,28 @@ class Allocator:
         size = self.rules.size_of(num_bytes)
         is_small = self.rules.is_small(size)
         fitting = [each for each in self.pieces if self._can_serve(each, size, is_small)]
-        piece = min(fitting, key=self.rules.order) if fitting else self._new(size, is_small)
+        piece = min(fitting, key=self.rules.order, default=None)
+        if piece is None:
+            piece = self._new(self.rules.segment_of(num_bytes, size), is_small)
         rest = piece.size - size
         if rest and self.rules.is_split(rest, piece.is_small):
             piece.size = size
-            self._add(piece.address + size, rest, piece.segment, piece.is_small)
+            start_of_rest = piece.address + size
+            if not self.rules.gives_front:
+                start_of_rest, piece.address = piece.address, piece.address + rest
+            self._add(start_of_rest, rest, piece.segment, piece.is_small)
         piece.is_free = False
         return piece.address
 
     def free(self, address: int) -> None:
         """Take a block back, joined with its neighbours."""
+        if not self.rules.does_free:
+            return
         piece = next(p for p in self.pieces if p.address == address and not p.is_free)
         end = piece.address + piece.size
         piece.is_free, piece.since = True, self._tick()
         for other in [each for each in self.pieces if each.is_free and each is not piece]:
-            if other.segment != piece.segment and not self.rules.joins_segments:
+            if not self.rules.joins(piece, other):
                 continue
             is_before = other.address + other.size == address and self.rules.joins_before
             if is_before or (other.address == end and self.rules.joins_after):
@@ -118,8 +115,7 @@ class Allocator:
         is_in_pool = piece.is_small == is_small or not self.rules.has_pools
         return piece.is_free and piece.size >= size and is_in_pool and self.rules.does_reuse
 
-    def _new(self, size: int, is_small: bool) -> Piece:
-        wanted = self.rules.segment_of(size)
+    def _new(self, wanted: int, is_small: bool) -> Piece:
         self.num_segments += 1
         return self._add(self.reserve(wanted), wanted, self.num_segments, is_small)
 
@@ -131,49 +127,84 @@ class Allocator:
         return piece
 
 
+class OneRow:
+    """A wrong answer: for each pool one list, in which free neighbours are joined."""
+
+    def __init__(self, reserve: Reserve) -> None:
+        """Segments come from ``reserve``."""
+        self.reserve = reserve
+        self.rows: dict[bool, list[list[int]]] = {True: [], False: []}  # address, size, is_free
+
+    def allocate(self, num_bytes: int) -> int:
+        """Address of a block of at least so many bytes."""
+        size = rounded_bytes(num_bytes)
+        row = self.rows[size <= MIB]
+        fitting = [each for each in row if each[2] and each[1] >= size]
+        if not fitting:
+            wanted = new_segment_bytes(size)
+            fitting = [[self.reserve(wanted), wanted, True]]
+            row += fitting
+        piece = min(fitting, key=lambda each: (each[1], each[0]))
+        rest = piece[1] - size
+        if rest >= (MIN_BLOCK_BYTES if size <= MIB else MIB + 1):
+            row.insert(row.index(piece) + 1, [piece[0] + size, rest, True])
+            piece[1] = size
+        piece[2] = False
+        return piece[0]
+
+    def free(self, address: int) -> None:
+        """Take a block back, joined with what stands before and behind it in its list."""
+        row = next(r for r in self.rows.values() if any(p[0] == address and not p[2] for p in r))
+        at = next(n for n, each in enumerate(row) if each[0] == address and not each[2])
+        row[at][2] = True
+        for first in (at, at - 1):
+            if first >= 0 and first + 1 < len(row) and row[first][2] and row[first + 1][2]:
+                row[first][1] += row.pop(first + 1)[1]
+
+
 def probe_allocator(answer: Any, case: Case) -> object:
-    """How many requests of each stream the student's allocator serves as the rules say."""
-    return {
-        kind: num_served(answer, case[kind], case["segments"])
-        for kind in ("small", "large", "both")
-    }
+    """How many requests of a script the student's allocator serves as the rules say."""
+    return {"served_requests": num_served(answer, case["script"], case["segments"])}
 
 
-def num_served(make: Callable[[Reserve], Any], stream: Stream | str, direction: str) -> int:
+def num_served(make: Callable[[Reserve], Any], script: Script | str, direction: str) -> int:
     """Requests that are served as the rules say, up to the first that is not."""
     device = Device(direction)
-    served = serve(make(device.reserve), device, requests_of(stream))
-    pairs = zip(served, _wanted(_hashable(stream), direction), strict=False)
+    served = serve(make(device.reserve), device, requests_of(script))
+    pairs = zip(served, _wanted(_hashable(script), direction), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _hashable(stream: Stream | str) -> tuple[int, ...] | str:
-    return stream if isinstance(stream, str) else tuple(stream)
+def _hashable(script: Script | str) -> tuple[int, ...] | str:
+    return script if isinstance(script, str) else tuple(script)
 
 
 @functools.lru_cache(maxsize=2000)
-def _wanted(stream: tuple[int, ...] | str, direction: str) -> list[Served]:
+def _wanted(script: tuple[int, ...] | str, direction: str) -> list[Served]:
     device = Device(direction)
-    return list(serve(Allocator(device.reserve), device, requests_of(stream)))  # type: ignore[arg-type]
+    return list(serve(Allocator(device.reserve), device, requests_of(script)))  # type: ignore[arg-type]
 
 
-def all_served(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
-    """Every request of every stream."""
-    streams = {"small": small, "large": large, "both": both}
-    return {kind: len(requests_of(stream)) for kind, stream in streams.items()}
+def all_served(scenario: str, script: Script | str, segments: str) -> dict[str, int]:
+    """Every request."""
+    return {"served_requests": len(requests_of(script))}
 
 
 def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
     """How far an allocator with other rules comes."""
     changed = Rules(**rules)
+    return _served_from(lambda reserve: Allocator(reserve, changed))
+
+
+def _served_from(make: Callable[[Reserve], Any]) -> Callable[..., dict[str, int]]:
+    """How far another allocator comes."""
 
     @functools.lru_cache(maxsize=2000)
-    def served(stream: tuple[int, ...] | str, direction: str) -> int:
-        return num_served(lambda reserve: Allocator(reserve, changed), stream, direction)  # type: ignore[arg-type]
+    def served(script: tuple[int, ...] | str, direction: str) -> int:
+        return num_served(make, script, direction)  # type: ignore[arg-type]
 
-    def formula(small: Stream, large: Stream, both: Stream | str, segments: str) -> dict[str, int]:
-        streams = {"small": small, "large": large, "both": both}
-        return {kind: served(_hashable(each), segments) for kind, each in streams.items()}
+    def formula(scenario: str, script: Script | str, segments: str) -> dict[str, int]:
+        return {"served_requests": served(_hashable(script), segments)}
 
     return formula
 
@@ -188,8 +219,13 @@ ALLOCATOR = Check(
     cases=allocator_cases,
     reference=Allocator,
     probe=probe_allocator,
-    judge=EqualTo(
+    judge=Behaviour(
         all_served,
+        Mistake(
+            "Only just below 10 MiB a segment is too large. For which number do you ask, that of "
+            "the request or that of its block?",
+            _served_by(segment_of=lambda num_bytes, size: new_segment_bytes(num_bytes)),
+        ),
         Mistake(
             "Addresses do not stay multiples of 512. Where does the size that was asked for "
             "become the size of a block?",
@@ -198,11 +234,21 @@ ALLOCATOR = Check(
         Mistake(
             "A segment is as large as the block that was asked for. How many bytes does the card "
             "want to be reserved at once, and what is the rest for?",
-            _served_by(segment_of=lambda size: size),
+            _served_by(segment_of=lambda num_bytes, size: size),
         ),
         Mistake(
             "Every request goes to the device. Where do you look for a free block first?",
             _served_by(does_reuse=False),
+        ),
+        Mistake(
+            "What was freed never serves again. What must your `free` change, so that `allocate` "
+            "finds the block?",
+            _served_by(does_free=False),
+        ),
+        Mistake(
+            "Blocks are taken from the end of a free block, or what is left lies in front. On "
+            "which side does the card want the rest?",
+            _served_by(gives_front=False),
         ),
         Mistake(
             "Whatever fits is given whole. What happens to the part of a block that nobody asked "
@@ -238,10 +284,21 @@ ALLOCATOR = Check(
             "Freed blocks never grow. What becomes of two free blocks that lie side by side?",
             _served_by(joins_before=False, joins_after=False),
         ),
+        *(
+            Mistake(
+                "Blocks grow beyond their segment. Two segments may lie side by side: how do you "
+                "know that two blocks come from the same one?",
+                _served_by(joins=joins),
+            )
+            for joins in (
+                lambda one, other: True,
+                lambda one, other: one.is_small == other.is_small,
+            )
+        ),
         Mistake(
-            "Blocks grow beyond their segment. Two segments may lie side by side: how do you "
-            "know that two blocks come from the same one?",
-            _served_by(joins_segments=True),
+            "Blocks are joined because they stand beside each other in your list. What may lie "
+            "between the end of one segment and the beginning of the next in it?",
+            _served_from(OneRow),
         ),
         Mistake(
             "Requests of both kinds are served from the same blocks. Which blocks may a request "
@@ -279,5 +336,16 @@ ALLOCATOR = Check(
             "the card want?",
             _served_by(order=lambda piece: (piece.size, -piece.address)),
         ),
+        Mistake(
+            "You take the largest free block. Which one does the card want, and what does it "
+            "spare?",
+            _served_by(order=lambda piece: (-piece.size, piece.address)),
+        ),
+        Mistake(
+            "Not even the first request of a script is served as the rules say. What do your "
+            "`allocate` and `reserve` return, and is it the same?",
+            lambda scenario, script, segments: {"served_requests": 0},
+        ),
+        scenarios=KINDS,
     ),
 )

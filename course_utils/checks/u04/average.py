@@ -135,6 +135,13 @@ REPAIR_AVERAGE = Check(
             },
         ),
         Mistake(
+            "No weight is trained any more, the head's neither. Which line changes them, and where "
+            "is it?",
+            lambda num_batches, num_sequences, seq_len, width, num_layers: {
+                "untrained_weights": 2 + num_layers
+            },
+        ),
+        Mistake(
             "The weights are not those that the loop gave before. Which gradients are in a weight "
             "when the optimizer reads it, and are they gone before the next batch?",
             lambda *case: {"wrong_weights": 1},

@@ -1,16 +1,16 @@
-"""Check of a stream of requests that breaks memory up, played on the course's allocator."""
+"""Check of a script of requests that breaks memory up, played on the course's allocator."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.streams import MIB, Stream
+from course_utils.checks.u04.scripts import MIB, Script
 from course_utils.reference.allocator import CachingAllocator
 
 
-def fragment(device_bytes: int) -> Stream:
+def fragment(device_bytes: int) -> Script:
     """The course's own answer: one MiB of every segment of the small pool stays in use."""
     num_blocks = device_bytes // MIB
     return [MIB] * num_blocks + [-number for number in range(1, num_blocks + 1, 2)]
@@ -34,17 +34,17 @@ WAYS_TO_MISS = (
 
 
 def probe_fragment(answer: Any, case: Case) -> object:
-    """Which way the student's stream misses, if one: played on the course's allocator."""
+    """Which way the student's script misses, if one: played on the course's allocator."""
     way = _way_to_miss(answer(case["device_bytes"]), case["device_bytes"])
     return {each: int(each == way) for each in WAYS_TO_MISS}
 
 
-def _way_to_miss(stream: Any, device_bytes: int) -> str:
-    if not isinstance(stream, list) or len(stream) > MAX_REQUESTS:
+def _way_to_miss(script: Any, device_bytes: int) -> str:
+    if not isinstance(script, list) or len(script) > MAX_REQUESTS:
         return "too_many_requests"
     allocator = CachingAllocator(device_bytes)
     try:
-        allocator.play(_named(stream))
+        allocator.play_script(script)
     except (ValueError, TypeError):
         return "impossible_requests"
     except MemoryError:
@@ -58,15 +58,9 @@ def _way_to_miss(stream: Any, device_bytes: int) -> str:
     return "last_is_served"
 
 
-def _named(stream: Stream) -> Iterator[tuple[int, int | None]]:
-    """A stream as requests with the numbers of the blocks as names."""
-    number = 0
-    for request in stream:
-        if request > 0:
-            number += 1
-            yield number, request
-        else:
-            yield -request, None
+def _quarters(device_bytes: int) -> Script:
+    """The script that comes to mind first."""
+    return [device_bytes // 4] * 4 + [-1, -3]
 
 
 def _missed(way: str) -> Callable[[int], dict[str, int]]:
@@ -86,16 +80,16 @@ FRAGMENT = Check(
         ),
         Mistake(
             "A request in it cannot be: a block is freed that is not in use, or nothing is asked "
-            "for. From which number on are the blocks of a stream counted?",
+            "for. From which number on are the blocks of a script counted?",
             _missed("impossible_requests"),
         ),
         Mistake(
-            "The device is full before your stream ends. Into which segments do your blocks go, "
+            "The device is full before your script ends. Into which segments do your blocks go, "
             "and how much of each is left over?",
             _missed("refused_too_early"),
         ),
         Mistake(
-            "When your stream is over, less than half of the device is free. How many of the "
+            "When your script is over, less than half of the device is free. How many of the "
             "blocks are still in use, and of how many bytes?",
             _missed("too_little_free"),
         ),
@@ -103,6 +97,11 @@ FRAGMENT = Check(
             "The last request is served. Free neighbours are joined, and a segment that is free "
             "altogether goes back to the device: which blocks must stay in use to prevent both?",
             _missed("last_is_served"),
+        ),
+        Mistake(
+            "Each of your blocks is a segment of its own, and one that is free altogether goes "
+            "back to the device. How small must blocks be so that several share a segment?",
+            lambda device_bytes: {_way_to_miss(_quarters(device_bytes), device_bytes): 1},
         ),
         together=True,
     ),

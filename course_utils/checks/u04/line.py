@@ -10,7 +10,7 @@ from course_utils.checks.judges import EqualTo, Mistake
 Storage = tuple[int, int | None, int]
 """Born, died or None, bytes."""
 
-WORKED: list[Storage] = [(0, None, 60), (1, 4, 24), (3, None, 40)]
+WORKED: list[Storage] = [(0, None, 60), (1, 4, 24), (3, 6, 40)]
 
 
 def line_cases(seed: int) -> list[Case]:
@@ -63,12 +63,21 @@ def _of_line(line: list[int]) -> dict[str, int]:
 
 def peak(storages: list[Storage], num_operations: int) -> dict[str, int]:
     """The course's own answer, under the name that the exercise asks for."""
+    return _of_line(list(accumulate(_changes(storages, num_operations))))
+
+
+def _changes(storages: list[Storage], num_operations: int) -> list[int]:
+    """What each operation adds, less what it takes away."""
     changes = [0] * (num_operations + 2)
     for born, died, size in storages:
         changes[born] += size
         if died is not None:
             changes[died] -= size
-    return _of_line(list(accumulate(changes[:-1])))
+    return changes[:-1]
+
+
+def _without_sums(storages: list[Storage], num_operations: int) -> dict[str, int]:
+    return _of_line(_changes(storages, num_operations))
 
 
 def _moved(change: Callable[[Storage, int], Storage]) -> Callable[..., dict[str, int]]:
@@ -130,6 +139,18 @@ PEAK_OF_LINE = Check(
             "Your operation is one too large. What is the number of the entry before the first "
             "operation?",
             lambda storages, last: {"operation": counted_peak(storages, last)["operation"] + 1},
+        ),
+        Mistake(
+            "At the end you count only what never died. Which storages are still live at the last "
+            "operation and freed after it?",
+            lambda storages, last: {
+                "end_bytes": sum(size for _, died, size in storages if died is None)
+            },
+        ),
+        Mistake(
+            "Your line holds what each operation adds and takes away. What is there already from "
+            "the operations before?",
+            _without_sums,
         ),
         Mistake(
             "Your peak is the largest storage alone. What else is live beside it?",

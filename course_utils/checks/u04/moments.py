@@ -144,15 +144,24 @@ MOMENTS = Check(
             _other_states(lambda n, t: 4 * (n - t)),
         ),
         Mistake(
-            "Your gradients are never let go. What does the last argument say?",
+            "Your gradients are never freed. What does the last argument say?",
             _old_gradients(lambda n, let_go: 4 * n if let_go else 0),
+        ),
+        Mistake(
+            "Later steps begin without their zeroed gradients. Who has freed them since the last "
+            "step?",
+            _changed(
+                lambda n, t, kept, step, let_go: dict.fromkeys(
+                    ("before_forward", "after_forward"), 0 if let_go or step == 1 else -4 * n
+                )
+            ),
         ),
         Mistake(
             "Your gradients always go. How many bytes does a gradient of zeros take?",
             _old_gradients(lambda n, let_go: 0 if let_go else -4 * n),
         ),
         Mistake(
-            "Your Adam keeps one number for each parameter. How many moments has it?",
+            "Your Adam keeps one number for each parameter. How many running means has it?",
             _other_states(lambda n, t: -4 * n),
         ),
         Mistake(
@@ -168,6 +177,11 @@ MOMENTS = Check(
                     "after_backward": 0 if let_go or step == 1 else 4 * n
                 }
             ),
+        ),
+        Mistake(
+            "Your optimizer states are three numbers for each parameter. Is one of them the weight "
+            "or the gradient, which you count already?",
+            _other_states(lambda n, t: 4 * n),
         ),
         Mistake(
             "Step 1 has gradients before its first backward pass with you. Who made them?",

@@ -118,9 +118,18 @@ TEMPORARIES = Check(
     judge=EqualTo(
         measured_temporary_bytes,
         Mistake(
-            "In a loop the temporaries of all your tensors are live together. When is a root let "
-            "go of?",
+            "In a loop the temporaries of all your tensors are live together. When is a root "
+            "freed?",
             _factors((0, 0, 0, 0, 0, 4), (8, 4, 0, 12, 8, 0)),
+        ),
+        Mistake(
+            "In a loop the roots and quotients of all your tensors are live together. When is a "
+            "root freed?",
+            _factors((0, 0, 0, 4, 0, 4), (8, 4, 0, 8, 8, 0)),
+        ),
+        Mistake(
+            "Your `fused` turns all gradients to fp32 at once. When does the card free one?",
+            _factors((8, 0, 0, 12, 0, 0), (0, 4, 0, 0, 8, 4)),
         ),
         Mistake(
             "You take all tensors at once in every way. Which of the three ways does that?",
@@ -164,7 +173,7 @@ TEMPORARIES = Check(
         ),
         Mistake(
             "Your loop and your kernel turn all gradients to fp32 at once. When does the card "
-            "let go of one?",
+            "free one?",
             _factors((8, 0, 0, 8, 0, 0), (0, 4, 0, 4, 8, 4)),
         ),
     ),

@@ -161,8 +161,16 @@ def _embedding(model: ModelConfig) -> int:
     return 4 * model.hidden_size * model.vocab_size
 
 
-def _stream(model: ModelConfig, num_tokens: int) -> int:
+def _hidden(model: ModelConfig, num_tokens: int) -> int:
     return 4 * model.hidden_size * num_tokens
+
+
+def _embedding_alone_if_tied(model: ModelConfig, n: int, kept: int, t: int, tmp: int) -> Peaks:
+    return {"backward": _embedding(model) - 4 * n if model.is_tied else 0}
+
+
+def _embedding_alone(model: ModelConfig, n: int, kept: int, t: int, tmp: int) -> Peaks:
+    return {"backward": _embedding(model) - 4 * n}
 
 
 PEAKS = Check(
@@ -171,15 +179,15 @@ PEAKS = Check(
     judge=EqualTo(
         measured_peaks,
         Mistake(
-            "Adam's moments are missing. Since when are they there in step 2?",
+            "Adam's running means are missing. Since when are they there in step 2?",
             _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -8 * n)),
         ),
         Mistake(
-            "Behind the loss your gradients are missing. When are they let go?",
+            "Behind the loss your gradients are missing. When are they freed?",
             _more(lambda m, n, kept, t, tmp: {"backward": -4 * n, "step": -4 * n}),
         ),
         Mistake(
-            "Your Adam keeps one number for each parameter. How many moments has it?",
+            "Your Adam keeps one number for each parameter. How many running means has it?",
             _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -4 * n)),
         ),
         Mistake(
@@ -215,17 +223,64 @@ PEAKS = Check(
             "At the loss nothing is kept with you. How far has the backward pass come?",
             _more(lambda m, n, kept, t, tmp: {"loss": -kept}),
         ),
+        *(
+            Mistake(
+                "At the end of the backward pass you count one gradient of the embedding and "
+                "forget the others. How many parameters have theirs by then?",
+                _more(change),
+            )
+            for change in (_embedding_alone_if_tied, _embedding_alone)
+        ),
+        Mistake(
+            "For a tied embedding you have three matrices beside all gradients. Which of the "
+            "three is among the gradients already?",
+            _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
+        ),
+        Mistake(
+            "At the end of the backward pass three matrices lie beside all gradients with you, "
+            "whether it is tied or not. Which of them is among the gradients, and what is there "
+            "where nothing is added up?",
+            _more(
+                lambda m, n, kept, t, tmp: {
+                    "backward": _embedding(m) * (1 if m.is_tied else 3)
+                    - (0 if m.is_tied else _hidden(m, t))
+                }
+            ),
+        ),
+        Mistake(
+            "For a tied embedding you have one part and the hidden states' gradient beside all "
+            "gradients. How many parts are there, and is that gradient still needed?",
+            _more(
+                lambda m, n, kept, t, tmp: {
+                    "backward": _hidden(m, t) - _embedding(m) if m.is_tied else 0
+                }
+            ),
+        ),
+        Mistake(
+            "For an embedding of its own you have a matrix beside all gradients. Is it not one of "
+            "them already?",
+            _more(
+                lambda m, n, kept, t, tmp: {
+                    "backward": 0 if m.is_tied else _embedding(m) - _hidden(m, t)
+                }
+            ),
+        ),
+        Mistake(
+            "For an embedding of its own you have a matrix and the hidden states' gradient beside "
+            "all gradients. Which of the two is one of them already?",
+            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else _embedding(m)}),
+        ),
         Mistake(
             "For an embedding of its own nothing lives beside the gradients. From which tensor is "
             "its gradient made?",
-            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_stream(m, t)}),
+            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_hidden(m, t)}),
         ),
         Mistake(
             "At the end of the backward pass you have the state and the gradients and no more. "
             "What is the embedding's gradient made from?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": -2 * _embedding(m) if m.is_tied else -_stream(m, t)
+                    "backward": -2 * _embedding(m) if m.is_tied else -_hidden(m, t)
                 }
             ),
         ),
@@ -234,7 +289,7 @@ PEAKS = Check(
             "that matrix, and what does each of them give to its gradient?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": _stream(m, t) - 2 * _embedding(m) if m.is_tied else 0
+                    "backward": _hidden(m, t) - 2 * _embedding(m) if m.is_tied else 0
                 }
             ),
         ),
@@ -243,7 +298,7 @@ PEAKS = Check(
             "up?",
             _more(
                 lambda m, n, kept, t, tmp: {
-                    "backward": 0 if m.is_tied else 2 * _embedding(m) - _stream(m, t)
+                    "backward": 0 if m.is_tied else 2 * _embedding(m) - _hidden(m, t)
                 }
             ),
         ),
@@ -253,23 +308,23 @@ PEAKS = Check(
             _more(lambda m, n, kept, t, tmp: {"backward": -_embedding(m) if m.is_tied else 0}),
         ),
         Mistake(
-            "For a tied embedding you have three matrices beside all gradients. Which of the "
-            "three is among the gradients already?",
-            _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
-        ),
-        Mistake(
-            "For a tied embedding the stream's gradient is still there while the sum is made. "
-            "What was it needed for?",
-            _more(lambda m, n, kept, t, tmp: {"backward": _stream(m, t) if m.is_tied else 0}),
+            "For a tied embedding the hidden states' gradient is still there while the sum is "
+            "made. What was it needed for?",
+            _more(lambda m, n, kept, t, tmp: {"backward": _hidden(m, t) if m.is_tied else 0}),
         ),
         Mistake(
             "What the forward pass kept is still there when it has been used up. When is the last "
-            "of it let go?",
+            "of it freed?",
             _more(lambda m, n, kept, t, tmp: {"backward": kept, "step": kept}),
         ),
         Mistake(
             "Your optimizer's step has no temporaries. What does the last argument say?",
             _more(lambda m, n, kept, t, tmp: {"step": -tmp}),
+        ),
+        Mistake(
+            "Your temporaries are those of one of the three ways, whatever is used. What does the "
+            "last argument say?",
+            _more(lambda m, n, kept, t, tmp: {"step": 2 * _embedding(m) - tmp}),
         ),
     ),
 )

@@ -56,9 +56,14 @@ def probe_samples(answer: Any, case: Case) -> object:
     left = run.left_bytes - case["num_batches"] * kept
     return {
         "wrong_states": int(not _are_states_right(run.result, body, batches)),
+        "graphs": int(_has_graph(run.result)),
         "batches_left": left // beside,
         "batches_at_peak": round(max(0, run.peak_bytes - _course_peak_bytes(**case)) / beside),
     }
+
+
+def _has_graph(got: Any) -> bool:
+    return any(isinstance(each, Tensor) and each.requires_grad for each in got)
 
 
 def _are_states_right(got: Any, body: nn.Module, batches: Batches) -> bool:
@@ -69,7 +74,7 @@ def _are_states_right(got: Any, body: nn.Module, batches: Batches) -> bool:
         return False
     return all(
         isinstance(a, Tensor)
-        and a.shape == b.shape
+        and (a.shape, a.dtype) == (b.shape, b.dtype)
         and torch.allclose(a, b, rtol=ROUNDING, atol=ROUNDING)
         for a, b in zip(got, wanted, strict=True)
     )
@@ -89,11 +94,16 @@ REPAIR_SAMPLES = Check(
     reference=last_states,
     probe=probe_samples,
     judge=EqualTo(
-        nothing_held("wrong_states", "batches_left", "batches_at_peak"),
+        nothing_held("wrong_states", "graphs", "batches_left", "batches_at_peak"),
         Mistake(
             "What you return is not a list with one tensor of shape (b, h) for each batch, the "
-            "states of its last tokens. What has changed against the loop as it was?",
+            "states of its last tokens as they were. What has changed against the given loop?",
             lambda *case: {"wrong_states": 1},
+        ),
+        Mistake(
+            "The states that you return carry a graph. What does the given loop say about "
+            "gradients that yours does not?",
+            lambda *case: {"graphs": 1},
         ),
         Mistake(
             "Only batches of a single sequence stay whole in memory. Does the method that you "

@@ -1,12 +1,12 @@
-"""Streams of requests, and devices that serve an allocator: what can be seen from outside.
+"""Scripts of requests, and devices that serve an allocator: what can be seen from outside.
 
-A stream is a list of whole numbers: one above zero asks for so many bytes, and -n frees the n-th
+A script is a list of whole numbers: one above zero asks for so many bytes, and -n frees the n-th
 block that was asked for.
 """
 
 import functools
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
 
-Stream = list[int]
+Script = list[int]
 
 KIB, MIB = 2**10, 2**20
 TRACED = "a training step of a small Llama"
+KINDS = ("small", "large", "both")
 DIRECTIONS = ("upwards", "downwards", "scattered")
 
 
@@ -51,10 +52,10 @@ class Served(NamedTuple):
     reserved_bytes: int
 
 
-def serve(allocator: Any, device: Device, stream: Iterable[int]) -> Iterator[Served]:
-    """Hand a stream's requests to an allocator, one at a time."""
+def serve(allocator: Any, device: Device, script: Iterable[int]) -> Iterator[Served]:
+    """Hand a script's requests to an allocator, one at a time."""
     addresses: list[int] = []
-    for request in stream:
+    for request in script:
         if request > 0:
             addresses.append(allocator.allocate(request))
             yield Served(addresses[-1], device.reserved_bytes)
@@ -63,43 +64,32 @@ def serve(allocator: Any, device: Device, stream: Iterable[int]) -> Iterator[Ser
             yield Served(0, device.reserved_bytes)
 
 
-def requests_of(stream: Stream | str) -> Stream:
-    """A stream as it is, or that of the traced training."""
-    return list(_traced_stream() if isinstance(stream, str) else stream)
+def requests_of(script: Script | str) -> Script:
+    """A script as it is, or that of the traced training."""
+    return list(_traced_script() if isinstance(script, str) else script)
 
 
 @functools.cache
-def _traced_stream() -> tuple[int, ...]:
+def _traced_script() -> tuple[int, ...]:
     """Requests of a training step, of a few bytes up to 16 MiB."""
     model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
     with fake_tensors():
         training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
         trace = trace_memory(training.step, *training.owners)
-    return tuple(stream_of(trace.requests()))
+    return tuple(trace.script())
 
 
-def stream_of(requests: Iterable[tuple[Hashable, int | None]]) -> Iterator[int]:
-    """Requests by name as a stream of whole numbers."""
-    numbers: dict[Hashable, int] = {}
-    for name, num_bytes in requests:
-        if num_bytes is None:
-            yield -numbers[name]
-        else:
-            numbers[name] = len(numbers) + 1
-            yield num_bytes
-
-
-def _random_stream(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Stream:
+def _random_script(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Script:
     """More is asked for than freed, so that some segments fill."""
-    stream: Stream = []
+    script: Script = []
     used: list[int] = []
     for _ in range(num_requests):
         if used and rng.random() < 0.45:
-            stream.append(-used.pop(rng.randrange(len(used))))
+            script.append(-used.pop(rng.randrange(len(used))))
         else:
-            stream.append(size())
-            used.append(sum(each > 0 for each in stream))
-    return stream
+            script.append(size())
+            used.append(sum(each > 0 for each in script))
+    return script
 
 
 def _small_size(rng: random.Random) -> int:
@@ -112,7 +102,7 @@ def _large_size(rng: random.Random) -> int:
     )
 
 
-def _small_streams(rng: random.Random) -> Iterator[Stream]:
+def _small_scripts(rng: random.Random) -> Iterator[Script]:
     """The rules of the small pool one by one."""
     a, b = 512 * rng.randint(2, 9), 512 * rng.randint(10, 20)
     yield [1, 1, 1, -2, 600, 400]  # the worked case: a hole that is too small, then one that fits
@@ -127,13 +117,14 @@ def _small_streams(rng: random.Random) -> Iterator[Stream]:
     yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB]  # neighbours of two segments
 
 
-def _large_streams(rng: random.Random) -> Iterator[Stream]:
+def _large_scripts(rng: random.Random) -> Iterator[Script]:
     """The rules of the large pool one by one."""
     a, b = MIB * rng.randint(2, 4), MIB * rng.randint(5, 8)
     little = 512 * rng.randint(1, 2000)
     yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
     yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
-    yield [10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]  # sizes of segments
+    almost = 10 * MIB - rng.randint(1, 511)  # asked for; the block has 10 MiB
+    yield [almost, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]
     yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
     yield [a, MIB + 1, a, MIB + 1, a, MIB + 1, -5, -1, -3, a, a]
     yield [a, b, 4 * MIB, -1, -2, a + b, 2 * MIB]
@@ -144,37 +135,44 @@ def _large_streams(rng: random.Random) -> Iterator[Stream]:
 
 
 def allocator_cases(seed: int) -> list[Case]:
-    """Each rule alone in both pools, then streams of all sizes, and one of a traced training."""
+    """Each rule alone in both pools, then scripts of all sizes, and one of a traced training.
+
+    Each time three: of small blocks, of large ones, and both.
+    """
     rng = random.Random(seed)
-    pairs = list(zip(_small_streams(rng), _large_streams(rng), strict=True))
+    pairs = list(zip(_small_scripts(rng), _large_scripts(rng), strict=True))
     # A rest of exactly one MiB is no rest.
     pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
-    cases: list[Case] = [
+    rows: list[dict[str, Script | str]] = [
         {"small": small, "large": large, "both": _interleaved(small, large)}
         for small, large in pairs
     ]
-    cases[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
-    cases += [
+    rows[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
+    rows += [
         {
-            "small": _random_stream(rng, 20, lambda: _small_size(rng)),
-            "large": _random_stream(rng, 20, lambda: _large_size(rng)),
-            "both": _random_stream(rng, 20, lambda: rng.choice((_small_size, _large_size))(rng)),
+            "small": _random_script(rng, 20, lambda: _small_size(rng)),
+            "large": _random_script(rng, 20, lambda: _large_size(rng)),
+            "both": _random_script(rng, 20, lambda: rng.choice((_small_size, _large_size))(rng)),
         }
         for _ in range(9)
     ]
-    cases[-1]["both"] = TRACED
-    return [case | {"segments": DIRECTIONS[n % 3]} for n, case in enumerate(cases)]
+    rows[-1]["both"] = TRACED
+    return [
+        {"scenario": kind, "script": row[kind], "segments": DIRECTIONS[n % 3]}
+        for n, row in enumerate(rows)
+        for kind in KINDS
+    ]
 
 
-def _interleaved(small: Stream, large: Stream) -> Stream:
-    """Two streams in turn, with the numbers of their blocks made anew."""
-    stream: Stream = []
+def _interleaved(small: Script, large: Script) -> Script:
+    """Two scripts in turn, with the numbers of their blocks made anew."""
+    script: Script = []
     numbers: tuple[list[int], list[int]] = ([], [])
     for pair in zip_longest(small, large):
         for request, mine in zip(pair, numbers, strict=True):
             if request is None:
                 continue
             if request > 0:
-                mine.append(1 + sum(each > 0 for each in stream))
-            stream.append(request if request > 0 else -mine[-request - 1])
-    return stream
+                mine.append(1 + sum(each > 0 for each in script))
+            script.append(request if request > 0 else -mine[-request - 1])
+    return script
