@@ -77,6 +77,7 @@ from course_utils.show import (
     explorer,
     memory_timeline,
     memory_timelines,
+    recorded,
     try_it,
 )
 
@@ -729,6 +730,13 @@ real_peak = measure_peak(real.step)
 if real_peak is not None:
     print(real_peak)
 memory_timeline(real_trace)
+
+# %% [markdown]
+# And what was recorded on a GPU, bytes of the trace beside those that its allocator gave:
+
+# %% tags=["nbval-ignore-output"]
+case = ["model_name", "seq_len", "precision", "policy", "adamw"]
+recorded("memory", [*case, "traced_bytes", "measured.allocated_bytes", "rounded_by_allocated"])
 
 # %% [markdown] exercise={"id": "u04-read-picture", "title": "Read the picture to somebody", "difficulty": 2, "importance": 4, "minutes": 5}
 # **Write** four sentences for a colleague who sees the picture of four steps at 4,096 tokens for the first time, with its numbers: what is the floor on which steps 2 to 4 stand, why does step 1 start lower, what is the spike in the middle of each step, and what would lower that spike?
