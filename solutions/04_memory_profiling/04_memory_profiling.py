@@ -2,7 +2,7 @@
 # jupyter:
 #   course:
 #     title: Memory profiling
-#     minutes: 130
+#     minutes: 120
 #     device: CPU
 #     lecture: [E6, E8, S10]
 #   jupytext:
@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 130 minutes, and 10 for the extras | CPU | 00, 03 |
+# | lecture E, one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 120 minutes, and 35 for the extras | CPU | 00, 03 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 
@@ -1006,6 +1006,70 @@ grade("u04-repair-average", train_with_average)
 # **Explain.** Backward begins at the loss and frees what it walks through. `std` saved the hidden state for a backward pass of its own; no loss depends on it, so none ever comes, and the average chains the graphs of all steps. Whatever you log (norms, entropies, the load of experts): make it a number before you keep it.
 
 # %% [markdown]
+# ### A part that holds the whole
+#
+# No graph at all: the state of the last token of each sequence, as one keeps it to compare texts.
+
+
+# %% tags=["nbval-check-output"]
+@torch.no_grad()
+def leaking_states(body, batches):
+    states = []
+    for ids, _ in batches:
+        hidden = body(ids)
+        states.append(hidden[:, -1])
+    return states
+
+
+states = leaking_states(body, batches)
+shown_bytes = sum(state.numel() * state.element_size() for state in states)
+print(f"{shown_bytes:,} bytes of numbers; {held(lambda: leaking_states(body, batches))}")
+
+# %% [markdown] exercise={"id": "u04-repair-samples", "title": "Repair the samples", "difficulty": 2, "importance": 3, "minutes": 5}
+# **Write** `last_states`: the same list, one tensor of shape (b, h) for each batch, which holds nothing but these numbers, in their own precision and without a graph; and at no moment are more than the last batch's states whole. One sequence in a batch or many. All or nothing.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u04-repair-samples", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@torch.no_grad()
+def last_states(body: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """The hidden state of the last token of every sequence.
+
+    Args:
+        body: From ids (b, s) to hidden states (b, s, h).
+        batches: Pairs of ids and targets.
+    """
+    ### BEGIN SOLUTION
+    return [body(inputs)[:, -1].clone() for inputs, _ in batches]
+    ### END SOLUTION
+
+
+# %%
+def held_by_states(loop):
+    return held(lambda: loop(body, batches))
+
+
+try_it(held_by_states, leaking_states)
+try_it(held_by_states, last_states)
+
+# %% nbgrader={"grade": true, "grade_id": "u04-repair-samples-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# One sequence in a batch, and several; live bytes at the peak and in the end.
+check("u04-repair-samples", last_states)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u04-repair-samples", last_states)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only batches of one sequence are wrong</summary>
+#
+# `contiguous` copies where it has to. The last row of a *single* sequence: do its numbers lie side by side already?
+# </details>
+
+# %% [markdown]
+# **Explain.** A view is a window; memory is freed by the **storage**, whole, when its last window closes. `detach`, `view`, slices and mostly `reshape` open another window; `clone` always makes a storage of its own.
+
+# %% [markdown]
 # ## What the device is asked for
 #
 # Four memories, never mixed:
@@ -1063,6 +1127,8 @@ except MemoryError as error:
 predict("u04-reserved", None, "GiB")
 
 # %% [markdown]
+# You can write such an allocator yourself: an **extra**, for bonus points and about half an hour. Without it the course's serves the requests below; go on at **Measure** then.
+#
 # A segment is a row of pieces. To allocate **splits** one, to free **joins** neighbours:
 #
 # ```
@@ -1073,7 +1139,7 @@ predict("u04-reserved", None, "GiB")
 # free b       |                           free                           |
 # ```
 
-# %% [markdown] exercise={"id": "u04-allocator", "title": "A small caching allocator", "difficulty": 5, "importance": 3, "minutes": 30}
+# %% [markdown] exercise={"id": "u04-allocator", "title": "A small caching allocator", "difficulty": 5, "importance": 3, "minutes": 30, "extra": true}
 # **Write** `Allocator`, a class with `allocate(num_bytes)`, which returns an address, and `free(address)`. It is made with `reserve`: `reserve(n)` asks the device for a segment of `n` bytes and returns its first address. The device never takes it back. A new segment may lie above or below the others, and right beside one.
 #
 # 1. A request becomes a block of `rounded_bytes(num_bytes)`.
@@ -1258,71 +1324,7 @@ for gib in (20.5, 21.0, 21.6, 21.7):
 # %% [markdown]
 # ## Going further
 #
-# Two **extras** for bonus points, about 10 minutes. The recap is below.
-
-# %% [markdown]
-# ### A part that holds the whole
-#
-# No graph at all: the state of the last token of each sequence, as one keeps it to compare texts.
-
-
-# %% tags=["nbval-check-output"]
-@torch.no_grad()
-def leaking_states(body, batches):
-    states = []
-    for ids, _ in batches:
-        hidden = body(ids)
-        states.append(hidden[:, -1])
-    return states
-
-
-states = leaking_states(body, batches)
-shown_bytes = sum(state.numel() * state.element_size() for state in states)
-print(f"{shown_bytes:,} bytes of numbers; {held(lambda: leaking_states(body, batches))}")
-
-# %% [markdown] exercise={"id": "u04-repair-samples", "title": "Repair the samples", "difficulty": 2, "importance": 3, "minutes": 5, "extra": true}
-# **Write** `last_states`: the same list, one tensor of shape (b, h) for each batch, which holds nothing but these numbers, in their own precision and without a graph; and at no moment are more than the last batch's states whole. One sequence in a batch or many. All or nothing.
-
-
-# %% nbgrader={"grade": false, "grade_id": "u04-repair-samples", "locked": false, "schema_version": 3, "solution": true, "task": false}
-@torch.no_grad()
-def last_states(body: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """The hidden state of the last token of every sequence.
-
-    Args:
-        body: From ids (b, s) to hidden states (b, s, h).
-        batches: Pairs of ids and targets.
-    """
-    ### BEGIN SOLUTION
-    return [body(inputs)[:, -1].clone() for inputs, _ in batches]
-    ### END SOLUTION
-
-
-# %%
-def held_by_states(loop):
-    return held(lambda: loop(body, batches))
-
-
-try_it(held_by_states, leaking_states)
-try_it(held_by_states, last_states)
-
-# %% nbgrader={"grade": true, "grade_id": "u04-repair-samples-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# One sequence in a batch, and several; live bytes at the peak and in the end.
-check("u04-repair-samples", last_states)
-### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
-
-grade("u04-repair-samples", last_states)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# <details><summary>Only batches of one sequence are wrong</summary>
-#
-# `contiguous` copies where it has to. The last row of a *single* sequence: do its numbers lie side by side already?
-# </details>
-
-# %% [markdown]
-# **Explain.** A view is a window; memory is freed by the **storage**, whole, when its last window closes. `detach`, `view`, slices and mostly `reshape` open another window; `clone` always makes a storage of its own.
+# One more **extra**, about 5 minutes. The recap is below.
 
 # %% [markdown]
 # ### Free, and of no use
