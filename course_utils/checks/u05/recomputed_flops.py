@@ -116,6 +116,10 @@ def _product_of_scores(m: ModelConfig, b: int, s: int) -> int:
     return 2 * b * m.num_heads * s * s * m.head_dim
 
 
+def _output(m: ModelConfig, b: int, s: int) -> int:
+    return 2 * b * s * m.num_heads * m.head_dim * m.hidden_size
+
+
 def _down(m: ModelConfig, b: int, s: int) -> int:
     return 2 * b * s * m.ffn_size * m.hidden_size
 
@@ -149,6 +153,11 @@ RECOMPUTED_FLOPS = Check(
             _flops(full=lambda *c: _forward(*c) - 2 * _product_of_scores(*c)),
         ),
         Mistake(
+            "Your full recomputation has one product with the scores, or half of both. How many "
+            "are there, and does the card count the full square?",
+            _flops(full=lambda *c: _forward(*c) - _product_of_scores(*c)),
+        ),
+        Mistake(
             "Your keys and values are made for every query head. How many heads do they have?",
             _flops(full=_with_own_keys),
         ),
@@ -167,6 +176,20 @@ RECOMPUTED_FLOPS = Check(
             "Your full recomputation stops nowhere early, and neither does the other. Which "
             "products give a result that no gradient of the layer needs?",
             _flops(full_early=_forward),
+        ),
+        Mistake(
+            "You leave out the output projection. Is it the last product of the layer, and does "
+            "nothing behind it need its result?",
+            _flops(full_early=lambda *c: _forward(*c) - _output(*c)),
+        ),
+        Mistake(
+            "You leave out the output projection as well as the down projection. Which norm needs "
+            "what the first of them makes?",
+            _flops(full_early=lambda *c: _forward(*c) - _output(*c) - _down(*c)),
+        ),
+        Mistake(
+            "You leave out the weighted values. Whose gradient is made from their result?",
+            _flops(full_early=lambda *c: _forward(*c) - _product_of_scores(*c)),
         ),
         Mistake(
             "You leave out the whole feed-forward block. Which of its matrices needs the result of "
