@@ -6,7 +6,7 @@ from course_utils.instruments import MemoryTrace
 from course_utils.show.picture import Picture, axes
 
 # One colour, from light to dark: a length of segments is no category.
-LINES = ("#9a9a9a", "#c6a9de", "#8a5cb8", "#3b0f70")
+LINES = ("#9a9a9a", "#bd93dd", "#7f4fb5", "#3b0f70")
 STYLES = ("--", "-", "-", "-")
 
 

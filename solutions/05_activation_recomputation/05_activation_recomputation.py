@@ -664,7 +664,7 @@ ways_to_cut = segment_peaks.index
 segment_peaks["computed"] = [segment_of(16, k, between, of_layer)["peak"] for k in ways_to_cut]
 segment_peaks["traced"] = [traced_peak(k) for k in ways_to_cut]
 segment_peaks["difference"] = segment_peaks["traced"] - segment_peaks["computed"]
-(segment_peaks / 2**20).add_suffix(", MiB")
+(segment_peaks / 2**20).round(1).add_suffix(", MiB")
 
 # %% tags=["nbval-check-output"]
 compare(
@@ -869,7 +869,7 @@ for key in ("full", "full_early"):
 
 # %% tags=["nbval-ignore-output"]
 device = "cuda" if torch.cuda.is_available() else "cpu"
-small_width = {"cpu": 256, "cuda": 2048}[device]
+small_width = {"cpu": 192, "cuda": 2048}[device]
 small_model = ModelConfig(
     num_layers=4,
     hidden_size=small_width,
@@ -885,7 +885,7 @@ def step_cost(is_recomputed):
     training = Training(small_model, small_run, adamw="fused", device=device)
     if is_recomputed:
         training.model.blocks = in_segments(training.model.blocks)
-    timing = time_call(training.step, num_warm_up=2, num_runs=8, device=device)
+    timing = time_call(training.step, num_warm_up=2, num_runs=6, device=device)
     return timing.median_seconds, sum(count_flops(training.loss))
 
 
@@ -894,7 +894,7 @@ print(f"{device}: {1000 * seconds_plain:.1f} ms without, {1000 * seconds_again:.
 print(f"time +{seconds_again / seconds_plain - 1:.0%}, FLOPs +{flops_again / flops_plain - 1:.0%}")
 
 # %% [markdown]
-# Times differ from run to run and from device to device; FLOPs do not.
+# Times differ from run to run and from device to device; FLOPs do not. The optimizer's step takes time and runs once; norms take hardly a FLOP and run twice.
 #
 # The fourth pass is work for the hardware and no progress for the model. So there are two utilizations, each a share of the device's peak rate: **HFU**, of the hardware, counts the FLOPs that run, **MFU** only those of the model.
 
@@ -1344,10 +1344,10 @@ peaks_of_choices = {
     ("full, foreach", 1): live_at_peak("full", 1, "foreach"),
 }
 choices = pd.DataFrame(peaks_of_choices).T.rename_axis(["recomputation", "sequences"])
-choices.drop(columns="gradients")
+choices
 
 # %% [markdown]
-# On a GPU ask for `fused=True`: PyTorch's default needs 9.9 GB more for a moment of the optimizer's step (unit 04), and then no recomputation helps.
+# On a GPU ask for `fused=True`: PyTorch's default needs 9.9 GB more for a moment of the optimizer's step, all gradients in fp32 and a temporary for each weight (unit 04), and then no recomputation helps.
 
 # %% [markdown] exercise={"id": "u05-choose", "title": "24 GB or 80 GB?", "difficulty": 3, "importance": 5, "minutes": 5}
 # **Write** three to five sentences: which recomputation would you choose to train a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Give at least three numbers from this notebook, and say what else than the layers decides. Of 24 GB a program gets less: the driver's context and what the allocator cannot use take half a GB to two.
