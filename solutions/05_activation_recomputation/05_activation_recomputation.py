@@ -1397,7 +1397,7 @@ print(f"{4 * 4096 * 1 * 128256 / 2**30:.2f} GiB")
 # The loss is a mean over tokens, and each token has logits of its own. So the tokens can go through the head and the loss in pieces, and with recomputation no piece has to keep its log-softmax.
 
 # %% [markdown] exercise={"id": "u05-loss-in-pieces", "title": "A loss in pieces", "difficulty": 3, "importance": 3, "minutes": 12, "extra": true}
-# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with logits `hidden @ weight.T`, in `num_pieces` pieces, as equal as you like, each through `checkpoint(function, *tensors)`, which is given. `hidden` is (tokens, h), `weight` (v, h), `targets` (tokens,); the last piece may be shorter. All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
+# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with logits `hidden @ weight.T`, in `num_pieces` pieces of about one length, each through `checkpoint(function, *tensors)`, which is given. `hidden` is (tokens, h), `weight` (v, h), `targets` (tokens,); the last piece may be shorter. All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
 #
 # *Worked case:* 11 tokens in 3 pieces of 4, 4 and 3.
 
