@@ -84,7 +84,14 @@ class Examination:
             return self._praise(), "", ""
         told = failed[0].finding.sentence if tell_all else "Not the right answer."
         sentence = f"{told} Wrong in {len(failed)} of {len(self.trials)} cases."
+        if " Right: " not in told and (passed := self._parts_that_pass()):
+            sentence += f" Passed: {', '.join(passed)}."
         return sentence, failed[0].sizes, self._hint(failed)
+
+    def _parts_that_pass(self) -> list[str]:
+        """Names of the scenarios, or other parts, that are right in every case."""
+        parts = self.trials[0].finding.right
+        return [each for each in parts if all(trial.finding.right[each] for trial in self.trials)]
 
     def _praise(self) -> str:
         remarks = {trial.finding.remark for trial in self.trials if trial.finding.remark}

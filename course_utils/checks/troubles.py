@@ -57,6 +57,7 @@ ERRORS = (
         "dtype can require gradients",
         "Which of the tensors wanted a gradient when they came in?",
     ),
+    ("wanted a dictionary", "What does the card ask your function to return?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
 )
 

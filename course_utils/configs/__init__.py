@@ -4,7 +4,7 @@ from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.precisions import PRECISIONS, Precision, precision
-from course_utils.configs.presets import MODELS, preset
+from course_utils.configs.presets import MODELS, gpt, preset
 from course_utils.configs.run import DEFAULT_KERNELS, Kernels, RunConfig
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Precision",
     "RunConfig",
     "device",
+    "gpt",
     "precision",
     "preset",
 ]

@@ -6,6 +6,8 @@
 Sources: the papers and model cards named beside each; sizes as in the published weights.
 """
 
+from typing import Any
+
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.validation import find_named
 
@@ -99,6 +101,19 @@ MODELS = {
         ),
     ),
 }
+
+
+def gpt(hidden_size: int, num_heads: int, **others: Any) -> ModelConfig:
+    """A GPT as the lectures count it, four times as wide inside: biases, LayerNorm, GELU.
+
+    Args:
+        hidden_size: Width h.
+        num_heads: Heads a.
+        others: More fields of `ModelConfig`; without them one layer, one word and one position.
+    """
+    sizes = {"num_layers": 1, "vocab_size": 1, "num_positions": 1, **others}
+    sizes |= {"hidden_size": hidden_size, "num_heads": num_heads, "ffn_size": 4 * hidden_size}
+    return ModelConfig(**sizes, is_gated=False, has_biases=True)
 
 
 def preset(name: str) -> ModelConfig:

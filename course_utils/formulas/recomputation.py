@@ -125,9 +125,9 @@ def _left_out_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
 def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: int) -> int:
     """The most bytes kept at once in the backward pass: boundaries, and one segment's layers.
 
-    ``(ceil(L / k) - 1) u + k A``: while the last segment is gone through, the inputs of all others
-    are kept; its own input is the first tensor of its first layer. Where k does not divide L, the
-    last segment is shorter, and the one before it may be the peak.
+    ``(floor(L / k) - 1) u + k A``, where k is not above L: while the last full segment is gone
+    through, the inputs of those before it are kept; its own is among what its first layer keeps. A
+    shorter segment behind it keeps less: one input more, and a layer's bytes fewer.
 
     Raises:
         ValueError: If k is not above zero, or if the model has latent attention or experts.

@@ -105,6 +105,18 @@ class MemoryTrace:
         return [sum(each) for each in zip(*self.live_bytes.values(), strict=True)]
 
     @cached_property
+    def working_bytes(self) -> list[int]:
+        """Bytes of activations and temporaries right after each operation, weights left out."""
+        lines = (self.live_bytes[category] for category in ("activations", "temporaries"))
+        return [sum(pair) for pair in zip(*lines, strict=True)]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of activations that are live when the first forward pass is over."""
+        forward = next(phase for phase in self.phases if phase.name == "forward")
+        return self.live_at(forward.stop - 1)["activations"]
+
+    @cached_property
     def peak_bytes(self) -> int:
         """The most bytes that were live at once."""
         return max(self.total_bytes)

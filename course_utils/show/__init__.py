@@ -9,7 +9,7 @@ from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.records import recorded
-from course_utils.show.segments import kept_in_tensors, live_in_tensors, live_tensors
+from course_utils.show.segments import live_tensors
 from course_utils.show.trial import try_it
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
-    "kept_in_tensors",
-    "live_in_tensors",
     "live_tensors",
     "memory_against_flops",
     "memory_over_length",

@@ -187,7 +187,8 @@ def births_and_deaths(
 ) -> Picture:
     """Each activation of one training step as a bar from its making to its freeing.
 
-    A bar is as thick as its tensor has bytes, and bars lie on one another in the order of making.
+    A bar is as thick as its tensor has bytes, and bars lie on one another in the order of making:
+    the height is what was made so far. Tensors without a dimension are left out.
 
     Args:
         trace: Of at least a forward pass.
@@ -204,18 +205,7 @@ def births_and_deaths(
         raise ValueError(f"births_and_deaths: step {step} of this trace keeps no activation")
     figure, pair = axes(height=3.2)
     num_bytes, unit = _unit_of(sum(each.storage_bytes for each in made))
-    height, edge = 0.0, min(0.5, 20 / len(made))
-    for each in made:
-        thickness = each.storage_bytes / num_bytes
-        bar = [(each.born, _end(each, trace) - each.born)]
-        pair.broken_barh(
-            bar,
-            (height, thickness),
-            facecolor=COLOURS[each.category],
-            edgecolor="white",
-            linewidth=edge,
-        )
-        height += thickness
+    height = _bars_of_lives(pair, made, trace, num_bytes)
     for phase in trace.phases:
         if (phase.step, phase.name) == (step, "backward"):
             pair.axvline(phase.start, color=colours.NEUTRAL, linestyle="--")
@@ -224,21 +214,42 @@ def births_and_deaths(
     pair.set_xlabel("operation")
     if has_temporaries:
         swatches = [Patch(color=COLOURS[name]) for name in ("activations", "temporaries")]
-        pair.legend(swatches, ["activations", "temporaries of the backward pass"], frameon=False)
-    what = "tensors" if has_temporaries else "activations"
-    pair.set_ylabel(f"{what} in {unit}, first made below")
+        labels = ["activations", "temporaries of the backward pass"]
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+        pair.legend(swatches, labels, ncols=2, frameon=False, **place)
+    pair.set_ylabel(f"{unit} made so far")
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     again = _again_caption(made[len(kept) :], trace) if has_temporaries else ""
     return Picture(figure, _lives_caption(kept, trace, step) + again)
 
 
+def _bars_of_lives(
+    pair: Any, made: Sequence[TracedStorage], trace: MemoryTrace, num_bytes: int
+) -> float:
+    """Draw a bar for each on top of the last, and return the height of all."""
+    total = sum(each.storage_bytes for each in made)
+    height = 0.0
+    for each in made:
+        thickness = each.storage_bytes / num_bytes
+        edge = min(0.5, 20 * each.storage_bytes / total)  # a line as thick as the bar would hide it
+        bar = [(each.born, _end(each, trace) - each.born)]
+        style = {"facecolor": COLOURS[each.category], "edgecolor": "white", "linewidth": edge}
+        pair.broken_barh(bar, (height, thickness), **style)
+        height += thickness
+    return height
+
+
 def _made_in(trace: MemoryTrace, step: int, category: str) -> Iterator[TracedStorage]:
-    """What a step makes of a category; of temporaries those of its backward pass."""
+    """What a step makes of a category; of temporaries those of its backward pass.
+
+    A loss, its gradient and tensors without a number are too small to see.
+    """
     phases = [phase for phase in trace.phases if phase.step == step]
     if category == "temporaries":
         phases = [phase for phase in phases if phase.name == "backward"]
     for each in trace.storages:
-        if each.category == category and any(p.start <= each.born < p.stop for p in phases):
+        is_made = any(phase.start <= each.born < phase.stop for phase in phases)
+        if each.category == category and is_made and each.shape and each.storage_bytes:
             yield each
 
 
@@ -251,8 +262,9 @@ def _lives_caption(kept: Sequence[TracedStorage], trace: MemoryTrace, step: int)
     first, last = (_end(each, trace) - each.born for each in (kept[0], kept[-1]))
     return (
         f"The forward pass of step {step} makes {len(kept):,} activations, "
-        f"{bytes_as_read(total)} together. The first of them lives for {first:,} operations, the "
-        f"last for {last:,}."
+        f"{bytes_as_read(total)} together, each bar as thick as its bytes. The first of them lives "
+        f"for {first:,} operations; the last, of shape {kept[-1].shape} and made by "
+        f"{kept[-1].operation}, for {last:,}."
     )
 
 
@@ -260,8 +272,8 @@ def _again_caption(temporaries: Sequence[TracedStorage], trace: MemoryTrace) -> 
     total = bytes_as_read(sum(each.storage_bytes for each in temporaries))
     longest = max((_end(each, trace) - each.born for each in temporaries), default=0)
     return (
-        f" The backward pass makes {len(temporaries):,} temporaries, {total} together, none of "
-        f"which lives for more than {longest:,} operations."
+        f" The backward pass makes {len(temporaries):,} temporaries, {total} one after the other, "
+        f"none of which lives for more than {longest:,} operations."
     )
 
 

@@ -1,7 +1,7 @@
 """What does recomputation save, and what does it cost?
 
 Bytes are those that the layers keep when the forward pass is over; FLOPs are those that run again,
-as a share of what the layers take in training without.
+as a share of what the layers take in training without; the output head is not among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,13 +41,13 @@ def memory_against_flops(points: Mapping[str, tuple[int, float]]) -> Picture:
     pair.set_xlim(-0.02, 1.35 * max(fraction for _, fraction in points.values()) + 0.02)
     pair.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     pair.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    pair.set_xlabel("FLOPs that run again, of those of training without")
+    pair.set_xlabel("FLOPs that run again, of the layers' in training without")
     pair.set_ylabel("GiB kept by the layers (log scale)")
     told = (
         f"{name} {bytes_as_read(num_bytes)} for +{fraction:.1%}"
         for name, (num_bytes, fraction) in points.items()
     )
-    return Picture(figure, f"Kept for FLOPs that run again: {'; '.join(told)}.")
+    return Picture(figure, f"Kept, and FLOPs of the layers that run again: {'; '.join(told)}.")
 
 
 def recomputation_over_length(
@@ -58,6 +58,8 @@ def recomputation_over_length(
     lengths: Sequence[int] = (1024, 2048, 4096, 8192),
 ) -> Picture:
     """What the layers keep for one sequence over its length, with a policy and without.
+
+    FLOPs that run again are counted without early stop, of three forward passes of the layers.
 
     Args:
         model: Name of a preset.
@@ -70,28 +72,39 @@ def recomputation_over_length(
     kept = [kept_bytes(preset(model), run, recomputation) for run in runs]
     more = [_fraction(model, run, recomputation) for run in runs]
     figure, pair = axes(height=2.8)
-    _bars(pair, without, -0.2, color=colours.NEUTRAL, label="without")
-    drawn = _bars(pair, kept, 0.2, color=colours.ACTIVATIONS, label=recomputation)
-    pair.bar_label(drawn, [f"+{each:.1%}" for each in more], fontsize=8, padding=2)
+    _line(pair, lengths, without, color=colours.NEUTRAL, label="no recomputation")
+    if recomputation != "none":
+        _line(pair, lengths, kept, color=colours.ACTIVATIONS, label=recomputation)
+        _label(pair, lengths, kept, [f"+{each:.1%}" for each in more])
+    pair.set_xscale("log", base=2)
     pair.set_yscale("log", base=2)
     pair.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    pair.set_xticks(range(len(lengths)), [f"{each:,}" for each in lengths])
-    pair.set_xlabel("tokens of one sequence; above the bars: FLOPs that run again")
+    pair.set_xticks(lengths, [f"{each:,}" for each in lengths])
+    pair.set_xlabel("tokens of one sequence (log scale); at the dots: FLOPs that run again")
     pair.set_ylabel("GiB kept by the layers (log scale)")
     pair.legend(ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
     last = f"{bytes_as_read(kept[-1])} instead of {bytes_as_read(without[-1])}"
     caption = (
         f"{model}, one sequence in bf16, attention {attention}, recomputation {recomputation}: at "
         f"{lengths[-1]:,} tokens the layers keep {last}, {1 - kept[-1] / without[-1]:.1%} less, "
-        f"for +{more[-1]:.1%} of FLOPs; at {lengths[0]:,} tokens {1 - kept[0] / without[0]:.1%} "
-        f"less for +{more[0]:.1%}."
+        f"for +{more[-1]:.1%} of the layers' FLOPs; at {lengths[0]:,} tokens "
+        f"{1 - kept[0] / without[0]:.1%} less for +{more[0]:.1%}."
     )
     return Picture(figure, caption)
 
 
-def _bars(pair: Any, num_bytes: Sequence[int], shift: float, **style: str) -> Any:
-    places = [place + shift for place in range(len(num_bytes))]
-    return pair.bar(places, [each / GIB for each in num_bytes], width=0.4, **style)
+def _line(pair: Any, lengths: Sequence[int], num_bytes: Sequence[int], **style: str) -> None:
+    pair.plot(lengths, [each / GIB for each in num_bytes], "o-", **style)
+
+
+def _label(
+    pair: Any, lengths: Sequence[int], num_bytes: Sequence[int], texts: Sequence[str]
+) -> None:
+    """A text below each dot, where no line is: bytes grow with the length."""
+    pair.margins(x=0.08, y=0.15)
+    below = {"xytext": (6, -4), "textcoords": "offset points", "va": "top", "fontsize": 8}
+    for length, size, text in zip(lengths, num_bytes, texts, strict=True):
+        pair.annotate(text, (length, size / GIB), **below)
 
 
 def _fraction(model: str, run: RunConfig, policy: str) -> float:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from course_utils.configs import Experts, LatentAttention, ModelConfig, preset
+from course_utils.configs import Experts, LatentAttention, ModelConfig, gpt, preset
 
 SIZES = {"num_layers": 2, "hidden_size": 64, "num_heads": 8, "ffn_size": 160, "vocab_size": 256}
 
@@ -54,3 +54,14 @@ def test_a_model_shows_what_says_something_and_can_be_typed_back():
     assert repr(model).endswith("ffn_size=160, vocab_size=256, num_kv_heads=2)")
     assert eval(repr(model)) == model
     assert eval(repr(preset("DeepSeek-V3"))) == preset("DeepSeek-V3")
+
+
+def test_a_gpt_is_one_layer_unless_told_otherwise():
+    layer = gpt(64, 8)
+    assert (layer.num_layers, layer.ffn_size, layer.is_gated, layer.has_biases) == (
+        1,
+        256,
+        False,
+        True,
+    )
+    assert gpt(64, 8, num_layers=3, num_positions=0).num_positions == 0

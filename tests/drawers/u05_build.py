@@ -265,6 +265,52 @@ CHECKPOINT = Drawer(
             points=3.0,
         ),
         Wrong(
+            "autocast only where it was on",
+            _checkpoint(
+                (
+                    f"with torch.autocast({_IN_BACKWARD}):",
+                    "from contextlib import nullcontext\n"
+                    "                cast = torch.autocast('cpu', dtype=ctx.precision)\n"
+                    "                with cast if ctx.is_autocast else nullcontext():",
+                )
+            ),
+            "What does your backward do if autocast was off?",
+            points=3.0,
+        ),
+        Wrong(
+            "copies of the inputs",
+            _checkpoint(
+                (
+                    "ctx.save_for_backward(*tensors)",
+                    "ctx.save_for_backward(*(each.clone() for each in tensors))",
+                )
+            ),
+            "You keep copies",
+            points=2.0,
+        ),
+        Wrong(
+            "a result that stays",
+            _checkpoint(
+                (
+                    "return function(*tensors)",
+                    "ctx.out = function(*tensors)\n            return ctx.out",
+                )
+            ),
+            "What does your `ctx` hold on to",
+        ),
+        Wrong(
+            "one state for all calls",
+            _checkpoint(
+                ("ctx.random_state = torch", "Recompute.random_state = torch"),
+                (
+                    "torch.set_rng_state(ctx.random_state)",
+                    "torch.set_rng_state(Recompute.random_state)",
+                ),
+            ),
+            "for how many calls is there room?",
+            points=3.0,
+        ),
+        Wrong(
             "autocast without its precision",
             _checkpoint((_IN_BACKWARD, '"cpu", enabled=ctx.is_autocast')),
             "Which precision does autocast take if none is said",
@@ -395,6 +441,7 @@ CHECKPOINT = Drawer(
         "a mask": lambda case: case["kind"] == "a mask",
         "autocast": lambda case: case["kind"] == "float16",
         "no autocast": lambda case: case["kind"] == "off",
+        "autocast in backward alone": lambda case: case["kind"] == "on in backward",
     },
 )
 
@@ -414,6 +461,20 @@ _STOP = "    stop = start + layers_per_segment"
 SEGMENTS = Drawer(
     function="run_in_segments",
     wrong=[
+        Wrong(
+            "checkpoints in checkpoints",
+            _segments(
+                _STARTS,
+                "    part = layers[start : start + layers_per_segment]",
+                "    def segment(x, part=part):",
+                "        for layer in part:",
+                "            x = checkpoint(layer, x)",
+                "        return x",
+                "    x = checkpoint(segment, x)",
+                "return x",
+            ),
+            "How many checkpoints does a layer lie in?",
+        ),
         Wrong(
             "a plain loop",
             _segments("for layer in layers:", "    x = layer(x)", "return x"),

@@ -61,6 +61,18 @@ SEGMENT_BYTES = Drawer(
             points=1.0,
         ),
         Wrong(
+            "segments rounded down at the peak",
+            _segments(peak="L // k * u + k * A"),
+            "is the segment's own input already?",
+            points=1.0,
+        ),
+        Wrong(
+            "no layer with its input",
+            _segments(peak="segments * u + k * (A - u)"),
+            "You take the input off every layer",
+            points=1.0,
+        ),
+        Wrong(
             "the last segment alone",
             _segments(peak="(segments - 1) * u + last * A"),
             "Which segment keeps most when the last one is short?",
@@ -93,7 +105,7 @@ SEGMENT_BYTES = Drawer(
         Wrong(
             "all layers at once",
             _segments(peak="L * A"),
-            "What has been let go of",
+            "What has been freed when",
             points=1.0,
         ),
     ],
@@ -151,6 +163,11 @@ BEST_SEGMENT = Drawer(
             "How many layers has each of them?",
         ),
         Wrong("the estimate", _best("within(sqrt(L * u / A))"), "which lengths near it keep less?"),
+        Wrong(
+            "never one segment",
+            _best("min(range(1, L), key=peak)"),
+            "What are the values in that line when these sizes come in?",
+        ),
         Wrong("one segment", _best("L"), "When are the most bytes kept?"),
         Wrong("one layer", _best("1"), "hardly more than its input?"),
         Wrong(
@@ -176,6 +193,7 @@ BEST_SEGMENT = Drawer(
         """,
     ],
     features={
+        "one layer": lambda c: c["num_layers"] == 1,
         "layers that keep their input alone": lambda c: c["boundary_bytes"] == c["layer_bytes"],
         "layers that keep much": lambda c: c["layer_bytes"] >= 10 * c["boundary_bytes"],
         "a real model": lambda c: c["num_layers"] == 80 and c["boundary_bytes"] == 134_217_728,
@@ -251,6 +269,30 @@ RECOMPUTED_FLOPS = Drawer(
             "never early",
             _flops(full_early="forward"),
             "that no gradient of the layer needs?",
+            points=2.25,
+        ),
+        Wrong(
+            "without the output projection",
+            _flops(full_early="forward - 2 * tokens * h * a * d"),
+            "Is it the last product of the layer",
+            points=2.25,
+        ),
+        Wrong(
+            "without both projections",
+            _flops(full_early="forward - 2 * tokens * h * a * d - down"),
+            "Which norm needs what the first of them makes?",
+            points=2.25,
+        ),
+        Wrong(
+            "without the weighted values",
+            _flops(full_early="forward - scores"),
+            "Whose gradient is made from their result?",
+            points=2.25,
+        ),
+        Wrong(
+            "half of the scores",
+            _flops(full="forward - scores"),
+            "does the card count the full square?",
             points=2.25,
         ),
         Wrong(
@@ -466,6 +508,16 @@ POLICY = Drawer(
         ),
         Wrong("products alone", _policy("'mm' in str(op)"), "Which name has it on a CPU?"),
         Wrong("mm alone", _policy("op is aten.mm.default"), "Only `mm` is kept."),
+        Wrong(
+            "Llama's names alone",
+            _policy("op in (aten.mm.default, FUSED.default)"),
+            "Which names on the card have you left out?",
+        ),
+        Wrong(
+            "activation functions too",
+            _policy(f"op in (*{_PRODUCTS}, aten.silu.default, aten.gelu.default)"),
+            "Which activation function do you save",
+        ),
         Wrong("attention alone", _policy("op == FUSED.default"), "Only fused attention is kept."),
     ],
     right=[
@@ -486,7 +538,7 @@ POLICY = Drawer(
 def _plan(body: str) -> str:
     lines = "\n".join("        " + line for line in body.strip("\n").split("\n"))
     return f"""
-    from itertools import combinations_with_replacement
+    from itertools import combinations, combinations_with_replacement
 
     def plan(num_layers, options, cap_bytes):
         def bytes_of(chosen):
@@ -537,6 +589,32 @@ PLAN = Drawer(
             "one option for all",
             _best_of(plans="([each] * num_layers for each in options)"),
             "Could one layer keep more than another?",
+        ),
+        Wrong(
+            "the cap for each layer",
+            _best_of(
+                plans="([each] * num_layers for each in options)",
+                fits="<= num_layers * cap_bytes",
+            ),
+            "Your plan fits if the cap is that of one layer.",
+        ),
+        Wrong(
+            "no option twice",
+            _best_of(plans="combinations(options, num_layers)"),
+            "May several layers take the same option?",
+        ),
+        Wrong(
+            "two options at most",
+            _best_of(
+                plans="[p for pair in combinations(options, 2)"
+                " for p in combinations_with_replacement(pair, num_layers)]"
+            ),
+            "When does a third come cheaper",
+        ),
+        Wrong(
+            "a list of names",
+            _plan('return [by_flops[0]["name"]] * num_layers'),
+            "What does the card ask your function to return?",
         ),
         Wrong(
             "as little as possible",
@@ -598,6 +676,7 @@ return counted(chosen)
     features={
         "two options": lambda c: len(c["options"]) == 2,
         "four options": lambda c: len(c["options"]) == 4,
+        "a whole model": lambda c: (c["num_layers"], len(c["options"])) == (16, 5),
         "none fits": lambda c: (
             c["num_layers"] * min(each["kept_bytes"] for each in c["options"]) > c["cap_bytes"]
         ),

@@ -463,3 +463,10 @@ def test_the_first_trace_of_a_process_is_as_every_other():
     command = [sys.executable, "-c", FIRST_TRACE]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout == "36\n", run.stderr
+
+
+def test_what_works_beside_weights_and_what_the_forward_pass_keeps():
+    layer, x = nn.Linear(4, 4, bias=False), torch.ones(2, 4)
+    trace = trace_memory(lambda: layer(x * 1).tanh().sum().backward(), layer)
+    assert trace.kept_bytes == 2 * 32 + 2 * 4  # what goes in, what tanh gives, a sum, its gradient
+    assert max(trace.working_bytes) == 3 * 32 + 2 * 4  # and the gradient behind tanh

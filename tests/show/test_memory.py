@@ -93,14 +93,15 @@ def test_categories_have_the_colours_of_the_course(small):
 def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lives(llama):
     picture = births_and_deaths(llama, step=2)
     kept = [each for each in llama.storages if each.category == "activations"]
-    kept = [each for each in kept if each.born >= llama.phases[3].start]
+    kept = [each for each in kept if each.born >= llama.phases[3].start and each.shape]
     pair = picture.figure.axes[0]
     boxes = [bar.get_paths()[0].get_extents() for bar in pair.collections]
     assert [(box.x0, box.x1) for box in boxes] == [(each.born, each.died) for each in kept]
     total = sum(each.storage_bytes for each in kept)
     assert boxes[-1].y1 == pytest.approx(total / 2**30)  # a sum of floats
     first, last = (each.died - each.born for each in (kept[0], kept[-1]))
-    assert f"lives for {first:,} operations, the last for {last:,}." in picture.caption
+    assert f"lives for {first:,} operations; the last, of shape (4096, 128256)" in picture.caption
+    assert f"made by _log_softmax, for {last:,}." in picture.caption
     assert f"makes {len(kept)} activations, {bytes_as_read(total)} together" in picture.caption
 
 
@@ -108,15 +109,15 @@ def test_what_backward_makes_is_drawn_behind_what_forward_keeps(small):
     picture = births_and_deaths(small, has_temporaries=True)
     backward = next(phase for phase in small.phases if phase.name == "backward")
     made = [s for s in small.storages if s.category == "temporaries"]
-    made = [s for s in made if backward.start <= s.born < backward.stop]
-    kept = [s for s in small.storages if s.category == "activations"]
+    made = [s for s in made if backward.start <= s.born < backward.stop and s.shape]
+    kept = [s for s in small.storages if s.category == "activations" and s.shape]
     boxes = [bar.get_paths()[0].get_extents() for bar in picture.figure.axes[0].collections]
     assert [box.x0 for box in boxes] == [each.born for each in (*kept, *made)]
     total = bytes_as_read(sum(each.storage_bytes for each in made))
     longest = max(each.died - each.born for each in made)
     assert picture.caption == births_and_deaths(small).caption + (
-        f" The backward pass makes {len(made)} temporaries, {total} together, none of which lives "
-        f"for more than {longest} operations."
+        f" The backward pass makes {len(made)} temporaries, {total} one after the other, none of "
+        f"which lives for more than {longest} operations."
     )
 
 
@@ -151,3 +152,12 @@ def test_bytes_as_read_without_digits(num_bytes, text):
 )
 def test_bytes_as_read(num_bytes, text):
     assert bytes_as_read(num_bytes) == text
+
+
+@pytest.mark.parametrize("has_temporaries", [False, True])
+def test_no_text_of_lives_lies_on_another(llama, small, has_temporaries):
+    for trace in (llama, small):
+        assert (
+            overlapping_texts(births_and_deaths(trace, has_temporaries=has_temporaries).figure)
+            == []
+        )

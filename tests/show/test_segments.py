@@ -6,7 +6,8 @@ from torch import nn
 
 from course_utils.instruments import trace_memory
 from course_utils.reference.recomputation import in_segments
-from course_utils.show import kept_in_tensors, live_in_tensors, live_tensors
+from course_utils.show import live_tensors
+from tests.show.texts import overlapping_texts
 
 U = 4 * 2**12 * 2  # 4,096 rows of 2 numbers in fp32
 
@@ -31,13 +32,13 @@ def step_of(layers_per_segment):
 @pytest.mark.parametrize(("layers_per_segment", "kept"), [(0, 5), (1, 5), (2, 3), (4, 2)])
 def test_what_the_forward_pass_keeps(layers_per_segment, kept):
     # beside them two numbers of 4 bytes, the sum and its gradient
-    assert kept_in_tensors(step_of(layers_per_segment), U) == kept + 8 / U
+    assert step_of(layers_per_segment).kept_bytes == kept * U + 8
 
 
 def test_caption_has_the_numbers_that_are_drawn():
     traces = {"none": step_of(0), "one segment": step_of(4)}
     picture = live_tensors(traces, U)
-    peaks = [max(live_in_tensors(trace, U)) for trace in traces.values()]
+    peaks = [max(trace.working_bytes) / U for trace in traces.values()]
     pair = picture.figure.axes[0]
     markers = [line.get_ydata()[0] for line in pair.lines if line.get_marker() == "v"]
     assert markers == peaks
@@ -45,6 +46,7 @@ def test_caption_has_the_numbers_that_are_drawn():
         told = f"{name}: {kept} kept by the forward pass, at most {peak:,.0f} live"
         assert told in picture.caption
     assert picture.png() == live_tensors(traces, U).png()
+    assert overlapping_texts(picture.figure) == []
 
 
 def test_too_many_traces_are_told():

@@ -7,7 +7,7 @@ import torch
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.configs import Kernels, ModelConfig, RunConfig, precision
+from course_utils.configs import Kernels, RunConfig, gpt, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes
 from course_utils.reference import Block
@@ -35,20 +35,6 @@ def gpt_cases(seed: int) -> list[Case]:
     return [dict(zip(NAMES, each, strict=True)) for each in (*sizes, gpt_3)]
 
 
-def _gpt(hidden_size: int, num_heads: int) -> ModelConfig:
-    """One layer of GPT: biases, LayerNorm, GELU, four times as wide inside."""
-    return ModelConfig(
-        num_layers=1,
-        hidden_size=hidden_size,
-        num_heads=num_heads,
-        ffn_size=4 * hidden_size,
-        vocab_size=1,
-        num_positions=1,
-        is_gated=False,
-        has_biases=True,
-    )
-
-
 def measured_gpt_layer_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
@@ -57,7 +43,7 @@ def measured_gpt_layer_bytes(
     Tensors with two sides of the length belong to the scores; the norm and the feed-forward block
     are measured alone, with the dropout behind it.
     """
-    block = Block(_gpt(hidden_size, num_heads), 0, "meta", torch.bfloat16, GPT_KERNELS)
+    block = Block(gpt(hidden_size, num_heads), 0, "meta", torch.bfloat16, GPT_KERNELS)
     shape = (num_sequences, seq_len, hidden_size)
     x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
     dropped = torch.native_dropout
@@ -84,7 +70,7 @@ def gpt_layer_bytes(
 ) -> dict[str, int]:
     """The course's own answer, under the name that the exercise asks for."""
     run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=GPT_KERNELS)
-    kept = layer_saved_bytes(_gpt(hidden_size, num_heads), run)
+    kept = layer_saved_bytes(gpt(hidden_size, num_heads), run)
     scores = sum(size for name, size in kept.items() if "softmax" in name)
     return {
         "norms": sum_of(kept, "attention_norm_") + sum_of(kept, "ffn_norm_"),
@@ -203,7 +189,7 @@ def measured_layer_bytes(
     """A real layer for one sequence on the meta device."""
     dtype, dropout = FLOATS[element_bytes], 0.1 if has_dropout else 0.0
     kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
-    block = Block(_gpt(hidden_size, num_heads), 0, "meta", dtype, kernels)
+    block = Block(gpt(hidden_size, num_heads), 0, "meta", dtype, kernels)
     x = torch.empty(1, seq_len, hidden_size, dtype=dtype, device="meta", requires_grad=True)
     return count_saved_bytes(lambda: block(x), block).total_bytes
 
@@ -216,7 +202,7 @@ def layer_bytes(
     kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
     used = precision(ELEMENT_BYTES[element_bytes])
     run = RunConfig(seq_len=seq_len, precision=used, kernels=kernels)
-    return sum(layer_saved_bytes(_gpt(hidden_size, num_heads), run).values())
+    return sum(layer_saved_bytes(gpt(hidden_size, num_heads), run).values())
 
 
 ELEMENT_BYTES_OF_LAYER = Check(

@@ -1,13 +1,14 @@
 """Checks of unit 05: activation recomputation."""
 
 from course_utils.checks.u05 import (
-    bytes_and_flops,
     checkpoint,
     pieces,
     plan,
     policy,
+    recomputed_flops,
     segment_peak,
     segments,
+    selective_bytes,
 )
 
 CHECKS = {
@@ -15,9 +16,9 @@ CHECKS = {
     "u05-segments": segments.SEGMENTS,
     "u05-loss-in-pieces": pieces.LOSS_IN_PIECES,
     "u05-segment-peak": segment_peak.SEGMENT_BYTES,
-    "u05-recomputed-flops": bytes_and_flops.RECOMPUTED_FLOPS,
+    "u05-recomputed-flops": recomputed_flops.RECOMPUTED_FLOPS,
     "u05-policy": policy.POLICY,
     "u05-plan": plan.PLAN,
     "u05-best-segment": segment_peak.BEST_SEGMENT,
-    "u05-selective-bytes": bytes_and_flops.KEPT_BYTES,
+    "u05-selective-bytes": selective_bytes.KEPT_BYTES,
 }

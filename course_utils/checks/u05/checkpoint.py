@@ -1,6 +1,7 @@
 """Check of the student's own checkpoint: what it keeps, what it calls, what reaches whom."""
 
 import random
+import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import lru_cache
@@ -24,12 +25,15 @@ from course_utils.checks.u05.counted import (
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint
 
+# Autocast that is switched on only when the forward pass is over.
+LATE = "on in backward"
+
 # What each scenario has: further inputs, random numbers, inputs without gradient, precisions.
 KINDS = {
     "gradients": ("one input", "two inputs", "three inputs"),
     "random": ("dropout", "noise"),
     "frozen_inputs": ("data alone", "data and a scale", "a mask"),
-    "autocast": ("bfloat16", "float16", "off"),
+    "autocast": ("bfloat16", "float16", "off", LATE),
 }
 NUM_SCALES = {"two inputs": 1, "three inputs": 2, "data and a scale": 1, "a mask": 1}
 PARAMETERS_OF_LAYER = 4
@@ -70,10 +74,15 @@ class _Trial:
     def __init__(self, scenario: str, kind: str, num_layers: int, rows: int, width: int) -> None:
         torch.default_generator.manual_seed(rows * width)
         self.autocast = getattr(torch, kind) if kind in ("bfloat16", "float16") else None
+        self.is_late = kind == LATE  # then gradients have another precision, and are not compared
         self.dtype = torch.float32 if scenario == "autocast" else torch.float64
         noise = kind if scenario == "random" else ""
         self.layers = [CountedLayer(width, noise, self.dtype) for _ in range(num_layers)]
         self.inputs = _inputs(scenario, kind, num_layers, rows, width)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Those of all layers."""
+        return [each for layer in self.layers for each in layer.parameters()]
 
     def forward(self, run: Checkpoint) -> Tensor:
         """The layers in a row, each through ``run``, on inputs that operations made."""
@@ -91,8 +100,13 @@ class _Trial:
         first = num_calls(self.layers)
         if self.layers[0].noise:
             torch.rand(3)
-        if results[0].requires_grad:
-            results[0].backward(upstream(results[0]))
+        result = results.pop()
+        loss, values, storage = (result * upstream(result)).sum(), result.detach() + 0, _ref(result)
+        del result
+        stays = storage() is not None
+        with torch.autocast("cpu", enabled=self.is_late, dtype=torch.bfloat16):
+            if loss.requires_grad:
+                loss.backward()
         wanted = self.autocast or self.dtype
         return {
             "calls_in_forward": first,
@@ -100,11 +114,16 @@ class _Trial:
             "kept_bytes": sum(each.storage_bytes for each in saved.tensors if _counts(each)),
             "unseen_bytes": sum(each.storage_bytes for each in saved.unseen if _counts(each)),
             "precisions": [dtype == wanted for layer in self.layers for dtype in layer.dtypes],
-            "result": results[0].detach(),
-            "inputs": [each.grad for each in self.inputs],
-            "parameters": [p.grad for layer in self.layers for p in layer.parameters()],
+            "result": values,
+            "result_stays": stays,
+            "inputs": [] if self.is_late else [each.grad for each in self.inputs],
+            "parameters": [] if self.is_late else [p.grad for p in self.parameters()],
             "random_state": torch.get_rng_state() if self.layers[0].noise else torch.empty(0),
         }
+
+
+def _ref(tensor: Tensor) -> "weakref.ref[torch.UntypedStorage]":
+    return weakref.ref(tensor.untyped_storage())
 
 
 def _counts(tensor: SavedTensor) -> bool:
@@ -133,6 +152,7 @@ def probe(answer: Any, case: Case) -> object:
         "wrong_gradients_of_inputs": num_different(ours["inputs"], theirs["inputs"]),
         "wrong_gradients_of_parameters": num_different(ours["parameters"], theirs["parameters"]),
         "random_numbers_off": int(not torch.equal(ours["random_state"], theirs["random_state"])),
+        "results_that_stay": int(ours["result_stays"]),
     }
 
 
@@ -149,6 +169,7 @@ def wanted(**case: Any) -> dict[str, int]:
         "wrong_gradients_of_inputs": 0,
         "wrong_gradients_of_parameters": 0,
         "random_numbers_off": 0,
+        "results_that_stay": 0,
     }
 
 
@@ -167,6 +188,20 @@ def _one_more(*values: Any) -> dict[str, int]:
     case = _case(*values)
     x, *_ = _inputs(**case)
     return {"kept_bytes": wanted(**case)["kept_bytes"] + storage_bytes(x)}
+
+
+def _copies(*values: Any) -> dict[str, int]:
+    """Every input once for each layer, those that layers share too."""
+    case = _case(*values)
+    return {"kept_bytes": case["num_layers"] * sum(map(storage_bytes, _inputs(**case)))}
+
+
+def _state_of_the_last(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
+    """Gradients if the state of random numbers is right for the last layer alone."""
+    return {
+        "wrong_gradients_of_inputs": 1,
+        "wrong_gradients_of_parameters": PARAMETERS_OF_LAYER * (num_layers - 1),
+    }
 
 
 def _no_gradient(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
@@ -226,6 +261,16 @@ CHECKPOINT = Check(
             _one_more,
         ),
         Mistake(
+            "You keep copies: an input that several functions share lies in memory once for each. "
+            "Which tensors does the card want kept?",
+            _copies,
+        ),
+        Mistake(
+            "The result stays in memory as long as its graph, though nobody asks for it. What does "
+            "your `ctx` hold on to, and does backward need it?",
+            lambda *values: {"results_that_stay": 1},
+        ),
+        Mistake(
             "The first pass calls each function twice. How often may the forward pass call it, "
             "and when is the second time?",
             lambda scenario, kind, num_layers, *_: {"calls_in_forward": 2 * num_layers},
@@ -242,14 +287,19 @@ CHECKPOINT = Check(
             _only_for(("float16",), _all_calls_again),
         ),
         Mistake(
+            "Where autocast begins only after the forward pass, the second run has it and the "
+            "first had not. What does your backward do if autocast was off?",
+            _only_for((LATE,), _all_calls_again),
+        ),
+        Mistake(
             "Under autocast the second run has another precision than the first: backward is "
             "called when autocast is over. What has to be noted in forward?",
-            _only_for(("bfloat16", "float16"), _all_calls_again),
+            _only_for(("bfloat16", "float16", LATE), _all_calls_again),
         ),
         Mistake(
             "The second run has bfloat16 whatever the first had. Where do you learn what autocast "
             "was like in the first run?",
-            _only_for(("float16", "off"), _all_calls_again),
+            _only_for(("float16", "off", LATE), _all_calls_again),
         ),
         Mistake(
             "The result itself is not that of the function: other random numbers were drawn. Who "
@@ -268,6 +318,12 @@ CHECKPOINT = Check(
                     "wrong_gradients_of_parameters": 0,
                 },
             ),
+        ),
+        Mistake(
+            "With one function gradients are right, with several only those of the last: all draw "
+            "its random numbers again. Where do you keep the generator's state, and for how many "
+            "calls is there room?",
+            _only_for(RANDOM, _state_of_the_last),
         ),
         Mistake(
             "Gradients are wrong where the function draws random numbers. Which ones does the "

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from course_utils.checks import wire
@@ -12,14 +12,17 @@ from course_utils.checks.judges import EqualTo, Mistake
 Option = dict[str, Any]
 Plan = dict[str, int]
 FIELDS = ("name", "kept_bytes", "recomputed_flops")
-OPTION_NAMES = ("none", "products", "selective", "full")
+OPTION_NAMES = ("none", "products", "attention", "selective", "full")
+
+# So many that all orders of options, layer by layer, are too many to try.
+MANY_LAYERS = 16
 
 
 def plan_cases(seed: int) -> list[Case]:
-    """Caps below every plan, on one to the byte, above all, and between; two options to four."""
+    """Caps below every plan, on one to the byte, above all, and between; as many as a model has."""
     rng = random.Random(seed)
     worked = _options([("none", 10, 0), ("selective", 6, 1), ("full", 1, 4)])
-    cases: list[Case] = [{"num_layers": 3, "options": worked, "cap_bytes": 17}]
+    cases: list[Case] = [{"num_layers": 4, "options": worked, "cap_bytes": 19}]
     for num_options in (2, 3, 3, 4, 4, 4):
         for place in ("none fits", "to the byte", "between", "between"):
             num_layers, options = rng.randint(5, 9), _random_options(rng, num_options)
@@ -27,7 +30,10 @@ def plan_cases(seed: int) -> list[Case]:
             cases.append({"num_layers": num_layers, "options": options, "cap_bytes": cap})
     options = _random_options(rng, 3)
     largest = max(option["kept_bytes"] for option in options)
-    return [*cases, {"num_layers": 6, "options": options, "cap_bytes": 7 * largest}]
+    cases.append({"num_layers": 6, "options": options, "cap_bytes": 7 * largest})
+    options = _random_options(rng, 5)
+    cap = _cap(rng, MANY_LAYERS, options, "between")
+    return [*cases, {"num_layers": MANY_LAYERS, "options": options, "cap_bytes": cap}]
 
 
 def _options(rows: Iterable[tuple[str, int, int]]) -> list[Option]:
@@ -60,10 +66,13 @@ def simulated(plan: Any, num_layers: int, options: list[Option], cap_bytes: int)
     """What a plan comes to: layers that it is for, bytes above the cap, and FLOPs that run again.
 
     Raises:
+        TypeError: If it is no dictionary.
         ValueError: If the plan names no option, or has no whole number of layers for one.
     """
     if type(plan) is not dict:
-        return plan
+        raise TypeError(
+            f"wanted a dictionary from names to numbers of layers, got {wire.describe(plan)}"
+        )
     by_name = {option["name"]: option for option in options}
     for name, count in plan.items():
         if name not in by_name:
@@ -178,6 +187,24 @@ def _two_options(num_layers: int, options: list[Option], cap_bytes: int) -> Plan
     return _cheapest(_plans(num_layers, ends), options, cap_bytes)
 
 
+def _any_two_options(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
+    """The best mixture of two."""
+    pairs = combinations(options, 2)
+    plans = [each for pair in pairs for each in _plans(num_layers, list(pair))]
+    return _cheapest(plans, options, cap_bytes)
+
+
+def _cap_for_each(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
+    """The cheapest that one layer may take if the cap is its own."""
+    fitting = [option for option in _by_flops(options) if option["kept_bytes"] <= cap_bytes]
+    return {fitting[0]["name"]: num_layers} if fitting else {}
+
+
+def _none_twice(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
+    """An option for one layer each, so that there are never enough."""
+    return {}
+
+
 def _layer_by_layer(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
     """For each layer the cheapest that leaves enough for the others."""
     made = dict.fromkeys((option["name"] for option in options), 0)
@@ -223,6 +250,15 @@ PLAN = Check(
             _wrong(_no_cap),
         ),
         Mistake(
+            "Your plan fits if the cap is that of one layer. How many bytes do all layers keep "
+            "together?",
+            _wrong(_cap_for_each),
+        ),
+        Mistake(
+            "You find no plan where one fits. May several layers take the same option?",
+            _wrong(_none_twice),
+        ),
+        Mistake(
             "All your layers do the same. Could one layer keep more than another?",
             _wrong(_one_for_all),
         ),
@@ -233,6 +269,10 @@ PLAN = Check(
         Mistake(
             "You mix the two ends of the list only. When does an option between them come cheaper?",
             _wrong(_two_options),
+        ),
+        Mistake(
+            "Your plans mix two options at most. When does a third come cheaper for some layers?",
+            _wrong(_any_two_options),
         ),
         Mistake(
             "Your first layers take what is cheapest for them, and the others have to live with "

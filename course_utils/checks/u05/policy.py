@@ -166,6 +166,16 @@ POLICY = Check(
             _keeping(lambda name: name in ("mm", "addmm", "bmm")),
         ),
         Mistake(
+            "Products with a bias run again, and products of many matrices at once. Which names on "
+            "the card have you left out?",
+            _keeping(lambda name: name in ("mm", FUSED)),
+        ),
+        Mistake(
+            "More than products is kept. Which activation function do you save, and what does it "
+            "cost to run again?",
+            _keeping(lambda name: name in NAMES_OF_PRODUCTS | {"silu", "gelu"}),
+        ),
+        Mistake(
             "Only `mm` is kept. Which other names on the card are products?",
             _keeping(lambda name: name == "mm"),
         ),

@@ -168,6 +168,16 @@ SEGMENT_BYTES = Check(
             _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + k * A),
         ),
         Mistake(
+            "Your peak has one boundary too many wherever k divides L, and with a short last "
+            "segment too. Among the bytes of which layer is the segment's own input already?",
+            _peak(lambda L, k, u, A: L // k * u + k * A),
+        ),
+        Mistake(
+            "You take the input off every layer of the segment that runs again. Which of these "
+            "inputs lies in memory as the segment's own, and which only as the layer's?",
+            _peak(lambda L, k, u, A: _up(L, k) * u + k * (A - u)),
+        ),
+        Mistake(
             "Your peak takes the last segment for the largest. Which segment keeps most when the "
             "last one is short?",
             _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + (L - (_up(L, k) - 1) * k) * A),
@@ -192,7 +202,7 @@ SEGMENT_BYTES = Check(
             _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + A),
         ),
         Mistake(
-            "Your peak holds all layers at once. What has been let go of when the segment before "
+            "Your peak holds all layers at once. What has been freed when the segment before "
             "the last is run again?",
             _peak(lambda L, k, u, A: L * A),
         ),
@@ -205,14 +215,14 @@ LAYER_NAMES = ("num_layers", "boundary_bytes", "layer_bytes")
 
 
 def best_cases(seed: int) -> list[Case]:
-    """Layers that keep little or much beside their input; peaks that are equal; real models."""
+    """Layers that keep little or much beside their input; equal peaks; one layer; real models."""
     rng = random.Random(seed)
     sizes = [(16, 12, 12)]
     for lowest, highest in ((1, 1), (2, 3), (4, 9), (10, 40)):
         for num_layers in (9, rng.randint(10, 19), rng.randint(20, 39), rng.randint(40, 99)):
             boundary = rng.randint(2, 99)
             sizes.append((num_layers, boundary, rng.randint(lowest, highest) * boundary))
-    sizes += [TELLING, *PUBLISHED]
+    sizes += [TELLING, (1, 12, 50), *PUBLISHED]
     return [dict(zip(LAYER_NAMES, each, strict=True)) for each in sizes]
 
 

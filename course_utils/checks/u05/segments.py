@@ -179,6 +179,11 @@ SEGMENTS = Check(
             lambda layers, size, *_: {"calls_in_backward": layers - _len_of_last(layers, size)},
         ),
         Mistake(
+            "In backward each layer runs twice: a checkpoint runs again what holds a checkpoint. "
+            "How many checkpoints does a layer lie in?",
+            lambda layers, *_: {"calls_in_backward": 2 * layers},
+        ),
+        Mistake(
             "Some layers never run. What becomes of those that are left when the length of a "
             "segment does not divide their number?",
             lambda layers, size, *_: {"calls_in_forward": layers // size * size},

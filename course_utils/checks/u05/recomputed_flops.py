@@ -1,4 +1,4 @@
-"""Checks of what a policy costs and saves: FLOPs that run again, and bytes that are not kept."""
+"""Check of what recomputation costs: FLOPs that run again."""
 
 import json
 import random
@@ -16,10 +16,10 @@ from course_utils.checks.spec import model_of
 from course_utils.configs import Kernels, ModelConfig, RunConfig
 from course_utils.formulas import recomputation
 from course_utils.formulas.flops import forward_flops
-from course_utils.instruments import count_flops, count_saved_bytes
+from course_utils.instruments import count_flops
 from course_utils.reference import Block
 from course_utils.reference.attention import attend_materialised
-from course_utils.reference.recomputation import checkpoint, in_segments
+from course_utils.reference.recomputation import checkpoint
 
 # Every score in memory, no dropout: what a recomputation that stops early leaves out is a product.
 MATERIALISED = Kernels(is_attention_fused=False)
@@ -116,6 +116,10 @@ def _product_of_scores(m: ModelConfig, b: int, s: int) -> int:
     return 2 * b * m.num_heads * s * s * m.head_dim
 
 
+def _output(m: ModelConfig, b: int, s: int) -> int:
+    return 2 * b * s * m.num_heads * m.head_dim * m.hidden_size
+
+
 def _down(m: ModelConfig, b: int, s: int) -> int:
     return 2 * b * s * m.ffn_size * m.hidden_size
 
@@ -149,6 +153,11 @@ RECOMPUTED_FLOPS = Check(
             _flops(full=lambda *c: _forward(*c) - 2 * _product_of_scores(*c)),
         ),
         Mistake(
+            "Your full recomputation has one product with the scores, or half of both. How many "
+            "are there, and does the card count the full square?",
+            _flops(full=lambda *c: _forward(*c) - _product_of_scores(*c)),
+        ),
+        Mistake(
             "Your keys and values are made for every query head. How many heads do they have?",
             _flops(full=_with_own_keys),
         ),
@@ -167,6 +176,20 @@ RECOMPUTED_FLOPS = Check(
             "Your full recomputation stops nowhere early, and neither does the other. Which "
             "products give a result that no gradient of the layer needs?",
             _flops(full_early=_forward),
+        ),
+        Mistake(
+            "You leave out the output projection. Is it the last product of the layer, and does "
+            "nothing behind it need its result?",
+            _flops(full_early=lambda *c: _forward(*c) - _output(*c)),
+        ),
+        Mistake(
+            "You leave out the output projection as well as the down projection. Which norm needs "
+            "what the first of them makes?",
+            _flops(full_early=lambda *c: _forward(*c) - _output(*c) - _down(*c)),
+        ),
+        Mistake(
+            "You leave out the weighted values. Whose gradient is made from their result?",
+            _flops(full_early=lambda *c: _forward(*c) - _product_of_scores(*c)),
         ),
         Mistake(
             "You leave out the whole feed-forward block. Which of its matrices needs the result of "
@@ -213,134 +236,6 @@ RECOMPUTED_FLOPS = Check(
             "Your core that stops early runs nothing again. From which product come the weights "
             "that the backward pass needs?",
             _flops(selective_early=lambda *c: 0),
-        ),
-    ),
-)
-
-NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
-
-
-def kept_cases(seed: int) -> list[Case]:
-    """One sequence and several, one head and several; the layers of GPT-3 and of a 1B model."""
-    rng = random.Random(seed)
-    sizes = [(1, 3, 8, 2)]
-    for num_sequences in (1, rng.randint(2, 9)):
-        for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
-            for seq_len in (
-                rng.randrange(13, 30, 2),
-                rng.randrange(31, 60, 2),
-                rng.randint(80, 99),
-            ):
-                sizes.append((num_sequences, seq_len, num_heads * rng.randint(3, 11), num_heads))
-    sizes += [(1, 2048, 12288, 96), (1, 4096, 2048, 32)]
-    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
-
-
-def _gpt(hidden_size: int, num_heads: int) -> ModelConfig:
-    """One layer of the lectures' GPT, four times as wide inside."""
-    return ModelConfig(
-        num_layers=1,
-        hidden_size=hidden_size,
-        num_heads=num_heads,
-        ffn_size=4 * hidden_size,
-        vocab_size=1,
-        num_positions=1,
-        is_gated=False,
-        has_biases=True,
-    )
-
-
-def _with_dropout(is_selective: bool) -> Kernels:
-    return Kernels(
-        is_attention_fused=False, is_attention_recomputed=is_selective, dropout_fraction=0.1
-    )
-
-
-def measured_kept_bytes(
-    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
-) -> dict[str, int]:
-    """What a real layer keeps in bf16 on the meta device, as it is, selective, and in a segment."""
-    sizes, shape = _gpt(hidden_size, num_heads), (num_sequences, seq_len, hidden_size)
-
-    def kept(is_selective: bool, is_full: bool) -> int:
-        block = Block(sizes, 0, "meta", torch.bfloat16, _with_dropout(is_selective))
-        layer = in_segments([block])[0] if is_full else block
-        x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
-        return count_saved_bytes(lambda: layer(x), layer).total_bytes
-
-    flags = {"none": (False, False), "selective": (True, False), "full": (False, True)}
-    return {policy: kept(*each) for policy, each in flags.items()}
-
-
-def kept_bytes(
-    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
-) -> dict[str, int]:
-    """The course's own answer, under the names that the exercise asks for."""
-    run = RunConfig(
-        micro_batch_size=num_sequences, seq_len=seq_len, kernels=_with_dropout(is_selective=False)
-    )
-    sizes = _gpt(hidden_size, num_heads)
-    return {
-        policy: recomputation.kept_bytes(sizes, run, policy) for policy in recomputation.POLICIES
-    }
-
-
-def _kept(policy: str, stream: int, squares: int, statistics: int = 16) -> Callable[..., Any]:
-    """So many bytes for each s b h, a s s b and s b under a policy."""
-
-    def formula(b: int, s: int, h: int, a: int) -> dict[str, int]:
-        return {policy: b * s * (stream * h + squares * a * s + statistics)}
-
-    return formula
-
-
-KEPT_BYTES = Check(
-    cases=kept_cases,
-    reference=kept_bytes,
-    judge=EqualTo(
-        measured_kept_bytes,
-        Mistake(
-            "The statistics of the norms are missing. Which two numbers of 4 bytes does a "
-            "LayerNorm keep for each token?",
-            _kept("none", 34, 5, 0),
-        ),
-        Mistake(
-            "The statistics of the norms are missing. Is a norm in the core of attention?",
-            _kept("selective", 34, 0, 0),
-        ),
-        Mistake(
-            "Queries, keys and values have gone with the core. From what is it computed again?",
-            _kept("selective", 28, 0),
-        ),
-        Mistake(
-            "All of attention has gone. What does the card compute again, and what stays of the "
-            "projections and the dropout behind them?",
-            _kept("selective", 23, 0),
-        ),
-        Mistake(
-            "The result of the core has gone with it. Which projection reads it?",
-            _kept("selective", 32, 0),
-        ),
-        Mistake(
-            "Only the result of the softmax has gone. What else has two sides of the length?",
-            _kept("selective", 34, 3),
-        ),
-        Mistake(
-            "The mask on the scores has stayed. How does the core drop the same numbers again?",
-            _kept("selective", 34, 1),
-        ),
-        Mistake(
-            "With full recomputation you keep the input in bytes of one. How wide is a number of "
-            "16 bits?",
-            _kept("full", 1, 0, 0),
-        ),
-        Mistake(
-            "With full recomputation you keep input and result of the layer. Who keeps its result?",
-            _kept("full", 4, 0, 0),
-        ),
-        Mistake(
-            "With full recomputation statistics stay. Who needs them before the layer runs again?",
-            _kept("full", 2, 0),
         ),
     ),
 )
