@@ -2,7 +2,7 @@
 # jupyter:
 #   course:
 #     title: Activation recomputation
-#     minutes: 140
+#     minutes: 120
 #     device: CPU
 #     lecture: [E16, S14, B4, S19]
 #   jupytext:
@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 140 minutes, and 30 for the extras | CPU | 01, 03, 04 |
+# | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 40 for the extras | CPU | 01, 03, 04 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 
@@ -734,8 +734,10 @@ predict("u05-full-cost", None, "%")
 
 # %% [markdown]
 # PyTorch's own checkpoint **stops early**: it counts the tensors that the backward pass needs, and stops the second run when it has made the last of them. What would come after it is never run.
+#
+# What exactly runs again you can work out yourself: an **extra**, for bonus points and about 12 minutes. Without it go on at **Measure**.
 
-# %% [markdown] exercise={"id": "u05-recomputed-flops", "title": "FLOPs that run again", "difficulty": 3, "importance": 5, "minutes": 12}
+# %% [markdown] exercise={"id": "u05-recomputed-flops", "title": "FLOPs that run again", "difficulty": 3, "importance": 5, "minutes": 12, "extra": true}
 # **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer executes again, where attention is **written out** (the field says *materialised*: every score is in memory) and nothing is dropped: a dictionary of four `int`s, each a quarter of the points.
 #
 # | key | what runs again |
@@ -1390,7 +1392,7 @@ recomputation_over_length("Llama-3.2-1B", attention="written out", recomputation
 # %% [markdown]
 # ## Going further
 #
-# All that follows is **extra**: bonus points, in any order, about 30 minutes. The recap is at the end.
+# All that follows is **extra** too: bonus points, in any order, about 30 minutes. The recap is at the end.
 
 # %% [markdown]
 # ## A loss in pieces
