@@ -653,12 +653,12 @@ LOSS_IN_PIECES = Drawer(
             def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
                 return F.cross_entropy(hidden @ weight.T, targets)
             """,
-            "No piece goes through `checkpoint`",
+            "each keeps its log-softmax until backward",
         ),
         Wrong(
             "pieces without checkpoint",
             _pieces(call="piece(part, weight, wanted)"),
-            "No piece goes through `checkpoint`",
+            "each keeps its log-softmax until backward",
         ),
         Wrong(
             "one piece around everything",
