@@ -70,9 +70,7 @@ class Examination:
         """Without a trial, or with a trouble, there is no fraction to give."""
         if self.trouble is not None or not self.trials:
             return 0.0
-        parts = self.trials[0].finding.right
-        earned = [all(trial.finding.right[part] for trial in self.trials) for part in parts]
-        return sum(earned) / len(earned)
+        return len(self._parts_that_pass()) / len(self.trials[0].finding.right)
 
     def _words(self, tell_all: bool) -> tuple[str, str, str]:
         """The sentence, the sizes that it is about, and the hint."""
@@ -84,7 +82,7 @@ class Examination:
             return self._praise(), "", ""
         told = failed[0].finding.sentence if tell_all else "Not the right answer."
         sentence = f"{told} Wrong in {len(failed)} of {len(self.trials)} cases."
-        if " Right: " not in told and (passed := self._parts_that_pass()):
+        if passed := self._parts_that_pass():
             sentence += f" Passed: {', '.join(passed)}."
         return sentence, failed[0].sizes, self._hint(failed)
 

@@ -128,8 +128,7 @@ def traced_peak(model: ModelConfig, run: RunConfig, size: int) -> int:
         layers, x = layers_of(model, run, "full", size), between_layers(model, run)
         scale = torch.ones_like(x)
         trace = trace_memory(lambda: (layers(x) * scale).sum().backward(), layers, x, scale)
-    lines = (trace.live_bytes[name] for name in ("activations", "temporaries"))
-    return max(map(sum, zip(*lines, strict=True)))
+    return max(trace.working_bytes)
 
 
 # Wide layers keep many boundaries each, so that one layer is best; narrow ones few.

@@ -40,10 +40,9 @@ def held(call: Callable[[], object], *owners: Any) -> Held:
     """What a call holds at its peak, and what is left while its result is."""
     results: list[object] = []
     trace = trace_memory(lambda: results.append(call()), *owners)
-    lines = [line for name, line in trace.live_bytes.items() if name not in OWNED]
     left = [each for each in trace.storages if each.died is None and each.category not in OWNED]
     return Held(
-        peak_bytes=max(map(sum, zip(*lines, strict=True))),
+        peak_bytes=max(trace.working_bytes),
         left_bytes=sum(each.storage_bytes for each in left),
         result=results[0],
     )

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u03.implement import upstream
 from course_utils.checks.u05.counted import (
     CountedLayer,
     keep,
@@ -20,7 +21,6 @@ from course_utils.checks.u05.counted import (
     require_tensor,
     tells_errors,
     undisturbed,
-    upstream,
 )
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u03.implement import upstream
 from course_utils.checks.u05.counted import (
     CountedLayer,
     keep,
@@ -18,7 +19,6 @@ from course_utils.checks.u05.counted import (
     require_tensor,
     tells_errors,
     undisturbed,
-    upstream,
 )
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint, in_segments
