@@ -29,6 +29,9 @@ c.ClearSolutions.text_stub = (
 c.ExecutePreprocessor.shutdown_kernel = "immediate"
 c.ExecutePreprocessor.timeout = 120
 
+# Training runs and real processes only show something: no answer and no check depends on them.
+c.ExecutePreprocessor.skip_cells_with_tag = "demonstration"
+
 # Two commands at a time must not race for a free port: a kernel listens on files of its own,
 # which also keeps other people of the machine out. Windows has only ports.
 if os.name == "posix":

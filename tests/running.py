@@ -33,10 +33,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
 
 
+def solved_notebooks(reports: list[pytest.TestReport]) -> dict[str, float]:
+    """Seconds that nbval needed for all cells of each notebook, and to start its kernel."""
+    seconds: dict[str, float] = {}
+    for report in reports:
+        file = PurePosixPath(report.nodeid.split("::", maxsplit=1)[0])
+        if file.suffix == ".ipynb":
+            name = f"{file.stem} solved, from a clean kernel"
+            seconds[name] = seconds.get(name, 0.0) + report.duration
+    return {name: round(taken, 1) for name, taken in seconds.items()}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say the times that tests took down, and keep them."""
     reports = terminalreporter.getreports("passed")
-    seconds = {name: taken for report in reports for name, taken in report.user_properties}
+    seconds = solved_notebooks(reports)
+    seconds |= {name: taken for report in reports for name, taken in report.user_properties}
     if not seconds:
         return
     terminalreporter.section("seconds taken")

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from .lab_page import LabPage
+from .lab_page import Cell, LabPage
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "test-results" / "browser"
@@ -150,12 +150,26 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+class FirstRun(NamedTuple):
+    """What a release showed when it was opened and run for the first time."""
+
+    errors: list[str]
+    prompts: list[str]
+    checks: dict[str, str]
+
+
+def is_check(cell: Cell) -> bool:
+    """Whether a cell of a release is one that checks an answer."""
+    return cell.kind == "code" and cell.id.endswith("-test")
+
+
 class Notebooks(dict[str, LabPage]):
     """The open notebooks by unit; one that is missing is opened and run from top to bottom."""
 
     def __init__(self, browser: Any, server: Server) -> None:
         self.browser = browser
         self.server = server
+        self.first_runs: dict[str, FirstRun] = {}
 
     def __missing__(self, unit: str) -> LabPage:
         page = self.browser.new_page(viewport=LAPTOP)
@@ -164,6 +178,11 @@ class Notebooks(dict[str, LabPage]):
         self[unit] = notebook
         notebook.open(self.server.address(unit))
         notebook.run_all()
+        self.first_runs[unit] = FirstRun(
+            notebook.errors(),
+            notebook.prompts(),
+            {cell.id: notebook.outputs(cell.id) for cell in notebook.released if is_check(cell)},
+        )
         return notebook
 
 

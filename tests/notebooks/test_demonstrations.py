@@ -1,0 +1,45 @@
+"""Cells tagged as demonstrations are skipped in grading: nothing else may need their names."""
+
+import ast
+
+import pytest
+
+from tests.notebooks.filling import UNITS, released
+
+TAG = "demonstration"
+
+
+def is_demonstration(cell):
+    return TAG in cell.metadata.get("tags", [])
+
+
+def names(source, context):
+    """The names that a piece of source reads or makes anywhere in it."""
+    tree = ast.parse(source)
+    made = (ast.FunctionDef, ast.ClassDef) if context is ast.Store else ()
+    return {
+        *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, context)),
+        *(n.name for n in ast.walk(tree) if isinstance(n, made)),
+    }
+
+
+def needed_of_demonstrations(cells):
+    """Names that only demonstrations make and that other cells read."""
+    made = {True: set(), False: set()}
+    read = set()
+    for cell in (each for each in cells if each.cell_type == "code"):
+        made[is_demonstration(cell)] |= names(cell.source, ast.Store)
+        if not is_demonstration(cell):
+            read |= names(cell.source, ast.Load)
+    return (made[True] - made[False]) & read
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_other_cell_needs_a_demonstration(unit):
+    assert needed_of_demonstrations(released(unit).cells) == set()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_demonstrations_are_neither_answers_nor_checks(unit):
+    for cell in filter(is_demonstration, released(unit).cells):
+        assert "nbgrader" not in cell.metadata, cell.id
