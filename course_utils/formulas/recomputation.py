@@ -18,7 +18,6 @@ al. 2022, section 5.
 """
 
 from dataclasses import replace
-from math import sqrt
 
 from course_utils.configs import ModelConfig, RunConfig
 from course_utils.configs.validation import require_positive
@@ -150,24 +149,6 @@ def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
     """
     sizes = range(1, model.num_layers + 1)
     return min(sizes, key=lambda k: segment_peak_bytes(model, run, k))
-
-
-def best_segment_bytes(model: ModelConfig, run: RunConfig) -> int:
-    """The fewest bytes kept at once that segments can reach."""
-    return segment_peak_bytes(model, run, best_layers_per_segment(model, run))
-
-
-def estimated_num_segments(model: ModelConfig, run: RunConfig) -> float:
-    """Segments ``L / k = sqrt(L A / u)`` for which the fewest bytes are kept at once, roughly.
-
-    The square root of L alone, as it is often taught, holds where a layer keeps nothing but its
-    input.
-
-    Source:
-        Chen et al. 2016, section 4.1.
-    """
-    layer = _layer_bytes(model, run, is_selective=False)
-    return sqrt(model.num_layers * layer / boundary_bytes(model, run))
 
 
 def _num_segments(model: ModelConfig, layers_per_segment: int) -> int:

@@ -41,7 +41,7 @@ def memory_against_flops(points: Mapping[str, tuple[int, float]]) -> Picture:
     pair.set_xlim(-0.02, 1.35 * max(fraction for _, fraction in points.values()) + 0.02)
     pair.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     pair.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    pair.set_xlabel("FLOPs that run again, of the layers' in training without")
+    pair.set_xlabel("FLOPs that run again, as a share of the layers' own")
     pair.set_ylabel("GiB kept by the layers (log scale)")
     told = (
         f"{name} {bytes_as_read(num_bytes)} for +{fraction:.1%}"

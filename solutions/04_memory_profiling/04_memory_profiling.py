@@ -66,11 +66,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_utils.checks import answer, check, compare, predict
-from course_utils.checks.u04.scripts import Device, serve
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, measure_peak, trace_allocator, trace_memory
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.allocator import CachingAllocator
+from course_utils.reference.serving import Device, serve
 from course_utils.show import (
     allocator_levels,
     computed_and_measured,

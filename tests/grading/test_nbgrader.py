@@ -25,6 +25,7 @@ from tests.notebooks.filling import (
     filled,
     solved,
 )
+from tests.notebooks.test_demonstrations import is_demonstration
 
 ME = getpass.getuser()
 EXCHANGED = UNITS[0]
@@ -82,6 +83,14 @@ def test_solved_earns_full_automatic_marks(course, graded):
     for student in solvers(graded):
         for name, score in course.scores(student, graded).items():
             assert score == (None if exercises[name].manual else exercises[name].points), name
+
+
+def test_demonstrations_are_not_run(course, graded):
+    path = course.folder / "autograded" / "by_file" / graded / f"{graded}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    assert any(cell.get("execution_count") for cell in cells)
+    for cell in filter(is_demonstration, cells):
+        assert cell.execution_count is None, cell.id
 
 
 def test_blank_earns_nothing(course, graded):

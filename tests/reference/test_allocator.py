@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from course_utils.checks.u04.allocator import Allocator
-from course_utils.checks.u04.scripts import Device, allocator_cases, requests_of, serve
+from course_utils.checks.u04.scripts import allocator_cases, requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
@@ -17,6 +17,7 @@ from course_utils.reference.allocator import (
     new_segment_bytes,
     rounded_bytes,
 )
+from course_utils.reference.serving import Device, serve
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,12 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u04.scripts import (
     KINDS,
-    MIB,
-    Device,
     Script,
-    Served,
     allocator_cases,
     requests_of,
-    serve,
 )
 from course_utils.reference.allocator import MIN_BLOCK_BYTES, new_segment_bytes, rounded_bytes
+from course_utils.reference.serving import MIB, Device, Served, serve
 
 Reserve = Callable[[int], int]
 

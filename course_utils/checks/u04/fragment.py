@@ -6,8 +6,9 @@ from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u04.scripts import MIB, Script
+from course_utils.checks.u04.scripts import Script
 from course_utils.reference.allocator import CachingAllocator
+from course_utils.reference.serving import MIB
 
 
 def fragment(device_bytes: int) -> Script:
