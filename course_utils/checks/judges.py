@@ -5,7 +5,7 @@ exactly what the student's function gave, its hint is the one to show.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,8 +96,7 @@ class EqualTo:
             hints += _hints_of_nearness(given[first], wanted[first])
         return Finding(
             right={"": False} if self.together else right,
-            sentence=_difference(first, wanted[first], given[first])
-            + ("" if self.together else _right_parts(right)),
+            sentence=_difference(first, wanted[first], given[first]),
             hints=tuple(hints),
             ratio=given[first] / wanted[first] if wanted[first] else None,
         )
@@ -198,11 +197,6 @@ def _ratio_in_words(ratio: float) -> str:
     """Four digits, or as many as show that it is not one."""
     short = f"{ratio:.4g}"
     return f"{ratio:.12g}" if short == "1" else short
-
-
-def _right_parts(right: Mapping[str, bool]) -> str:
-    names = [name for name, is_right in right.items() if is_right]
-    return f" Right here: {', '.join(names)}." if names else ""
 
 
 def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) -> bool:

@@ -187,7 +187,7 @@ def test_numbers_of_an_implementation_count_together():
     half = told(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
     assert (right.points, half.points) == (2, 0)
     assert "Wanted 3 for saved_bytes, got 6" in half.sentence
-    assert "Right here:" not in half.sentence
+    assert "Passed" not in half.sentence
 
 
 def observed(answer, case):
