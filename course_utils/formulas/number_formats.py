@@ -70,6 +70,23 @@ def bits_of(number: float, num_exponent_bits: int, num_mantissa_bits: int) -> st
     return sign + format(pattern, f"0{num_exponent_bits + num_mantissa_bits}b")
 
 
+def neighbours(number: float, num_exponent_bits: int, num_mantissa_bits: int) -> tuple[float, ...]:
+    """The numbers of a format below and above one of them that is finite.
+
+    The patterns of one sign, read as whole numbers, are in the order of what they stand for.
+    """
+    pattern = bits_of(number, num_exponent_bits, num_mantissa_bits)
+    sign, width = pattern[0], len(pattern) - 1
+
+    def at(count: int) -> float:
+        if count < 0:  # on the other side of zero
+            return -value_of(sign + format(-count, f"0{width}b"), num_exponent_bits)
+        return value_of(sign + format(count, f"0{width}b"), num_exponent_bits)
+
+    count = int(pattern[1:], 2)
+    return tuple(sorted((at(count - 1), at(count + 1))))
+
+
 def stops_at(term: float, num_mantissa_bits: int) -> float:
     """Where a running sum of equal terms stops: the first power of two that a term cannot change.
 
