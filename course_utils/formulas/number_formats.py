@@ -91,7 +91,12 @@ def stops_at(term: float, num_mantissa_bits: int) -> float:
     """Where a running sum of equal terms stops: the first power of two that a term cannot change.
 
     It is the one whose step is at least twice the term; a tie goes to the power itself.
+
+    Raises:
+        ValueError: If the term is not above zero, or infinite.
     """
+    if not 0 < term < math.inf:
+        raise ValueError(f"stops_at: wanted a term above zero, got {term!r}")
     return 2.0 ** (num_mantissa_bits + 1 + math.ceil(math.log2(term)))
 
 

@@ -17,9 +17,10 @@ from course_utils.formulas.number_formats import (
     smallest_normal,
 )
 from course_utils.show.picture import Picture, axes
-from course_utils.show.segments import LINES, STYLES
+from course_utils.show.segments import LINES
 
 FIELDS = {"sign": colours.SIGN, "exponent": colours.EXPONENT, "mantissa": colours.MANTISSA}
+WIDTHS = (5, 1.5, 1.5, 1.5)  # the exact one is seen behind the others
 TEXT = {"sign": "black", "exponent": "white", "mantissa": "black"}
 
 
@@ -146,9 +147,10 @@ def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
     pair.axhline(stop, color=colours.COMPUTED, lw=2, label="predicted stop")
     told = []
     exact = next(iter(sums.values()))[-1]
-    for colour, style, (name, values) in zip(LINES, STYLES, sums.items(), strict=False):
-        pair.plot(range(1, len(values) + 1), values, style, color=colour, label=name)
-        told.append(f"{name} {values[-1]:,.6g} ({abs(values[-1] / exact - 1):.2g} off)")
+    for colour, width, (name, values) in zip(LINES, WIDTHS, sums.items(), strict=False):
+        pair.plot(range(1, len(values) + 1), values, color=colour, lw=width, label=name)
+        off = abs(values[-1] / exact - 1)
+        told.append(f"{name} {values[-1]:,.6g}" + (f" (off by {off:.2g} of it)" if off else ""))
     pair.set_xscale("log", base=2)
     pair.set_yscale("log", base=2)
     for one_axis in (pair.xaxis, pair.yaxis):

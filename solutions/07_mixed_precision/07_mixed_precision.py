@@ -101,7 +101,7 @@ for dtype in (torch.float16, torch.bfloat16):
     print(dtype, (torch.tensor(300.0, dtype=dtype) ** 2).item())
 
 # %% [markdown]
-# One is lost, the other is wrong in its fourth digit. Same bits, divided differently: this is all that the unit is about.
+# fp16 has lost the number, bf16 has its third digit wrong. Both divide 16 bits between **range** and **digits**, and neither has enough of both.
 
 # %% [markdown]
 # ## Numbers from bits
@@ -235,7 +235,7 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** Between two powers of two lie always equally many numbers, 2^M of them, so that the *relative* step is about the same everywhere. Half of a format's numbers lie between −1 and 1. int8 is the opposite: equal steps, and nothing between 0 and 1; it needs a scale beside it (an extra).
+# **Explain.** From one power of two to the next there are always 2^M numbers, so that the step grows with the number, and the *relative* step stays about the same. About half of a format's numbers lie between −1 and 1. int8 is the opposite: equal steps, and nothing between 0 and 1; it needs a scale beside it (an extra).
 #
 # All formats at one glance:
 
@@ -381,13 +381,13 @@ print(positions[255:261].tolist())
 # %% [markdown]
 # That is why rotary angles are computed in fp32 also where the rest is bf16.
 #
-# **Without telling.** Conversion to fp8-e4m3 in torch gives the largest number where others give infinity; an overflow leaves no trace:
+# **Without telling.** fp8-e4m3 has no infinity to round to. This torch gives its largest number instead, and an overflow leaves no trace:
 
 # %% tags=["nbval-check-output"]
 print(torch.tensor([400.0, 500.0, 1e6, math.inf]).to(torch.float8_e4m3fn).tolist())
 
 # %% [markdown]
-# **tf32** is no format to store numbers in: an fp32 tensor keeps its 4 bytes, and tensor cores may round the *factors* of a product to 10 bits of mantissa. The switch is off unless you turn it on, and a CPU ignores it:
+# **tf32** is no format to store numbers in: an fp32 tensor keeps its 4 bytes, and tensor cores may round the *factors* of a product to 10 bits of mantissa. For matrix products torch leaves that off unless you turn it on, and a CPU ignores it:
 
 # %% tags=["nbval-ignore-output"]
 x = 1 + 2**-12
@@ -484,10 +484,10 @@ def counted(num_mantissa_bits):
 
 widths = [2, 3, 5, 7, 10, 12]
 computed_and_measured(
-    widths,
+    [2**width for width in widths],
     computed=[int(stop_of(1.0, width)) for width in widths],
     measured=[counted(width) for width in widths],
-    size_label="bits of mantissa",
+    size_label="numbers from 1 up to 2, 2^M",
     unit="last number counted",
 )
 
@@ -575,7 +575,7 @@ grade("u07-int8", quantised)
 # </details>
 
 # %% [markdown]
-# **Measure.** A product of two quantised matrices: integers times integers, added in int32, and scaled back at the end. Its error, against the products of numbers rounded to fp8-e4m3 with the same scales' idea:
+# **Measure.** A product of two quantised matrices: integers times integers, added in int32, and scaled back at the end. Its typical error, beside that of the same product with factors in bf16:
 
 # %% tags=["nbval-check-output"]
 quantised_by = answer("u07-int8", quantised)
@@ -584,16 +584,27 @@ x, w = (torch.randn(64, 512, generator=torch.Generator().manual_seed(n)) for n i
 sums = x_integers.int() @ w_integers.int().T
 product = sums * x_scales * w_scales.T
 exact = x.double() @ w.double().T
-print(f"largest sum of integers: {sums.abs().max().item():,}, int8 ends at 127")
-print(f"typical error: {((product - exact).square().mean() / exact.square().mean()).sqrt():.1%}")
+in_bf16 = x.bfloat16().double() @ w.bfloat16().double().T
 
-x[0, 0] = 100.0  # one outlier in one row
-x_integers, x_scales = quantised_by(x)
+
+def typical_error(result):
+    return ((result - exact).square().mean() / exact.square().mean()).sqrt().item()
+
+
+print(f"typical error: int8 {typical_error(product):.2%}, bf16 {typical_error(in_bf16):.2%}")
+print(f"largest sum of integers: {sums.abs().max().item():,}; int16 ends at {2**15 - 1:,}")
+
+# %% [markdown]
+# The sums need more than 16 bits, hence int32. Now a single outlier in one row:
+
+# %% tags=["nbval-check-output"]
+x[0, 0] = 100.0
+x_integers, _ = quantised_by(x)
 print("different integers in the row of the outlier:", len(x_integers[0].unique()))
 print("different integers in the row below:         ", len(x_integers[1].unique()))
 
 # %% [markdown]
-# **Explain.** The sums need more than 16 bits, hence int32. One outlier takes the whole range for itself, and its neighbours share what is left: this is why training prefers formats with an exponent, and why int8 is at home in inference.
+# **Explain.** The outlier takes the range for itself, and 511 numbers share the few integers that are left. A format with an exponent would not have noticed it. Gradients have such outliers, so that int8 is at home in inference more than in training.
 
 # %% [markdown]
 # ## Rounding by chance

@@ -99,6 +99,18 @@ VALUE = Drawer(
             ),
             "The mantissa counts whole numbers with you.",
         ),
+        Wrong(
+            "looked up in torch",
+            """
+            import torch
+
+            def value_of(bits, num_exponent_bits):
+                pattern = torch.tensor([int(bits, 2)], dtype=torch.uint16)
+                kind = torch.float16 if num_exponent_bits == 5 else torch.bfloat16
+                return pattern.view(kind).item()
+            """,
+            "How would you work it out with code of your own?",
+        ),
     ],
     right=[
         _value(),
@@ -220,6 +232,17 @@ ROUNDED = Drawer(
             "no sign",
             _rounded(whole="round(abs(x) / step)", beyond="math.inf"),
             "No number is negative with you.",
+        ),
+        Wrong(
+            "rounded by torch",
+            """
+            import torch
+
+            def rounded(x, num_exponent_bits, num_mantissa_bits):
+                kind = torch.float16 if num_exponent_bits == 5 else torch.bfloat16
+                return torch.tensor(x).to(kind).item()
+            """,
+            "How would you work it out with code of your own?",
         ),
     ],
     right=[

@@ -124,6 +124,7 @@ def _infinity_for_nan(bits: str, width: int) -> float:
 VALUE = Check(
     cases=value_cases,
     reference=value_of,
+    not_from=("torch", "struct"),
     judge=EqualTo(
         seen_by_torch,
         Mistake(
