@@ -253,7 +253,7 @@ ranges_and_steps()
 # %% [markdown] exercise={"id": "u07-round", "title": "Round to any format", "difficulty": 4, "importance": 4, "minutes": 18}
 # **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
 #
-# - A **tie**, exactly in the middle, goes to the neighbour that is an even number of steps from zero. Python's `round` does so.
+# - A **tie**, exactly in the middle, goes to an even number of steps, as with Python's `round`.
 # - The power never falls below 1 − bias: there the numbers are subnormal.
 # - The largest number is one step below 2^(bias + 1). What would be rounded to 2^(bias + 1) or beyond is infinity, with the sign of `x`.
 #

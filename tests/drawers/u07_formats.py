@@ -100,6 +100,11 @@ VALUE = Drawer(
             "The mantissa counts whole numbers with you.",
         ),
         Wrong(
+            "the exponent one bit short",
+            _value().replace("1 + num_exponent_bits", "num_exponent_bits"),
+            "at which bit does the exponent end?",
+        ),
+        Wrong(
             "looked up in torch",
             """
             import torch

@@ -1,7 +1,9 @@
 """Check of rounding to bf16 by chance, over every random number that there is."""
 
 import random
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -58,9 +60,14 @@ def _summary(results: Tensor) -> Numbers:
 
 def _neighbours(x: float) -> tuple[float, float]:
     """The numbers of bf16 at or below ``x`` and at or above it, among all that there are."""
-    patterns = torch.arange(NUM_CHANCES).to(torch.uint16).view(torch.bfloat16).double()
-    numbers = patterns[patterns.isfinite()]
-    return numbers[numbers <= x].max().item(), numbers[numbers >= x].min().item()
+    numbers = _numbers_of_bf16()
+    return numbers[bisect_right(numbers, x) - 1], numbers[bisect_left(numbers, x)]
+
+
+@lru_cache
+def _numbers_of_bf16() -> list[float]:
+    patterns = torch.arange(NUM_CHANCES).to(torch.uint16).view(torch.bfloat16)
+    return sorted(patterns[patterns.isfinite()].tolist())
 
 
 def wanted(x: float) -> Numbers:

@@ -112,6 +112,15 @@ def _other_mantissa(bits: str, width: int, divisor: int) -> float:
     return float(sign * (hidden + whole / divisor) * 2.0**power)
 
 
+def _cut_too_early(bits: str, width: int) -> float:
+    """The exponent without its last bit, which goes to the mantissa."""
+    exponent, mantissa = bits[1:width], bits[width:]
+    sign, part = 1 - 2 * int(bits[0]), int(mantissa, 2) / 2 ** len(mantissa)
+    bias = 2 ** (width - 1) - 1
+    hidden, power = (1, int(exponent, 2) - bias) if "1" in exponent else (0, 1 - bias)
+    return float(sign * (hidden + part) * 2.0**power)
+
+
 def _without_specials(bits: str, width: int) -> float:
     return _normal(bits, width) if _kind(bits, width) in ("nan", "inf") else value_of(bits, width)
 
@@ -191,6 +200,11 @@ VALUE = Check(
         Mistake(
             "The mantissa counts whole numbers with you. How many steps lie between 1 and 2?",
             lambda bits, width: _other_mantissa(bits, width, 1),
+        ),
+        Mistake(
+            "The last bit of your exponent is in your mantissa. The sign is bit 0: at which bit "
+            "does the exponent end?",
+            _cut_too_early,
         ),
         Mistake(
             "Every pattern is an ordinary number with you, that of zeros too. Which two exponents "
