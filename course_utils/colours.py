@@ -16,6 +16,11 @@ FEED_FORWARD = "#999933"
 ROUTER = "#aa4499"
 HEAD = "#882255"
 
+# Bits of a number, from Tol's bright palette.
+SIGN = "#bbbbbb"
+EXPONENT = "#4477aa"
+MANTISSA = "#ccbb44"
+
 COMPUTE = "#0072b2"
 COMMUNICATION = "#e69f00"
 IDLE = "#bbbbbb"

@@ -103,7 +103,7 @@ class EqualTo:
 
     def _is_right(self, got: Number, wanted: Number) -> bool:
         if not self.relative_tolerance:
-            return got == wanted
+            return got == wanted or (math.isnan(got) and math.isnan(wanted))
         return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
 
 
@@ -184,7 +184,8 @@ def _remark(wanted: Numbers, given: Numbers) -> str:
 
 def _difference(name: str, wanted: Number, got: Number) -> str:
     label = f" for {name}" if name else ""
-    ratio = f" (ratio {_ratio_in_words(got / wanted)})" if wanted else ""
+    has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
+    ratio = f" (ratio {_ratio_in_words(got / wanted)})" if has_ratio else ""
     got_in_words = f"{got!r}" if got != wanted and _in_words(got) == _in_words(wanted) else ""
     return f"Wanted {_in_words(wanted)}{label}, got {got_in_words or _in_words(got)}{ratio}."
 
@@ -204,6 +205,7 @@ def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) ->
     made = _named(mistake.formula(*case.values()))
     return wrong[0] in made and all(
         math.isclose(given[name], made[name], rel_tol=FORMULA_ROUNDING)
+        or (math.isnan(given[name]) and math.isnan(made[name]))
         for name in wrong
         if name in made
     )

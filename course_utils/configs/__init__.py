@@ -3,6 +3,7 @@
 from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
+from course_utils.configs.number_formats import FORMATS, NumberFormat
 from course_utils.configs.precisions import PRECISIONS, Precision, precision
 from course_utils.configs.presets import MODELS, gpt, preset
 from course_utils.configs.run import DEFAULT_KERNELS, Kernels, RunConfig
@@ -10,6 +11,7 @@ from course_utils.configs.run import DEFAULT_KERNELS, Kernels, RunConfig
 __all__ = [
     "DEFAULT_KERNELS",
     "DEVICES",
+    "FORMATS",
     "MODELS",
     "PRECISIONS",
     "Device",
@@ -17,6 +19,7 @@ __all__ = [
     "Kernels",
     "LatentAttention",
     "ModelConfig",
+    "NumberFormat",
     "ParallelLayout",
     "Precision",
     "RunConfig",

@@ -5,6 +5,7 @@ from course_utils.show.allocator import allocator_levels
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
+from course_utils.show.number_formats import nearest_number, ranges_and_steps, running_sums
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
@@ -24,8 +25,11 @@ __all__ = [
     "memory_over_length",
     "memory_timeline",
     "memory_timelines",
+    "nearest_number",
+    "ranges_and_steps",
     "recomputation_over_length",
     "recorded",
+    "running_sums",
     "same_bytes_two_numbers",
     "shares_over_length",
     "training_memory",

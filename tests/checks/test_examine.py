@@ -1,6 +1,7 @@
 """Right wrong answers to right sentences: what a check says when an answer misbehaves."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -208,6 +209,16 @@ SCENARIOS = Check(
     reference=double,
     probe=observed,
 )
+
+
+def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
+    judge = EqualTo(lambda x: x, Mistake("Why NaN?", lambda x: math.nan), together=True)
+    assert judge({"x": math.nan}, math.nan).passed
+    wrong = judge({"x": math.inf}, math.nan)
+    assert wrong.hints == ("Why NaN?",)
+    assert wrong.sentence == "Wanted inf, got nan."
+    assert not judge({"x": math.nan}, math.inf).passed
+    assert not judge({"x": math.inf}, -math.inf).passed
 
 
 def test_each_scenario_earns_its_share():

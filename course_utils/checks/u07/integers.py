@@ -1,0 +1,152 @@
+"""Check of quantisation to int8 with one scale for each row."""
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.checks.wire import describe
+
+LARGEST = 127
+SCALE_ROUNDING = 1e-6  # one division in fp32, in another order
+FROM_A_TIE = 0.01  # so that a scale in another order of operations rounds to the same integers
+
+Rows = list[list[float]]
+Numbers = dict[str, int | float]
+
+
+def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The course's own answer."""
+    scales = x.abs().amax(dim=-1, keepdim=True) / LARGEST
+    scales = torch.where(scales == 0, 1.0, scales)
+    return torch.round(x / scales).to(torch.int8), scales
+
+
+def quantised_cases(seed: int) -> list[Case]:
+    """Rows of several sizes, one whose largest is negative, one of zeros, and ties."""
+    rng = random.Random(seed)
+    cases: list[Rows] = [[[254.0, -3.0]], [[0.0, 0.0, 0.0], [127.0, 0.5, 1.5]]]
+    while len(cases) < 20:
+        num_columns = rng.randint(3, 4)
+        rows = [_row(rng, num_columns, scale) for scale in rng.sample((0.25, 1, 8, 64), 2)]
+        rows[0][0] = -2 * max(map(abs, rows[0]))
+        if len(cases) % 4 == 0:
+            rows[1] = [0.0] * num_columns
+        if all(_is_clear(row) for row in rows):
+            cases.append(rows)
+    return [{"x": rows} for rows in cases]
+
+
+def _row(rng: random.Random, num_columns: int, scale: float) -> list[float]:
+    return [float(scale * rng.choice((-1, 1)) * rng.randint(1, 99)) for _ in range(num_columns)]
+
+
+def _is_clear(row: list[float]) -> bool:
+    """Whether no number lies near the middle between two integers."""
+    largest = max(map(abs, row)) or 1.0
+    return all(abs(LARGEST * abs(x) / largest % 1 - 0.5) > FROM_A_TIE for x in row)
+
+
+def probe_quantised(answer: Any, case: Case) -> object:
+    """Integers and scales as named numbers, and whether type and shape are as asked."""
+    result = answer(torch.tensor(case["x"]))
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeError(f"wanted two tensors, integers and scales; it returned {describe(result)}")
+    integers, scales = result
+    num_rows, num_columns = len(case["x"]), len(case["x"][0])
+    if not isinstance(integers, Tensor) or integers.shape != (num_rows, num_columns):
+        raise TypeError("wanted a tensor of the shape of x as the first result")
+    if not isinstance(scales, Tensor) or scales.numel() != num_rows:
+        return _named([], [], case["x"]) | {"wrong_shape_of_scales": 1}
+    is_int8 = integers.dtype == torch.int8
+    found = _named(integers.tolist(), scales.flatten().tolist(), case["x"])
+    return found | {"integers_not_int8": int(not is_int8)}
+
+
+def _named(integers: list[list[int]], scales: list[float], x: Rows) -> Numbers:
+    """One number for each entry; zeros where there are none."""
+    numbers: Numbers = {"wrong_shape_of_scales": 0, "integers_not_int8": 0}
+    for row in range(len(x)):
+        numbers[f"scale of row {row}"] = scales[row] if scales else 0
+        for column in range(len(x[0])):
+            name = f"integer in row {row}, column {column}"
+            numbers[name] = integers[row][column] if integers else 0
+    return numbers
+
+
+def wanted(x: Rows) -> Numbers:
+    """The same by exact fractions, number by number."""
+    scales = [Fraction(max(map(abs, row))) / LARGEST or Fraction(1) for row in x]
+    integers = [
+        [round(Fraction(number) / scale) for number in row]
+        for row, scale in zip(x, scales, strict=True)
+    ]
+    return _named(integers, [float(scale) for scale in scales], x)
+
+
+def _sizes(x: Rows) -> Tensor:
+    """The largest size in each row, in fp32 as an answer has it."""
+    return torch.tensor(x).abs().amax(-1)
+
+
+def _cut(x: Rows) -> Numbers:
+    """Right scales, and digits cut off."""
+    _, scales = quantised(torch.tensor(x))
+    integers = (torch.tensor(x) / scales).trunc().int()
+    return _named(integers.tolist(), scales.flatten().tolist(), x)
+
+
+def _scales(x: Rows, made: Tensor) -> Numbers:
+    """These scales for the rows that have a number other than zero."""
+    return {f"scale of row {n}": scale for n, scale in enumerate(made.tolist()) if any(x[n])}
+
+
+QUANTISED = Check(
+    cases=quantised_cases,
+    reference=quantised,
+    probe=probe_quantised,
+    judge=EqualTo(
+        wanted,
+        Mistake(
+            "There is not one scale for each row. Over which dimension do you take the largest?",
+            lambda x: {"wrong_shape_of_scales": 1},
+        ),
+        Mistake(
+            "All numbers are right, and they are not stored as int8. How many bytes does one "
+            "take now?",
+            lambda x: {"integers_not_int8": 1},
+        ),
+        Mistake(
+            "Rows of zeros have a scale of zero. What is 0 / 0, and which scale does the card "
+            "ask for?",
+            lambda x: {f"scale of row {n}": 0 for n, row in enumerate(x) if not any(row)},
+        ),
+        Mistake(
+            "Digits are cut off. Which integer is nearest to 1.9?",
+            _cut,
+        ),
+        Mistake(
+            "A row whose largest number is negative has the wrong scale. Whose size decides?",
+            lambda x: _scales(x, torch.tensor(x).amax(-1) / LARGEST),
+        ),
+        Mistake(
+            "The largest becomes 128 with you, which int8 does not have. Which is the last "
+            "integer above zero?",
+            lambda x: _scales(x, _sizes(x) / 128),
+        ),
+        Mistake(
+            "You spread a row over 255 steps from zero. How many are there on one side of zero?",
+            lambda x: _scales(x, _sizes(x) / 255),
+        ),
+        Mistake(
+            "Your scales are upside down. By what are the integers multiplied to get x back?",
+            lambda x: _scales(x, LARGEST / _sizes(x)),
+        ),
+        relative_tolerance=SCALE_ROUNDING,
+        together=True,
+    ),
+)
