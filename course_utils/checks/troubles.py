@@ -54,6 +54,15 @@ ERRORS = (
         "What do you hand to `apply`, and what does backward return for each of those?",
     ),
     (
+        "requires grad is being used in an in-place operation",
+        "Every change of a weight is recorded as if it belonged to the loss: should autograd "
+        "record that line?",
+    ),
+    (
+        "'NoneType' object has no attribute",
+        "What is None there, and for which tensor has there been nothing to fill it?",
+    ),
+    (
         "dtype can require gradients",
         "Which of the tensors wanted a gradient when they came in?",
     ),

@@ -4,6 +4,7 @@ from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
+from course_utils.show.gradients import gradient_exponents
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
@@ -19,6 +20,7 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
+    "gradient_exponents",
     "live_tensors",
     "memory_against_flops",
     "memory_over_length",

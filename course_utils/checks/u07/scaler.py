@@ -1,0 +1,395 @@
+"""Check of a loss scaler: step by step beside PyTorch's own."""
+
+import functools
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u05.counted import tells_errors, undisturbed
+
+SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")
+NAMES = ("scenario", "scale", "growth_factor", "backoff_factor", "growth_interval", "steps")
+
+# The mean over many tokens: without a scale, gradients fall to where fp16 has few bits.
+SHARE_OF_A_TOKEN = 2.0**-18
+# Gradients of "large" steps are beyond fp16 from a scale of 2**20 on.
+LARGE = 2.0**14
+BAD = {"inf": math.inf, "nan": math.nan}
+NUM_NUMBERS = 4
+
+Numbers = dict[str, int | float]
+
+
+class LossScaler:
+    """The course's own answer: a scale that shrinks after an overflow and grows in peace."""
+
+    def __init__(
+        self, scale: float, growth_factor: float, backoff_factor: float, growth_interval: int
+    ) -> None:
+        """Begin with a scale."""
+        self.scale = scale
+        self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
+        self.growth_interval = growth_interval
+        self.num_good, self.has_overflowed = 0, False
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """The loss to call backward on."""
+        return loss * self.scale
+
+    def step(self, optimizer: Optimizer) -> bool:
+        """Unscale the gradients, and let the optimizer step if all are finite."""
+        gradients = _gradients(optimizer)
+        for each in gradients:
+            each /= self.scale
+        self.has_overflowed = not all(bool(each.isfinite().all()) for each in gradients)
+        if not self.has_overflowed:
+            optimizer.step()
+        return not self.has_overflowed
+
+    def update(self) -> None:
+        """Shrink after an overflow, grow after so many good steps in a row."""
+        self.num_good = 0 if self.has_overflowed else self.num_good + 1
+        if self.has_overflowed:
+            self.scale *= self.backoff_factor
+        elif self.num_good == self.growth_interval:
+            self.scale *= self.growth_factor
+            self.num_good = 0
+
+
+def _gradients(optimizer: Optimizer) -> list[Tensor]:
+    every = (each for group in optimizer.param_groups for each in group["params"])
+    return [each.grad for each in every if each.grad is not None]
+
+
+def scaler_cases(seed: int) -> list[Case]:
+    """Growth after 1 to 3 steps; each kind of overflow at first, later and in a row."""
+    rng = random.Random(seed)
+    good = ["good"]
+    cases = [_case(rng, "growth", good * 5, interval=2) | {"scale": 2.0**10}]
+    cases += [_case(rng, "growth", good * rng.randint(5, 8), interval=n) for n in (1, 2, 3, 4)]
+    for steps in (
+        ["inf", *good * 3],
+        ["nan", *good * 3],
+        [*good, "inf", "inf", "inf", *good],
+        [*good, "inf in the first", *good * 2],
+        [*good, "nan in the second", *good * 2],
+        ["inf in the second", "nan in the first", *good * 2],
+    ):
+        cases.append(_case(rng, "overflow", steps, interval=rng.randint(4, 6)))
+    for steps in (
+        [*good * 2, "inf", *good * 3],
+        [*good * 2, "nan", *good * 3, "inf", *good * 4],
+        [*good, "inf", *good * 2, "inf", *good * 3],
+        [*good * 4, "inf in the first", *good * 3],
+    ):
+        cases.append(_case(rng, "one after the other", steps, interval=3))
+    cases.append(_case(rng, "one after the other", ["large"] * 8, interval=2) | {"scale": 2.0**22})
+    cases.append(_case(rng, "one after the other", [*good, "nan"] * 3, interval=1))
+    for steps in (good * 4, ["inf", *good * 3], [*good * 2, "nan", *good * 3]):
+        cases.append(_case(rng, "one without gradient", steps, interval=rng.randint(2, 3)))
+    return cases
+
+
+def _case(rng: random.Random, scenario: str, steps: Sequence[str], *, interval: int) -> Case:
+    growth_factor, backoff_factor = rng.choice((2.0, 4.0)), rng.choice((0.5, 0.25))
+    sizes = (scenario, 2.0 ** rng.randint(12, 15), growth_factor, backoff_factor, interval)
+    return dict(zip(NAMES, (*sizes, list(steps)), strict=True))
+
+
+class _Trial:
+    """Two weights, or three of which one gets no gradient, and a loss in fp16 for each step."""
+
+    def __init__(self, scenario: str) -> None:
+        self.weights = [nn.Parameter(torch.full((NUM_NUMBERS,), value)) for value in (1.0, 2.0)]
+        self.generator = torch.Generator().manual_seed(len(scenario))
+        idle = [nn.Parameter(torch.ones(NUM_NUMBERS))] * (scenario == "one without gradient")
+        # the idle one comes first, where nobody can overlook it
+        self.optimizer = SGD([*idle, *self.weights], 2.0**10, momentum=0.5, foreach=False)
+        self.num_steps = 0
+        self.optimizer.register_step_post_hook(self._count)
+
+    def _count(self, *given: object) -> None:
+        self.num_steps += 1
+
+    def loss(self, step: str) -> Tensor:
+        """Mean over many tokens, of which the gradient is what the step is called."""
+        kind, _, where = step.partition(" in the ")
+        total = torch.zeros(())
+        for weight, name in zip(self.weights, ("first", "second"), strict=True):
+            factors = 0.25 + torch.rand(NUM_NUMBERS, generator=self.generator)
+            if kind == "large":
+                factors *= LARGE
+            elif kind in BAD and where in ("", name):
+                factors[1] = BAD[kind]
+            total = total + (weight.half() * factors.half()).float().sum()
+        return total * SHARE_OF_A_TOKEN
+
+
+@tells_errors
+def probe(answer: Any, case: Case) -> object:
+    """The student's scaler beside PyTorch's, over all steps of a case."""
+    with undisturbed():
+        return _observed(answer, *case.values())
+
+
+def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
+    *settings, steps = sizes
+    ours, theirs = _Trial(scenario), _Trial(scenario)
+    scaler = answer(*settings)
+    scale, growth_factor, backoff_factor, growth_interval = settings
+    twin = torch.amp.GradScaler(
+        "cpu",
+        init_scale=scale,
+        growth_factor=growth_factor,
+        backoff_factor=backoff_factor,
+        growth_interval=growth_interval,
+    )
+    seen: Numbers = dict.fromkeys(KEYS, 0)
+    for step in steps:
+        ours.optimizer.zero_grad()
+        theirs.optimizer.zero_grad()
+        loss = ours.loss(step)
+        scaled = scaler.scaled(loss)
+        seen["losses_not_scaled"] += not _is_scaled(scaled, loss, float(scaler.scale))
+        scaled.backward()
+        has_stepped = scaler.step(ours.optimizer)
+        twin.scale(theirs.loss(step)).backward()
+        before = theirs.num_steps
+        twin.step(theirs.optimizer)
+        is_good = theirs.num_steps > before
+        if is_good:
+            pairs = list(zip(_gradients(ours.optimizer), _gradients(theirs.optimizer), strict=True))
+            seen["wrong_gradients"] += not all(torch.equal(a, b) for a, b in pairs)
+            seen["doublings_of_gradients"] += _doublings(*pairs[0])
+        scaler.update()
+        twin.update()
+        seen["other_scales"] += float(scaler.scale) != twin.get_scale()
+        seen["sum_of_scales"] += float(scaler.scale)
+        seen["wrong_weights"] += not all(map(torch.equal, ours.weights, theirs.weights))
+        seen["wrong_returns"] += has_stepped is None or bool(has_stepped) != is_good
+    seen["steps_taken"] = ours.num_steps
+    return seen
+
+
+KEYS = (
+    *("losses_not_scaled", "wrong_gradients", "doublings_of_gradients", "steps_taken"),
+    *("wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
+)
+MISTAKEN = [name for name in KEYS if name not in ("steps_taken", "sum_of_scales")]
+
+
+def _is_scaled(scaled: Tensor, loss: Tensor, scale: float) -> bool:
+    return torch.allclose(scaled.detach().float(), loss.detach() * scale, equal_nan=True)
+
+
+def _doublings(ours: Tensor, theirs: Tensor) -> int:
+    """How often the first number of a gradient was doubled too often; to the next whole one."""
+    ratio = float(ours[0] / theirs[0])
+    return round(math.log2(ratio)) if 0 < ratio < math.inf else 0
+
+
+def wanted(**case: Any) -> Numbers:
+    """PyTorch's scales and steps, by the course's own scaler, which must be off in no step."""
+    return _seen_of("", *case.values()) | dict.fromkeys(MISTAKEN, 0)
+
+
+class _Flawed(LossScaler):
+    """The course's scaler with one mistake."""
+
+    def __init__(self, flaw: str, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.flaw = flaw
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        return loss if self.flaw == "not scaled" else super().scaled(loss)
+
+    def step(self, optimizer: Optimizer) -> bool:
+        gradients = _gradients(optimizer)
+        power = {"not unscaled": 0, "unscaled twice": 2, "multiplied again": -1}.get(self.flaw, 1)
+        for each in gradients:
+            each /= self.scale**power
+        bad = [self._is_bad(each) for each in gradients]
+        self.has_overflowed = self._overflow(bad)
+        if self.flaw == "only the bad ones":
+            for weight in (each for group in optimizer.param_groups for each in group["params"]):
+                if weight.grad is not None and self._is_bad(weight.grad):
+                    weight.grad = None
+        if self.flaw == "zeros":
+            for each in gradients:
+                each.nan_to_num_(0, 0, 0)
+        if not self.has_overflowed or self.flaw in ("no skip", "only the bad ones", "zeros"):
+            optimizer.step()
+        return not self.has_overflowed
+
+    def _is_bad(self, gradient: Tensor) -> bool:
+        is_bad = {"only inf": torch.isinf, "only nan": torch.isnan}.get(self.flaw)
+        return bool((is_bad(gradient) if is_bad else ~gradient.isfinite()).any())
+
+    def _overflow(self, bad: list[bool]) -> bool:
+        if self.flaw == "the last alone":
+            return bad[-1]
+        if self.flaw == "all of them":
+            return all(bad)
+        return any(bad) or (self.flaw == "for good" and self.has_overflowed)
+
+    def update(self) -> None:
+        num_good, scale = self.num_good, self.scale
+        interval = self.growth_interval
+        if self.flaw == "one later":
+            self.growth_interval += 1
+        super().update()
+        self.growth_interval = interval
+        if self.has_overflowed:
+            self.num_good = {"goes on": num_good, "counts all": num_good + 1}.get(self.flaw, 0)
+            if self.flaw == "no backoff":
+                self.scale = scale
+            if self.flaw == "counts all" and self.num_good == interval:
+                self.scale, self.num_good = self.scale * self.growth_factor, 0
+        elif self.flaw == "grows on and on" and num_good + 1 >= interval:
+            self.scale, self.num_good = scale * self.growth_factor, num_good + 1
+        elif self.flaw == "grows once" and num_good >= interval - 1:
+            self.scale = scale * (self.growth_factor if num_good == interval - 1 else 1)
+            self.num_good = num_good + 1
+        elif self.flaw == "no growth":
+            self.scale = scale
+
+
+@functools.lru_cache(maxsize=4096)
+def _seen(flaw: str, scenario: str, settings: tuple[Any, ...], steps: tuple[str, ...]) -> Numbers:
+    with undisturbed():
+        return _observed(functools.partial(_Flawed, flaw), scenario, *settings, steps)
+
+
+def _seen_of(flaw: str, scenario: str, *sizes: Any) -> Numbers:
+    *settings, steps = sizes
+    return _seen(flaw, scenario, tuple(settings), tuple(steps))
+
+
+def _with(flaw: str, *names: str) -> Callable[..., Numbers]:
+    """Those numbers of a flawed scaler that tell its flaw."""
+
+    def formula(*case: Any) -> Numbers:
+        seen = _seen_of(flaw, *case)
+        return {name: seen[name] for name in names or KEYS}
+
+    return formula
+
+
+OF_SCALES = ("other_scales", "sum_of_scales")
+OF_GRADIENTS = ("wrong_gradients", "doublings_of_gradients")
+OF_STEPS = ("steps_taken", "wrong_weights")
+
+SCALER = Check(
+    cases=scaler_cases,
+    reference=LossScaler,
+    probe=probe,
+    not_from=("torch.amp", "torch.cuda.amp"),
+    judge=Behaviour(
+        wanted,
+        Mistake(
+            "The loss comes back as it went in. When is it multiplied, so that the backward pass "
+            "carries the factor on?",
+            _with("not scaled", "losses_not_scaled"),
+        ),
+        Mistake(
+            "The optimizer gets gradients that are still multiplied. Who divides them, and before "
+            "which call?",
+            _with("not unscaled", *OF_GRADIENTS),
+        ),
+        Mistake(
+            "The optimizer gets gradients that are multiplied a second time. What is multiplied "
+            "instead of divided?",
+            _with("multiplied again", *OF_GRADIENTS),
+        ),
+        Mistake(
+            "Your gradients are too small by the scale: they are divided twice. How often does "
+            "your code meet each of them in one step?",
+            _with("unscaled twice", *OF_GRADIENTS),
+        ),
+        Mistake(
+            "The optimizer steps with gradients that are infinite. What must not happen after an "
+            "overflow?",
+            _with("no skip", *OF_STEPS),
+        ),
+        Mistake(
+            "Infinities are found, and NaN passes. What is inf minus inf, and which question does "
+            "your test ask?",
+            _with("only inf", *OF_STEPS),
+        ),
+        Mistake(
+            "NaN is found, and infinities pass. Which question does your test ask of a gradient?",
+            _with("only nan", *OF_STEPS),
+        ),
+        Mistake(
+            "One weight overflows, and the others are updated all the same. Is half a step one "
+            "that the loss asked for?",
+            _with("only the bad ones", *OF_STEPS),
+        ),
+        Mistake(
+            "Bad gradients are replaced, and the optimizer runs. What does momentum do with a "
+            "gradient of zero, and who should not be called?",
+            _with("zeros", *OF_STEPS),
+        ),
+        Mistake(
+            "An overflow in one weight is forgotten when the next one is looked at. What do you "
+            "keep of each answer?",
+            _with("the last alone", *OF_STEPS),
+        ),
+        Mistake(
+            "A step is skipped only if every gradient is bad. How many bad ones are enough?",
+            _with("all of them", *OF_STEPS),
+        ),
+        Mistake(
+            "After one overflow all further steps are skipped. Where is your note of it taken back?",
+            _with("for good", *OF_STEPS),
+        ),
+        Mistake(
+            "After an overflow the scale stays. Would the next step overflow again?",
+            _with("no backoff", *OF_SCALES),
+        ),
+        Mistake(
+            "Your scale never grows. When could a larger one have been tried?",
+            _with("no growth", *OF_SCALES),
+        ),
+        Mistake(
+            "Your scale grows one good step too late. Does the count know of the step that has "
+            "just been made when you compare it?",
+            _with("one later", *OF_SCALES),
+        ),
+        Mistake(
+            "Once it has grown, your scale grows at every step. Where does the count begin again?",
+            _with("grows on and on", *OF_SCALES),
+        ),
+        Mistake(
+            "It grows once, and then never again. How large is your count when the next interval "
+            "is over?",
+            _with("grows once", *OF_SCALES),
+        ),
+        Mistake(
+            "Your count goes on after an overflow where it stood. Which steps in a row does the "
+            "card ask for?",
+            _with("goes on", *OF_SCALES),
+        ),
+        Mistake(
+            "A skipped step counts as a good one. Which steps in a row does the card ask for?",
+            _with("counts all", *OF_SCALES),
+        ),
+        Mistake(
+            "All is right but what your step returns. What does the card want to know from it?",
+            lambda *case: {"wrong_returns": _num_wrong_if_silent(*case)},
+        ),
+        scenarios=SCENARIOS,
+    ),
+)
+
+
+def _num_wrong_if_silent(*case: Any) -> int:
+    """Steps whose result is not told by one that returns nothing."""
+    return len(case[-1])
