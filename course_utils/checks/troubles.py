@@ -59,15 +59,12 @@ ERRORS = (
         "record that line?",
     ),
     (
-        "'NoneType' object has no attribute",
-        "What is None there, and for which tensor has there been nothing to fill it?",
-    ),
-    (
         "dtype can require gradients",
         "Which of the tensors wanted a gradient when they came in?",
     ),
     ("wanted a dictionary", "What does the card ask your function to return?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
+    ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
 )
 
 

@@ -76,6 +76,11 @@ AUTOCAST_BYTES = Check(
             lambda s, h, f, n, wants: {"weights": 0},
         ),
         Mistake(
+            "Both copies are always kept with you. Which gradient is made with the first weight, "
+            "and does anybody ask for it in the first call?",
+            lambda s, h, f, n, wants: {"weights": 2 * BF16_BYTES * h * f},
+        ),
+        Mistake(
             "Your copies of the weights have 4 bytes for each number. What does autocast turn them "
             "into?",
             lambda s, h, f, n, wants: {
@@ -93,11 +98,6 @@ AUTOCAST_BYTES = Check(
             "A weight is copied for each call with you, also one that no gradient needs. What does "
             "autocast remember until its region ends, and which gradient is made with the weight?",
             lambda s, h, f, n, wants: {"weights": 2 * BF16_BYTES * h * f * n},
-        ),
-        Mistake(
-            "Both copies are always kept with you. Which gradient is made with the first weight, "
-            "and does anybody ask for it in the first call?",
-            lambda s, h, f, n, wants: {"weights": 2 * BF16_BYTES * h * f},
         ),
         Mistake(
             "The first weight is kept with you only if the given input wants a gradient. What is "

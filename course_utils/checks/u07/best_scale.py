@@ -1,5 +1,6 @@
 """Check of the largest scale that gradients stand in fp16, and of what it cannot save."""
 
+import functools
 import math
 import random
 
@@ -34,13 +35,13 @@ def scale_cases(seed: int) -> list[Case]:
     """A largest that is negative, that needs a scale below one, that rounding decides on."""
     rng = random.Random(seed)
     lists = [[3.0, 2.0**-40, 0.0]]
-    for _ in range(5):
-        lists.append([_number(rng, rng.randint(-50, -2)) for _ in range(rng.randint(4, 9))])
-        few = [_number(rng, rng.randint(-60, -30)) for _ in range(rng.randint(2, 4))]
+    for near in (65519.0, 65504.0, 65505.0, 65520.0, 65536.0):
+        positive = abs(_number(rng, rng.randint(-60, -30)))  # so that there is one in each list
+        few = [positive, *(_number(rng, rng.randint(-60, -30)) for _ in range(rng.randint(1, 3)))]
+        lists.append([*few, *(_number(rng, rng.randint(-50, -2)) for _ in range(4))])
         lists.append([-abs(_number(rng, rng.randint(-6, 3))), 0.0, *few])
         lists.append([_number(rng, rng.randint(17, 25)), *few, _number(rng, -8)])
         power = 2.0 ** rng.randint(-20, 5)
-        near = rng.choice((65504.0, 65505.0, 65519.0, 65520.0, 65530.0, 65536.0))
         lists.append([near * power, *few, 2.0**-25 * power, 2.0**-24 * power, 3 * 2.0**-26 * power])
     return [{"gradients": each} for each in lists]
 
@@ -52,6 +53,11 @@ def _number(rng: random.Random, exponent: int) -> float:
 
 def tried(gradients: list[float]) -> Numbers:
     """By trying every power of two on real tensors in fp16, the largest first."""
+    return _tried(tuple(gradients))
+
+
+@functools.lru_cache(maxsize=4096)
+def _tried(gradients: tuple[float, ...]) -> Numbers:
     exact = torch.tensor(gradients, dtype=torch.float32)
     for exponent in reversed(EXPONENTS):
         rounded = (exact * 2.0**exponent).half()
@@ -63,8 +69,6 @@ def tried(gradients: list[float]) -> Numbers:
 
 def _other_scale(gradients: list[float], limit: float, *, is_signed: bool = False) -> float:
     largest = max(gradients) if is_signed else max(map(abs, gradients))
-    if largest <= 0:
-        return math.inf
     scale = 2.0**EXPONENTS.start
     while largest * scale * 2 <= limit:
         scale *= 2
@@ -77,16 +81,16 @@ BEST_SCALE = Check(
     judge=EqualTo(
         tried,
         Mistake(
+            "Your scale is too careful where a number lies just above 65,504. Up to where does "
+            "fp16 round down to its largest number?",
+            lambda gradients: {"scale": _other_scale(gradients, LARGEST_FP16)},
+        ),
+        Mistake(
             "Your scale is wrong where the largest gradient is negative. How large is -3 to a "
             "format?",
             lambda gradients: {
                 "scale": _other_scale(gradients, LARGEST_FP16, is_signed=True),
             },
-        ),
-        Mistake(
-            "Your scale is too careful where a number lies just above 65,504. Up to where does "
-            "fp16 round down to its largest number?",
-            lambda gradients: {"scale": _other_scale(gradients, LARGEST_FP16)},
         ),
         Mistake(
             "Your scale is at least one. What if a gradient is beyond fp16 already?",

@@ -32,7 +32,7 @@ def update(weights: list[Tensor], masters: list[Tensor], learning_rate: float) -
     with torch.no_grad():
         for weight, master in zip(weights, masters, strict=True):
             if weight.grad is not None:
-                master -= learning_rate * weight.grad.float()
+                master.sub_(learning_rate * weight.grad.float())
                 weight.copy_(master)
                 weight.grad = None
 
@@ -68,10 +68,11 @@ class _Trial:
         self.masters = [each.clone() for each in self.start]
         self.weights = [nn.Parameter(each.bfloat16()) for each in self.masters]
         self.num_trained = _num_with_gradient(scenario, num_weights)
-        self.places = self._places()
+        # held on to, so that nothing else gets the memory of one that was replaced
+        self.storages = [each.untyped_storage() for each in self._tensors()]
 
-    def _places(self) -> list[int]:
-        return [each.untyped_storage().data_ptr() for each in (*self.weights, *self.masters)]
+    def _tensors(self) -> list[Tensor]:
+        return [*self.weights, *self.masters]
 
     def backward(self, step: int) -> None:
         """Gradients that are the factors of this step, added to what is there."""
@@ -93,7 +94,8 @@ class _Trial:
 
     def num_moved(self) -> int:
         """Tensors that lie elsewhere than before."""
-        return sum(a != b for a, b in zip(self.places, self._places(), strict=True))
+        pairs = zip(self.storages, self._tensors(), strict=True)
+        return sum(old.data_ptr() != now.untyped_storage().data_ptr() for old, now in pairs)
 
 
 def _right(master: Tensor, factors: Sequence[Tensor], rate: float) -> Tensor:
