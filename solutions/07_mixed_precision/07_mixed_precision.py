@@ -45,7 +45,7 @@ from course_utils.instruments import (
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.mixed_precision import TrainingState
 from course_utils.reference.training import Training
-from course_utils.show import gradient_exponents, recorded, try_it
+from course_utils.show import computed_and_measured, gradient_exponents, recorded, try_it
 
 # %% [markdown]
 # ## The update that vanishes
@@ -61,11 +61,11 @@ predict("u07-thousand-steps", None, "is 1 + 1000 · 0.001 in bf16")
 # **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep all digits from step to step. For each weight and its master:
 #
 # 1. turn the gradient to fp32;
-# 2. take learning rate · gradient, in fp32, off the master, **in place**: the tensor stays the same object in the same memory;
+# 2. take learning rate · gradient, in fp32, off the master, **in place**: the same tensor in the same memory;
 # 3. round the master into the weight, in place;
-# 4. free the gradient: `weight.grad` is None afterwards.
+# 4. free the gradient: set `weight.grad` to None.
 #
-# Only one weight's gradient may be in fp32 at a time. A weight whose `.grad` is None stays as it is, and so does its master. Few weights, many, and one without gradient are a third of the points each.
+# Only one gradient may be in fp32 at a time. A weight whose `.grad` is None stays as it is, as does its master. Few weights, many, and one without gradient are a third of the points each.
 #
 # *Worked case:* a weight and a master of 1, the gradient 1 in each of four steps, learning rate 0.01: master **0.96**, weight **0.9609375**.
 
@@ -189,7 +189,7 @@ gradient_exponents({"logits": logits.grad, "weights": of_weights})
 # %% [markdown]
 # Gradients pass through the logits to all layers below. The loss is a mean: each token's share is divided by their number, and a gradient by the probability of a wrong word, which training makes small. **Loss scaling** multiplies the loss by a factor before the backward pass, so that every gradient on the way is larger by it, and divides the weights' gradients before the optimizer reads them.
 #
-# How far are the gradients of all weights from those in fp32? The last column has the loss that each token would have in a batch of four million tokens, 4,096 times as many:
+# How far are the gradients of all weights from those in fp32? In the last column the loss is divided by 4,096, as each token's share of it would be in a batch of four million tokens:
 
 # %% tags=["demonstration"]
 
@@ -220,18 +220,18 @@ pd.DataFrame(
 ).T
 
 # %% [markdown]
-# bf16 has the exponents of fp32 and needs no scale: its column of shares does not change. It has three bits less than fp16, and so a larger rounding error; that one is random and small beside the noise of a batch, while zeros are a loss on one side. This is why models are trained in bf16 wherever the hardware has it.
+# Without a scale fp16 loses everything there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, but it is random and small beside the noise of a batch, while zeros are a loss on one side. This is why models are trained in bf16 wherever the hardware has it.
 #
 # Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
 
 # %% [markdown] exercise={"id": "u07-scaler", "title": "A loss scaler", "difficulty": 4, "importance": 4, "minutes": 20}
 # **Write** `LossScaler`, a class with the attribute `scale` and three methods that are called in this order in every step of training:
 #
-# 1. `scaled(loss)`: the loss, multiplied by the scale. (Then comes `.backward()`.)
-# 2. `step(optimizer)`: divide the gradients of all its weights by the scale, in `.grad` itself. If one of them holds an inf or a NaN, **skip** the optimizer's step, else make it. Return whether it stepped. A `.grad` may be None.
-# 3. `update()`: after a skipped step the scale is multiplied by `backoff_factor`; after `growth_interval` good steps **in a row** by `growth_factor`. Each time this happens, counting begins anew.
+# 1. `scaled(loss)` returns the loss, multiplied by the scale. (Then comes `.backward()`.)
+# 2. `step(optimizer)` divides the gradients of its weights by the scale, in `.grad` itself (which may be None). If one holds an inf or a NaN it **skips** the optimizer's step, else it makes it; it returns whether it did.
+# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**. Counting begins anew each time.
 #
-# An optimizer's weights: `group["params"]` of each `group` in `optimizer.param_groups`. Each of four scenarios is a quarter of the points.
+# Weights: `group["params"]` of each `group` in `optimizer.param_groups`. Each of four scenarios is a quarter of the points.
 #
 # *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: the scale is **1024, 2048, 2048, 4096, 4096**.
 
@@ -347,7 +347,7 @@ for _ in range(16):
 pd.DataFrame(history)
 
 # %% [markdown]
-# **Explain.** The first steps only look for the scale; the loss is finite in them, the gradients are not. `torch.amp.GradScaler` does the same, starts at 2¹⁶ and grows after 2,000 good steps. It never lets the scale itself become infinite in fp32. A step that is skipped again and again means that the *loss* is not finite: no scale helps then.
+# **Explain.** The first steps only look for the scale; the loss is finite in them, the gradients are not. `torch.amp.GradScaler` does the same, starts at 2¹⁶ and grows after 2,000 good steps. It never lets the scale itself become infinite in fp32, and refuses a step where no weight has a gradient. A step that is skipped again and again means that the *loss* is not finite: no scale helps then.
 
 # %% [markdown]
 # ## What autocast does
@@ -375,7 +375,7 @@ with torch.autocast(device, torch.bfloat16):
 pd.DataFrame(pairs, index=[f"measured ({device})", "CUDA, by the documentation"]).T
 
 # %% [markdown]
-# On a GPU softmax, norms, sums and exponentials are computed in fp32; a CPU leaves them in bf16. The last column is quoted, not measured: run the cell on a GPU to see. So numbers of one device are not those of the other, and a model that sums in bf16 on a CPU can lose what unit 07 began with.
+# On a GPU softmax, norms, sums and exponentials are computed in fp32; a CPU leaves them in bf16. The last column is quoted, not measured: run the cell on a GPU to see. So numbers of one device are not those of the other, and a long sum in bf16 stops on a CPU where a GPU goes on.
 #
 # A cast makes a copy. Autocast remembers the copy of a *weight* until its region ends, and autograd keeps the copies that the backward pass needs.
 
@@ -441,7 +441,30 @@ grade("u07-autocast-bytes", kept_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** A layer of Llama-3-8B with weights in fp32, under autocast, in one region for two calls and in a region for each:
+# **Measure.** The same block on more and more tokens, as data:
+
+# %%
+kept_of = answer("u07-autocast-bytes", kept_bytes)
+
+
+def measured_bytes(num_tokens):
+    block = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+    with torch.autocast("cpu", torch.bfloat16):
+        return count_saved_bytes(lambda: block(torch.ones(num_tokens, 64)), block).total_bytes
+
+
+tokens = [4**power for power in range(1, 7)]
+computed_and_measured(
+    tokens,
+    [sum(kept_of(n, 64, 256, 1, False).values()) for n in tokens],
+    [measured_bytes(n) for n in tokens],
+    size_label="tokens",
+    unit="bytes",
+    message="With few tokens the copy of a weight is nearly all of it.",
+)
+
+# %% [markdown]
+# A layer of Llama-3-8B with weights in fp32, under autocast, in one region for two calls and in a region for each:
 
 # %% tags=["nbval-check-output"]
 with fake_tensors():

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u05.counted import tells_errors, undisturbed
+from course_utils.checks.u07.loss_scaler import Flawed, LossScaler, gradients_of
 
 SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")
 NAMES = ("scenario", "scale", "growth_factor", "backoff_factor", "growth_interval", "steps")
@@ -25,47 +26,6 @@ BAD = {"inf": math.inf, "nan": math.nan}
 NUM_NUMBERS = 4
 
 Numbers = dict[str, int | float]
-
-
-class LossScaler:
-    """The course's own answer: a scale that shrinks after an overflow and grows in peace."""
-
-    def __init__(
-        self, scale: float, growth_factor: float, backoff_factor: float, growth_interval: int
-    ) -> None:
-        """Begin with a scale."""
-        self.scale = scale
-        self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
-        self.growth_interval = growth_interval
-        self.num_good, self.has_overflowed = 0, False
-
-    def scaled(self, loss: Tensor) -> Tensor:
-        """The loss to call backward on."""
-        return loss * self.scale
-
-    def step(self, optimizer: Optimizer) -> bool:
-        """Unscale the gradients, and let the optimizer step if all are finite."""
-        gradients = _gradients(optimizer)
-        for each in gradients:
-            each.div_(self.scale)
-        self.has_overflowed = not all(bool(each.isfinite().all()) for each in gradients)
-        if not self.has_overflowed:
-            optimizer.step()
-        return not self.has_overflowed
-
-    def update(self) -> None:
-        """Shrink after an overflow, grow after so many good steps in a row."""
-        self.num_good = 0 if self.has_overflowed else self.num_good + 1
-        if self.has_overflowed:
-            self.scale *= self.backoff_factor
-        elif self.num_good == self.growth_interval:
-            self.scale *= self.growth_factor
-            self.num_good = 0
-
-
-def _gradients(optimizer: Optimizer) -> list[Tensor]:
-    every = (each for group in optimizer.param_groups for each in group["params"])
-    return [each.grad for each in every if each.grad is not None]
 
 
 def scaler_cases(seed: int) -> list[Case]:
@@ -174,7 +134,7 @@ def _twin_steps(
         scaler.update()
         weights = [weight.detach().clone() for weight in trial.weights]
         is_good = trial.num_steps > before
-        seen.append(_TwinStep(is_good, _gradients(trial.optimizer), weights, scaler.get_scale()))
+        seen.append(_TwinStep(is_good, gradients_of(trial.optimizer), weights, scaler.get_scale()))
     return seen
 
 
@@ -191,7 +151,7 @@ def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
         scaled.backward()
         has_stepped = scaler.step(trial.optimizer)
         if twin.is_good:
-            ours = _gradients(trial.optimizer)
+            ours = gradients_of(trial.optimizer)
             are_there = len(ours) == len(twin.gradients)
             is_right = are_there and all(map(torch.equal, ours, twin.gradients))
             seen["wrong_gradients"] += not is_right
@@ -227,71 +187,10 @@ def wanted(**case: Any) -> Numbers:
     return _seen_of("", *case.values()) | dict.fromkeys(MISTAKEN, 0)
 
 
-class _Flawed(LossScaler):
-    """The course's scaler with one mistake."""
-
-    def __init__(self, flaw: str, *settings: Any) -> None:
-        super().__init__(*settings)
-        self.flaw = flaw
-
-    def scaled(self, loss: Tensor) -> Tensor:
-        return loss if self.flaw == "not scaled" else super().scaled(loss)
-
-    def step(self, optimizer: Optimizer) -> bool:
-        gradients = _gradients(optimizer)
-        power = {"not unscaled": 0, "unscaled twice": 2, "multiplied again": -1}.get(self.flaw, 1)
-        for each in gradients:
-            each.div_(self.scale**power)
-        bad = [self._is_bad(each) for each in gradients]
-        self.has_overflowed = self._overflow(bad)
-        if self.flaw == "only the bad ones":
-            for weight in (each for group in optimizer.param_groups for each in group["params"]):
-                if weight.grad is not None and self._is_bad(weight.grad):
-                    weight.grad = None
-        if self.flaw == "zeros":
-            for each in gradients:
-                each.nan_to_num_(0, 0, 0)
-        if not self.has_overflowed or self.flaw in ("no skip", "only the bad ones", "zeros"):
-            optimizer.step()
-        return not self.has_overflowed
-
-    def _is_bad(self, gradient: Tensor) -> bool:
-        is_bad = {"only inf": torch.isinf, "only nan": torch.isnan}.get(self.flaw)
-        return bool((is_bad(gradient) if is_bad else ~gradient.isfinite()).any())
-
-    def _overflow(self, bad: list[bool]) -> bool:
-        if self.flaw == "the last alone":
-            return bad[-1]
-        if self.flaw == "all of them":
-            return all(bad)
-        return any(bad) or (self.flaw == "for good" and self.has_overflowed)
-
-    def update(self) -> None:
-        num_good, scale = self.num_good, self.scale
-        interval = self.growth_interval
-        if self.flaw == "one later":
-            self.growth_interval += 1
-        super().update()
-        self.growth_interval = interval
-        if self.has_overflowed:
-            self.num_good = {"goes on": num_good, "counts all": num_good + 1}.get(self.flaw, 0)
-            if self.flaw == "no backoff":
-                self.scale = scale
-            if self.flaw == "counts all" and self.num_good == interval:
-                self.scale, self.num_good = self.scale * self.growth_factor, 0
-        elif self.flaw == "grows on and on" and num_good + 1 >= interval:
-            self.scale, self.num_good = scale * self.growth_factor, num_good + 1
-        elif self.flaw == "grows once" and num_good >= interval - 1:
-            self.scale = scale * (self.growth_factor if num_good == interval - 1 else 1)
-            self.num_good = num_good + 1
-        elif self.flaw == "no growth":
-            self.scale = scale
-
-
 @functools.lru_cache(maxsize=4096)
 def _seen(flaw: str, scenario: str, settings: tuple[Any, ...], steps: tuple[str, ...]) -> Numbers:
     with undisturbed():
-        return _observed(functools.partial(_Flawed, flaw), scenario, *settings, steps)
+        return _observed(functools.partial(Flawed, flaw), scenario, *settings, steps)
 
 
 def _seen_of(flaw: str, scenario: str, *sizes: Any) -> Numbers:
