@@ -350,6 +350,24 @@ SCALER = Drawer(
             points=1.0,
         ),
         Wrong(
+            "asks the loss",
+            _scaler(
+                (
+                    "return loss * self.scale",
+                    "self.loss = loss\n            return loss * self.scale",
+                ),
+                (_TEST, "if not torch.isfinite(self.loss):"),
+            ),
+            "Can that be finite while a gradient is not",
+            points=3.0,
+        ),
+        Wrong(
+            "divided by the factor",
+            _scaler(("self.scale *= self.backoff_factor", "self.scale /= self.backoff_factor")),
+            "multiplied or divided by?",
+            points=1.0,
+        ),
+        Wrong(
             "scale stays after an overflow",
             _scaler((_AFTER_OVERFLOW, "self.num_good = 0")),
             "Would the next step overflow again",
@@ -612,6 +630,12 @@ AUTOCAST_BYTES = Drawer(
             "the input twice",
             _kept(_COPIES, "2 * n * s * (h + 2 * f) + 4 * s * h"),
             "The input is kept twice",
+            points=0.75,
+        ),
+        Wrong(
+            "GELU in fp32",
+            _kept(_COPIES, "2 * n * s * (h + 2 * f + f)"),
+            "arrive at GELU",
             points=0.75,
         ),
         Wrong(

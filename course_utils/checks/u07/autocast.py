@@ -131,6 +131,11 @@ AUTOCAST_BYTES = Check(
             },
         ),
         Mistake(
+            "One tensor of the inner width has 4 bytes for each number with you. In which "
+            "precision does the result of a product arrive at GELU, and does autocast change it?",
+            lambda s, h, f, n, wants: {"activations": n * BF16_BYTES * s * (h + 3 * f)},
+        ),
+        Mistake(
             "You count one tensor of the inner width for each call. What goes into GELU, and what "
             "comes out?",
             lambda s, h, f, n, wants: {"activations": n * BF16_BYTES * s * (h + f)},

@@ -38,7 +38,9 @@ def scale_cases(seed: int) -> list[Case]:
     for near in (65519.0, 65504.0, 65505.0, 65520.0, 65536.0):
         positive = abs(_number(rng, rng.randint(-60, -30)))  # so that there is one in each list
         few = [positive, *(_number(rng, rng.randint(-60, -30)) for _ in range(rng.randint(1, 3)))]
-        lists.append([*few, *(_number(rng, rng.randint(-50, -2)) for _ in range(4))])
+        lists.append(
+            [*few, _number(rng, -30), *(_number(rng, rng.randint(-50, -2)) for _ in range(3))]
+        )
         lists.append([-abs(_number(rng, rng.randint(-6, 3))), 0.0, *few])
         lists.append([_number(rng, rng.randint(17, 25)), *few, _number(rng, -8)])
         power = 2.0 ** rng.randint(-20, 5)

@@ -59,6 +59,7 @@ class Flawed(LossScaler):
 
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to call backward on."""
+        self.is_loss_finite = bool(loss.isfinite())
         return loss if self.flaw == "not scaled" else super().scaled(loss)
 
     def step(self, optimizer: Optimizer) -> bool:
@@ -82,6 +83,8 @@ class Flawed(LossScaler):
             return bad[-1]
         if self.flaw == "all of them":
             return all(bad)
+        if self.flaw == "loss alone":
+            return not self.is_loss_finite
         return any(bad) or (self.flaw == "for good" and self.has_overflowed)
 
     def _repair(self, optimizer: Optimizer) -> None:
@@ -97,7 +100,8 @@ class Flawed(LossScaler):
     def update(self) -> None:
         """Shrink, count and grow as the mistake says."""
         if self.has_overflowed:
-            self.scale *= 1 if self.flaw == "no backoff" else self.backoff_factor
+            power = {"no backoff": 0, "turned over": -1}.get(self.flaw, 1)
+            self.scale *= self.backoff_factor**power
             if self.flaw not in ("goes on", "counts all"):
                 self.num_good = 0
         if not self.has_overflowed or self.flaw == "counts all":

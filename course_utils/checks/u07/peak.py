@@ -109,8 +109,8 @@ PEAK = Check(
             lambda *case: {"mfu": dense_peak(*case)["mfu"] / 2},
         ),
         Mistake(
-            "Your MFU is above what was done by two. Which peak stands below the line, and how "
-            "many FLOPs is a multiply-add there?",
+            "Your MFU is twice too large. Which peak stands below the line, and how many FLOPs is "
+            "a multiply-add there?",
             lambda *case: {"mfu": 2 * dense_peak(*case)["mfu"]},
         ),
         Mistake(

@@ -239,6 +239,10 @@ SCALER = Check(
             _with("unscaled twice", *OF_GRADIENTS),
         ),
         Mistake(
+            "Your test asks the loss. Can that be finite while a gradient is not?",
+            _with("loss alone"),
+        ),
+        Mistake(
             "An overflow in one weight is forgotten when the next one is looked at. What do you "
             "keep of each answer?",
             _with("the last alone", *OF_STEPS),
@@ -275,6 +279,11 @@ SCALER = Check(
             "The optimizer steps with gradients that are infinite. What must not happen after an "
             "overflow?",
             _with("no skip", *OF_STEPS),
+        ),
+        Mistake(
+            "After an overflow your scale is larger. Is a factor below one multiplied or divided "
+            "by?",
+            _with("turned over"),
         ),
         Mistake(
             "After an overflow the scale stays. Would the next step overflow again?",
