@@ -222,7 +222,7 @@ pd.DataFrame(
 ).T
 
 # %% [markdown]
-# Without a scale fp16 loses everything there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, but it is random and small beside the noise of a batch, while zeros are a loss on one side. This is why models are trained in bf16 wherever the hardware has it.
+# Without a scale fp16 gives no usable gradients there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, but it is random and small beside the noise of a batch, while zeros are a loss on one side. This is why models are trained in bf16 wherever the hardware has it.
 #
 # Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
 
