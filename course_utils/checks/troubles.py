@@ -54,11 +54,17 @@ ERRORS = (
         "What do you hand to `apply`, and what does backward return for each of those?",
     ),
     (
+        "requires grad is being used in an in-place operation",
+        "Every change of a weight is recorded as if it belonged to the loss: should autograd "
+        "record that line?",
+    ),
+    (
         "dtype can require gradients",
         "Which of the tensors wanted a gradient when they came in?",
     ),
     ("wanted a dictionary", "What does the card ask your function to return?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
+    ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
 )
 
 

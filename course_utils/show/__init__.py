@@ -4,6 +4,7 @@ from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
+from course_utils.show.gradients import gradient_exponents
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.number_formats import nearest_number, ranges_and_steps, running_sums
 from course_utils.show.picture import Picture
@@ -20,6 +21,7 @@ __all__ = [
     "computed_and_measured",
     "explorer",
     "flop_shares",
+    "gradient_exponents",
     "live_tensors",
     "memory_against_flops",
     "memory_over_length",
