@@ -101,12 +101,12 @@ def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size:
     parts = zip(ids.split(micro_batch_size), targets.split(micro_batch_size), strict=True)
     for some_ids, some_targets in parts:
         loss = sum_of_losses(model, some_ids, some_targets) / num_targets
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         mean += loss.item()
     return mean
 
 
-def train(
+def train(  # noqa: PLR0913, PLR0917  all that a training loop is given
     model: nn.Module,
     optimizer: Optimizer,
     scheduler: LRScheduler,
@@ -155,7 +155,7 @@ def _step(
     mean = 0.0
     for ids, targets in group:
         loss = sum_of_losses(model, ids, targets) / num_targets
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         mean += loss.item()
     norm = clip_grad_norm_(model.parameters(), max_norm)
     is_finite = math.isfinite(mean) and math.isfinite(norm)

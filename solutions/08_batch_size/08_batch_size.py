@@ -183,32 +183,33 @@ grade("u08-mean-of-means", token_weights)
 # </details>
 
 # %% [markdown]
-# **Measure.** How much more than its share does a token of the shortest sequence count, and how wrong is the gradient?
+# **Measure.** By what factor does a token count more than its share, and how wrong is the gradient?
 
 # %% tags=["nbval-check-output"]
 weights_of = answer("u08-mean-of-means", token_weights)
 lengths = [32, 2, 30, 4, 28, 3, 31, 5]
 rows = {
     b: {
-        "longest's token, share": round(weights_of(lengths, b)[0] * sum(lengths), 2),
-        "shortest's token, share": round(weights_of(lengths, b)[1] * sum(lengths), 2),
-        "error of gradient, %": round(100 * error(running_mean, lengths, b), 1),
+        "in the longest": round(weights_of(lengths, b)[0] * sum(lengths), 2),
+        "in the shortest": round(weights_of(lengths, b)[1] * sum(lengths), 2),
+        "error, %": round(100 * error(running_mean, lengths, b), 1),
     }
     for b in (1, 2, 3, 4, 8)
 }
 pd.DataFrame(rows).T.rename_axis("micro-batch")
 
 # %% tags=["nbval-check-output"]
-compare("u08-running-mean", "%", measured=rows[1]["error of gradient, %"])
+compare("u08-running-mean", "%", measured=rows[1]["error, %"])
 
 # %% [markdown]
-# **Explain.** One at a time, a token of the sequence of two counts sixteen times as much as one of 32, and here short sequences teach something else than long ones. In pairs it is nearly hidden: each pair has one long and one short sequence. With equal numbers of targets the rule of S15 is right, which is why the mistake lived for years in well-known training libraries. It is worst where a micro-batch has no target at all:
+# **Explain.** One at a time, a token of the sequence of two counts sixteen times as much as one of 32, and here short sequences teach something else than long ones. In pairs it is nearly hidden: each pair has one long and one short sequence. With equal numbers of targets the rule of S15 is right, which is why the mistake lived for years in well-known training libraries. And if a micro-batch has no target at all?
 
 # %% tags=["nbval-check-output"]
-print(error(running_mean, [5, 0, 3], 1))
+ids, targets = ragged_batch([5, 0, 3], vocab_size=11)
+print(token_loss(small_model()(ids[1:2]), targets[1:2]))
 
 # %% [markdown]
-# The mean of no numbers is 0/0, and one such micro-batch ruins the gradient of the whole step.
+# The mean of no numbers is 0/0, and one such micro-batch makes the loss of the whole step nan.
 
 # %% [markdown]
 # ## Accumulating exactly
@@ -354,13 +355,15 @@ def beside_weights_gib(way):
 
 ways = (at_once, one_at_a_time, backward_at_the_end, gradients_in_a_list)
 gib_of = {way.__name__.replace("_", " "): beside_weights_gib(way) for way in ways}
+weights_of_llama = Transformer(preset("Llama-3.2-1B"), "meta", torch.bfloat16).parameters()
+gib_of["gradients alone"] = round(sum(each.nbytes for each in weights_of_llama) / 2**30, 2)
 pd.DataFrame({"GiB beside the weights": gib_of})
 
 # %% tags=["nbval-check-output"]
 compare("u08-accumulated", "GiB", measured=gib_of["one at a time"])
 
 # %% [markdown]
-# **Explain.** A quarter of the activations, but one whole set of gradients, 2.3 GiB in bf16, which accumulation can never free. Whoever waits with backward saves next to nothing. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
+# **Explain.** Activations fall to a quarter; the gradients stay, whole, and accumulation can never free them. Whoever waits with backward saves next to nothing, and a list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
 #
 # What does it cost? Lecture S says: more compute. Count:
 
@@ -449,20 +452,18 @@ def train(
 
 
 # %%
-def micro_batches(lengths_of_each):
-    return [ragged_batch(lengths, vocab_size=11) for lengths in lengths_of_each]
-
-
-def trained(train, lengths_of_each, micro_batches_per_step, model=None):
-    model = model or small_model()
+def setting(model):
     optimizer = SGD(model.parameters(), lr=0.5)
-    scheduler = LambdaLR(optimizer, lambda step: 1 / (1 + step))
-    batches = micro_batches(lengths_of_each)
-    return train(model, optimizer, scheduler, batches, micro_batches_per_step, 1.0)
+    return model, optimizer, LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
 
-try_it(trained, train, [[3], [1], [2], [5]], 2)
-try_it(trained, train, [[3], [1], [0], [0], [5]], 2)
+def in_twos(train, lengths):
+    batches = [ragged_batch([length], vocab_size=11) for length in lengths]
+    return train(*setting(small_model()), batches, micro_batches_per_step=2, max_norm=1.0)
+
+
+try_it(in_twos, train, [3, 1, 2, 5])
+try_it(in_twos, train, [3, 1, 0, 0, 5])
 
 # %% nbgrader={"grade": true, "grade_id": "u08-train-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Steps, learning rates, weights and report: ragged, clipped, a short last group, and groups that make no step.
@@ -494,24 +495,24 @@ grade("u08-train", train)
 
 # %% tags=["nbval-check-output"]
 train_of = answer("u08-train", train)
-one_by_one, together = small_model(), small_model()
-alone, whole = [[6], [2], [5], [3]], [[6, 2, 5, 3]]
-sequences = [ragged_batch(whole[0], vocab_size=11)] * 20
-pieces = [piece for ids, targets in sequences for piece in zip(ids.split(1), targets.split(1))]
+batches_of_four = [ragged_batch([6, 2, 5, 3], vocab_size=11)] * 20
+batches_of_one = [
+    one
+    for ids, targets in batches_of_four
+    for one in zip(ids.split(1), targets.split(1), strict=True)
+]
 
 
-def after_twenty_steps(batches, micro_batches_per_step):
+def losses_and_weights(batches, micro_batches_per_step):
     model = small_model()
-    optimizer = SGD(model.parameters(), lr=0.5)
-    scheduler = LambdaLR(optimizer, lambda step: 1 / (1 + step))
-    losses = train_of(model, optimizer, scheduler, batches, micro_batches_per_step, 1.0)
+    losses = train_of(*setting(model), batches, micro_batches_per_step, 1.0)
     return losses, torch.cat([each.detach().flatten() for each in model.parameters()])
 
 
-losses, weights = after_twenty_steps(sequences, 1)
-losses_in_pieces, weights_in_pieces = after_twenty_steps(pieces, 4)
-print(f"loss from {losses[0]:.3f} to {losses[-1]:.3f}")
-print("same weights:", torch.allclose(weights, weights_in_pieces, rtol=1e-9))
+losses, weights = losses_and_weights(batches_of_four, 1)
+_, accumulated_weights = losses_and_weights(batches_of_one, 4)
+print(f"loss from {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} steps")
+print("same weights:", torch.allclose(weights, accumulated_weights, rtol=1e-9))
 
 # %% [markdown]
 # **Explain.** Whoever trains cannot tell the two apart. Clip each micro-batch, or let the scheduler count micro-batches, and that is over: the same numbers in a config then mean another training on another machine.
@@ -599,12 +600,12 @@ compare(
 )
 
 # %% tags=["nbval-check-output"]
-budgets = {"0.92M": 920_000, "1M": 2**20, "4M": 4_000_000, "60M": 60_000_000}
+budgets = {"0.92M": 920_000, "2^20": 2**20, "4M": 4_000_000, "2^22": 2**22, "60M": 60_000_000}
 table = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
 pd.DataFrame(table).T.rename_axis("global batch")
 
 # %% [markdown]
-# The first is what one published 1B run uses. With 4 million tokens and more, the last column hardly changes with the micro-batch, but the middle one says how long a step takes.
+# The first is what one published 1B run uses. A round number of millions is a trap: 4M leaves each device with 244 = 4 · 61 sequences, so that of the 12 that fit only 4 go at a time. Batches are powers of two for a reason.
 #
 # **Measure** the table of lecture B (B8): which of activations and FLOPs follow the micro-batch, which the batch?
 
@@ -625,7 +626,7 @@ pd.DataFrame(sizes).T.rename_axis(["micro-batch", "accumulated"])
 # %% [markdown]
 # ## A sum that loses its terms
 #
-# `grad` has the precision of its parameter. In bf16 a number has 8 significant bits: when the sum of many gradients is 256 times as large as the next one, adding it changes nothing.
+# `grad` has the precision of its parameter. In bf16 a number has 8 significant bits: when the sum of many gradients is 512 times as large as the next one, adding it changes nothing.
 
 # %% [markdown] exercise={"id": "u08-buffer", "title": "Gradients summed in fp32", "difficulty": 3, "importance": 3, "minutes": 10, "extra": true}
 # **Write** `sum_in_fp32`: make a buffer of zeros in fp32 for each parameter that wants a gradient, and see to it that every backward pass from now on adds its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
@@ -697,13 +698,13 @@ fp32_of = answer("u08-buffer", sum_in_fp32)
 
 
 def sum_of_gradients(num_micro_batches, dtype, has_buffers=False):
-    model = small_model().to(dtype)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 11)).bfloat16().to(dtype)
     buffers = fp32_of(model) if has_buffers else None
-    tokens = torch.randint(
-        11, (num_micro_batches, 1, 8), generator=torch.Generator().manual_seed(0)
-    )
-    for each in tokens:
-        token_loss(model(each), (each + 1) % 11).backward()
+    inputs = torch.randn(num_micro_batches, 8, 16).bfloat16().to(dtype)
+    labels = torch.randint(11, (num_micro_batches, 8))
+    for x, y in zip(inputs, labels, strict=True):
+        F.cross_entropy(model(x), y).backward()
     gradients = buffers or [each.grad for each in model.parameters()]
     return torch.cat([each.double().flatten() for each in gradients])
 
@@ -722,4 +723,4 @@ pd.DataFrame(
 ).rename_axis("micro-batches")
 
 # %% [markdown]
-# **Explain.** Every gradient has the rounding of bf16 either way. In fp32 those errors average out as more are added; in bf16 the sum itself goes wrong, more with each micro-batch. That is the 18 bytes for each parameter of unit 03: gradients in fp32, those in bf16 there for a moment only.
+# **Explain.** Every single gradient has the rounding of bf16 either way. In fp32 those errors average out as more are added; in bf16 the sum itself goes wrong, the longer it is the more. That is the 18 bytes for each parameter of unit 03: gradients in fp32, those in bf16 there for a moment only.

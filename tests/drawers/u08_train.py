@@ -329,7 +329,7 @@ CONFIGURATION = Drawer(
         Wrong(
             "tokens as sequences",
             _configuration("global_batch_tokens // num_devices"),
-            "What is one sequence worth?",
+            "How many tokens is one of them?",
         ),
         Wrong(
             "does not divide",

@@ -61,7 +61,7 @@ def accumulate_cases(seed: int) -> list[Case]:
         num_micro_batches = rng.randint(3, 5)
         cases.append(_case("memory", [length] * (num_micro_batches * size), size, 16, 5))
     cases.append(_case("memory", [2] * rng.randint(3, 5), 1, 48, 48))
-    return [_case("ragged", [3, 1, 2], 2, 3, 5), *cases]
+    return [_case("rest", [3, 1, 2], 2, 3, 5), *cases]
 
 
 def _with_empty(rng: random.Random, size: int) -> list[int]:
@@ -132,9 +132,9 @@ def probe(answer: Any, case: Case) -> object:
             "not_numbers": int(any(map(math.isnan, numbers.values()))),
             **{name: 0.0 if math.isnan(each) else each for name, each in numbers.items()},
             "wrong_gradients": num_different(gradients, _wanted_gradients(*_key(case))),
+            "sequences_too_many": max(0, max(trial.sizes, default=0) - trial.micro_batch_size),
             "passes_missing": max(0, fewest - len(trial.sizes)),
             "passes_too_many": max(0, len(trial.sizes) - most),
-            "sequences_too_many": max(0, max(trial.sizes, default=0) - trial.micro_batch_size),
             **_held_too_much(answer, case),
         }
 
@@ -176,9 +176,9 @@ def wanted(**case: Any) -> dict[str, int | float]:
         "loss": _whole(*_key(case))[0],
         "gradient_length": length_of(_wanted_gradients(*_key(case))),
         "wrong_gradients": 0,
+        "sequences_too_many": 0,
         "passes_missing": 0,
         "passes_too_many": 0,
-        "sequences_too_many": 0,
         "micro_batches_held_too_many": 0,
         "gradients_held_too_many": 0,
     }

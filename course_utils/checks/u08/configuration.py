@@ -106,7 +106,8 @@ CONFIGURATION = Check(
     judge=EqualTo(
         tried,
         Mistake(
-            "Your batch has as many sequences as it should have tokens. What is one sequence worth?",
+            "Your batch has as many sequences as it should have tokens. How many tokens is one of "
+            "them?",
             _as_sequences,
         ),
         Mistake(

@@ -47,7 +47,7 @@ def wrong_loop(
         schedule: ``"after"`` the optimizer, or ``"before"`` it.
     """
 
-    def loop(
+    def loop(  # noqa: PLR0913, PLR0917  what the student's loop is given
         model: nn.Module, optimizer: Any, scheduler: Any, batches: Any, size: int, max_norm: float
     ) -> None:
         for start in range(0, len(batches), size):
@@ -62,7 +62,7 @@ def wrong_loop(
                 num_mine = num_targets(targets)
                 factor = _factor(weigh, num_mine, num_all, len(group), size)
                 loss = losses_of(model, ids, targets).sum() * factor
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 mean += loss.item()
                 if clip == "each":
                     clip_grad_norm_(model.parameters(), max_norm)

@@ -65,15 +65,10 @@ def _micro_batches(rng: random.Random, count: int) -> list[list[int]]:
     return [lengths[2 * n : 2 * n + 2] for n in range(count)]
 
 
-def _case(
-    scenario: str,
-    lengths: list[list[int]],
-    size: int,
-    max_norm: float = NO_CLIPPING,
-    broken: int = -1,
-    kind: str = "",
-) -> Case:
-    return dict(zip(FIELDS, (scenario, lengths, size, max_norm, broken, kind), strict=True))
+def _case(scenario: str, lengths: list[list[int]], size: int, **others: float | str) -> Case:
+    """A case; nothing is clipped or broken in it unless it is said."""
+    values = (scenario, lengths, size, NO_CLIPPING, -1, "")
+    return dict(zip(FIELDS, values, strict=True)) | others
 
 
 class _Breaking(nn.Module):
@@ -185,7 +180,7 @@ def _num_wrong(results: list[Any], wanted_results: tuple[float | str, ...]) -> i
 
 
 def _is_same(got: Any, wanted_result: float | str) -> bool:
-    if type(wanted_result) is str or not is_number(got):
+    if isinstance(wanted_result, str) or not is_number(got):
         return type(got) is type(wanted_result) and bool(got == wanted_result)
     return math.isclose(got, wanted_result, rel_tol=TOLERANCE)
 
@@ -368,16 +363,16 @@ TRAIN = Check(
         Mistake(
             "The gradient is clipped after every micro-batch, before it is whole. When is it that "
             "of the group?",
-            _by("clip each"),
+            _in("clipping", _by("clip each")),
         ),
         Mistake(
             "The gradient is not clipped, or too late. What is its norm when the optimizer steps?",
-            _by("no clip"),
+            _in("clipping", _by("no clip")),
         ),
         Mistake(
             "Every number of the gradient is clipped by itself, which turns it. What is to be no "
             "longer than the norm?",
-            _by("clip values"),
+            _in("clipping", _by("clip values")),
         ),
         Mistake(
             "Only the last micro-batch of each group moves the weights. When do you set gradients "

@@ -1,5 +1,6 @@
 """Small models and ragged batches in float64 for what accumulates gradients, and their twins."""
 
+import math
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -42,7 +43,7 @@ def num_targets(targets: Tensor) -> int:
 def losses_of(model: nn.Module, ids: Tensor, targets: Tensor) -> Tensor:
     """The loss of each target that counts, without the function that everybody uses."""
     counts = targets != IGNORED
-    scores = model(ids).log_softmax(-1)[counts]
+    scores: Tensor = model(ids).log_softmax(-1)[counts]
     return -scores.gather(-1, targets[counts][:, None])[:, 0]
 
 
@@ -54,7 +55,7 @@ def gradients_of(loss: Tensor, model: nn.Module) -> list[Tensor]:
 def length_of(tensors: Iterable[Tensor | None]) -> float:
     """Of all numbers of some tensors as one vector."""
     squares = [float(each.detach().double().square().sum()) for each in tensors if each is not None]
-    return float(sum(squares)) ** 0.5
+    return math.sqrt(sum(squares))
 
 
 def ragged(rng: random.Random, count: int) -> list[int]:

@@ -71,7 +71,7 @@ def measured(lengths: Lengths, micro_batch_size: int) -> Weights:
     mean = torch.zeros((), dtype=torch.float64)
     for start in starts:
         mean = mean + torch.cat(losses[start : start + micro_batch_size]).mean() / len(starts)
-    mean.backward()  # type: ignore[no-untyped-call]
+    mean.backward()
     return _by_sequence([each.grad[0].item() for each in losses if each.grad is not None])
 
 
