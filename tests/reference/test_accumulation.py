@@ -1,4 +1,4 @@
-"""Gradients in micro-batches are those of the whole batch; a step that makes no sense is not made."""
+"""Gradients in micro-batches are those of the whole batch; a step without sense is not made."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_accumulate_says_what_is_wrong():
     ids, targets = ragged_batch([3, 2], VOCAB_SIZE)
     with pytest.raises(ValueError, match="micro_batch_size must be above zero, got 0"):
         accumulate(small_model(), ids, targets, 0)
-    with pytest.raises(ValueError, match=r"\(2, 3\) and \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"\(1, 3\) and \(1, 2\)"):
         accumulate(small_model(), ids, targets[:, :2], 1)
 
 
