@@ -391,7 +391,7 @@ for b in (8, 1):
 #
 # A training loop has a **scheduler**, which sets the learning rate by counting steps, and **clips** the gradient: if its norm, the length of all its numbers as one vector, is above a limit, it is shortened to that. Both speak of *steps*, and a step now has several micro-batches.
 
-# %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 15}
+# %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 18}
 # **Write** `train`: one step for every **group** of `micro_batches_per_step` micro-batches; the last group may have fewer and counts like any other. Six situations earn equal shares.
 #
 # - The gradient is that of the mean loss over all targets of the *group*, and of nothing before it.

@@ -112,7 +112,7 @@ TRAIN = Drawer(
         Wrong(
             "mean of means, by a full group",
             _train((_PART, f"{_MEAN} / micro_batches_per_step")),
-            "You divide by the micro-batches of a full group",
+            "Every micro-batch counts the same in a group",
         ),
         Wrong("sum of means", _train((_PART, _MEAN)), "The means of the micro-batches are added"),
         Wrong("sum", _train((" / n", "")), "The losses of all targets are added up"),

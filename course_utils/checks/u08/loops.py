@@ -12,7 +12,6 @@ from course_utils.checks.u08.trials import losses_of, num_targets
 VARIANTS: dict[str, dict[str, str]] = {
     "schedule first": {"schedule": "before"},
     "mean of means": {"weigh": "mean of means"},
-    "mean of means, full": {"weigh": "mean of means, full"},
     "sum of means": {"weigh": "sum of means"},
     "sum": {"weigh": "sum"},
     "clip each": {"clip": "each"},
@@ -24,12 +23,11 @@ VARIANTS: dict[str, dict[str, str]] = {
 }
 
 
-def _factor(weigh: str, num_mine: int, num_all: int, num_parts: int, size: int) -> float:
+def _factor(weigh: str, num_mine: int, num_all: int, num_parts: int) -> float:
     """Of the sum of a micro-batch's losses."""
     return {
         "": lambda: 1 / num_all,
         "mean of means": lambda: 1 / (num_mine * num_parts),
-        "mean of means, full": lambda: 1 / (num_mine * size),
         "sum of means": lambda: 1 / num_mine,
         "sum": lambda: 1.0,
     }[weigh]()
@@ -60,7 +58,7 @@ def wrong_loop(
                 if zero == "each":
                     optimizer.zero_grad()
                 num_mine = num_targets(targets)
-                factor = _factor(weigh, num_mine, num_all, len(group), size)
+                factor = _factor(weigh, num_mine, num_all, len(group))
                 loss = losses_of(model, ids, targets).sum() * factor
                 loss.backward()
                 mean += loss.item()

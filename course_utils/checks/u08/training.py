@@ -260,6 +260,7 @@ def _num_groups(*values: Any) -> int:
 
 
 def _in(scenario: str, formula: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A mistake that is looked for in one scenario: another training costs time in each case."""
     return lambda *values: formula(*values) if values[0] == scenario else {}
 
 
@@ -338,27 +339,22 @@ TRAIN = Check(
         Mistake(
             "The learning rate of each step is already that of the next. Who goes first, the "
             "optimizer or the scheduler?",
-            _by("schedule first"),
+            _in("schedule", _by("schedule first")),
         ),
         Mistake(
             "Every micro-batch counts the same in a group, and its tokens differ. By what is the "
             "mean of all targets of a group divided?",
-            _by("mean of means"),
-        ),
-        Mistake(
-            "You divide by the micro-batches of a full group, and the last one has fewer, and "
-            "tokens differ. By what is the mean of all targets of a group divided?",
-            _by("mean of means, full"),
+            _in("ragged", _by("mean of means")),
         ),
         Mistake(
             "The means of the micro-batches are added up. What is a mean of all targets of the "
             "group instead?",
-            _by("sum of means"),
+            _in("ragged", _by("sum of means")),
         ),
         Mistake(
             "The losses of all targets are added up, and the gradient grows with their number. "
             "Which mean does the card ask for?",
-            _by("sum"),
+            _in("ragged", _by("sum")),
         ),
         Mistake(
             "The gradient is clipped after every micro-batch, before it is whole. When is it that "
@@ -377,12 +373,12 @@ TRAIN = Check(
         Mistake(
             "Only the last micro-batch of each group moves the weights. When do you set gradients "
             "to zero?",
-            _by("zero each"),
+            _in("ragged", _by("zero each")),
         ),
         Mistake(
             "The gradients of a group are still there in the next one. When do you set them to "
             "zero?",
-            _by("never zero"),
+            _in("ragged", _by("never zero")),
         ),
         Mistake(
             "The weights are right, and your list has not one entry for each group. What do you "
