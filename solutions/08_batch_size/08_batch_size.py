@@ -292,9 +292,9 @@ grade("u08-accumulate", accumulate)
 
 # %%
 accumulate_of = answer("u08-accumulate", accumulate)
-tiny = ModelConfig(num_layers=4, hidden_size=64, num_heads=4, ffn_size=192, vocab_size=512)
+tiny = ModelConfig(num_layers=2, hidden_size=64, num_heads=4, ffn_size=192, vocab_size=256)
 tiny_model = Transformer(tiny)
-tiny_ids = torch.arange(8 * 128).reshape(8, 128) % 512
+tiny_ids = torch.arange(8 * 128).reshape(8, 128) % 256
 
 
 def memory_of(micro_batch_size):
@@ -380,11 +380,14 @@ def flops_of(micro_batch_size):
 print({b: f"{flops_of(b):,} FLOPs" for b in (8, 2, 1)})
 
 # %% [markdown]
-# The **same** FLOPs, to the last one: S15 is wrong here. What is traded is parallelism. The passes come one after the other, each reads all weights again, and small matrix products use a device badly:
+# The **same** FLOPs, to the last one: the slide of S15 is wrong here. What is traded is parallelism. The passes come one after the other, each reads all weights again, and small matrix products use a device badly:
 
 # %%
 for b in (8, 1):
-    print(b, time_call(lambda b=b: accumulate_of(tiny_model, tiny_ids, tiny_ids, b)))
+    timing = time_call(
+        lambda b=b: accumulate_of(tiny_model, tiny_ids, tiny_ids, b), num_warm_up=1, num_runs=5
+    )
+    print(f"micro-batch of {b}: {timing}")
 
 # %% [markdown]
 # ## Training with it
