@@ -365,7 +365,7 @@ compare("u08-accumulated", "GiB", measured=gib_of["one at a time"])
 # %% [markdown]
 # **Explain.** Activations fall to a quarter; the gradients stay, whole, and accumulation can never free them. Whoever waits with backward saves next to nothing, and a list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
 #
-# What does it cost? Lecture S says: more compute. Count:
+# What does it cost? Lecture S says: more compute. Count (a few seconds):
 
 
 # %% tags=["nbval-check-output"]
@@ -377,7 +377,7 @@ def flops_of(micro_batch_size):
     return sum(count_flops(call))
 
 
-print({b: f"{flops_of(b):,} FLOPs" for b in (8, 2, 1)})
+print({b: f"{flops_of(b):,} FLOPs" for b in (8, 1)})
 
 # %% [markdown]
 # The **same** FLOPs, to the last one: the slide of S15 is wrong here. What is traded is parallelism. The passes come one after the other, each reads all weights again, and small matrix products use a device badly:
@@ -620,7 +620,7 @@ def kept_bytes(b):
     return count_saved_bytes(lambda: token_loss(tiny_model(some), some), tiny_model).total_bytes
 
 
-sizes = {(b, 8 // b): {"bytes kept": kept_bytes(b), "FLOPs": flops_of(b)} for b in (8, 4, 2, 1)}
+sizes = {(b, 8 // b): {"bytes kept": kept_bytes(b), "FLOPs": flops_of(b)} for b in (8, 4, 2)}
 pd.DataFrame(sizes).T.rename_axis(["micro-batch", "accumulated"])
 
 # %% [markdown]
