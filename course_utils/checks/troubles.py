@@ -62,7 +62,9 @@ ERRORS = (
         "dtype can require gradients",
         "Which of the tensors wanted a gradient when they came in?",
     ),
-    ("wanted a dictionary", "What does the card ask your function to return?"),
+    ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
+    ("wanted a ", "What does the card ask your function to return?"),
+    ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
     ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
 )

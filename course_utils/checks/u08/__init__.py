@@ -1,0 +1,11 @@
+"""Checks of unit 08: gradient accumulation and batch size."""
+
+from course_utils.checks.u08 import accumulation, buffers, configuration, training, weights
+
+CHECKS = {
+    "u08-mean-of-means": weights.TOKEN_WEIGHTS,
+    "u08-accumulate": accumulation.ACCUMULATE,
+    "u08-train": training.TRAIN,
+    "u08-configure": configuration.CONFIGURATION,
+    "u08-buffer": buffers.SUM_IN_FP32,
+}
