@@ -1,8 +1,18 @@
 """Every drawer by the id of its exercise."""
 
-from tests.drawers import Drawer, u00, u01, u03, u04_repair, u04_trace, u05_build, u05_choose
+from tests.drawers import (
+    Drawer,
+    u00,
+    u01,
+    u03,
+    u04_repair,
+    u04_trace,
+    u05_build,
+    u05_choose,
+    u08_batch_size,
+)
 
-MODULES = (u00, u01, u03, u04_trace, u04_repair, u05_build, u05_choose)
+MODULES = (u00, u01, u03, u04_trace, u04_repair, u05_build, u05_choose, u08_batch_size)
 DRAWERS: dict[str, Drawer] = {
     name: drawer for module in MODULES for name, drawer in module.DRAWERS.items()
 }

@@ -117,6 +117,11 @@ NOISE_SCALE = Check(
     judge=EqualTo(
         enumerated_noise_scale,
         Mistake(
+            "Where the mean gradient is zero you say that there is no noise. How many examples "
+            "would a batch need there until gradient and noise are equally large?",
+            _of(lambda p: p.trace / p.squared_norm if p.squared_norm else 0.0),
+        ),
+        Mistake(
             "You divide by n − 1, as for a sample from something larger. Are these examples a "
             "sample here, or all the data?",
             _of(lambda p: p.trace * p.num_examples / (p.num_examples - 1) / p.squared_norm),
@@ -161,11 +166,6 @@ NOISE_SCALE = Check(
         Mistake(
             "That is the root of the noise scale. Which squares does the card ask for?",
             _of(lambda p: math.sqrt(p.trace / p.squared_norm)),
-        ),
-        Mistake(
-            "Where the mean gradient is zero you say that there is no noise. How many examples "
-            "would a batch need there until gradient and noise are equally large?",
-            _of(lambda p: p.trace / p.squared_norm if p.squared_norm else 0.0),
         ),
         relative_tolerance=ROUNDING,
     ),
@@ -256,7 +256,8 @@ TWO_BATCH = Check(
             _biased,
         ),
         Mistake(
-            "Your trace is the bare difference of the two norms. By how much do 1/b and 1/B differ?",
+            "Your trace is the bare difference of the two norms. By how much do 1/b and 1/B "
+            "differ?",
             _other_trace(lambda gap, b, big: gap),
         ),
         Mistake(

@@ -65,6 +65,21 @@ TRADEOFF = Check(
     judge=EqualTo(
         on_the_hyperbola,
         Mistake(
+            "Your examples are the fewest, whatever the batch. How many steps of how many examples "
+            "did you take?",
+            lambda least, critical, size: {"examples": least * critical},
+        ),
+        Mistake(
+            "Your examples are steps of the critical size. How many examples does each step take?",
+            lambda least, critical, size: {
+                "examples": critical * steps_and_examples(least, critical, size)["steps"]
+            },
+        ),
+        Mistake(
+            "Your examples are those of the fewest steps. Is that how many steps this batch takes?",
+            lambda least, critical, size: {"examples": least * size},
+        ),
+        Mistake(
             "Your steps are those of perfect scaling. Below which number do they never come, "
             "however large the batch is?",
             _with_steps(lambda least, critical, size: least * critical / size),
@@ -87,21 +102,6 @@ TRADEOFF = Check(
             "Your hyperbola has a root in it. What remains of the product of the two brackets "
             "when E = B S stands in it, and what cancels?",
             _with_steps(lambda least, critical, size: least * (1 + math.sqrt(critical / size))),
-        ),
-        Mistake(
-            "Your examples are the fewest, whatever the batch. How many steps of how many examples "
-            "did you take?",
-            lambda least, critical, size: {"examples": least * critical},
-        ),
-        Mistake(
-            "Your examples are steps of the critical size. How many examples does each step take?",
-            lambda least, critical, size: {
-                "examples": critical * steps_and_examples(least, critical, size)["steps"]
-            },
-        ),
-        Mistake(
-            "Your examples are those of the fewest steps. Is that how many steps this batch takes?",
-            lambda least, critical, size: {"examples": least * size},
         ),
         relative_tolerance=ROUNDING,
     ),
@@ -190,12 +190,12 @@ def _through_origin(losses: list[float], sizes: list[float]) -> Pair:
 
 
 def _wrong_base(losses: list[float], sizes: list[float]) -> Pair:
-    slope, height = _line(_logs(losses), _logs(sizes))
+    _, height = _line(_logs(losses), _logs(sizes))
     return {"batch_at_loss_1": _exp(height / math.log(10))}
 
 
 def _too_large_base(losses: list[float], sizes: list[float]) -> Pair:
-    slope, height = _line(_logs(losses), _logs(sizes))
+    _, height = _line(_logs(losses), _logs(sizes))
     return {"batch_at_loss_1": 10 ** min(height, 300)}
 
 
