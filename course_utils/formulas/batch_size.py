@@ -65,7 +65,7 @@ def steps_and_examples(
         batch_size: B, in examples.
 
     Source:
-        McCandlish et al. 2018, equations 2.11 and 2.12.
+        McCandlish et al. 2018, section 2.3.
     """
     steps = min_steps * (1 + critical_batch_size / batch_size)
     return {"steps": steps, "examples": batch_size * steps}

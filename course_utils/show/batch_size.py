@@ -38,6 +38,8 @@ def steps_against_examples(
     pair.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
     pair.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
     pair.axhline(min_steps, color=colours.NEUTRAL, linestyle=":", linewidth=1)
+    pair.set_xscale("log", base=2)
+    pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     pair.set_xlabel("examples to the loss (log scale); dashed: perfect scaling, E_min")
     pair.set_ylabel("steps to it (log scale); dotted: S_min")
     pair.legend(frameon=False, fontsize=8)
@@ -65,7 +67,6 @@ def _hyperbola(pair: Any, min_steps: float, critical: float) -> None:
     knee = steps_and_examples(min_steps, critical, critical)
     style = {"color": colours.COMPUTED, "markersize": 9, "label": "knee: critical batch size"}
     pair.plot([knee["examples"]], [knee["steps"]], "D", **style)
-    pair.set_xscale("log")
     pair.set_yscale("log")
 
 

@@ -49,6 +49,7 @@ from course_utils.reference.batch_experiment import (
 from course_utils.show import (
     batch_plan,
     batch_schedule,
+    computed_and_measured,
     explorer,
     noise_estimates,
     noise_over_loss,
@@ -151,6 +152,7 @@ def batches_of(rows, batch_size, count, seed=0):
     return torch.stack([rows[points].mean(0) for points in drawn])
 
 
+torch.set_num_threads(1)  # on small matrices a second thread only waits
 noise_scale_of = answer("u08-noise-scale", noise_scale)
 problem = Problem()
 gradients = per_sample_gradients(new_network(), problem.inputs, problem.labels)
@@ -280,7 +282,7 @@ for step in with_progress(range(21), "steps"):
     if step in (0, 3, 5, 10, 20):
         rows = per_sample_gradients(network, problem.inputs, problem.labels)
         small, big = (
-            batches_of(rows, size, 200, seed=size).square().sum(1).mean().item()
+            batches_of(rows, size, 100, seed=size).square().sum(1).mean().item()
             for size in (8, 1024)
         )
         moments["loss"].append(problem.loss(network))
@@ -396,7 +398,7 @@ for size in with_progress((32, 128, 512, 2048), "batch sizes"):
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# **Explain.** For as many steps the large batch ends lower: it has seen more data. For as many *tokens*, which is what a training run is given, it ends **higher**. The slide's "evade" and "better optima" is not what McCandlish et al. show: above the critical size returns diminish, below it steps are wasted, and at a small enough learning rate a small batch arrives too. What large batches buy is **time**, as long as there are devices to run them side by side.
+# **Explain.** For as many steps the large batch ends lower: it has seen more data. For as many *tokens*, which is what a training run is given, it ends **higher**. The slide's "evade" and "better optima" is not what McCandlish et al. show: above the critical size returns diminish, below it steps are wasted. The small batch, at a learning rate that suits it, arrived lowest here. What large batches buy is **time**, as long as there are devices to run them side by side.
 #
 # ## The critical batch of a language model
 #
@@ -543,7 +545,7 @@ batch_plan(
 # What follows is **extra**: bonus points. The recap is at the end.
 
 # %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 8, "extra": true}
-# **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. It must not take every step one by one: a real run has hundreds of thousands of them.
+# **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
 #
 # *Worked case:* 16 tokens a step, from token 40 on 32, to 100 tokens: three steps end at 48, two more at 112: **5**.
 
@@ -597,7 +599,31 @@ for name, schedule in {
     print(f"{name}: {steps_of(schedule, 10_400 * 10**9):,} steps")
 
 # %% [markdown]
-# The schedule takes a fifth of the steps of its first batch, and each of them was near the critical batch of its time.
+# The schedule takes a fifth of the steps of its first batch, and stays near the critical batch of its time.
+#
+# **Measure.** Your function against a run that takes every step, over the tokens seen:
+
+# %%
+ends = [10**9 * billions for billions in (10, 69, 300, 790, 2_000, 4_700, 10_400)]
+
+
+def steps_taken(total_tokens):
+    seen = count = 0
+    while seen < total_tokens:
+        seen += max(batch for first, batch in minimax if first <= seen)
+        count += 1
+    return count
+
+
+computed_and_measured(
+    ends,
+    computed=[steps_of(minimax, end) for end in ends],
+    measured=[steps_taken(end) for end in ends],
+    size_label="tokens seen",
+    unit="steps",
+)
+
+# %% [markdown]
 #
 # ## Recap
 #

@@ -129,7 +129,7 @@ TWO_BATCH = Drawer(
         Wrong(
             "the large batch for the truth",
             _estimate(squared="big"),
-            "What does the card's line add to |G|²",
+            "What does the line above the card add to |G|²",
             points=0.5,
         ),
         Wrong(

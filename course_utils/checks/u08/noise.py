@@ -251,8 +251,8 @@ TWO_BATCH = Check(
     judge=EqualTo(
         solved_estimate,
         Mistake(
-            "You take the large batch's squared norm for |G|². What does the card's line add to "
-            "|G|², however large the batch is?",
+            "You take the large batch's squared norm for |G|². What does the line above the card "
+            "add to |G|², however large the batch is?",
             _biased,
         ),
         Mistake(
