@@ -562,7 +562,7 @@ def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
     boundaries = [first for first, _ in schedule] + [total_tokens]
     steps, seen = 0, 0
     for stage, (_, batch) in enumerate(schedule):
-        left = boundaries[stage + 1] - seen
+        left = min(boundaries[stage + 1], total_tokens) - seen
         if left > 0:
             in_stage = math.ceil(left / batch)
             steps += in_stage
@@ -575,7 +575,7 @@ def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
 try_it(num_steps, [(0, 16), (40, 32)], 100)
 
 # %% nbgrader={"grade": true, "grade_id": "u08-schedule-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
-# One stage and several; steps that end on a boundary and that cross it; a stage that is skipped.
+# One stage and several; steps that end on a boundary and that cross it; stages that are skipped or never reached.
 check("u08-schedule", num_steps)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade

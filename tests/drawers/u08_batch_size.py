@@ -391,8 +391,8 @@ def _steps(body: str) -> str:
     import math
 
     def num_steps(schedule, total_tokens):
-        ends = [start for start, _ in schedule[1:]] + [total_tokens]
-        stages = [(end - start, b) for (start, b), end in zip(schedule, ends)]
+        ends = [min(start, total_tokens) for start, _ in schedule[1:]] + [total_tokens]
+        stages = [(max(end - start, 0), b) for (start, b), end in zip(schedule, ends)]
         return {body}
     """
 
@@ -443,6 +443,18 @@ SCHEDULE = Drawer(
             _walk("start < seen or start == 0"),
             "From which token on is the new one due?",
         ),
+        Wrong(
+            "never early",
+            """
+            def num_steps(schedule, total_tokens):
+                steps = seen = 0
+                for (_, batch), following in zip(schedule, [*schedule[1:], (total_tokens, 0)]):
+                    while seen < following[0]:
+                        steps, seen = steps + 1, seen + batch
+                return steps
+            """,
+            "that they never reach",
+        ),
         Wrong("one more", _walk("start <= seen", "seen <= total_tokens"), "Is anything left to"),
     ],
     right=[
@@ -451,7 +463,7 @@ SCHEDULE = Drawer(
         def num_steps(schedule, total_tokens):
             steps = seen = 0
             for (_, batch), following in zip(schedule, [*schedule[1:], (total_tokens, 0)]):
-                more = max(-(-(following[0] - seen) // batch), 0)
+                more = max(-(-(min(following[0], total_tokens) - seen) // batch), 0)
                 steps, seen = steps + more, seen + more * batch
             return steps
         """,
@@ -466,6 +478,7 @@ SCHEDULE = Drawer(
                 c["schedule"], c["schedule"][1:], c["schedule"][2:], strict=False
             )
         ),
+        "ends early": lambda c: c["total_tokens"] < c["schedule"][-1][0],
         "ends on a boundary": lambda c: (
             len(c["schedule"]) > 1 and c["schedule"][1][0] % c["schedule"][0][1] == 0
         ),

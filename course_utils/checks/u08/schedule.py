@@ -12,7 +12,7 @@ Schedule = Sequence[tuple[int, int]]
 
 
 def schedule_cases(seed: int) -> list[Case]:
-    """One stage and several; steps that end on a boundary, cross it, or skip a stage."""
+    """One stage and several, some never reached; steps that end on a boundary or cross it."""
     rng = random.Random(seed)
     cases: list[tuple[list[tuple[int, int]], int]] = [([(0, 16), (40, 32)], 100)]
     cases += [([(0, batch)], rng.randint(5, 99) * batch + rest) for batch, rest in ((7, 0), (9, 4))]
@@ -22,6 +22,9 @@ def schedule_cases(seed: int) -> list[Case]:
     for _ in range(3):
         cases.append(_with_a_short_stage(rng))
     cases.append(_stages(rng, 3, is_even=False, shrinks=True))
+    for num_stages in (2, 3, 4):
+        schedule, _ = _stages(rng, num_stages, is_even=False)
+        cases.append((schedule, rng.randint(schedule[-1][0] // 3, 2 * schedule[-1][0] // 3)))
     return [{"schedule": schedule, "total_tokens": total} for schedule, total in cases]
 
 
@@ -55,10 +58,21 @@ def counted_steps(schedule: Schedule, total_tokens: int) -> int:
     return steps
 
 
+def _never_early(schedule: Schedule, total: int) -> int:
+    """All stages to their ends, and of the last one what is left, if anything is."""
+    steps = seen = 0
+    for n, (_, batch) in enumerate(schedule):
+        end = schedule[n + 1][0] if n + 1 < len(schedule) else total
+        count = max(0, -(-(end - seen) // batch))
+        steps, seen = steps + count, seen + count * batch
+    return steps
+
+
 def _lengths(schedule: Schedule, total: int) -> list[tuple[int, int]]:
     """Tokens and batch of each stage, as if every stage began where the schedule says."""
-    ends = [*(start for start, _ in schedule[1:]), total]
-    return [(end - start, batch) for (start, batch), end in zip(schedule, ends, strict=True)]
+    ends = [*(min(start, total) for start, _ in schedule[1:]), total]
+    stages = zip(schedule, ends, strict=True)
+    return [(end - start, batch) for (start, batch), end in stages if end > start]
 
 
 def _early(schedule: Schedule, total: int) -> int:
@@ -93,6 +107,11 @@ SCHEDULE = Check(
     reference=num_steps,
     judge=EqualTo(
         counted_steps,
+        Mistake(
+            "Your runs end too late where the schedule has stages that they never reach. What does "
+            "the last argument say about a stage that begins behind it?",
+            _never_early,
+        ),
         Mistake(
             "You use the first batch for the whole run. When does the next one begin?",
             lambda schedule, total: -(-total // schedule[0][1]),
