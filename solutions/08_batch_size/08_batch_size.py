@@ -388,7 +388,7 @@ steps_against_examples(steps, min_steps, critical)
 #
 # ## Do large batches arrive at better optima?
 #
-# It depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**:
+# It depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates (another ten seconds):
 
 # %% tags=["demonstration"]
 rows = {}
@@ -505,7 +505,7 @@ pd.DataFrame(choices).set_index("")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # <!-- BEGIN SOLUTION -->
-# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times, and about 23,800 steps. MosaicML's 1B model took 0.92 million tokens (224 sequences). With 60 million tokens there would be about 400 steps for the whole run, hardly more than a warm-up of the learning rate, and at a critical batch of 4 million some 17 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,100 steps and already twice the fewest tokens. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
+# About one million tokens, as MosaicML's 1B model with 0.92 million: 224 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 14 times; that is 27,000 steps and a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, hardly more than a warm-up of the learning rate, and at a critical batch of 4 million some 17 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
 #
 # *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch; those are figures of far larger models); half for a comparison and a source of the noise scale (two norms in the run, a smaller run at the same loss).
 # <!-- END SOLUTION -->
@@ -604,7 +604,7 @@ for name, schedule in {
 # **Measure.** Your function against a run that takes every step, over the tokens seen:
 
 # %%
-ends = [10**9 * billions for billions in (10, 69, 300, 790, 2_000, 4_700, 10_400)]
+billions = [10, 69, 300, 790, 2_000, 4_700, 10_400]
 
 
 def steps_taken(total_tokens):
@@ -616,10 +616,10 @@ def steps_taken(total_tokens):
 
 
 computed_and_measured(
-    ends,
-    computed=[steps_of(minimax, end) for end in ends],
-    measured=[steps_taken(end) for end in ends],
-    size_label="tokens seen",
+    billions,
+    computed=[steps_of(minimax, each * 10**9) for each in billions],
+    measured=[steps_taken(each * 10**9) for each in billions],
+    size_label="billion tokens seen",
     unit="steps",
 )
 

@@ -65,6 +65,16 @@ NOISE_SCALE = Drawer(
         Wrong("its root", _noise(result="math.sqrt(noise / signal)"), "Which squares does the"),
         Wrong("zero where nothing pulls", _noise(at_zero="0.0"), "you say that there is no noise"),
         Wrong(
+            "the other side",
+            """
+            def noise_scale(gradients):
+                mean = gradients.mean(1)
+                noise = gradients.var(1, correction=0).sum()
+                return (noise / (mean ** 2).sum()).item()
+            """,
+            "Along which side of the matrix do the examples lie?",
+        ),
+        Wrong(
             "divides by zero",
             _noise(at_zero="noise / signal"),
             "What are the values in that line",

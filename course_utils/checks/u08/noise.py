@@ -110,6 +110,10 @@ def _of(formula: Callable[[_Parts], float]) -> Callable[[Rows], float]:
     return wrong
 
 
+def _turned(rows: Rows) -> Rows:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
 NOISE_SCALE = Check(
     cases=noise_scale_cases,
     probe=give_gradients,
@@ -158,6 +162,11 @@ NOISE_SCALE = Check(
             "You divide by the square of a mean of lengths. Which comes first in |G|, the mean or "
             "the length?",
             _of(lambda p: p.trace / p.mean_of_norms**2),
+        ),
+        Mistake(
+            "You average along the rows, over the parameters of one example. Along which side of "
+            "the matrix do the examples lie?",
+            lambda rows: _of(lambda p: p.trace / p.squared_norm)(_turned(rows)),
         ),
         Mistake(
             "Your fraction stands on its head. Should more noise make it larger or smaller?",
