@@ -2,6 +2,13 @@
 
 from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels
+from course_utils.show.batch_size import (
+    batch_plan,
+    batch_schedule,
+    noise_estimates,
+    noise_over_loss,
+    steps_against_examples,
+)
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
@@ -9,6 +16,7 @@ from course_utils.show.memory import births_and_deaths, memory_timeline, memory_
 from course_utils.show.number_formats import nearest_number, ranges_and_steps, running_sums
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
+from course_utils.show.progress import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.records import recorded
 from course_utils.show.segments import live_tensors
@@ -17,6 +25,8 @@ from course_utils.show.trial import try_it
 __all__ = [
     "Picture",
     "allocator_levels",
+    "batch_plan",
+    "batch_schedule",
     "births_and_deaths",
     "computed_and_measured",
     "explorer",
@@ -28,12 +38,16 @@ __all__ = [
     "memory_timeline",
     "memory_timelines",
     "nearest_number",
+    "noise_estimates",
+    "noise_over_loss",
     "ranges_and_steps",
     "recomputation_over_length",
     "recorded",
     "running_sums",
     "same_bytes_two_numbers",
     "shares_over_length",
+    "steps_against_examples",
     "training_memory",
     "try_it",
+    "with_progress",
 ]
