@@ -15,12 +15,12 @@ def is_demonstration(cell):
 
 def names(source, context):
     """The names that a piece of source reads or makes anywhere in it."""
-    tree = ast.parse(source)
-    made = (ast.FunctionDef, ast.ClassDef) if context is ast.Store else ()
-    return {
-        *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, context)),
-        *(n.name for n in ast.walk(tree) if isinstance(n, made)),
-    }
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
+    if context is ast.Store:
+        found |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        found |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    return found
 
 
 def needed_of_demonstrations(cells):
