@@ -86,15 +86,21 @@ class ClusterRun:
 
     def idle_seconds(self, rank: int = 0) -> float:
         """How long a rank neither computes nor communicates: it waits for others, or is done."""
-        return self.step_seconds - self.compute_seconds(rank) - self.exposed_seconds(rank)
+        return _length(self.idle_spans(rank))
 
-    def spans(self, rank: int, kind: str) -> list[Span]:
+    def spans(self, rank: int, kind: str, name: str | None = None) -> list[Span]:
         """From when to when a rank does something, without breaks between spans that touch."""
-        return _union((e.start_seconds, e.end_seconds) for e in self.of(rank, kind))
+        events = (each for each in self.of(rank, kind) if name in (None, each.name))
+        return _union((each.start_seconds, each.end_seconds) for each in events)
 
     def exposed_spans(self, rank: int) -> list[Span]:
         """From when to when a rank communicates and computes nothing."""
         return _less(self.spans(rank, "communication"), self.spans(rank, "compute"))
+
+    def idle_spans(self, rank: int) -> list[Span]:
+        """From when to when a rank neither computes nor communicates."""
+        rest = _less([(0.0, self.step_seconds)], self.spans(rank, "compute"))
+        return _less(rest, self.spans(rank, "communication"))
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:

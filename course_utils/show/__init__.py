@@ -2,6 +2,7 @@
 
 from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels
+from course_utils.show.cluster import cluster_timeline, cluster_timelines
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
@@ -16,6 +17,8 @@ __all__ = [
     "Picture",
     "allocator_levels",
     "births_and_deaths",
+    "cluster_timeline",
+    "cluster_timelines",
     "computed_and_measured",
     "explorer",
     "flop_shares",
