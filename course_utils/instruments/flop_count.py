@@ -93,7 +93,7 @@ def require_countable(operation: Any) -> None:
     if is_uncounted_product(operation):
         name = operation.overloadpacket.__name__
         raise ValueError(
-            f"matrix products are counted, and `{name}` is not known, which would be taken for "
+            f"the counter of matrix products does not know `{name}`, which it would take for "
             f"nothing: {ADVICE.get(name, 'write it with @')}"
         )
 

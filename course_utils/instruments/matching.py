@@ -101,8 +101,13 @@ class Exchange:
         kind = next(iter(self.calls.values())).kind
         if kind in MESSAGES:
             return f"message #{self.number} from rank {self.members[0]} to rank {self.members[1]}"
-        among = f" among {ranks_in_words(self.members)}" if self.group.name else ""
-        return f"{kind} #{self.number}{among}"
+        return f"{kind} #{self.number}{self.among}"
+
+    @property
+    def among(self) -> str:
+        """The members in words, if they are not all ranks."""
+        is_part = self.group.name and self.members == self.group.members
+        return f" among {ranks_in_words(self.members)}" if is_part else ""
 
     @property
     def missing(self) -> list[int]:
@@ -112,7 +117,7 @@ class Exchange:
     def of(self, rank: int) -> str:
         """The call of one member in words, with its number."""
         call = self.calls[rank]
-        return str(call).replace(call.kind, f"{call.kind} #{self.number}", 1)
+        return str(call).replace(call.kind, f"{call.kind} #{self.number}", 1) + self.among
 
 
 class Matcher:
@@ -136,9 +141,11 @@ class Matcher:
         exchange = self._exchanges.setdefault((*lane, number), Exchange(number, group, members))
         for other, theirs in exchange.calls.items():
             if not _fits(call, theirs):
+                exchange.calls[rank] = call
+                first, second = sorted((rank, other))
                 raise MismatchError(
-                    f"mismatch: rank {rank} calls {call} where rank {other} called {theirs}, "
-                    f"in {_place(exchange)}"
+                    f"mismatch in {_place(exchange)}: rank {first} calls {exchange.calls[first]}, "
+                    f"and rank {second} {exchange.calls[second]}"
                 )
         exchange.calls[rank] = call
         if not exchange.missing:
@@ -162,10 +169,8 @@ def _fits(call: Call, other: Call) -> bool:
 
 def _place(exchange: Exchange) -> str:
     """The calls of ranks have one number, and here not one kind."""
-    if next(iter(exchange.calls.values())).kind in MESSAGES:
-        return exchange.name
-    among = f" of {ranks_in_words(exchange.members)}" if exchange.group.name else ""
-    return f"collective #{exchange.number}{among}"
+    kind = next(iter(exchange.calls.values())).kind
+    return exchange.name if kind in MESSAGES else f"collective #{exchange.number}{exchange.among}"
 
 
 def ranks_in_words(ranks: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ from course_utils.instruments.randomness import (
 
 PATIENCE_SECONDS = 5.0  # for a thread that was told to end
 BETWEEN_TELLINGS_SECONDS = 0.1
+GLANCE_SECONDS = 0.2  # an interrupt that another thread took is seen between two glances
 
 
 class Stopped(BaseException):
@@ -75,8 +76,7 @@ class Turns:
                 for thread in threads:
                     thread.start()
                 self._give(0)
-                if not self._over.wait(limit_seconds):
-                    self.fail(TimeLimitError(_used_up(limit_seconds, self._states())))
+                self._watch(limit_seconds)
             except BaseException as error:
                 self.fail(error)
             finally:
@@ -113,6 +113,14 @@ class Turns:
         """All threads are to end, for this reason if it is the first."""
         if self.failure is None:
             self.failure = error
+
+    def _watch(self, limit_seconds: float) -> None:
+        """Come back when all are done or their time is used up, or an interrupt comes."""
+        deadline = time.monotonic() + limit_seconds
+        while not self._over.wait(min(GLANCE_SECONDS, limit_seconds)):
+            if time.monotonic() >= deadline:
+                self.fail(TimeLimitError(f"{limit_seconds:g} s are used up: {self._states()}"))
+                return
 
     def _fresh(self, number: int) -> RandomState:
         seed_generators(self._seed + number)
@@ -186,7 +194,3 @@ def _raise_in(thread: Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped)
     )
-
-
-def _used_up(limit_seconds: float, states: str) -> str:
-    return f"{limit_seconds:g} s are used up: {states}"

@@ -12,7 +12,7 @@ from course_utils.show.picture import Picture, axes
 
 # A row has two lanes: what the device does, and below it what its links do.
 DEVICE_LANE, LINK_LANE = (-0.12, 0.5), (-0.38, 0.22)
-STYLES = {
+STYLES: Mapping[str, Mapping[str, Any]] = {
     "forward": {"facecolor": colours.COMPUTE, "alpha": 0.55},
     "backward": {"facecolor": colours.COMPUTE},
     "communication": {"facecolor": colours.COMMUNICATION},
@@ -116,7 +116,7 @@ def _told(run: ClusterRun, rank: int) -> str:
     calls = run.communications(rank)
     return (
         f"Compute {_as_read(run.compute_seconds(rank))}, {len(calls):,} "
-        f"call{'s' * (len(calls) != 1)} that communicate for "
+        f"{'call that communicates' if len(calls) == 1 else 'calls that communicate'} for "
         f"{_as_read(run.communication_seconds(rank))}, of which "
         f"{_as_read(run.exposed_seconds(rank))} without compute beside it, and "
         f"{_as_read(run.idle_seconds(rank))} idle"
