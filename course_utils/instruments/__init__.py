@@ -21,9 +21,11 @@ from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStor
 from course_utils.instruments.overlap import Overlap, measure_overlap
 from course_utils.instruments.profiling import Profile, profile
 from course_utils.instruments.ranges import named_range
+from course_utils.instruments.ranks import run_ranks
 from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
 from course_utils.instruments.timing import Timing, time_call
+from course_utils.instruments.torch_comm import torch_comm
 from course_utils.instruments.tracing import trace_memory
 
 __all__ = [
@@ -61,8 +63,10 @@ __all__ = [
     "named_range",
     "profile",
     "read_history",
+    "run_ranks",
     "storage_bytes",
     "time_call",
+    "torch_comm",
     "trace_allocator",
     "trace_memory",
 ]

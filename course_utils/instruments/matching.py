@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 MESSAGES = ("send", "receive")
-VERBS = {"has": "have", "waits": "wait", "runs": "run", "was": "were"}  # of one rank and of several
+VERBS = {
+    "has": "have",
+    "waits": "wait",
+    "runs": "run",
+    "starts": "start",
+    "was": "were",
+}
 
 
 class CommError(RuntimeError):
@@ -33,6 +39,10 @@ class MismatchError(CommError):
 
 class TimeLimitError(CommError):
     """The ranks were not done when their time was used up."""
+
+
+class BrokenCallError(CommError):
+    """A call that could not be carried out, mostly since another rank is not there any more."""
 
 
 class RankError(CommError):
@@ -120,13 +130,29 @@ class Exchange:
         return str(call).replace(call.kind, f"{call.kind} #{self.number}", 1) + self.among
 
 
+class Numbering:
+    """Counts the calls of each rank in each group, and its messages on each way."""
+
+    def __init__(self) -> None:
+        """Nothing was called yet."""
+        self._num_calls: Counter[tuple[object, ...]] = Counter()
+
+    def place(self, rank: int, call: Call, group: Group) -> tuple[tuple[object, ...], Exchange]:
+        """What all calls of the same exchange have in common, and it with this call only."""
+        members = _members(rank, call, group)
+        way = (group.name, members, call.kind in MESSAGES)
+        number = self._num_calls[(*way, rank)]
+        self._num_calls[(*way, rank)] += 1
+        return (*way, number), Exchange(number, group, members, {rank: call})
+
+
 class Matcher:
     """Puts the calls of all ranks together as they come."""
 
     def __init__(self) -> None:
         """Nothing was called yet."""
         self._exchanges: dict[tuple[object, ...], Exchange] = {}
-        self._num_calls: Counter[tuple[object, ...]] = Counter()
+        self._numbering = Numbering()
 
     def post(self, rank: int, call: Call, group: Group) -> Exchange:
         """The exchange to which the next call of a rank belongs.
@@ -134,22 +160,18 @@ class Matcher:
         Raises:
             MismatchError: If another rank called something else in its place.
         """
-        members = _members(rank, call, group)
-        lane = (group.name, members, call.kind in MESSAGES)
-        number = self._num_calls[(*lane, rank)]
-        self._num_calls[(*lane, rank)] += 1
-        exchange = self._exchanges.setdefault((*lane, number), Exchange(number, group, members))
+        place, alone = self._numbering.place(rank, call, group)
+        exchange = self._exchanges.setdefault(place, alone)
+        exchange.calls[rank] = call
         for other, theirs in exchange.calls.items():
             if not _fits(call, theirs):
-                exchange.calls[rank] = call
                 first, second = sorted((rank, other))
                 raise MismatchError(
                     f"mismatch in {_place(exchange)}: rank {first} calls {exchange.calls[first]}, "
                     f"and rank {second} {exchange.calls[second]}"
                 )
-        exchange.calls[rank] = call
         if not exchange.missing:
-            del self._exchanges[(*lane, number)]
+            del self._exchanges[place]
         return exchange
 
 
