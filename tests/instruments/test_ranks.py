@@ -13,6 +13,8 @@ from pathlib import Path
 import cloudpickle
 import pytest
 import torch
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 
 from course_utils.instruments import (
@@ -307,6 +309,40 @@ def test_backends_that_are_not_there():
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="torch has no NCCL here, which needs NVIDIA GPUs"):
             run_ranks(skips, 2, backend="nccl")
+
+
+CELLS = [
+    """
+import torch
+from dataclasses import dataclass
+from course_utils.instruments import run_ranks
+
+@dataclass
+class Pair:
+    rank: int
+    total: float
+
+def doubled(x):
+    return 2 * x
+
+def step(comm, x):
+    x = doubled(x) + comm.rank
+    comm.all_reduce(x)
+    return Pair(comm.rank, x.item())
+""",
+    "run_ranks(step, 2, torch.ones(1))",
+    "[type(each) is Pair for each in run_ranks(step, 1, torch.ones(1))]",
+]
+
+
+def test_functions_and_classes_of_a_notebook(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in CELLS])
+    cells = NotebookClient(notebook, kernel_name="python3").execute().cells
+    assert [each.data["text/plain"] for cell in cells for each in cell.outputs] == [
+        "[Pair(rank=0, total=5.0), Pair(rank=1, total=5.0)]",
+        "[True]",
+    ]
 
 
 SCRIPT = """
