@@ -12,42 +12,21 @@ file, not a port; each works in one thread. What they print comes when all are d
 Source: PyTorch documentation, "Distributed communication package", file store.
 """
 
-import contextlib
 import importlib
 import inspect
 import os
 import pickle
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from course_utils.configs.validation import require_positive
-from course_utils.instruments.job import Outcome, Task
-from course_utils.instruments.journal import Situation, read_journal, situation
-from course_utils.instruments.matching import (
-    CommError,
-    DeadlockError,
-    RankError,
-    TimeLimitError,
-    states_in_words,
-)
+from course_utils.instruments.job import Task
+from course_utils.instruments.processes import processes_of, temporary_folder
 from course_utils.instruments.torch_comm import require_backend
-
-PROCESS = "course_utils.instruments.rank_process"
-GLANCE_SECONDS = 0.02
-QUIET_SECONDS = 0.3  # without a line in any journal, before they are read for who waits
-PATIENCE_SECONDS = 3.0  # for the cause of a lost connection, and for an end that is no hurry
-# Gloo asks for the address of this machine's name unless it is told where to listen.
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+from course_utils.instruments.watch import Watch
 
 
 def run_ranks(
@@ -87,12 +66,12 @@ def run_ranks(
     _require_gpus(backend, num_ranks)
     job = _pickled(function, args)
     _tell_of_shared_cores(num_ranks)
-    with _folder() as folder:
+    with temporary_folder() as folder:
         task = Task(job, num_ranks, backend, seed, limit_seconds)
         (folder / "task").write_bytes(pickle.dumps(task))
         try:
-            with _processes(folder, num_ranks) as processes:
-                outcomes = _Watch(folder, processes, limit_seconds).outcomes()
+            with processes_of(folder, num_ranks) as processes:
+                outcomes = Watch(folder, processes, limit_seconds).outcomes()
         finally:
             _relay(folder, num_ranks)
         return [pickle.loads(each.result or b"") for each in outcomes]
@@ -151,182 +130,10 @@ def _culprit(
     return "the function"
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="ranks-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _processes(folder: Path, num_ranks: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """One process for each rank, all gone afterwards."""
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(num_ranks):
-            processes.append(_started(folder, rank))
-        yield processes
-        _let_go(processes)
-    finally:
-        for process in processes:
-            _kill(process)
-        for process in processes:
-            process.wait()
-            assert process.stdin is not None
-            with contextlib.suppress(OSError):  # it did not read what it was told
-                process.stdin.close()
-
-
-def _started(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
-    # An interrupt is for this process: it ends the others.
-    group: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    with (
-        (folder / f"printed-{rank}").open("wb") as out,
-        (folder / f"errors-{rank}").open("wb") as errors,
-    ):
-        return subprocess.Popen(
-            [sys.executable, "-m", PROCESS, str(folder), str(rank)],
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=errors,
-            env=_environment(os.environ),
-            **group,
-        )
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """That of this process, with what it can import, and one thread for each rank."""
-    path = os.pathsep.join(str(Path(each).resolve()) for each in sys.path)
-    added = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
-    if sys.platform in LOOPBACK:
-        added["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
-    return {**environ, **added}
-
-
-def _let_go(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """Tell all that all are done, and give them time to end."""
-    for process in processes:
-        assert process.stdin is not None
-        with contextlib.suppress(OSError):
-            process.stdin.write(b"\n")
-            process.stdin.flush()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(deadline - time.monotonic(), 0))
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """With all that it started."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 def _relay(folder: Path, num_ranks: int) -> None:
     """Print what the ranks printed, one after the other."""
-    for rank in range(num_ranks):
-        text = (folder / f"printed-{rank}").read_text(encoding="utf-8", errors="replace")
+    paths = ((rank, folder / f"printed-{rank}") for rank in range(num_ranks))
+    for rank, path in paths:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         for line in text.splitlines():
             print(f"rank {rank}: {line}")
-
-
-class _Watch:
-    """Looks at the processes of all ranks until they are done or one is in trouble."""
-
-    def __init__(
-        self, folder: Path, processes: Sequence["subprocess.Popen[bytes]"], limit_seconds: float
-    ) -> None:
-        self.folder, self.processes, self.limit_seconds = folder, processes, limit_seconds
-        self.found: dict[int, Outcome] = {}
-        self.deadline = time.monotonic() + limit_seconds
-        self.quiet_since, self.num_bytes = time.monotonic(), -1
-        self.lost_since: float | None = None
-
-    def outcomes(self) -> list[Outcome]:
-        """Those of all ranks, if all are results."""
-        while True:
-            ended = [rank for rank, each in enumerate(self.processes) if each.poll() is not None]
-            self._collect()
-            self._raise_errors(ended)
-            if len(self.found) == len(self.processes) and self.lost_since is None:
-                self._situation()  # different calls may have gone through by chance
-                return [self.found[rank] for rank in sorted(self.found)]
-            self._look_for_deadlock()
-            if time.monotonic() > self.deadline:
-                states = states_in_words(self._situation().states)
-                raise TimeLimitError(f"{self.limit_seconds:g} s are used up: {states}")
-            time.sleep(GLANCE_SECONDS)
-
-    def _collect(self) -> None:
-        for rank in range(len(self.processes)):
-            path = self.folder / f"outcome-{rank}"
-            if rank not in self.found and path.exists():
-                self.found[rank] = pickle.loads(path.read_bytes())
-
-    def _raise_errors(self, ended: Sequence[int]) -> None:
-        """The first own error, or who was killed; a lost connection only if there is no cause."""
-        failed = {rank: each for rank, each in self.found.items() if each.result is None}
-        killed = [rank for rank in ended if rank not in self.found]
-        if not failed and not killed:
-            return
-        self._situation()
-        own = [rank for rank, each in failed.items() if each.is_own]
-        if own:
-            raise _error_of(min(own, key=lambda rank: failed[rank].at), failed)
-        if killed:
-            raise self._killed(killed[0])
-        self.lost_since = self.lost_since or time.monotonic()
-        if time.monotonic() > self.lost_since + PATIENCE_SECONDS:
-            raise _error_of(min(failed, key=lambda rank: failed[rank].at), failed)
-
-    def _killed(self, rank: int) -> RankError:
-        status = self.processes[rank].returncode
-        how = f"ended with status {status}"
-        if status < 0:
-            how = f"was killed by {signal.Signals(-status).name}"
-        state = self._situation().states[rank]
-        error = RankError(rank, f"rank {rank} {how} while it {state}")
-        text = (self.folder / f"errors-{rank}").read_text(encoding="utf-8", errors="replace")
-        if text.strip():
-            error.add_note("\n".join(text.splitlines()[-8:]))
-        return error
-
-    def _situation(self) -> Situation:
-        journals = [self.folder / f"journal-{rank}" for rank in range(len(self.processes))]
-        returned = [rank for rank, each in self.found.items() if each.result is not None]
-        return situation([read_journal(each) for each in journals], returned)
-
-    def _look_for_deadlock(self) -> None:
-        """Read the journals when nobody has written for a while."""
-        paths = [self.folder / f"journal-{rank}" for rank in range(len(self.processes))]
-        num_bytes = sum(path.stat().st_size for path in paths if path.exists())
-        now = time.monotonic()
-        if num_bytes != self.num_bytes:
-            self.num_bytes, self.quiet_since = num_bytes, now
-        elif now > self.quiet_since + QUIET_SECONDS:
-            self.quiet_since = now
-            found = self._situation()
-            if found.is_stuck:
-                raise DeadlockError(f"deadlock: {states_in_words(found.states)}")
-
-
-def _error_of(rank: int, failed: Mapping[int, Outcome]) -> Exception:
-    """What a rank raised: an error of ours itself, any other as the cause, with its lines."""
-    outcome, original = failed[rank], None
-    if outcome.error is not None:
-        with contextlib.suppress(Exception):
-            original = pickle.loads(outcome.error)
-    if isinstance(original, CommError):
-        return original
-    error = RankError(rank, outcome.message)
-    error.__cause__ = original
-    if outcome.trace:
-        error.add_note(outcome.trace)
-    return error

@@ -21,6 +21,7 @@ from course_utils.instruments.randomness import (
     seed_generators,
 )
 
+GRACE_SECONDS = 1.0  # for threads that end by themselves after one has failed
 PATIENCE_SECONDS = 5.0  # for a thread that was told to end
 BETWEEN_TELLINGS_SECONDS = 0.1
 GLANCE_SECONDS = 0.2  # an interrupt that another thread took is seen between two glances
@@ -115,9 +116,12 @@ class Turns:
             self.failure = error
 
     def _watch(self, limit_seconds: float) -> None:
-        """Come back when all are done or their time is used up, or an interrupt comes."""
+        """Come back when all are done, when their time is used up, or soon after a failure."""
         deadline = time.monotonic() + limit_seconds
         while not self._over.wait(min(GLANCE_SECONDS, limit_seconds)):
+            if self.failure is not None:
+                self._over.wait(GRACE_SECONDS)
+                return
             if time.monotonic() >= deadline:
                 self.fail(TimeLimitError(f"{limit_seconds:g} s are used up: {self._states()}"))
                 return

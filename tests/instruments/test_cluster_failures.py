@@ -226,6 +226,20 @@ def test_a_rank_that_never_returns_is_stopped(function):
     assert_no_rank_is_left()
 
 
+def never_ends_after_all(comm: Comm) -> None:
+    try:
+        comm.barrier()
+    finally:
+        while comm.rank == 1:
+            pass
+
+
+def test_a_rank_that_does_not_end_when_another_fails_is_stopped():
+    with pytest.raises(RankError, match="rank 0 raised"):
+        VirtualCluster(2).run(lambda comm: never_ends_after_all(comm) if comm.rank else int("x"))
+    assert_no_rank_is_left()
+
+
 def test_the_rank_that_runs_is_named():
     with pytest.raises(TimeLimitError) as caught:
         VirtualCluster(3, limit_seconds=0.3).run(loops)
