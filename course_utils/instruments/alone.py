@@ -22,10 +22,10 @@ def alone(instrument: Callable[Arguments, Result]) -> Callable[Arguments, Result
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         if running := _RUNNING.get():
             raise ValueError(
-                f"{instrument.__name__} cannot run inside {running}, which would see its work "
+                f"{instrument.__qualname__} cannot run inside {running}, which would see its work "
                 f"too: call one after the other"
             )
-        token = _RUNNING.set(instrument.__name__)
+        token = _RUNNING.set(instrument.__qualname__)
         try:
             return instrument(*args, **kwargs)
         finally:

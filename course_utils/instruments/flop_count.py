@@ -10,7 +10,8 @@ device nothing is computed or allocated, so that the largest model is counted in
     FlopCount(forward_flops=60, backward_flops=120)
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils.flop_counter import (
     flop_registry,
     sdpa_backward_flop_count,
     sdpa_flop_count,
+    shape_wrapper,
 )
 
 from course_utils.instruments.alone import alone
@@ -37,7 +39,10 @@ FLASH_ON_CPU = {
     ),
 }
 
-COUNTED = frozenset(flop_registry) | frozenset(FLASH_ON_CPU)
+RULES: Mapping[Any, Callable[..., int]] = {
+    **flop_registry,
+    **{operation: shape_wrapper(rule) for operation, rule in FLASH_ON_CPU.items()},
+}
 
 # Words in the name of an operation that multiplies and adds. One with such a word that the counter
 # has no rule for would be passed over in silence.
@@ -68,13 +73,42 @@ class _RefuseUncounted(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        operation, name = func.overloadpacket, func.overloadpacket.__name__
-        if MULTIPLIES & set(name.split("_")) and operation not in COUNTED:
-            raise ValueError(
-                f"count_flops counts matrix products and does not know `{name}`, which it would "
-                f"take for nothing: {ADVICE.get(name, 'write it with @')}"
-            )
+        require_countable(func)
         return func(*args, **(kwargs or {}))
+
+
+@functools.cache
+def is_uncounted_product(operation: Any) -> bool:
+    """Whether an operation multiplies and adds and there is no rule to count it."""
+    packet = operation.overloadpacket
+    return packet not in RULES and not MULTIPLIES.isdisjoint(packet.__name__.split("_"))
+
+
+def require_countable(operation: Any) -> None:
+    """Refuse an operation that would be passed over.
+
+    Raises:
+        ValueError: If it multiplies and adds and there is no rule to count it.
+    """
+    if is_uncounted_product(operation):
+        name = operation.overloadpacket.__name__
+        raise ValueError(
+            f"the counter of matrix products does not know `{name}`, which it would take for "
+            f"nothing: {ADVICE.get(name, 'write it with @')}"
+        )
+
+
+def operation_flops(
+    operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> int:
+    """FLOPs of one operation that ran, from shapes; what is no matrix product counts as nothing.
+
+    Raises:
+        ValueError: If it multiplies and adds and there is no rule to count it.
+    """
+    require_countable(operation)
+    rule = RULES.get(operation.overloadpacket)
+    return rule(*args, **kwargs, out_val=result) if rule else 0
 
 
 @alone

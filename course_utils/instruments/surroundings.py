@@ -83,3 +83,21 @@ def older_objects_left_alone() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def torch_settings_kept() -> Iterator[None]:
+    """One thread inside for the work of torch, and afterwards all settings as they were."""
+    dtype, num_threads = torch.get_default_dtype(), torch.get_num_threads()
+    is_warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    is_deterministic = torch.are_deterministic_algorithms_enabled()
+    finds_anomalies = torch.is_anomaly_enabled()
+    checks_for_nan = torch.is_anomaly_check_nan_enabled()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+        torch.set_default_dtype(dtype)
+        torch.use_deterministic_algorithms(is_deterministic, warn_only=is_warn_only)
+        torch.autograd.set_detect_anomaly(finds_anomalies, checks_for_nan)

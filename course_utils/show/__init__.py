@@ -9,6 +9,7 @@ from course_utils.show.batch_size import (
     noise_over_loss,
     steps_against_examples,
 )
+from course_utils.show.cluster import cluster_timeline, cluster_timelines
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
@@ -28,6 +29,8 @@ __all__ = [
     "batch_plan",
     "batch_schedule",
     "births_and_deaths",
+    "cluster_timeline",
+    "cluster_timelines",
     "computed_and_measured",
     "explorer",
     "flop_shares",

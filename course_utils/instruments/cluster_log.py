@@ -1,0 +1,136 @@
+"""What did each rank do, and when? Virtual seconds of compute, communication and waiting.
+
+Communication is exposed where the rank computes nothing meanwhile: only that part makes a step
+longer.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Span = tuple[float, float]
+
+
+class Event(NamedTuple):
+    """Something that took a rank from one virtual moment to another.
+
+    Attributes:
+        rank: Who.
+        kind: ``"compute"``, ``"communication"`` or ``"wait"``.
+        name: ``"forward"`` or ``"backward"``, or the call, as in ``"all_reduce #3"``.
+        start_seconds: Of a communication: when all were there and their links free.
+        end_seconds: When it was over.
+        num_bytes: Of a communication: what is reduced, gathered or sent, as a whole.
+    """
+
+    rank: int
+    kind: str
+    name: str
+    start_seconds: float
+    end_seconds: float
+    num_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClusterRun:
+    """What a function did on all ranks of a virtual cluster.
+
+    Attributes:
+        results: What each rank returned.
+        events: Rank by rank, in the order of its program: a communication stands where the call was
+            made, and a wait where it was waited for, also if it was over by then.
+    """
+
+    results: list[Any]
+    events: tuple[Event, ...]
+
+    def __repr__(self) -> str:
+        """Time, calls of rank 0, and the longest exposed communication."""
+        calls = self.communications()
+        exposed = max(self.exposed_seconds(rank) for rank in range(self.num_ranks))
+        return (
+            f"ClusterRun: {1e3 * self.step_seconds:,.2f} ms on {self.num_ranks} ranks; rank 0 "
+            f"communicates {len(calls):,} times, {sum(each.num_bytes for each in calls):,} bytes; "
+            f"exposed communication {1e3 * exposed:,.2f} ms"
+        )
+
+    @property
+    def num_ranks(self) -> int:
+        """How many ran."""
+        return len(self.results)
+
+    @property
+    def step_seconds(self) -> float:
+        """From the beginning to the last event of all ranks."""
+        return max((each.end_seconds for each in self.events), default=0.0)
+
+    def of(self, rank: int, kind: str | None = None) -> tuple[Event, ...]:
+        """Events of one rank, of one kind or all, in the order of its program."""
+        return tuple(e for e in self.events if e.rank == rank and kind in (None, e.kind))
+
+    def communications(self, rank: int = 0) -> tuple[Event, ...]:
+        """Collectives and messages of one rank, in the order of its calls."""
+        return self.of(rank, "communication")
+
+    def compute_seconds(self, rank: int = 0) -> float:
+        """How long a rank computes."""
+        return _length(self.spans(rank, "compute"))
+
+    def communication_seconds(self, rank: int = 0) -> float:
+        """How long a rank communicates; two messages at once count once."""
+        return _length(self.spans(rank, "communication"))
+
+    def exposed_seconds(self, rank: int = 0) -> float:
+        """How long a rank communicates and computes nothing meanwhile."""
+        return _length(self.exposed_spans(rank))
+
+    def idle_seconds(self, rank: int = 0) -> float:
+        """How long a rank neither computes nor communicates: it waits for others, or is done."""
+        return _length(self.idle_spans(rank))
+
+    def spans(self, rank: int, kind: str, name: str | None = None) -> list[Span]:
+        """From when to when a rank does something, without breaks between spans that touch."""
+        events = (each for each in self.of(rank, kind) if name in (None, each.name))
+        return _union((each.start_seconds, each.end_seconds) for each in events)
+
+    def exposed_spans(self, rank: int) -> list[Span]:
+        """From when to when a rank communicates and computes nothing."""
+        return _less(self.spans(rank, "communication"), self.spans(rank, "compute"))
+
+    def idle_spans(self, rank: int) -> list[Span]:
+        """From when to when a rank neither computes nor communicates."""
+        rest = _less([(0.0, self.step_seconds)], self.spans(rank, "compute"))
+        return _less(rest, self.spans(rank, "communication"))
+
+
+def _union(spans: Iterable[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        elif end > start:
+            joined.append((start, end))
+    return joined
+
+
+def _less(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What of the spans lies in none of the others; both are in order."""
+    left: list[Span] = []
+    position = 0
+    for start, end in spans:
+        free_from = start
+        while position < len(others) and others[position][1] <= start:
+            position += 1
+        for other_start, other_end in others[position:]:
+            if other_start >= end:
+                break
+            if other_start > free_from:
+                left.append((free_from, other_start))
+            free_from = max(free_from, other_end)
+        if free_from < end:
+            left.append((free_from, end))
+    return left
+
+
+def _length(spans: Iterable[Span]) -> float:
+    return sum(end - start for start, end in spans)
