@@ -19,6 +19,7 @@ from course_utils.instruments.matching import (
 )
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.overlap import Overlap, measure_overlap
+from course_utils.instruments.patterns import numbers_of
 from course_utils.instruments.profiling import Profile, profile
 from course_utils.instruments.ranges import named_range
 from course_utils.instruments.ranks import run_ranks
@@ -61,6 +62,7 @@ __all__ = [
     "measure_overlap",
     "measure_peak",
     "named_range",
+    "numbers_of",
     "profile",
     "read_history",
     "run_ranks",

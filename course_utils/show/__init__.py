@@ -14,7 +14,12 @@ from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
 from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
-from course_utils.show.number_formats import nearest_number, ranges_and_steps, running_sums
+from course_utils.show.number_formats import (
+    facts_of_formats,
+    nearest_number,
+    ranges_and_spacings,
+    running_sums,
+)
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress import with_progress
@@ -33,6 +38,7 @@ __all__ = [
     "cluster_timelines",
     "computed_and_measured",
     "explorer",
+    "facts_of_formats",
     "flop_shares",
     "gradient_exponents",
     "live_tensors",
@@ -43,7 +49,7 @@ __all__ = [
     "nearest_number",
     "noise_estimates",
     "noise_over_loss",
-    "ranges_and_steps",
+    "ranges_and_spacings",
     "recomputation_over_length",
     "recorded",
     "running_sums",

@@ -29,11 +29,17 @@ def gradient_exponents(gradients: Mapping[str, Tensor]) -> Picture:
         pair.step([*powers, powers.stop], [*shares, 0], where="post", color=colour, label=name)
         lost = float((values <= math.ldexp(1, SMALLEST - 1)).double().mean())
         coarse = float((values < math.ldexp(1, SMALLEST_NORMAL)).double().mean()) - lost
-        told.append(f"{name}: {lost:.1%} become zero in fp16, {coarse:.1%} keep fewer bits")
-    for power, words in ((SMALLEST_NORMAL, "fewer bits "), (SMALLEST - 1, "zero ")):
+        told.append(f"{name}: {_share(lost)} become zero in fp16, {_share(coarse)} keep fewer bits")
+    for power, words in ((SMALLEST_NORMAL, "← fewer bits "), (SMALLEST - 1, "← zero ")):
         pair.axvline(power, color=colours.NEUTRAL, linestyle=":")
         pair.text(power, 1, words, ha="right", va="top", transform=pair.get_xaxis_transform())
-    pair.set_xlabel("power of two below a gradient's size")
+    pair.xaxis.set_major_formatter(lambda power, _: f"$2^{{{power:.0f}}}$")
+    pair.set_xlabel("size of a gradient, to the next power of two below it")
     pair.set_ylabel("share of the gradients")
     pair.legend(frameon=False, loc="center left")
     return Picture(figure, f"Gradients of {'; '.join(told)}.")
+
+
+def _share(share: float) -> str:
+    """With a digit that is not zero, where there is one."""
+    return f"{share:.2%}" if 0 < share < 0.0005 else f"{share:.1%}"

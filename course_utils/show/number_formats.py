@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 from matplotlib.patches import Patch, Rectangle
 
 from course_utils import colours
@@ -20,7 +21,11 @@ from course_utils.show.picture import Picture, axes
 from course_utils.show.segments import LINES
 
 FIELDS = {"sign": colours.SIGN, "exponent": colours.EXPONENT, "mantissa": colours.MANTISSA}
-WIDTHS = (5, 1.5, 1.5, 1.5)  # the exact one is seen behind the others
+SUMS = (  # the exact one is seen behind the others
+    {"color": "#cccccc", "lw": 6},
+    {"color": colours.MEASURED, "lw": 1.2, "linestyle": "--"},
+    {"color": LINES[2], "lw": 2},
+)
 TEXT = {"sign": "black", "exponent": "white", "mantissa": "black"}
 
 
@@ -47,6 +52,8 @@ def nearest_number(exponent_bits: int, mantissa_bits: int, value: str) -> Pictur
         around = neighbours(nearest, exponent_bits, mantissa_bits)
         numbers = [around[0], nearest, around[1]]
         _draw_line(pair, x, numbers, whole, _num_digits(mantissa_bits))
+    else:
+        _draw_way_to_infinity(pair, x, _largest(exponent_bits, mantissa_bits), whole)
     pair.set_xlim(-0.5, whole + 0.5)
     pair.set_ylim(-0.6, 3.2)
     patches = [Patch(color=colour, label=field) for field, colour in FIELDS.items()]
@@ -68,6 +75,24 @@ def _draw_line(pair: Any, x: float, numbers: Sequence[float], width: int, num_di
         pair.plot([place(at)] * 2, [0.5, 0.9], color=colours.NEUTRAL, lw=1)
         pair.text(place(at), 0.35, _number(number, num_digits), ha="center", va="top")
     pair.plot([place(x)], [0.95], "v", color=colours.MEASURED)
+
+
+def _draw_way_to_infinity(pair: Any, x: float, last: float, width: int) -> None:
+    """The largest number on a line, the value beyond it, and an arrow to infinity."""
+    ends = {"color": colours.NEUTRAL, "lw": 1}
+    pair.annotate("", (width, 0.7), (0, 0.7), arrowprops={"arrowstyle": "->", **ends})
+    pair.plot([0.25 * width] * 2, [0.5, 0.9], **ends)
+    pair.text(
+        0.25 * width, 0.35, f"largest: {_number(math.copysign(last, x))}", ha="center", va="top"
+    )
+    pair.plot([0.65 * width], [0.95], "v", color=colours.MEASURED)
+    pair.text(0.65 * width, 0.35, _number(x), ha="center", va="top")
+    pair.text(0.97 * width, 0.35, _number(math.copysign(math.inf, x)), ha="center", va="top")
+
+
+def _largest(exponent_bits: int, mantissa_bits: int) -> float:
+    shape = NumberFormat(num_exponent_bits=exponent_bits, num_mantissa_bits=mantissa_bits)
+    return largest(shape)
 
 
 def _or_next_power(number: float, beside: float) -> float:
@@ -92,6 +117,8 @@ def _told(x: float, nearest: float, exponent_bits: int, mantissa_bits: int) -> s
         found = f"{words} is infinite."
     elif nearest == x:
         found = f"{words} is exact."
+    elif nearest == 0:
+        found = f"{words} becomes 0."
     else:
         found = f"{words} becomes {number(nearest)}, off by {abs(nearest / x - 1):.2g} of it."
     if math.isfinite(nearest):
@@ -99,7 +126,7 @@ def _told(x: float, nearest: float, exponent_bits: int, mantissa_bits: int) -> s
         found += f" Its neighbours are {number(low)} and {number(high)}."
     return (
         f"{found} Above zero the format reaches from {_number(smallest(shape))} to "
-        f"{_number(largest(shape))}; the step above 1 is {_number(2.0**-mantissa_bits)}."
+        f"{_number(largest(shape))}; the spacing above 1 is {_number(2.0**-mantissa_bits)}."
     )
 
 
@@ -107,8 +134,25 @@ def _number(number: float, num_digits: int = 6) -> str:
     return f"{number:,.{num_digits}g}".replace("inf", "∞")
 
 
-def ranges_and_steps() -> Picture:
-    """From the smallest to the largest number of every format, and its step above 1."""
+def facts_of_formats(numbers: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Ends of the range, density and spacing of formats, from all the numbers of each."""
+    return pd.DataFrame({name: _facts(each) for name, each in numbers.items()}).T
+
+
+def _facts(numbers: Sequence[float]) -> dict[str, Any]:
+    finite = sorted({each for each in numbers if math.isfinite(each)})
+    below_one = sum(abs(each) < 1 for each in finite)
+    return {
+        "largest": f"{finite[-1]:,.6g}",
+        "smallest above 0": f"{min(each for each in finite if each > 0):.3g}",
+        "next after 1": f"{min(each for each in finite if each > 1):.6g}",
+        "from 1 up to 2": sum(1 <= each < 2 for each in finite),
+        "between -1 and 1": f"{below_one / len(finite):.0%}",
+    }
+
+
+def ranges_and_spacings() -> Picture:
+    """From the smallest to the largest number of every format, and its spacing above 1."""
     figure, pair = axes(width=6.4, height=3.2)
     told = []
     for row, (name, each) in enumerate(reversed(FORMATS.items())):
@@ -117,7 +161,7 @@ def ranges_and_steps() -> Picture:
         pair.barh(row, ends[2] - ends[1], left=ends[1], color=colours.EXPONENT)
         pair.text(140, row, f"$2^{{-{each.num_mantissa_bits}}}$", va="center")
         told.append(f"{name} from 2^{ends[0]:.0f} to {_number(largest(each))}")
-    pair.text(140, len(FORMATS) - 0.45, "step\nabove 1", va="bottom")
+    pair.text(140, len(FORMATS) - 0.45, "spacing\nabove 1", va="bottom")
     pair.set_yticks(
         range(len(FORMATS)),
         [
@@ -131,7 +175,7 @@ def ranges_and_steps() -> Picture:
     pair.set_xlabel("size of a number (log scale); pale: subnormal")
     caption = (
         f"Above zero, {'; '.join(reversed(told))}. The exponent's bits set the range, those of "
-        "the mantissa the step."
+        "the mantissa the spacing."
     )
     return Picture(figure, caption)
 
@@ -147,8 +191,8 @@ def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
     pair.axhline(stop, color=colours.COMPUTED, lw=2, label="predicted stop")
     told = []
     exact = next(iter(sums.values()))[-1]
-    for colour, width, (name, values) in zip(LINES, WIDTHS, sums.items(), strict=False):
-        pair.plot(range(1, len(values) + 1), values, color=colour, lw=width, label=name)
+    for style, (name, values) in zip(SUMS, sums.items(), strict=False):
+        pair.plot(range(1, len(values) + 1), values, label=name, **style)
         off = abs(values[-1] / exact - 1)
         told.append(f"{name} {values[-1]:,.6g}" + (f" (off by {off:.2g} of it)" if off else ""))
     pair.set_xscale("log", base=2)

@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 30 for the extras | CPU | 01, 03, 04 |
+# | lecture E, bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 55 for the extras | CPU | 01, 03, 04 |
 #
 # Cells that came with the notebook stay where they are; add cells of your own wherever you like.
 
@@ -31,14 +31,14 @@
 # ## What you can do after it
 #
 # 1. **Build** numbers from their bits, and round to any format.
-# 2. **Predict** where a format breaks: what overflows, what vanishes, and where a sum stops.
+# 2. **Predict** where a format breaks: what overflows, what vanishes, and what becomes of a long sum.
 # 3. **Write** master weights and loss scaling.
 # 4. **Choose** a format for each part of training, and the peak rate to divide by.
 
 # %% [markdown]
 # ## Names and symbols
 #
-# The lectures name formats and give them no letters. A number of one **sign** bit, some bits of **exponent** and some of **mantissa**:
+# The lectures name formats and give them no letters. Each number has one **sign** bit, then bits of **exponent** and of **mantissa**:
 #
 # | here | in torch | in words | exponent + mantissa bits |
 # |---|---|---|---|
@@ -49,7 +49,7 @@
 # | fp8-e5m2 | `torch.float8_e5m2` | fp8 with a wide range | 5 + 2 |
 # | fp8-e4m3 | `torch.float8_e4m3fn` | fp8 with more digits | 4 + 3 |
 #
-# N counts parameters.
+# M counts bits of mantissa, N parameters; in an extra, s counts tokens, h and f are the outer and inner width of a layer.
 
 # %% [markdown]
 # ## Setup
@@ -59,6 +59,7 @@ from course_utils.ready import check_setup
 
 check_setup()
 
+import copy
 import math
 
 import pandas as pd
@@ -66,34 +67,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_utils import show
 from course_utils.checks import answer, check, compare, predict
-from course_utils.configs import (
-    DEVICES,
-    FORMATS,
-    PRECISIONS,
-    ModelConfig,
-    RunConfig,
-    precision,
-    preset,
-)
-from course_utils.instruments import (
-    count_saved_bytes,
-    fake_tensors,
-    storage_bytes,
-    trace_memory,
-)
-from course_utils.reference import Block, Training, Transformer, token_loss
+from course_utils.configs import DEVICES, FORMATS, PRECISIONS, ModelConfig, RunConfig, preset
+from course_utils.instruments import fake_tensors, numbers_of, storage_bytes, trace_memory
+from course_utils.reference import Training, Transformer, token_loss
 from course_utils.reference.mixed_precision import TrainingState
-from course_utils.show import (
-    computed_and_measured,
-    explorer,
-    gradient_exponents,
-    nearest_number,
-    ranges_and_steps,
-    recorded,
-    running_sums,
-    try_it,
-)
+from course_utils.show import nearest_number, try_it
 
 # %% [markdown]
 # ## A tour: one number in 8 bits
@@ -101,8 +81,8 @@ from course_utils.show import (
 # Put 0.3 into the smallest format and look at what is there:
 
 # %% tags=["nbval-check-output"]
-x = torch.tensor(0.3).to(torch.float8_e5m2)
-print(x.item(), "has the bits", format(x.view(torch.uint8).item(), "08b"))
+in_8_bits = torch.tensor(0.3).to(torch.float8_e5m2)
+print(in_8_bits.item(), "has the bits", format(in_8_bits.view(torch.uint8).item(), "08b"))
 
 # %% [markdown]
 # Eight bits can say 256 things, and 0.3 is not among them. The bits, and the two numbers beside it:
@@ -111,7 +91,7 @@ print(x.item(), "has the bits", format(x.view(torch.uint8).item(), "08b"))
 nearest_number(exponent_bits=5, mantissa_bits=2, value="0.3")
 
 # %% [markdown]
-# From left to right: the sign; the exponent 01101, which is 13, minus a **bias** of 15, so 2⁻²; and the mantissa 01, a quarter of the way to the next power of two: 2⁻² · 1.25 = 0.3125.
+# From left to right: the sign; the exponent 01101, which is 13, minus a **bias** of 15, so 2⁻²; and the mantissa 01, a quarter of the way to the next power of two: 2⁻² · 1.25 = 0.3125. The distance between two neighbours is called the **spacing**; here it is 0.0625.
 #
 # Now break it on purpose. Lecture B's table (B7) lists fp16 and bf16 side by side, with the same bytes and the same rate. Square 300 in both:
 
@@ -130,7 +110,7 @@ for dtype in (torch.float16, torch.bfloat16):
 # %%
 predict("u07-between", None, "numbers")
 
-# %% [markdown] exercise={"id": "u07-value", "title": "A number from its bits", "difficulty": 2, "importance": 4, "minutes": 10}
+# %% [markdown] exercise={"id": "u07-value", "title": "A number from its bits", "difficulty": 2, "importance": 4, "minutes": 12}
 # **Write** `value_of`: the number that a pattern stands for, a `float`. `bits` is a text such as `"00111110"`: sign, then `num_exponent_bits` of exponent, then the mantissa. Read as whole numbers, with M bits of mantissa and bias = 2^(exponent bits − 1) − 1:
 #
 # | exponent | number | name |
@@ -157,7 +137,7 @@ def value_of(bits: str, num_exponent_bits: int) -> float:
     sign = -1 if bits[0] == "1" else 1
     exponent, mantissa = int(exponent_bits, 2), int(mantissa_bits, 2)
     part = mantissa / 2 ** len(mantissa_bits)
-    bias = 2 ** (num_exponent_bits - 1) - 1
+    bias = 2 ** (len(exponent_bits) - 1) - 1
     if exponent == 2**num_exponent_bits - 1:
         return sign * math.inf if mantissa == 0 else math.nan
     if exponent == 0:
@@ -187,7 +167,7 @@ grade("u07-value", value_of)
 #
 # <details><summary>My subnormal numbers are half of what they should be</summary>
 #
-# The smallest normal number has exponent 1. Which power of two is that? The largest subnormal number lies one step below it.
+# The smallest normal number has exponent 1. Which power of two is that? The largest subnormal number lies one spacing below it.
 # </details>
 
 # %% [markdown]
@@ -197,29 +177,14 @@ grade("u07-value", value_of)
 value = answer("u07-value", value_of)
 
 
-def all_numbers(num_exponent_bits, num_mantissa_bits):
-    width = 1 + num_exponent_bits + num_mantissa_bits
-    return [value(format(n, f"0{width}b"), num_exponent_bits) for n in range(2**width)]
-
-
-def all_in_torch(dtype, integers):
-    patterns = torch.arange(2 ** (8 * dtype.itemsize))
-    return patterns.to(integers).view(dtype).double().tolist()
-
-
-def is_same(a, b):
-    return a == b or (math.isnan(a) and math.isnan(b))
-
-
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8-e5m2": torch.float8_e5m2}
 numbers = {}
-for name, dtype, integers in (
-    ("bf16", torch.bfloat16, torch.uint16),
-    ("fp16", torch.float16, torch.uint16),
-    ("fp8-e5m2", torch.float8_e5m2, torch.uint8),
-):
-    sizes = FORMATS[name]
-    mine = all_numbers(sizes.num_exponent_bits, sizes.num_mantissa_bits)
-    equal = sum(map(is_same, mine, all_in_torch(dtype, integers)))
+for name, dtype in TYPES.items():
+    width = FORMATS[name].num_bits
+    patterns = [format(n, f"0{width}b") for n in range(2**width)]
+    mine = [value(bits, FORMATS[name].num_exponent_bits) for bits in patterns]
+    pairs = zip(mine, numbers_of(dtype), strict=True)
+    equal = sum(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
     print(f"{name}: {equal:,} of {len(mine):,} patterns agree")
     numbers[name] = mine
 
@@ -227,23 +192,9 @@ for name, dtype, integers in (
 # fp8-e4m3 follows other rules: it has no infinity and one NaN of each sign, so that its largest exponent holds numbers too. Its numbers come from torch. A table from the patterns alone:
 
 # %% tags=["nbval-check-output"]
-numbers["fp8-e4m3"] = all_in_torch(torch.float8_e4m3fn, torch.uint8)
+numbers["fp8-e4m3"] = numbers_of(torch.float8_e4m3fn)
 numbers["int8"] = list(range(-128, 128))
-
-
-def facts(all_of_them):
-    finite = sorted(set(each for each in all_of_them if math.isfinite(each)))
-    below_one = sum(abs(each) < 1 for each in finite)
-    return {
-        "largest": f"{max(finite):,.6g}",
-        "smallest above 0": f"{min(each for each in finite if each > 0):.3g}",
-        "next after 1": f"{min(each for each in finite if each > 1):.6g}",
-        "from 1 to 2": sum(1 <= each < 2 for each in finite),
-        "between -1 and 1": f"{below_one / len(finite):.0%}",
-    }
-
-
-pd.DataFrame({name: facts(each) for name, each in numbers.items()}).T
+show.facts_of_formats(numbers)
 
 # %% tags=["nbval-check-output"]
 compare(
@@ -254,12 +205,12 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** From one power of two to the next there are always 2^M numbers, so that the step grows with the number, and the *relative* step stays about the same. About half of a format's numbers lie between −1 and 1. int8 is the opposite: equal steps, and nothing between 0 and 1; it needs a scale beside it (an extra).
+# **Explain.** From one power of two to the next there are always 2^M numbers, so that the spacing grows with the number, and *relative* to the number stays about the same. About half of a format's numbers lie between −1 and 1. int8 is the opposite: one spacing for all, and nothing between 0 and 1; it needs a scale beside it (an extra).
 #
 # All formats at one glance:
 
 # %%
-ranges_and_steps()
+show.ranges_and_spacings()
 
 # %% [markdown]
 # bf16 is fp32 with its last 16 bits cut off: the same range. fp16 spends three of those bits on digits instead, and pays with range. tf32 has the range of the one and the digits of the other.
@@ -267,18 +218,18 @@ ranges_and_steps()
 # %% [markdown]
 # ## Rounding
 #
-# Every result of an operation is rounded to the nearest number of its format. The distance between two neighbours is the **step**: 2^(power − M), where 2^power is the power of two at or below the number. Below the smallest normal number the step shrinks no further.
+# Every result of an operation is rounded to the nearest number of its format. The spacing there is 2^(power − M), where 2^power is the power of two at or below the number's size. Below the smallest normal number it shrinks no further.
 
-# %% [markdown] exercise={"id": "u07-round", "title": "Round to any format", "difficulty": 4, "importance": 4, "minutes": 18}
+# %% [markdown] exercise={"id": "u07-round", "title": "Round to any format", "difficulty": 4, "importance": 4, "minutes": 14}
 # **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
 #
-# - A **tie**, exactly in the middle, goes to an even number of steps, as with Python's `round`.
+# - It is a whole multiple of the spacing. A **tie**, exactly in the middle, goes to the even multiple, as with Python's `round`.
 # - The power never falls below 1 − bias: there the numbers are subnormal.
-# - The largest number is one step below 2^(bias + 1). What would be rounded to 2^(bias + 1) or beyond is infinity, with the sign of `x`.
+# - The largest number is one spacing below 2^(bias + 1). What would be rounded to 2^(bias + 1) or beyond is infinity, with the sign of `x`.
 #
-# `math.frexp(x)` gives a fraction from a half to below one, and the exponent that goes with it; for 0 it gives (0.0, 0).
+# Two lines are there: 2^above is the first power of two above the size of `x`.
 #
-# *Worked case:* 0.3 in 5 + 2 bits: the step is 2^(−2 − 2) = 0.0625, 0.3 are 4.8 steps, and 5 steps are **0.3125**.
+# *Worked case:* 0.3 in 5 + 2 bits: the spacing is 2^(−2 − 2) = 0.0625, 0.3 is 4.8 times as large, and 5 times are **0.3125**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u07-round", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -290,11 +241,11 @@ def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
         num_exponent_bits: Bits of the format's exponent.
         num_mantissa_bits: Bits of its mantissa.
     """
-    ### BEGIN SOLUTION
     bias = 2 ** (num_exponent_bits - 1) - 1
-    _, above = math.frexp(x)
-    step = 2.0 ** (max(above - 1, 1 - bias) - num_mantissa_bits)
-    nearest = round(x / step) * step
+    _, above = math.frexp(x)  # 0 for x = 0: every spacing is right there
+    ### BEGIN SOLUTION
+    spacing = 2.0 ** (max(above - 1, 1 - bias) - num_mantissa_bits)
+    nearest = round(x / spacing) * spacing
     if abs(nearest) >= 2.0 ** (bias + 1):
         return math.copysign(math.inf, x)
     return nearest
@@ -315,19 +266,19 @@ grade("u07-round", rounded)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>Only some numbers are wrong, by one step</summary>
+# <details><summary>Only some numbers are wrong, by one spacing</summary>
 #
 # Is each of them exactly in the middle between two neighbours? What do 0.5, 1.5 and 2.5 become with `round`, and what with your way?
 # </details>
 #
-# <details><summary>All my steps are twice too large</summary>
+# <details><summary>All my spacings are twice too large</summary>
 #
 # What does `math.frexp(1.0)` give? Which power of two is at or below 1?
 # </details>
 #
 # <details><summary>Very small numbers do not become zero</summary>
 #
-# How small is the smallest step of the format? Below half of it, which number is nearest?
+# How small is the smallest spacing of the format? Below half of it, which number is nearest?
 # </details>
 
 # %% [markdown]
@@ -338,11 +289,7 @@ rounded_of = answer("u07-round", rounded)
 generator = torch.Generator().manual_seed(0)
 powers = torch.randint(-30, 20, (2000,), generator=generator)
 samples = torch.randn(2000, generator=generator) * 2.0**powers
-for name, dtype in (
-    ("bf16", torch.bfloat16),
-    ("fp16", torch.float16),
-    ("fp8-e5m2", torch.float8_e5m2),
-):
+for name, dtype in TYPES.items():
     sizes = FORMATS[name]
     widths = (sizes.num_exponent_bits, sizes.num_mantissa_bits)
     pairs = zip(samples.tolist(), samples.to(dtype).double().tolist(), strict=True)
@@ -350,18 +297,12 @@ for name, dtype in (
     print(f"{name}: {equal:,} of {len(samples):,} equal")
 
 # %% [markdown]
-# **Explain.** They agree because these numbers come from fp32. From float64 torch goes to bf16 *by way of* fp32 and rounds twice, which can land on the wrong neighbour:
-
-# %% tags=["nbval-check-output"]
-a_bit_above_the_middle = 1 + 2**-8 + 2**-30
-print("once: ", rounded_of(a_bit_above_the_middle, 8, 7))
-print("twice:", torch.tensor(a_bit_above_the_middle, dtype=torch.float64).bfloat16().item())
-
-# %% [markdown]
+# **Explain.** These numbers are fp32, so torch rounds once. From float64 it goes to bf16 by way of fp32, rounds twice, and can land on the wrong neighbour.
+#
 # Move the sliders: which value breaks which format?
 
 # %%
-explorer(
+show.explorer(
     nearest_number,
     exponent_bits=([2, 3, 4, 5, 6, 7, 8], 5),
     mantissa_bits=([1, 2, 3, 4, 5, 7, 10, 23], 10),
@@ -369,36 +310,32 @@ explorer(
 )
 
 # %% [markdown]
-# One of its positions standing still:
+# Two of its positions standing still:
 
 # %%
 nearest_number(exponent_bits=8, mantissa_bits=7, value="257")
 
+# %%
+nearest_number(exponent_bits=5, mantissa_bits=10, value="70000")
+
 # %% [markdown]
 # ## Where formats break
 #
-# **Too large.** The largest number of fp16 is 65,504. Half a step above it everything is infinite:
+# **Too large.** The largest number of fp16 is 65,504. From half a spacing above it on everything is infinite:
 
 # %% tags=["nbval-check-output"]
-for x in (65_504.0, 65_519.0, 65_520.0, 70_000.0):
-    print(f"{x:,} in fp16: {rounded_of(x, 5, 10):,}   in bf16: {rounded_of(x, 8, 7):,}")
+for large in (65_504.0, 65_519.0, 65_520.0, 70_000.0):
+    in_fp16, in_bf16 = rounded_of(large, 5, 10), rounded_of(large, 8, 7)
+    print(f"{large:,.0f} in fp16: {in_fp16:,.0f}   in bf16: {in_bf16:,.0f}")
 
 # %% [markdown]
-# **Too small.** A gradient of 10⁻⁸ is nothing unusual:
+# **Too small.** Gradients can be as small as 10⁻⁸; below you look at some:
 
 # %% tags=["nbval-check-output"]
 print(f"1e-8 in fp16: {rounded_of(1e-8, 5, 10)}   in bf16: {rounded_of(1e-8, 8, 7):.4g}")
 
 # %% [markdown]
-# **Too close.** bf16 keeps 8 significant bits. Positions of tokens, counted in bf16, coincide:
-
-# %% tags=["nbval-check-output"]
-positions = torch.arange(4096).bfloat16()
-print(f"{len(positions.unique()):,} different positions of {len(positions):,}")
-print(positions[255:261].tolist())
-
-# %% [markdown]
-# That is why rotary angles are computed in fp32 also where the rest is bf16.
+# **Too close.** bf16 has 8 significant bits: 257 becomes 256, as above. Positions of tokens would coincide, and so rotary angles are computed in fp32 also where the rest is bf16.
 #
 # **Without telling.** fp8-e4m3 has no infinity to round to. This torch gives its largest number instead, and an overflow leaves no trace:
 
@@ -406,31 +343,31 @@ print(positions[255:261].tolist())
 print(torch.tensor([400.0, 500.0, 1e6, math.inf]).to(torch.float8_e4m3fn).tolist())
 
 # %% [markdown]
-# **tf32** is no format to store numbers in: an fp32 tensor keeps its 4 bytes, and tensor cores may round the *factors* of a product to 10 bits of mantissa. For matrix products torch leaves that off unless you turn it on, and a CPU ignores it:
+# **tf32** is no format to store numbers in: an fp32 tensor keeps its 4 bytes, and tensor cores may round the *factors* of a product to 10 bits of mantissa. For matrix products torch leaves that off until you turn it on, with the setting below; a CPU has its own, in `torch.backends.mkldnn`.
 
 # %% tags=["nbval-ignore-output"]
-x = 1 + 2**-12
-print("one factor, rounded to tf32:", rounded_of(x, 8, 10))
+factor = 1 + 2**-12
+print("one factor, rounded to tf32:", rounded_of(factor, 8, 10))
 if torch.cuda.is_available():
     matmul, one = torch.backends.cuda.matmul, torch.eye(64, device="cuda")
     before = matmul.fp32_precision
-    for precision in ("ieee", "tf32"):
-        matmul.fp32_precision = precision
-        print(f"on this GPU, {precision}: {(x * one @ one)[0, 0].item()}")
+    for mode in ("ieee", "tf32"):
+        matmul.fp32_precision = mode
+        print(f"on this GPU, {mode}: {(factor * one @ one)[0, 0].item()}")
     matmul.fp32_precision = before
 else:
     print("No CUDA device here: on one, this cell also multiplies with and without tf32.")
 
 # %% [markdown]
-# ## Sums that stop
+# ## A long sum
 #
 # **Predict.** You add 0.01 to a running sum in bf16, 4,096 times, and start at 0. What is the sum?
 
 # %%
-predict("u07-sum", None, "sum")
+predict("u07-sum", None, "in bf16")
 
 # %% [markdown]
-# As the sum grows, its step grows, and the term does not:
+# As the sum grows, its spacing grows, and the term does not:
 
 # %% tags=["nbval-check-output"]
 term, total, shown = torch.tensor(0.01).bfloat16(), torch.tensor(0.0).bfloat16(), []
@@ -440,10 +377,10 @@ for n in range(1, 4097):
         shown.append({"terms": n, "sum": total.item(), "exact": n * term.item()})
 pd.DataFrame(shown)
 
-# %% [markdown] exercise={"id": "u07-stops", "title": "Where a sum stops", "difficulty": 3, "importance": 5, "minutes": 9}
-# **Write** `stops_at`: the value that a running sum of equal terms never leaves, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Give it without adding.
+# %% [markdown] exercise={"id": "u07-stops", "title": "Where a sum stops", "difficulty": 3, "importance": 5, "minutes": 12}
+# **Write** `stops_at`: the value that a running sum of equal terms never leaves, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Give it without adding: with 52 bits of mantissa it would take 10¹⁶ terms.
 #
-# Think of the step of the sum: from 2^k to 2^(k + 1) it is 2^(k − M). How small must a term be against it to be rounded away, and what happens to a tie?
+# Think of the spacing at the sum: from 2^k to 2^(k + 1) it is 2^(k − M). How small must a term be against it to be rounded away, and what happens to a tie?
 #
 # *Worked case:* the term 1.0 with 2 bits of mantissa: 1, 2, … 8, and 8 + 1 = 9 lies between 8 and 10, a tie that goes to **8.0**.
 
@@ -466,7 +403,7 @@ def stops_at(term: float, num_mantissa_bits: int) -> float:
 try_it(stops_at, 1.0, 2)
 
 # %% nbgrader={"grade": true, "grade_id": "u07-stops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Powers of two and terms between them; four formats.
+# Powers of two and terms between them; five formats.
 check("u07-stops", stops_at)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -477,52 +414,51 @@ grade("u07-stops", stops_at)
 # %% [markdown]
 # <details><summary>My value is half of the right one</summary>
 #
-# At your value the step is as large as the term, or less. Which terms are still rounded *up* to a whole step?
+# At your value the spacing is as large as the term, or less. Which terms are still rounded *up* to a whole spacing?
 # </details>
 #
 # <details><summary>Only terms that are no power of two are wrong</summary>
 #
-# The step changes at powers of two only. Which is the first one whose step is at least twice the term?
+# The spacing changes at powers of two only. Which is the first one where it is at least twice the term?
 # </details>
 
 # %% [markdown]
-# **Measure.** The sum above, and how far one can count: ones, added one by one in formats with M bits of mantissa.
+# **Measure.** The sum above, and how far one can count with ones in torch (fp32 begins shortly before its end):
 
 # %% tags=["nbval-check-output"]
 stop_of = answer("u07-stops", stops_at)
-compare("u07-sum", "sum", computed=stop_of(term.item(), 7), measured=total.item())
+compare("u07-sum", "in bf16", computed=stop_of(term.item(), 7), measured=total.item())
 
 
-# %%
-def counted(num_mantissa_bits):
-    total, before = 1.0, 0.0
+# %% tags=["nbval-check-output"]
+def counted(dtype, start=0.0):
+    total, before = start, -1.0
     while total != before:
-        before, total = total, rounded_of(total + 1.0, 8, num_mantissa_bits)
+        before, total = total, torch.tensor(total + 1).to(dtype).item()
     return int(total)
 
 
-widths = [2, 3, 5, 7, 10, 12]
-computed_and_measured(
-    [2**width for width in widths],
-    computed=[int(stop_of(1.0, width)) for width in widths],
-    measured=[counted(width) for width in widths],
-    size_label="numbers from 1 up to 2, 2^M",
-    unit="last number counted",
-)
+table = {
+    name: {"computed": stop_of(1.0, FORMATS[name].num_mantissa_bits), "counted": counted(dtype)}
+    for name, dtype in TYPES.items()
+}
+table["fp32"] = {"computed": stop_of(1.0, 23), "counted": counted(torch.float32, 2.0**24 - 9)}
+pd.DataFrame(table).T.map("{:,.0f}".format)
 
 # %% [markdown]
-# **Explain.** And yet torch's own sum is almost right:
+# **Explain.** And yet torch's own sum is right:
 
 # %% tags=["nbval-check-output"]
 terms = torch.full((4096,), 0.01, dtype=torch.bfloat16)
 print(terms.sum().item(), "of", 4096 * term.item())
 
 # %% [markdown]
-# Its running sums are in fp32, and only the result is rounded. Matrix products need the same: each number of a result is a sum of thousands of products. Here is one of 4,096 products of bf16 numbers between ½ and 1, with the running sum in your bf16, and in fp32:
+# Its running sums are in fp32, and only the result is rounded. Matrix products need the same: each number of a result is a sum of thousands of products. Here is one of 4,096 products of numbers between ½ and 1. In two of the three lines the factors are rounded to bf16; in one of them the running sum as well, with your `rounded`:
 
 # %%
-a, b = (torch.empty(4096).uniform_(0.5, 1, generator=generator).bfloat16().double() for _ in "ab")
-products = (a * b).tolist()
+generator = torch.Generator().manual_seed(0)
+exact_a, exact_b = (torch.empty(4096).uniform_(0.5, 1, generator=generator) for _ in "ab")
+products = (exact_a.bfloat16().double() * exact_b.bfloat16().double()).tolist()
 
 
 def running(widths):
@@ -533,29 +469,29 @@ def running(widths):
     return sums
 
 
-running_sums(
+show.running_sums(
     {
-        "float64": (a * b).cumsum(0).tolist(),
-        "products of bf16, sum in fp32": running((8, 23)),
-        "products of bf16, sum in bf16": running((8, 7)),
+        "exact factors, exact sum": (exact_a.double() * exact_b.double()).cumsum(0).tolist(),
+        "bf16 factors, sum in fp32": running((8, 23)),
+        "bf16 factors, sum in bf16": running((8, 7)),
     },
     stop=stop_of(1.0, 7),
 )
 
 # %% [markdown]
-# No product is larger than 1, so that from 256, where the sum of ones stops, none can move the sum. The bf16 *factors* do little harm: their errors are independent and average out. So tensor cores take factors of 16 bits and add in fp32 (Micikevicius et al. 2018, section 3.3), and so do optimizers and gradient sums, which are next. For fp8 it is not that simple: DeepSeek-V3 found that the tensor cores of an H800 add fp8 products with fewer bits than fp32 has, and moves its sums out of them at intervals (its report, section 3.3).
+# No product is larger than 1, so that from 256, where the sum of ones stops, none can move the sum. The bf16 *factors* do little harm: their errors go both ways, and the sum is off by less than 0.01 %. So tensor cores take factors of 16 bits and add in fp32 (Micikevicius et al. 2018, section 3.3). For fp8 it is not that simple: DeepSeek-V3 found that the tensor cores of an H800 add fp8 products with fewer bits than fp32 has, and moves its sums out of them at intervals (its report, section 3.3).
 
 # %% [markdown]
-# ## The update that vanishes
+# ## A thousand small steps
 #
-# A weight of 1 gets a small step, 0.001, a thousand times over. bf16 has 8 bits, so that the next number above 1 is 1.0078.
+# A weight of 1 gets a small step, 0.001, a thousand times over.
 #
 # **Predict.** What is 1 + 0.001 + 0.001 + …, a thousand times, if every sum is rounded to bf16?
 
 # %%
-predict("u07-thousand-steps", None, "is 1 + 1000 · 0.001 in bf16")
+predict("u07-thousand-steps", None, "in bf16")
 
-# %% [markdown] exercise={"id": "u07-master", "title": "Master weights", "difficulty": 3, "importance": 5, "minutes": 12}
+# %% [markdown] exercise={"id": "u07-master", "title": "Master weights", "difficulty": 3, "importance": 5, "minutes": 13}
 # **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep all digits from step to step. For each weight and its master:
 #
 # 1. turn the gradient to fp32;
@@ -563,7 +499,7 @@ predict("u07-thousand-steps", None, "is 1 + 1000 · 0.001 in bf16")
 # 3. round the master into the weight, in place;
 # 4. free the gradient: set `weight.grad` to None.
 #
-# Only one gradient may be in fp32 at a time. A weight whose `.grad` is None stays as it is, as does its master. Few weights, many, and one without gradient are a third of the points each.
+# Do not hold all gradients in fp32 at once. A weight whose `.grad` is None stays as it is, as does its master.
 #
 # *Worked case:* a weight and a master of 1, the gradient 1 in each of four steps, learning rate 0.01: master **0.96**, weight **0.9609375**.
 
@@ -600,7 +536,7 @@ def four_steps(update):
 try_it(four_steps, update)
 
 # %% nbgrader={"grade": true, "grade_id": "u07-master-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Beside an independent run: numbers, memory, gradients left, what is in fp32 at once.
+# Few weights, many, one without gradient: numbers, memory, gradients left. A third each.
 check("u07-master", update)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -631,24 +567,30 @@ for _ in range(1000):
     weight.grad = torch.full_like(weight, -1)
     update_of([weight], [master], 0.001)
 print(f"master {master.item():.4f}, and its weight {weight.item()}")
-compare(
-    "u07-thousand-steps",
-    "is 1 + 1000 · 0.001 in bf16",
-    computed=1 + 1000 * 0.001,
-    measured=alone.item(),
-)
+compare("u07-thousand-steps", "in bf16", measured=alone.item())
 
 # %% [markdown]
-# **Explain.** A sum that is less than half a spacing away from the old number is rounded back to it. Adam's step of a weight is about as large as the learning rate. This is the share of weights, normal with a deviation of 0.02, that one such step leaves where they are:
+# **Explain.** The next bf16 number above 1 is 1.0078: a sum that is less than half a spacing away from the old number is rounded back to it. Adam's step of a weight is about as large as the learning rate. This is the share of weights, Gaussian with a deviation of 0.02, that one such step leaves where they are:
 
 # %% tags=["nbval-check-output"]
-generator = torch.Generator().manual_seed(0)
-typical = (0.02 * torch.randn(100_000, generator=generator)).bfloat16()
-for step in (1e-3, 1e-4, 1e-5):
-    print(f"step {step:g}: {(typical + step == typical).double().mean():.0%} do not move")
+gaussian = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
+typical = (0.02 * gaussian).bfloat16()
+for rate in (1e-3, 1e-4, 1e-5):
+    print(f"step {rate:g}: {(typical + rate == typical).double().mean():.0%} do not move")
 
 # %% [markdown]
-# A run that ends with a small learning rate would end early. That is why the 16 N bytes of unit 03 hold 4 N for master weights (E12): the two bytes that the products read are not enough to *remember*. Without masters one has to round at random, up or down with the right odds (**stochastic rounding**).
+# A run that ends with a small learning rate would stop learning early. That is why the 16 N bytes of unit 03 hold 4 N for master weights (E12): the two bytes that the products read are not enough to *remember*. Without masters one has to round at random, up or down with the right odds (**stochastic rounding**, an extra).
+#
+# Adam's moments are running averages: without new gradients the second one is multiplied by 0.999 in each step. A thousand steps:
+
+# %% tags=["nbval-check-output"]
+in_bf16, in_fp32 = torch.tensor(1.0).bfloat16(), torch.tensor(1.0)
+for _ in range(1000):
+    in_bf16, in_fp32 = in_bf16 * 0.999, in_fp32 * 0.999
+print(f"in bf16 {in_bf16.item()}, in fp32 {in_fp32.item():.4f}")
+
+# %% [markdown]
+# In bf16 the moment never forgets, and so moments are fp32 too.
 
 # %% [markdown]
 # ## Gradients that underflow
@@ -682,28 +624,29 @@ small.zero_grad()
 logits = small(ids)
 logits.retain_grad()
 token_loss(logits, targets).backward()
-exact = [each.grad.clone() for each in small.parameters()]
-of_weights = torch.cat([each.flatten() for each in exact])
-gradient_exponents({"logits": logits.grad, "weights": of_weights})
-
-# %% [markdown]
-# Gradients pass through the logits to all layers below. The loss is a mean: each token's share is divided by their number, and a gradient by the probability of a wrong word, which training makes small. **Loss scaling** multiplies the loss by a factor before the backward pass, so that every gradient on the way is larger by it, and divides the weights' gradients before the optimizer reads them.
-#
-# How far are the gradients of all weights from those in fp32? In the last column the loss is divided by 4,096, as each token's share of it would be in a batch of four million tokens:
+fp32_gradients = [each.grad.clone() for each in small.parameters()]
+of_weights = torch.cat([each.flatten() for each in fp32_gradients])
+show.gradient_exponents({"logits": logits.grad, "weights": of_weights})
 
 # %% tags=["demonstration"]
+vanished = logits.grad[logits.grad.half() == 0]
+print(f"what becomes 0 of the logits has {vanished.norm() / logits.grad.norm():.2%} of their norm")
+
+# %% [markdown]
+# Why are they small? The loss is a mean, so that a token's share is divided by the number of tokens. And a logit's gradient is about the probability of its word, which for most words is next to nothing; those vanish, and here nobody misses them. In a larger batch all gradients are smaller, the important ones too. **Loss scaling** multiplies the loss by a factor before the backward pass, so that every gradient on the way is larger by it, and divides the weights' gradients before the optimizer reads them.
+#
+# How far are the gradients of all weights from those in fp32? In the last column the loss is divided by another 4,096: the 1,024 tokens are a micro-batch of a batch of four million.
 
 
-def off_by(dtype, scale, share):
-    """The distance of all gradients from those in fp32, relative to these."""
+# %% tags=["demonstration"]
+def off_by(dtype, scale=1, share=1, pair=(ids, targets)):
+    """The distance of all gradients from those in fp32 above, relative to these."""
     small.zero_grad()
-    with torch.autocast("cpu", dtype):
-        loss = token_loss(small(ids), targets, is_fp32=True)
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        loss = token_loss(small(pair[0]), pair[1], is_fp32=True)  # logits in dtype, loss in fp32
     (loss * share * scale).backward()
-    mine = [each.grad / (share * scale) for each in small.parameters()]
-    pairs = zip(mine, exact, strict=True)
-    squares = sum((a - b).square().sum() for a, b in pairs) / sum(b.square().sum() for b in exact)
-    return f"{squares.sqrt().item():.2%}"
+    mine = torch.cat([each.grad.flatten() for each in small.parameters()]) / (share * scale)
+    return f"{((mine - of_weights).norm() / of_weights.norm()).item():.2%}"
 
 
 rows = {
@@ -711,27 +654,26 @@ rows = {
     "fp16, scaled by 2^16": (torch.float16, 2**16),
     "bf16": (torch.bfloat16, 1),
 }
-batches = {"1,024 tokens": 1, "4 M tokens": 2**-12}
-pd.DataFrame(
-    {
-        name: {tokens: off_by(*row, share) for tokens, share in batches.items()}
-        for name, row in rows.items()
-    }
-).T
+shares = {"1,024 tokens": 1, "a micro-batch of 4 M": 2**-12}
+table = {name: {kind: off_by(*row, shares[kind]) for kind in shares} for name, row in rows.items()}
+pd.DataFrame(table).T
+
+# %% tags=["demonstration"]
+print("fp32, another batch:", off_by(torch.float32, pair=batch()))
 
 # %% [markdown]
-# Without a scale fp16 gives no usable gradients there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, but it is random and small beside the noise of a batch, while zeros are a loss on one side. This is why models are trained in bf16 wherever the hardware has it.
+# Without a scale fp16 gives no usable gradients there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, and still small beside the difference between two batches. This is why models are trained in bf16 wherever the hardware has it.
 #
 # Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
 
 # %% [markdown] exercise={"id": "u07-scaler", "title": "A loss scaler", "difficulty": 4, "importance": 4, "minutes": 20}
-# **Write** `LossScaler`, a class with the attribute `scale` and three methods that are called in this order in every step of training:
+# **Write** the three methods of `LossScaler`, which are called in this order in every step of training:
 #
-# 1. `scaled(loss)` returns the loss, multiplied by the scale. (Then comes `.backward()`.)
-# 2. `step(optimizer)` divides the gradients of its weights by the scale, in `.grad` itself (which may be None). If one holds an inf or a NaN it **skips** the optimizer's step, else it makes it; it returns whether it did.
-# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**. Counting begins anew each time.
+# 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
+# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None). If one holds an inf or a NaN it **skips** the optimizer's step, else it makes it; it returns whether it did.
+# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**. After each, counting begins anew.
 #
-# Weights: `group["params"]` of each `group` in `optimizer.param_groups`. Each of four scenarios is a quarter of the points.
+# Weights: `group["params"]` of each `group` in `optimizer.param_groups`.
 #
 # *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: the scale is **1024, 2048, 2048, 4096, 4096**.
 
@@ -752,12 +694,10 @@ class LossScaler:
             growth_interval: How many good steps in a row are enough.
         """
         self.scale = scale
-        ### BEGIN SOLUTION
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval = growth_interval
-        self.good_steps = 0
-        self.stepped = True
-        ### END SOLUTION
+        self.good_steps = 0  # in a row
+        self.stepped = False  # whether the last step was made
 
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to call backward on."""
@@ -809,7 +749,7 @@ try_it(scales, LossScaler, [1.0, 1.0, 1.0, 1.0, 1.0], 2)
 try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
 
 # %% nbgrader={"grade": true, "grade_id": "u07-scaler-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-# Step by step beside torch.amp.GradScaler: scales, gradients, weights, steps skipped.
+# Beside torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
 check("u07-scaler", LossScaler)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -831,166 +771,59 @@ grade("u07-scaler", LossScaler)
 # %% [markdown]
 # **Measure.** The small model in fp16, with a scale that is much too large at first:
 
+
 # %% tags=["demonstration"]
-scaler = answer("u07-scaler", LossScaler)(2.0**28, 2.0, 0.5, 6)
-history = []
-for _ in range(14):
-    ids, targets = batch()
-    adamw.zero_grad()
-    with torch.autocast("cpu", torch.float16):
-        loss = token_loss(small(ids), targets, is_fp32=True)
-    used = int(scaler.scale)
-    scaler.scaled(loss).backward()
-    stepped = scaler.step(adamw)
-    history.append({"scale": f"2^{used.bit_length() - 1}", "loss": loss.item(), "stepped": stepped})
-    scaler.update()
-pd.DataFrame(history)
+def train_in_fp16(scaler, num_steps):
+    model, history = copy.deepcopy(small), []
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    for _ in range(num_steps):
+        words, next_words = batch()
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = token_loss(model(words), next_words, is_fp32=True)
+        power = math.log2(scaler.scale)
+        scaler.scaled(loss).backward()
+        stepped = scaler.step(optimizer)
+        scaler.update()
+        history.append({"scale": f"2^{power:.0f}", "loss": loss.item(), "stepped": stepped})
+    return history
+
+
+scaler_of = answer("u07-scaler", LossScaler)
+pd.DataFrame(train_in_fp16(scaler_of(2.0**28, 2.0, 0.5, 6), num_steps=22))
 
 # %% [markdown]
-# **Explain.** The first steps only look for the scale; the loss is finite in them, the gradients are not. `torch.amp.GradScaler` does the same, starts at 2¹⁶ and grows after 2,000 good steps. It never lets the scale itself become infinite in fp32, and refuses a step where no weight has a gradient. A step that is skipped again and again means that the *loss* is not finite: no scale helps then.
+# **Explain.** The first steps only look for the scale; the loss is finite in them, the gradients are not. After six good steps a larger one is tried. `torch.amp.GradScaler` does the same, starts at 2¹⁶ and grows after 2,000 good steps. It never lets the scale itself become infinite in fp32, and refuses a step where no weight has a gradient. If every step is skipped, however small the scale, then the loss or a gradient is not finite whatever the scale: no scaler helps there.
 
 # %% [markdown]
 # ## What autocast does
 #
-# Weights in fp32, products in bf16: `torch.autocast` decides for each operation. It casts the inputs of products down, those of delicate operations up, and leaves the others alone. The type of each result, for inputs in both precisions:
+# Weights in fp32, products in bf16: inside of `with torch.autocast(…):`, its **region**, torch decides for each operation. It casts the inputs of products down, those of delicate operations up, and leaves the others alone. The type of each result, for inputs in both precisions:
 
 # %%
 device = "cuda" if torch.cuda.is_available() else "cpu"
-x, y = torch.ones(2, 4, 4, device=device)
-low, targets = x.bfloat16(), torch.zeros(4, dtype=torch.long, device=device)
+high = torch.ones(4, 4, device=device)
+low, labels = high.bfloat16(), torch.zeros(4, dtype=torch.long, device=device)
 operations = {
-    "matmul, fp32": (lambda: x @ y, "bf16"),
-    "linear, fp32": (lambda: F.linear(x, y), "bf16"),
+    "matmul, fp32": (lambda: high @ high, "bf16"),
+    "linear, fp32": (lambda: F.linear(high, high), "bf16"),
     "gelu, bf16": (lambda: F.gelu(low), "as its input"),
-    "gelu, fp32": (lambda: F.gelu(x), "as its input"),
-    "fp32 + bf16": (lambda: x + low, "fp32"),
+    "gelu, fp32": (lambda: F.gelu(high), "as its input"),
+    "fp32 + bf16": (lambda: high + low, "fp32"),
     "softmax, bf16": (lambda: low.softmax(-1), "fp32"),
     "layer_norm, bf16": (lambda: F.layer_norm(low, (4,)), "fp32"),
     "sum, bf16": (low.sum, "fp32"),
     "exp, bf16": (low.exp, "fp32"),
-    "cross_entropy, bf16": (lambda: F.cross_entropy(low, targets), "fp32"),
+    "cross_entropy, bf16": (lambda: F.cross_entropy(low, labels), "fp32"),
 }
 with torch.autocast(device, torch.bfloat16):
-    pairs = {name: (run().dtype, told) for name, (run, told) in operations.items()}
-pd.DataFrame(pairs, index=[f"measured ({device})", "CUDA, by the documentation"]).T
+    types = {name: (run().dtype, told) for name, (run, told) in operations.items()}
+pd.DataFrame(types, index=[f"measured ({device})", "CUDA, by the documentation"]).T
 
 # %% [markdown]
-# On a GPU softmax, norms, sums and exponentials are computed in fp32; a CPU leaves them in bf16. The last column is quoted, not measured: run the cell on a GPU to see. So numbers of one device are not those of the other, and a long sum in bf16 stops on a CPU where a GPU goes on.
+# On a GPU softmax, norms, sums and exponentials give fp32; a CPU leaves their results in bf16. The last column is quoted, not measured: run the cell on a GPU to see. The result's type differs by device; inside, both may add in fp32, as torch's sum above did.
 #
-# A cast makes a copy. Autocast remembers the copy of a *weight* until its region ends, and autograd keeps the copies that the backward pass needs.
-
-# %% [markdown] exercise={"id": "u07-autocast-bytes", "title": "What autocast keeps", "difficulty": 3, "importance": 4, "minutes": 9}
-# **Write** `kept_bytes`: what autograd keeps of a block linear (h to f), GELU, linear (f to h), which is called `num_calls` times in a row, each time on its own last result, in **one** autocast region in bf16: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes. Each is half of the points.
-#
-# - Parameters, biases and the first input are in fp32; what autograd keeps is what the product read.
-# - A linear layer needs its weight for the gradient of its **input**, and its input for the gradient of its weight. The first input wants a gradient only if `wants_input_grad`.
-#
-# *Worked case:* 3 tokens, h 4, f 8, one call, no gradient for the input: **64** and **120**.
-
-
-# %% nbgrader={"grade": false, "grade_id": "u07-autocast-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def kept_bytes(
-    num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
-) -> dict[str, int]:
-    """Bytes that a feed-forward block keeps for backward under autocast in bf16.
-
-    Args:
-        num_tokens: Tokens s.
-        hidden_size: Width h.
-        ffn_size: Inner width f.
-        num_calls: Calls in a row, in one region.
-        wants_input_grad: Whether the input of the first call wants a gradient.
-
-    Returns:
-        "weights" and "activations".
-    """
-    ### BEGIN SOLUTION
-    numbers_of_weight = hidden_size * ffn_size
-    copies = 1
-    if wants_input_grad or num_calls >= 2:
-        copies = 2
-    to_first, to_gelu_and_second = num_tokens * hidden_size, 2 * num_tokens * ffn_size
-    return {
-        "weights": 2 * copies * numbers_of_weight,
-        "activations": 2 * num_calls * (to_first + to_gelu_and_second),
-    }
-    ### END SOLUTION
-
-
-# %%
-try_it(kept_bytes, 3, 4, 8, 1, False)
-
-# %% nbgrader={"grade": true, "grade_id": "u07-autocast-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
-# A real block under autocast: once and often; on data and behind other layers.
-check("u07-autocast-bytes", kept_bytes)
-### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
-
-grade("u07-autocast-bytes", kept_bytes)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# <details><summary>My weights are right for one call only</summary>
-#
-# How often is a weight cast in one region? And the input of the second call: does it want a gradient, even if the first one was data?
-# </details>
-#
-# <details><summary>My activations are too large by the input</summary>
-#
-# There are two tensors with the input's numbers. Which one did the product read?
-# </details>
-
-# %% [markdown]
-# **Measure.** The same block on more and more tokens, as data:
-
-# %%
-kept_of = answer("u07-autocast-bytes", kept_bytes)
-
-
-def measured_bytes(num_tokens):
-    block = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
-    with torch.autocast("cpu", torch.bfloat16):
-        return count_saved_bytes(lambda: block(torch.ones(num_tokens, 64)), block).total_bytes
-
-
-tokens = [4**power for power in range(1, 7)]
-computed_and_measured(
-    tokens,
-    [sum(kept_of(n, 64, 256, 1, False).values()) for n in tokens],
-    [measured_bytes(n) for n in tokens],
-    size_label="tokens",
-    unit="bytes",
-    message="With few tokens the copy of a weight is nearly all of it.",
-)
-
-# %% [markdown]
-# A layer of Llama-3-8B with weights in fp32, under autocast, in one region for two calls and in a region for each:
-
-# %% tags=["nbval-check-output"]
-with fake_tensors():
-    layer = Block(preset("Llama-3-8B"), 0)
-    stream = torch.ones(1, 512, 4096, requires_grad=True)
-    shapes = {tuple(p.shape[::way]) for p in layer.parameters() if p.ndim == 2 for way in (1, -1)}
-    num_weights = sum(p.numel() for p in layer.parameters() if p.ndim == 2)
-
-    def twice_in_one():
-        with torch.autocast("cpu", torch.bfloat16):
-            return layer(layer(stream))
-
-    def once_in_each():
-        out = stream
-        for _ in range(2):
-            with torch.autocast("cpu", torch.bfloat16):
-                out = layer(out)
-        return out
-
-    for call in (twice_in_one, once_in_each):
-        tensors = count_saved_bytes(call, layer).tensors
-        copies = sum(t.storage_bytes for t in tensors if t.shape in shapes)
-        print(f"{call.__name__}: copies of weights {copies / num_weights:g} bytes a parameter")
-
-# %% [markdown]
-# **Explain.** With autocast the weights *are* the masters: 4 N, and while a step runs 2 N more for the copies: 16 N + 2 N. Nobody keeps them from step to step, and nobody needs `update`. A region that ends throws its copies away, or leaves them to autograd alone; the next one makes new ones.
+# With autocast the weights are fp32 and *are* the masters: nobody needs `update`. The casts are copies that come and go; an extra counts them.
 
 # %% [markdown]
 # ## Why, if it is 16 N either way?
@@ -1008,38 +841,41 @@ for recipe in PRECISIONS:
 (pd.DataFrame(table).T / num_params).round().astype(int)
 
 # %% [markdown]
-# 16, 16, 18, 20, as in lecture S (S11): no gain. Now a whole step of Llama-3.2-1B at 4,096 tokens in fake tensors; about ten seconds.
+# fp32 and bf16 come to the same: no gain. The last two sum gradients over micro-batches in fp32, instead of those in bf16 or beside them. Lecture S lists 16, 18 and 16 (S11); 20 is the dearest way. Now a whole step of Llama-3.2-1B at 4,096 tokens in fake tensors; about ten seconds.
 
 # %% tags=["demonstration"]
 steps = {}
 for recipe in ("fp32", "bf16"):
     with fake_tensors():
-        run = RunConfig(seq_len=4096, precision=precision(recipe))
+        run = RunConfig(seq_len=4096, precision=PRECISIONS[recipe])
         training = Training(preset("Llama-3.2-1B"), run)
         trace = trace_memory(training.step, *training.owners, num_steps=2)
     num_weights = sum(p.numel() for p in training.model.parameters())
+    at_peak = trace.live_at(trace.peak_at)
     steps[recipe] = {
         "16 N": 16 * num_weights,
         "activations": trace.kept_bytes,
         "peak": trace.peak_bytes,
+        "of it gradients": at_peak["gradients"],
+        "of it temporaries": at_peak["temporaries"],
     }
 (pd.DataFrame(steps) / 2**30).round(2)
 
 # %% [markdown]
-# **Explain.** In GiB: the activations take half. They decide how much fits, and the products run at another rate: on an A100 312 instead of 19.5 · 10¹² FLOP/s by its data sheet. What was recorded on a GPU:
+# **Explain.** In GiB: the activations take half, and they decide how much fits. (The peak is below state and activations together: there, where the backward pass begins, the weights have no gradients yet.) And the products run faster: on an A100 at 312 · 10¹² FLOP/s instead of 156 in tf32, by its data sheet. (19.5 is fp32 without tensor cores.) What was recorded on a GPU:
 
 # %% tags=["nbval-ignore-output"]
-recorded("times", ("kind", "shape", "flops_per_second"))
+show.recorded("times", ("kind", "shape", "flops_per_second"))
 
 # %% [markdown]
-# **fp8** goes on the same way, with one byte for the weights and activations that a product reads. Its two formats reach from 2⁻⁹ to 448 (e4m3) and from 2⁻¹⁶ to 57,344 (e5m2), so that each *tensor* has a scale, as above the loss. Master weights, gradients and moments stay as they are. A weight there and back:
+# **fp8** goes on the same way, with one byte for the weights and activations that a product reads. Its two formats reach from 2⁻⁹ to 448 (e4m3) and from 2⁻¹⁶ to 57,344 (e5m2), so that numbers need a scale, as the loss did above. In the simplest recipe each tensor has one, and master weights, gradients and moments stay as they are; others scale smaller tiles. A weight there and back:
 
 # %% tags=["nbval-check-output"]
-matrix = 0.02 * torch.randn(256, 256, generator=generator)
-scale = 448 / matrix.abs().max()
-eighth = (matrix * scale).to(torch.float8_e4m3fn)
-back = eighth.float() / scale
-print(f"{storage_bytes(eighth):,} bytes and one scale, instead of {storage_bytes(matrix):,}")
+matrix = 0.02 * torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+fp8_scale = 448 / matrix.abs().max()
+in_fp8 = (matrix * fp8_scale).to(torch.float8_e4m3fn)
+back = in_fp8.float() / fp8_scale
+print(f"{storage_bytes(in_fp8):,} bytes and one scale, instead of {storage_bytes(matrix):,}")
 print(f"off by {((back - matrix).norm() / matrix.norm()).item():.1%}")
 
 # %% [markdown]
@@ -1099,11 +935,11 @@ grade("u07-peak", dense_peak)
 # </details>
 
 # %% [markdown]
-# **Measure.** The A100 has 432 tensor cores with 256 multiply-adds at 1,410 MHz, the H100 SXM 528 with 512 at 1,830 MHz. Beside them what the sheets say, and what a report would claim that divides by the starred figure, for a run at 40 % of dense:
+# **Measure.** The A100 has 432 tensor cores with 256 multiply-adds at 1,410 MHz, the H100 SXM 528 with 512 at 1,830 MHz. Beside them what the sheets say:
 
 # %% tags=["nbval-check-output"]
 peak_of = answer("u07-peak", dense_peak)
-counted = {
+peaks = {
     "A100-80": peak_of(432, 256, 1410, 1, 1)["dense_flops_per_second"],
     "H100-SXM": peak_of(528, 512, 1830, 1, 1)["dense_flops_per_second"],
 }
@@ -1113,31 +949,34 @@ for name, sheet in DEVICES.items():
     sheets.append(
         {
             "device": name,
-            "counted": f"{counted[name] / 1e12:,.1f}" if name in counted else "",
+            "counted": f"{peaks[name] / 1e12:,.1f}" if name in peaks else "",
             "dense": f"{dense / 1e12:,.1f}",
             "with sparsity": f"{sparse / 1e12:,.1f}",
-            "40 % become": f"{0.4 * dense / sparse:.0%}",
         }
     )
 pd.DataFrame(sheets).set_index("device")
 
 # %% tags=["nbval-check-output"]
-h100 = DEVICES["H100-SXM"].dense_peaks
-print(f"bf16 {h100['bf16'] / h100['fp32']:.1f} x fp32, TF32 {h100['tf32'] / 1e12:.1f} TFLOP/s")
+h100 = DEVICES["H100-SXM"]
+dense, starred = h100.dense_peaks, h100.sparse_flops_per_second("bf16")
+print(f"bf16 {dense['bf16'] / dense['fp32']:.1f} x fp32, TF32 {dense['tf32'] / 1e12:.1f} TFLOP/s")
+print(
+    f"a run at 40% of dense would report {0.4 * dense['bf16'] / starred:.0%} of the starred figure"
+)
 
 # %% [markdown]
-# **Explain.** The table of A100 rates in lecture B (B7) prints 156, 312 and 624 for TF32, bf16 and int8, with twice as much behind a star: take the first. The H100 sheet in lecture S (S11) is starred throughout: 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times and not 30. Of somebody else's MFU ask: which peak?
+# **Explain.** The table of A100 rates in lecture B (B7) prints 156, 312 and 624 for TF32, bf16 and int8, with twice as much behind a star: take the first. Of the H100 sheet lecture S quotes rows with a star, those of the tensor cores (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times and not 30. Of somebody else's MFU ask: which peak?
 
 # %% [markdown] exercise={"id": "u07-choose", "title": "Which format where?", "difficulty": 2, "importance": 5, "minutes": 8}
-# **Write** for a model of 8B, to be trained on cards whose tensor cores take fp16, bf16 and fp8, one format for each of these, and why, in half a sentence to a sentence: (1) weights and activations in the products, (2) master weights, (3) gradients as the backward pass leaves them, (4) their sum over micro-batches, (5) Adam's moments, (6) softmax, norms and loss, (7) gradients on their way between cards. Say what would make you choose fp8 for (1).
+# **Write** for a model of 8B, to be trained on cards whose tensor cores take fp16, bf16 and fp8, one format for each of these, and why, in half a sentence to a sentence: (1) weights and activations in the products, (2) master weights, (3) gradients as the backward pass leaves them, (4) their sum over many micro-batches, (5) Adam's moments, (6) softmax, norms and loss. Say what would make you choose fp8 for (1).
 #
 # Double-click the cell below to write.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "u07-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # <!-- BEGIN SOLUTION -->
-# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 bits is random and summed in fp32 inside the product. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) bf16: it is used once; the exponent keeps small ones. (4) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (5) fp32: running averages with a factor such as 0.999 change by less than bf16 resolves. (6) fp32: exponentials and long sums; a small share of the time. (7) bf16 halves the traffic, fp32 if many ranks add up: the sum is again the delicate part; say which.
+# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) bf16: it is used once; the exponent keeps small ones. (4) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (5) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16. (6) fp32: exponentials and long sums; a small share of the time.
 #
-# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, half for fp32 in sums (4, 5, or 6), half for a condition for fp8 and a reason in (7). Another choice counts if its reason names range, spacing, bytes or speed correctly.
+# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, half for fp32 in (4), (5) and (6) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -1150,8 +989,8 @@ print(f"bf16 {h100['bf16'] / h100['fp32']:.1f} x fp32, TF32 {h100['tf32'] / 1e12
 #
 # Lecture B's table (B7) also has int8, at twice the rate of bf16. An int8 number is a whole number from −128 to 127; what it counts is said once for a whole row, by a **scale**: x ≈ scale · integer.
 
-# %% [markdown] exercise={"id": "u07-int8", "title": "Quantise to int8", "difficulty": 2, "importance": 2, "minutes": 10, "extra": true}
-# **Write** `quantised`: a pair of tensors. The first holds the integers, of the shape of `x` and of type `torch.int8`; the second one fp32 scale for each row, of shape (rows, 1). The largest size in a row becomes 127 or −127; everything else is rounded to the nearest integer. A row of zeros has the scale 1.
+# %% [markdown] exercise={"id": "u07-int8", "title": "Quantise to int8", "difficulty": 2, "importance": 2, "minutes": 9, "extra": true}
+# **Write** `quantised`: a pair of tensors. The first holds the integers, of the shape of `x` and of type `torch.int8`; the second one fp32 scale for each row, of shape (rows, 1). The largest size in a row becomes 127 or −127; everything else is rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
 #
 # *Worked case:* the row [254, −3]: the scale **2**, the integers **127** and **−2**.
 
@@ -1197,35 +1036,36 @@ x, w = (torch.randn(64, 512, generator=torch.Generator().manual_seed(n)) for n i
 (x_integers, x_scales), (w_integers, w_scales) = quantised_by(x), quantised_by(w)
 sums = x_integers.int() @ w_integers.int().T
 product = sums * x_scales * w_scales.T
-exact = x.double() @ w.double().T
-in_bf16 = x.bfloat16().double() @ w.bfloat16().double().T
+exact_product = x.double() @ w.double().T
+bf16_product = x.bfloat16().double() @ w.bfloat16().double().T
 
 
 def typical_error(result):
-    return ((result - exact).square().mean() / exact.square().mean()).sqrt().item()
+    return ((result - exact_product).norm() / exact_product.norm()).item()
 
 
-print(f"typical error: int8 {typical_error(product):.2%}, bf16 {typical_error(in_bf16):.2%}")
+print(f"typical error: int8 {typical_error(product):.2%}, bf16 {typical_error(bf16_product):.2%}")
 print(f"largest sum of integers: {sums.abs().max().item():,}; int16 ends at {2**15 - 1:,}")
 
 # %% [markdown]
 # The sums need more than 16 bits, hence int32. Now a single outlier in one row:
 
 # %% tags=["nbval-check-output"]
-x[0, 0] = 100.0
-x_integers, _ = quantised_by(x)
-print("different integers in the row of the outlier:", len(x_integers[0].unique()))
-print("different integers in the row below:         ", len(x_integers[1].unique()))
+with_outlier = x.clone()
+with_outlier[0, 0] = 100.0
+integers, _ = quantised_by(with_outlier)
+print("different integers in the row of the outlier:", len(integers[0].unique()))
+print("different integers in the row below:         ", len(integers[1].unique()))
 
 # %% [markdown]
-# **Explain.** The outlier takes the range for itself, and 511 numbers share the few integers that are left. A format with an exponent would not have noticed it. Gradients have such outliers, so that int8 is at home in inference more than in training.
+# **Explain.** The outlier takes the range for itself, and 511 numbers share the few integers that are left. A format with an exponent would not have noticed it.
 
 # %% [markdown]
 # ## Rounding by chance
 #
-# Where rounding to the nearest loses every small step, rounding **by chance** keeps them on average: a number a third of the way between two neighbours goes up in a third of the cases. Of an fp32 number, bf16 keeps the upper 16 bits; what a random number of 16 bits does to the lower ones decides.
+# Where rounding to the nearest loses every small step, rounding **by chance** keeps them on average: a number a third of the way between two neighbours goes up in a third of the cases. Of an fp32 number, bf16 keeps the upper 16 bits. The lower ones say how far it is on the way to the next number; a random number of 16 bits is enough to decide.
 
-# %% [markdown] exercise={"id": "u07-stochastic", "title": "Round by chance", "difficulty": 4, "importance": 2, "minutes": 12, "extra": true}
+# %% [markdown] exercise={"id": "u07-stochastic", "title": "Round by chance", "difficulty": 4, "importance": 2, "minutes": 17, "extra": true}
 # **Write** `rounded_by_chance`: `x` in fp32 rounded to one of its two neighbours in bf16, a tensor of type `torch.bfloat16`. `random` has the shape of `x` and whole numbers from 0 to 65,535 of type `torch.int32`. Over all 65,536 of them the mean of the results must be **exactly** x, and a number of bf16 must stay as it is. The numbers are far from overflow.
 #
 # `x.view(torch.int32)` shows the bits as a whole number; `.view(torch.float32)` leads back.
@@ -1272,27 +1112,181 @@ grade("u07-stochastic", rounded_by_chance)
 # </details>
 
 # %% [markdown]
-# **Measure.** Add 0.001 to 1, a thousand times, in bf16; eight sums beside each other, rounded to the nearest and by chance:
+# **Measure.** Add 0.001 to 1 in bf16 a thousand times, as above, now by chance, in eight sums beside each other:
 
 # %%
 by_chance = answer("u07-stochastic", rounded_by_chance)
-nearest, chance = torch.ones(8).bfloat16(), torch.ones(8).bfloat16()
+sums_by_chance, generator = torch.ones(8).bfloat16(), torch.Generator().manual_seed(0)
 for _ in range(1000):
-    nearest = (nearest.float() + 1e-3).bfloat16()
     random = torch.randint(2**16, (8,), dtype=torch.int32, generator=generator)
-    chance = by_chance(chance.float() + 1e-3, random)
-print("to the nearest:", nearest.tolist())
-print("by chance:     ", chance.tolist())
+    sums_by_chance = by_chance(sums_by_chance.float() + 1e-3, random)
+print(sums_by_chance.tolist())
+print("mean", round(sums_by_chance.double().mean().item(), 3))
 
 # %% [markdown]
-# **Explain.** Each sum by chance is off by some steps, and their mean is near 2. Some recipes so save the master weights; the price is noise in every update.
+# **Explain.** Each sum is off by some spacings, and their mean is near 2. Some recipes so save the master weights; the price is noise in every update.
+
+# %% [markdown]
+# ## Copies of autocast
+#
+# A cast makes a copy. Autocast remembers the copy of a *weight* until its region ends, and autograd keeps the copies that the backward pass needs.
+
+# %% [markdown] exercise={"id": "u07-autocast-bytes", "title": "What autocast keeps", "difficulty": 3, "importance": 2, "minutes": 17, "extra": true}
+# **Write** `kept_bytes`: what autograd keeps of linear (h to f), GELU, linear (f to h), called `num_calls` times in a row, each time on its own last result, in **one** region in bf16: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
+#
+# - Parameters, biases and the first input are in fp32; autograd keeps what the product read.
+# - A linear layer keeps its weight for the gradient of its **input**, and its input for that of its weight. GELU keeps its input.
+# - The first input wants a gradient only if `wants_input_grad`.
+#
+# *Worked case:* 3 tokens, h 4, f 8, one call, no gradient for the input: **64** and **120**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u07-autocast-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def kept_bytes(
+    num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
+) -> dict[str, int]:
+    """Bytes that a feed-forward block keeps for backward under autocast in bf16.
+
+    Args:
+        num_tokens: Tokens s.
+        hidden_size: Width h.
+        ffn_size: Inner width f.
+        num_calls: Calls in a row, in one region.
+        wants_input_grad: Whether the input of the first call wants a gradient.
+
+    Returns:
+        "weights" and "activations".
+    """
+    ### BEGIN SOLUTION
+    numbers_of_weight = hidden_size * ffn_size
+    copies = 1
+    if wants_input_grad or num_calls >= 2:
+        copies = 2
+    to_first, to_gelu_and_second = num_tokens * hidden_size, 2 * num_tokens * ffn_size
+    return {
+        "weights": 2 * copies * numbers_of_weight,
+        "activations": 2 * num_calls * (to_first + to_gelu_and_second),
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(kept_bytes, 3, 4, 8, 1, False)
+
+# %% nbgrader={"grade": true, "grade_id": "u07-autocast-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# A real block under autocast: once and often; on data and behind other layers. Half each.
+check("u07-autocast-bytes", kept_bytes)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u07-autocast-bytes", kept_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My weights are right for one call only</summary>
+#
+# How often is a weight cast in one region? And the input of the second call: does it want a gradient, even if the first one was data?
+# </details>
+#
+# <details><summary>My activations are too large by the input</summary>
+#
+# There are two tensors with the input's numbers. Which one did the product read?
+# </details>
+
+# %% [markdown]
+# **Measure.** The same block on more and more tokens, as data:
+
+# %%
+from course_utils.instruments import count_saved_bytes
+
+kept_of = answer("u07-autocast-bytes", kept_bytes)
+
+
+def measured_bytes(num_tokens):
+    block = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+    with torch.autocast("cpu", torch.bfloat16):
+        return count_saved_bytes(lambda: block(torch.ones(num_tokens, 64)), block).total_bytes
+
+
+tokens = [4**power for power in range(1, 7)]
+show.computed_and_measured(
+    tokens,
+    [sum(kept_of(n, 64, 256, 1, False).values()) for n in tokens],
+    [measured_bytes(n) for n in tokens],
+    size_label="tokens",
+    unit="bytes",
+    message="With few tokens the copy of a weight is nearly all of it.",
+)
+
+# %% [markdown]
+# A layer of Llama-3-8B with weights in fp32, under autocast, in one region for two calls and in a region for each:
+
+# %% tags=["nbval-check-output"]
+from course_utils.reference import Block
+
+with fake_tensors():
+    layer = Block(preset("Llama-3-8B"), 0)
+    stream = torch.ones(1, 512, 4096, requires_grad=True)
+    shapes = {tuple(p.shape[::way]) for p in layer.parameters() if p.ndim == 2 for way in (1, -1)}
+    num_weights = sum(p.numel() for p in layer.parameters() if p.ndim == 2)
+
+    def twice_in_one():
+        with torch.autocast("cpu", torch.bfloat16):
+            return layer(layer(stream))
+
+    def once_in_each():
+        out = stream
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16):
+                out = layer(out)
+        return out
+
+    for call in (twice_in_one, once_in_each):
+        tensors = count_saved_bytes(call, layer).tensors
+        copies = sum(t.storage_bytes for t in tensors if t.shape in shapes)
+        print(f"{call.__name__}: copies of weights {copies / num_weights:g} bytes a parameter")
+
+# %% [markdown]
+# **Explain.** In one region both calls share the copies; each region of its own makes new ones.
+#
+# How much do the copies add to the 16 N of a step? AdamW on linear layers, with the backward pass behind the region, as is usual, and inside of it:
+
+
+# %% tags=["nbval-check-output"]
+def peak_bytes(num_layers, is_inside):
+    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(num_layers)))
+    adamw = torch.optim.AdamW(layers.parameters(), foreach=False)
+
+    def step():
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = layers(torch.ones(1, 256)).sum()
+            if is_inside:
+                loss.backward()
+        if not is_inside:
+            loss.backward()
+        adamw.step()
+        adamw.zero_grad()
+
+    step()
+    return trace_memory(step, layers, adamw).peak_bytes / (num_layers * 256**2)
+
+
+for num_layers in (16, 64):
+    behind, inside = (peak_bytes(num_layers, is_inside) for is_inside in (False, True))
+    print(f"{num_layers} layers: behind {behind:.2f} N bytes, inside {inside:.2f} N")
+
+# %% [markdown]
+# Behind the region a copy is freed as soon as its gradient is there, and the peak is about 16 N; what is above it are AdamW's temporaries, less with more layers. Inside of it autocast holds the copies, 2 N, to the end.
+
 # %% [markdown]
 # ## The largest scale that does no harm
+#
+# A loss scaler finds its scale by trying. If you have all gradients at hand, you can give the best one at once.
 
-# %% [markdown] exercise={"id": "u07-best-scale", "title": "The best scale", "difficulty": 3, "importance": 2, "minutes": 8, "extra": true}
+# %% [markdown] exercise={"id": "u07-best-scale", "title": "The best scale", "difficulty": 3, "importance": 2, "minutes": 11, "extra": true}
 # **Write** `best_scale` for a list of gradients: a dictionary with `"scale"`, the largest power of two by which all may be multiplied so that each, **rounded to fp16**, is finite; and `"still_zero"`, how many that were not zero are zero in fp16 then. Each is half of the points.
 #
-# fp16's largest number is 65,504, its smallest 2⁻²⁴; a tie goes to the even neighbour. A scale below one is one, too. At least one gradient is not zero.
+# fp16's largest number is 65,504, its smallest 2⁻²⁴; a tie goes to the even neighbour. A scale below one is one, too. The largest gradient lies between 2⁻³⁰ and 2³⁰ in size.
 #
 # *Worked case:* `[3.0, 2.0**-40, 0.0]`: **16,384** and **1**.
 
@@ -1336,21 +1330,34 @@ grade("u07-best-scale", best_scale)
 # </details>
 
 # %% [markdown]
+# **Measure.** The gradients of the small model's weights, multiplied by your scale and by twice as much, in fp16:
+
+# %% tags=["demonstration"]
+best = answer("u07-best-scale", best_scale)(of_weights.tolist())
+print(f"scale 2^{math.log2(best['scale']):.0f}, still zero: {best['still_zero']:,}")
+for times in (1, 2):
+    halves = (of_weights * best["scale"] * times).half()
+    lost = (of_weights.count_nonzero() - halves.count_nonzero()).item()
+    print(f"{times} x scale: all finite {halves.isfinite().all().item()}, zero: {lost:,}")
+
+# %% [markdown]
+# **Explain.** The scaler above found about as large a one without looking: gradients of activations on the way must be finite too, and each batch has others.
+
+# %% [markdown]
 # ## Recap
 #
-# 1. *Build*: a format is a sign, an exponent and a fraction; the exponent decides the range, the fraction the spacing.
-# 2. *Predict*: a step below half a spacing vanishes, a long sum stops, a gradient below 2⁻²⁵ is zero in fp16.
+# 1. *Build*: a number is a sign, an exponent and a mantissa; the exponent decides the range, the mantissa the spacing.
+# 2. *Predict*: an update below half a spacing vanishes, a long sum stops, a gradient below 2⁻²⁵ is zero in fp16.
 # 3. *Write*: master weights in fp32 remember small steps; a loss scaler lifts gradients into fp16's range and skips a step that overflows.
 # 4. *Choose*: 16 bits where products read, fp32 where something is summed or remembered; the dense peak below the line.
 #
 # | quantity | value |
 # |---|---|
-# | spacing of a format with p bits of fraction at 2^e | 2^(e − p) |
+# | spacing from 2^e on, with M bits of mantissa | 2^(e − M) |
 # | lost update | less than half a spacing of the weight |
 # | fp16: largest, smallest normal, smallest | 65,504, 2⁻¹⁴, 2⁻²⁴ |
 # | state, bytes for each parameter | 16 (fp32), 16, 18, 20 (mixed) |
-# | autocast | 16 N, and 2 N for copies while a step runs |
-# | feed-forward block under autocast, n calls | 2n(sh + 2sf), and 4hf (2hf on data, once) |
+# | autocast | 16 N; copies come and go, at most 2 N |
 # | dense peak | cores · multiply-adds · 2 · clock |
 #
 # ## Further reading

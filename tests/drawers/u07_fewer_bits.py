@@ -33,6 +33,41 @@ INT8 = Drawer(
             _quantised(scales="x.abs().amax(0, keepdim=True) / 127"),
             "There is not one scale for each row.",
         ),
+        Wrong(
+            "one number as the scale",
+            _quantised(scales="x.abs().max() / 127"),
+            "Your scale is one number for all rows.",
+        ),
+        Wrong(
+            "scales without a column",
+            _quantised(result="integers.to(torch.int8), scales.squeeze(-1)"),
+            "and no column of them.",
+        ),
+        Wrong(
+            "x in place",
+            _quantised(integers="x.div_(scales).round()"),
+            "Your function changes x itself.",
+        ),
+        Wrong(
+            "half up",
+            _quantised(integers="(x / scales + 0.5).floor()"),
+            "0.5 goes up with you.",
+        ),
+        Wrong(
+            "half away from zero",
+            _quantised(integers="x.sign() * (x.abs() / scales + 0.5).floor()"),
+            "0.5 goes away from zero with you.",
+        ),
+        Wrong(
+            "at least a tiny scale",
+            _quantised(zeros="scales.clamp(min=1e-8)"),
+            "A row of zeros has a tiny scale with you. Which",
+        ),
+        Wrong(
+            "at least a tiny size",
+            _quantised(scales="x.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127"),
+            "a 127th of your smallest size.",
+        ),
         Wrong("floats", _quantised(result="integers, scales"), "they are not stored as int8."),
         Wrong("zero over zero", _quantised(zeros="scales"), "Rows of zeros have a scale of zero."),
         Wrong("cut off", _quantised(integers="x / scales"), "Digits are cut off."),
@@ -69,7 +104,7 @@ INT8 = Drawer(
         ),
     ],
     right=[
-        _quantised(result="integers.to(torch.int8), scales.squeeze(-1)"),
+        _quantised(zeros="scales + (scales == 0)"),
         """
         import torch
 
@@ -86,7 +121,9 @@ INT8 = Drawer(
         "a row of zeros": lambda case: any(not any(row) for row in case["x"]),
         "negative and largest": lambda c: any(-min(row) > max(row) for row in c["x"]),
         "several rows": lambda case: len(case["x"]) > 1,
-        "a tie": lambda case: 0.5 in case["x"][-1] and 127.0 in case["x"][-1],
+        "ties of both signs": lambda case: (
+            {0.5, -2.5} < set(case["x"][-1]) and 127.0 in case["x"][-1]
+        ),
     },
 )
 
@@ -128,7 +165,41 @@ STOCHASTIC = Drawer(
         Wrong(
             "one too often",
             _chance("low + 0x10000 * (random <= rest).int()"),
-            "off by a 65,536th of a step.",
+            "off by a 65,536th of a spacing.",
+        ),
+        Wrong(
+            "int64",
+            _chance("(bits.long() + random) & -0x10000"),
+            "Which line makes int32 to int64?",
+        ),
+        Wrong(
+            "random numbers of its own",
+            _chance("bits - rest + 0x10000 * (torch.randint(0x10000, x.shape) < rest).int()"),
+            "Whose random numbers does your function use?",
+        ),
+        Wrong("the lower bits", _chance("(bits + random) & 0xFFFF"), "Which ones does bf16 keep?"),
+        Wrong(
+            "added to x itself",
+            _chance("bits", "(x + random).bfloat16()"),
+            "as so many ones.",
+        ),
+        Wrong(
+            "subtracted",
+            _chance("(bits - random) & ~0xFFFF"),
+            "What has to carry into the upper bits?",
+        ),
+        Wrong(
+            "the next number above",
+            """
+            import torch
+
+            def rounded_by_chance(x, random):
+                rest = x.view(torch.int32) & 0xFFFF
+                low = (x.view(torch.int32) - rest).view(torch.float32).bfloat16()
+                high = torch.nextafter(low, torch.tensor(float("inf"), dtype=torch.bfloat16))
+                return torch.where(random < rest, high, low)
+            """,
+            "Right above zero, wrong below.",
         ),
     ],
     right=[

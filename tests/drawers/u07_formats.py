@@ -105,6 +105,24 @@ VALUE = Drawer(
             "at which bit does the exponent end?",
         ),
         Wrong(
+            "the sign among the exponent",
+            _value().replace("bits[1 : 1 + num", "bits[: num").replace("bits[1 + num", "bits[num"),
+            "at which bit does the exponent begin?",
+        ),
+        Wrong(
+            "a decimal mantissa",
+            _value().replace("int(mantissa, 2)", "int(mantissa)").replace("m == 0", "not m"),
+            "Which number are the bits 10, to the base 2?",
+        ),
+        Wrong(
+            "a mantissa behind a decimal point",
+            _value(
+                subnormal="sign * float('0.' + mantissa) * 2.0 ** (1 - bias)",
+                normal="sign * (1 + float('0.' + mantissa)) * 2.0 ** (e - bias)",
+            ),
+            "behind a decimal point.",
+        ),
+        Wrong(
             "looked up in torch",
             """
             import torch
@@ -155,7 +173,7 @@ VALUE = Drawer(
 
 
 def _rounded(
-    whole: str = "round(x / step)",
+    whole: str = "round(x / spacing)",
     power: str = "math.frexp(x)[1] - 1",
     lowest: str = "1 - bias",
     overflow: str = "abs(nearest) > largest",
@@ -168,8 +186,8 @@ def _rounded(
         bias = 2 ** (num_exponent_bits - 1) - 1
         largest = (2 - 2.0**-num_mantissa_bits) * 2.0**bias
         power = max({power}, {lowest})
-        step = 2.0 ** (power - num_mantissa_bits)
-        nearest = {whole} * step
+        spacing = 2.0 ** (power - num_mantissa_bits)
+        nearest = {whole} * spacing
         return {beyond} if {overflow} else nearest
     """
 
@@ -177,18 +195,31 @@ def _rounded(
 ROUNDED = Drawer(
     function="rounded",
     wrong=[
-        Wrong("cut off", _rounded(whole="int(x / step)"), "You cut digits off."),
-        Wrong("down", _rounded(whole="math.floor(x / step)"), "You always go down"),
-        Wrong("up", _rounded(whole="math.ceil(x / step)"), "You always go up."),
+        Wrong("cut off", _rounded(whole="int(x / spacing)"), "You cut digits off."),
+        Wrong("down", _rounded(whole="math.floor(x / spacing)"), "You always go down"),
+        Wrong("up", _rounded(whole="math.ceil(x / spacing)"), "You always go up."),
         Wrong(
             "half away from zero",
-            _rounded(whole="math.copysign(math.floor(abs(x) / step + 0.5), x)"),
+            _rounded(whole="math.copysign(math.floor(abs(x) / spacing + 0.5), x)"),
             "goes away from zero with you.",
         ),
         Wrong(
             "half up",
-            _rounded(whole="math.floor(x / step + 0.5)"),
+            _rounded(whole="math.floor(x / spacing + 0.5)"),
             "goes up with you.",
+        ),
+        Wrong(
+            "infinite from two to the bias on",
+            _rounded(overflow="abs(nearest) >= 2.0**bias"),
+            "from 2 to the power of the bias on",
+        ),
+        Wrong(
+            "rounded to decimal digits",
+            """
+            def rounded(x, num_exponent_bits, num_mantissa_bits):
+                return round(x, num_mantissa_bits)
+            """,
+            "Nothing has changed but decimal digits",
         ),
         Wrong("never infinite", _rounded(overflow="False"), "No number of yours is infinite."),
         Wrong(
@@ -209,33 +240,33 @@ ROUNDED = Drawer(
         Wrong("infinity without a sign", _rounded(beyond="math.inf"), "Infinity has no sign"),
         Wrong(
             "no subnormal numbers",
-            _rounded(whole="(abs(x) >= 2.0 ** (1 - bias)) * round(x / step)"),
+            _rounded(whole="(abs(x) >= 2.0 ** (1 - bias)) * round(x / spacing)"),
             "Small numbers are zero with you before they have to be.",
         ),
         Wrong(
-            "the step goes on shrinking",
+            "the spacing goes on shrinking",
             _rounded(lowest="-10_000", power="math.frexp(x)[1] - 1 if x else 0"),
-            "your step goes on shrinking.",
+            "your spacing goes on shrinking.",
         ),
         Wrong("subnormal numbers at -bias", _rounded(lowest="-bias"), "-bias or one more?"),
         Wrong(
             "frexp taken as it is",
             _rounded(power="math.frexp(x)[1]"),
-            "The fraction of math.frexp lies between a half and one",
+            "The first value of math.frexp is between a half and one",
         ),
         Wrong(
             "one bit less",
-            _rounded(whole="round(x / (2 * step)) * 2"),
+            _rounded(whole="round(x / (2 * spacing)) * 2"),
             "down to the smallest number.",
         ),
         Wrong(
             "one bit more",
-            _rounded(whole="round(x / step * 2) / 2"),
-            "Steps are half as large with you as they are.",
+            _rounded(whole="round(x / spacing * 2) / 2"),
+            "Spacings are half as large with you as they are.",
         ),
         Wrong(
             "no sign",
-            _rounded(whole="round(abs(x) / step)", beyond="math.inf"),
+            _rounded(whole="round(abs(x) / spacing)", beyond="math.inf"),
             "No number is negative with you.",
         ),
         Wrong(
@@ -262,11 +293,11 @@ ROUNDED = Drawer(
             power = 1 - bias
             while size >= Fraction(2) ** (power + 1):
                 power += 1
-            step = Fraction(2) ** (power - num_mantissa_bits)
-            count, rest = divmod(size, step)
-            if 2 * rest > step or (2 * rest == step and count % 2):
+            spacing = Fraction(2) ** (power - num_mantissa_bits)
+            count, rest = divmod(size, spacing)
+            if 2 * rest > spacing or (2 * rest == spacing and count % 2):
                 count += 1
-            size = count * step
+            size = count * spacing
             result = math.inf if size >= 2 ** (bias + 1) else float(size)
             return math.copysign(result, x)
         """,
@@ -282,15 +313,15 @@ ROUNDED = Drawer(
         "negative": lambda case: case["x"] < 0,
         "beyond the largest": lambda case: case["x"] >= 2.0**2 ** (case["num_exponent_bits"] - 1),
         "subnormal": lambda case: 0 < case["x"] < 2.0 ** (2 - 2 ** (case["num_exponent_bits"] - 1)),
-        "a tie": lambda case: _steps(case) % 1 == 0.5,
-        "a tie below zero": lambda case: case["x"] < 0 and _steps(case) % 1 == 0.5,
-        "exact": lambda case: case["x"] != 0 and _steps(case) % 1 == 0,
+        "a tie": lambda case: _in_spacings(case) % 1 == 0.5,
+        "a tie below zero": lambda case: case["x"] < 0 and _in_spacings(case) % 1 == 0.5,
+        "exact": lambda case: case["x"] != 0 and _in_spacings(case) % 1 == 0,
     },
 )
 
 
-def _steps(case: dict[str, float]) -> float:
-    """The size of a normal number, in steps of its format."""
+def _in_spacings(case: dict[str, float]) -> float:
+    """The size of a normal number, in spacings of its format."""
     fraction, _ = math.frexp(abs(case["x"]))
     return math.ldexp(fraction, int(case["num_mantissa_bits"]) + 1)
 
@@ -309,16 +340,16 @@ STOPS_AT = Drawer(
     function="stops_at",
     wrong=[
         Wrong(
-            "where the step is the term",
+            "where the spacing is the term",
             _stops("m + math.ceil(math.log2(term))"),
-            "Your sum stops where the step is as large as the term.",
+            "Your sum stops where the spacing is as large as the term.",
         ),
         Wrong("not a power of two", _stops("m + 1", "term * "), "too small by a half or less."),
         Wrong("the term's bits", _stops("m", "term * "), "That is the term and all its bits."),
         Wrong(
             "floor",
             _stops("m + 1 + math.floor(math.log2(term))"),
-            "At your stop the term is still more than half a step",
+            "At your stop the term is still more than half a spacing",
         ),
         Wrong(
             "no tie",
@@ -329,6 +360,21 @@ STOPS_AT = Drawer(
             "one too late",
             _stops("m + 2 + math.ceil(math.log2(term))"),
             "one power of two too late.",
+        ),
+        Wrong(
+            "to the nearer power",
+            _stops("m + 1 + round(math.log2(term))"),
+            "you go to the nearer of the two.",
+        ),
+        Wrong(
+            "the power itself",
+            "import math\n\ndef stops_at(term, m):\n    return m + 1 + math.ceil(math.log2(term))",
+            "That is the power, not the number.",
+        ),
+        Wrong(
+            "one term short",
+            _stops("m + 1 + math.ceil(math.log2(term))", "-term + "),
+            "You are one term short",
         ),
         Wrong("without the term", _stops("m + 1"), "The same for every term of a format."),
     ],
@@ -343,7 +389,10 @@ STOPS_AT = Drawer(
         """,
     ],
     features={
-        **{f"{m} bits": lambda case, m=m: case["num_mantissa_bits"] == m for m in (2, 7, 10, 23)},
+        **{
+            f"{m} bits": lambda case, m=m: case["num_mantissa_bits"] == m
+            for m in (2, 7, 10, 23, 52)
+        },
         "a power of two": lambda case: math.frexp(case["term"])[0] == 0.5,
         "between powers of two": lambda case: math.frexp(case["term"])[0] != 0.5,
         "below one": lambda case: case["term"] < 1,

@@ -1,5 +1,6 @@
 """Drawers of unit 07: master weights, a loss scaler, autocast, the dense peak, the best scale."""
 
+from course_utils.checks.u07.master import idle_place
 from tests.drawers import Drawer, Wrong
 
 
@@ -130,6 +131,28 @@ MASTER = Drawer(
             points=2.0,
         ),
         Wrong(
+            "ends at a weight without gradient",
+            _update(_STEP, _ROUND, _FREE, skip="if weight.grad is None: return"),
+            "Does your loop go on there, or end",
+            points=2.0,
+        ),
+        Wrong(
+            "rounds every master",
+            """
+            import torch
+
+            def update(weights, masters, learning_rate):
+                with torch.no_grad():
+                    for weight, master in zip(weights, masters):
+                        if weight.grad is not None:
+                            master -= learning_rate * weight.grad.float()
+                            weight.grad = None
+                        weight.copy_(master)
+            """,
+            "A weight without a gradient has changed",
+            points=2.0,
+        ),
+        Wrong(
             "recorded",
             """
             def update(weights, masters, learning_rate):
@@ -185,7 +208,12 @@ MASTER = Drawer(
         "one number": lambda case: case["num_numbers"] == 1,
         "one step more than one": lambda case: case["num_steps"] == 1,
         "many weights": lambda case: case["num_weights"] >= 6,
-        "one without gradient": lambda case: case["scenario"] == "one without gradient",
+        **{
+            f"the {place} without gradient": lambda case, at=at: (
+                idle_place(case["scenario"], case["num_weights"], case["num_steps"]) == at
+            )
+            for at, place in enumerate(("first", "second", "third"))
+        },
     },
 )
 
@@ -256,6 +284,57 @@ SCALER = Drawer(
             "not scaled",
             _scaler(("return loss * self.scale", "return loss")),
             "The loss comes back as it went in",
+        ),
+        Wrong(
+            "scaled in place",
+            _scaler(("return loss * self.scale", "loss *= self.scale\n            return loss")),
+            "Which operation makes a new tensor",
+        ),
+        Wrong(
+            "the first group alone",
+            _scaler(("in optimizer.param_groups:", "in optimizer.param_groups[:1]:")),
+            "How many groups of weights can an optimizer have",
+        ),
+        Wrong(
+            "ends at the first overflow",
+            _scaler(
+                (
+                    "self.overflow = True",
+                    "self.overflow = True\n                        return False",
+                ),
+            ),
+            "those behind the first bad one are still multiplied",
+            points=3.0,
+        ),
+        Wrong(
+            "nothing is an overflow",
+            _scaler(("continue", "self.overflow = True; continue")),
+            "Is what is not there an overflow",
+            points=3.0,
+        ),
+        Wrong(
+            "changes the scale in the step too",
+            _scaler(
+                ("if self.overflow:\n                return False", "self.update()"),
+                (
+                    "optimizer.step()\n            return True",
+                    "if not self.overflow: optimizer.step()\n            return not self.overflow",
+                ),
+            ),
+            "Your scale changes twice in one step",
+            points=0.0,
+        ),
+        Wrong(
+            "changes the scale in good steps too",
+            _scaler(("optimizer.step()", "optimizer.step(); self.update()")),
+            "After a good step your scale changes twice",
+            points=1.0,
+        ),
+        Wrong(
+            "one finite number is enough",
+            _scaler((_TEST, "if not torch.isfinite(weight.grad).any():")),
+            "Must one number be finite, or each",
+            points=1.0,
         ),
         Wrong("not unscaled", _scaler((_DIVIDE, "pass")), "gradients that are still multiplied"),
         Wrong(
@@ -698,6 +777,12 @@ PEAK = Drawer(
         Wrong("MHz", _peak("2 * cores * fma * mhz"), "What does the M in MHz say", points=0.75),
         Wrong("kHz", _peak("2 * cores * fma * mhz * 10**9"), "step from MHz to Hz", points=0.75),
         Wrong("one core", _peak("2 * fma * mhz * 10**6"), "that of one core", points=0.75),
+        Wrong(
+            "whole division",
+            _peak(mfu="flops * tokens // dense"),
+            "a division with // make",
+            points=0.75,
+        ),
         Wrong("percent", _peak(mfu="100 * flops * tokens / dense"), "a percentage", points=0.75),
         Wrong(
             "sparse below the line",
@@ -769,6 +854,12 @@ BEST_SCALE = Drawer(
             "below the largest number",
             _scale(limit="65504", condition="<="),
             "Up to where does fp16 round down",
+        ),
+        Wrong(
+            "no power of two",
+            _scale(scale="65504 / largest"),
+            "Your scale is no power of two",
+            points=0.5,
         ),
         Wrong("at least one", _scale(scale="max(1.0, scale)"), "beyond fp16 already", points=0.5),
         Wrong("half", _scale(scale="scale / 2"), "half of what is possible", points=0.5),

@@ -16,6 +16,12 @@ def test_shares_are_those_of_fp16_without_exact_zeros():
     )
 
 
+def test_a_small_share_is_told_with_its_digits():
+    numbers = torch.ones(10_000)
+    numbers[0] = 2.0**-30
+    assert "0.01% become zero" in gradient_exponents({"some": numbers}).caption
+
+
 def test_what_is_called_zero_is_zero_in_fp16():
     numbers = torch.tensor(NUMBERS)
     lost = ((numbers.half() == 0) & (numbers != 0)).sum() / (numbers != 0).sum()

@@ -10,9 +10,9 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 
 LARGEST_FP16, SMALLEST_FP16 = 65504.0, 2.0**-24
-# Of 2048 steps between 32768 and 65536 the last is 65504; from half a step above, it is inf.
+# 65504 is the last number before 65536, and 32 below it; from half of that above, it is inf.
 FIRST_TO_OVERFLOW = 65520.0
-EXPONENTS = range(-40, 60)
+EXPONENTS = range(-40, 61)
 Numbers = dict[str, int | float]
 
 
@@ -93,6 +93,11 @@ BEST_SCALE = Check(
             lambda gradients: {
                 "scale": _other_scale(gradients, LARGEST_FP16, is_signed=True),
             },
+        ),
+        Mistake(
+            "Your scale is no power of two. What would such a factor do to the digits of every "
+            "gradient?",
+            lambda gradients: {"scale": LARGEST_FP16 / max(map(abs, gradients))},
         ),
         Mistake(
             "Your scale is at least one. What if a gradient is beyond fp16 already?",

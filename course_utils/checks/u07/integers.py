@@ -1,6 +1,7 @@
 """Check of quantisation to int8 with one scale for each row."""
 
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,8 @@ from course_utils.checks.wire import describe
 LARGEST = 127
 SCALE_ROUNDING = 1e-6  # one division in fp32, in another order
 FROM_A_TIE = 0.01  # so that a scale in another order of operations rounds to the same integers
+
+FLAWS = ("wrong_shape_of_scales", "scales_without_columns", "x_changed", "integers_not_int8")
 
 Rows = list[list[float]]
 Numbers = dict[str, int | float]
@@ -29,7 +32,7 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
 def quantised_cases(seed: int) -> list[Case]:
     """Rows of several sizes, one whose largest is negative, one of zeros, and ties."""
     rng = random.Random(seed)
-    cases: list[Rows] = [[[254.0, -3.0]], [[0.0, 0.0, 0.0], [127.0, 0.5, 1.5]]]
+    cases: list[Rows] = [[[254.0, -3.0]], [[0.0, 0.0, 0.0], [127.0, 0.5, -2.5]]]
     while len(cases) < 20:
         num_columns = rng.randint(3, 4)
         rows = [_row(rng, num_columns, scale) for scale in rng.sample((0.25, 1, 8, 64), 2)]
@@ -53,7 +56,8 @@ def _is_clear(row: list[float]) -> bool:
 
 def probe_quantised(answer: Any, case: Case) -> object:
     """Integers and scales as named numbers, and whether type and shape are as asked."""
-    result = answer(torch.tensor(case["x"]))
+    x = torch.tensor(case["x"])
+    result = answer(x)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise TypeError(f"wanted two tensors, integers and scales; it returned {describe(result)}")
     integers, scales = result
@@ -62,14 +66,17 @@ def probe_quantised(answer: Any, case: Case) -> object:
         raise TypeError("wanted a tensor of the shape of x as the first result")
     if not isinstance(scales, Tensor) or scales.numel() != num_rows:
         return _named([], [], case["x"]) | {"wrong_shape_of_scales": 1}
-    is_int8 = integers.dtype == torch.int8
     found = _named(integers.tolist(), scales.flatten().tolist(), case["x"])
-    return found | {"integers_not_int8": int(not is_int8)}
+    return found | {
+        "scales_without_columns": int(scales.shape != (num_rows, 1)),
+        "x_changed": int(x.tolist() != case["x"]),
+        "integers_not_int8": int(integers.dtype != torch.int8),
+    }
 
 
 def _named(integers: list[list[int]], scales: list[float], x: Rows) -> Numbers:
     """One number for each entry; zeros where there are none."""
-    numbers: Numbers = {"wrong_shape_of_scales": 0, "integers_not_int8": 0}
+    numbers: Numbers = dict.fromkeys(FLAWS, 0)
     for row in range(len(x)):
         numbers[f"scale of row {row}"] = scales[row] if scales else 0
         for column in range(len(x[0])):
@@ -93,11 +100,24 @@ def _sizes(x: Rows) -> Tensor:
     return torch.tensor(x).abs().amax(-1)
 
 
-def _cut(x: Rows) -> Numbers:
-    """Right scales, and digits cut off."""
+def _other_integers(x: Rows, whole: Callable[[Tensor], Tensor]) -> Numbers:
+    """Right scales, and another way to whole numbers."""
     _, scales = quantised(torch.tensor(x))
-    integers = (torch.tensor(x) / scales).trunc().int()
+    integers = whole(torch.tensor(x) / scales).int()
     return _named(integers.tolist(), scales.flatten().tolist(), x)
+
+
+def _half_away(quotients: Tensor) -> Tensor:
+    return quotients.sign() * (quotients.abs() + 0.5).floor()
+
+
+def _half_up(quotients: Tensor) -> Tensor:
+    return (quotients + 0.5).floor()
+
+
+def _tiny_for_zeros(x: Rows, divisor: int) -> Numbers:
+    tiny = (torch.tensor(1e-8) / divisor).item()
+    return {f"scale of row {n}": tiny for n, row in enumerate(x) if not any(row)}
 
 
 def _scales(x: Rows, made: Tensor) -> Numbers:
@@ -116,6 +136,21 @@ QUANTISED = Check(
             lambda x: {"wrong_shape_of_scales": 1},
         ),
         Mistake(
+            "Your scale is one number for all rows. Over which dimension do you take the largest, "
+            "and which one should stay?",
+            lambda x: {"scales_without_columns" if len(x) == 1 else "wrong_shape_of_scales": 1},
+        ),
+        Mistake(
+            "There is one scale for each row, and no column of them. Which shape does the card ask "
+            "for, and what does scales times integers do with yours?",
+            lambda x: {"scales_without_columns": 1},
+        ),
+        Mistake(
+            "Your function changes x itself. Whose tensor is that, and which of your operations "
+            "writes into it?",
+            lambda x: {"x_changed": 1},
+        ),
+        Mistake(
             "All numbers are right, and they are not stored as int8. How many bytes does one "
             "take now?",
             lambda x: {"integers_not_int8": 1},
@@ -127,7 +162,25 @@ QUANTISED = Check(
         ),
         Mistake(
             "Digits are cut off. Which integer is nearest to 1.9?",
-            _cut,
+            lambda x: _other_integers(x, torch.trunc),
+        ),
+        Mistake(
+            "Ties alone are wrong: 0.5 goes away from zero with you. Which of its two neighbours "
+            "is even?",
+            lambda x: _other_integers(x, _half_away),
+        ),
+        Mistake(
+            "Ties alone are wrong: 0.5 goes up with you. Which of its two neighbours is even?",
+            lambda x: _other_integers(x, _half_up),
+        ),
+        Mistake(
+            "A row of zeros has a tiny scale with you. Which one does the card ask for?",
+            lambda x: _tiny_for_zeros(x, 1),
+        ),
+        Mistake(
+            "A row of zeros has a tiny scale with you, a 127th of your smallest size. Which one "
+            "does the card ask for?",
+            lambda x: _tiny_for_zeros(x, LARGEST),
         ),
         Mistake(
             "A row whose largest number is negative has the wrong scale. Whose size decides?",
@@ -139,7 +192,7 @@ QUANTISED = Check(
             lambda x: _scales(x, _sizes(x) / 128),
         ),
         Mistake(
-            "You spread a row over 255 steps from zero. How many are there on one side of zero?",
+            "You spread a row over 255 integers from zero. How many are there on one side of zero?",
             lambda x: _scales(x, _sizes(x) / 255),
         ),
         Mistake(

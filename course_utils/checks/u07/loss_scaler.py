@@ -43,9 +43,9 @@ class LossScaler:
             self.num_good = 0
 
 
-def gradients_of(optimizer: Optimizer) -> list[Tensor]:
-    """Gradients of an optimizer's weights, of those that have one."""
-    every = (each for group in optimizer.param_groups for each in group["params"])
+def gradients_of(optimizer: Optimizer, num_groups: int | None = None) -> list[Tensor]:
+    """Gradients of an optimizer's weights, or of its first groups, of those that have one."""
+    every = (each for group in optimizer.param_groups[:num_groups] for each in group["params"])
     return [each.grad for each in every if each.grad is not None]
 
 
@@ -60,21 +60,37 @@ class Flawed(LossScaler):
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to call backward on."""
         self.is_loss_finite = bool(loss.isfinite())
+        if self.flaw == "scaled in place":
+            loss *= self.scale
+            return loss
         return loss if self.flaw == "not scaled" else super().scaled(loss)
 
     def step(self, optimizer: Optimizer) -> bool:
         """Unscale as often as the mistake says, and skip when it says so."""
         power = {"not unscaled": 0, "unscaled twice": 2, "multiplied again": -1}.get(self.flaw, 1)
-        gradients = gradients_of(optimizer)
-        for each in gradients:
+        num_groups = 1 if self.flaw == "one group" else None
+        gradients = gradients_of(optimizer, num_groups)
+        for each in self._until_bad(gradients):
             each.div_(self.scale**power)
         self.has_overflowed = self._overflow([self._is_bad(each) for each in gradients])
+        is_one_missing = len(gradients) < sum(len(g["params"]) for g in optimizer.param_groups)
+        self.has_overflowed |= self.flaw == "none is bad" and is_one_missing
         self._repair(optimizer)
         if not self.has_overflowed or self.flaw in ("no skip", "only the bad ones", "zeros"):
             optimizer.step()
+        is_good = not self.has_overflowed
+        if self.flaw == "updates twice" or (self.flaw == "updates good steps twice" and is_good):
+            self.update()
         return not self.has_overflowed
 
+    def _until_bad(self, gradients: list[Tensor]) -> list[Tensor]:
+        """All of them, or up to the first bad one."""
+        bad = [n for n, each in enumerate(gradients) if self._is_bad(each)]
+        return gradients[: bad[0] + 1] if bad and self.flaw == "stops dividing" else gradients
+
     def _is_bad(self, gradient: Tensor) -> bool:
+        if self.flaw == "one finite":
+            return not bool(gradient.isfinite().any())
         is_bad = {"only inf": torch.isinf, "only nan": torch.isnan}.get(self.flaw)
         return bool((is_bad(gradient) if is_bad else ~gradient.isfinite()).any())
 

@@ -13,6 +13,7 @@ from course_utils.checks.u05.counted import tells_errors, undisturbed
 from course_utils.instruments import trace_memory
 
 SCENARIOS = ("few weights", "many weights", "one without gradient")
+NUM_WEIGHTS = dict(zip(SCENARIOS, ((2, 3), (6, 8), (3, 3)), strict=True))
 RATES = (0.003, 0.007, 0.011, 0.013)
 NAMES = ("scenario", "num_weights", "num_numbers", "num_steps", "learning_rate")
 
@@ -43,14 +44,17 @@ def master_cases(seed: int) -> list[Case]:
     sizes: list[tuple[str, int, int, int, float]] = [("few weights", 1, 1, 4, 0.01)]
     for num_steps in (1, 2, 3, 4, 5, 3, 2):
         for scenario in SCENARIOS:
-            num_weights = rng.randint(6, 8) if scenario == "many weights" else rng.randint(2, 3)
+            num_weights = rng.randint(*NUM_WEIGHTS[scenario])
             numbers = rng.randint(20, 40)
             sizes.append((scenario, num_weights, numbers, num_steps, rng.choice(RATES)))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
-def _num_with_gradient(scenario: str, num_weights: int) -> int:
-    return num_weights - (scenario == "one without gradient")
+def idle_place(scenario: str, num_weights: int, num_steps: int) -> int | None:
+    """Number of the weight without a gradient: by turns one in the middle, the last, the first."""
+    if scenario != "one without gradient":
+        return None
+    return (num_weights - 1, 0, num_weights // 2)[(num_steps + 1) % 3]
 
 
 class _Trial:
@@ -67,16 +71,24 @@ class _Trial:
         self.rate, self.start, self.factors = rate, numbers[0], numbers[1:].bfloat16()
         self.masters = [each.clone() for each in self.start]
         self.weights = [nn.Parameter(each.bfloat16()) for each in self.masters]
-        self.num_trained = _num_with_gradient(scenario, num_weights)
+        self.idle = idle_place(scenario, num_weights, num_steps)
+        if self.idle is not None:  # it is not what its master would be rounded to
+            self.weights[self.idle].data *= 2
+        self.idle_weights = [each.detach().clone() for each in self._split(self.weights)[1]]
         # held on to, so that nothing else gets the memory of one that was replaced
         self.storages = [each.untyped_storage() for each in self._tensors()]
+
+    def _split(self, each: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """What belongs to the weights with a gradient, and to those without."""
+        trained = [one for number, one in enumerate(each) if number != self.idle]
+        return trained, [one for number, one in enumerate(each) if number == self.idle]
 
     def _tensors(self) -> list[Tensor]:
         return [*self.weights, *self.masters]
 
     def backward(self, step: int) -> None:
         """Gradients that are the factors of this step, added to what is there."""
-        pairs = list(zip(self.weights, self.factors[step], strict=True))[: self.num_trained]
+        pairs, _ = self._split(list(zip(self.weights, self.factors[step], strict=True)))
         torch.stack([(weight * factors).sum() for weight, factors in pairs]).sum().backward()
 
     def run(self, answer: Update) -> int:
@@ -85,12 +97,12 @@ class _Trial:
             self.backward(step)
             answer(list(self.weights), list(self.masters), self.rate)
         self.backward(len(self.factors) - 1)
-        trace = trace_memory(
-            lambda: answer(list(self.weights), list(self.masters), self.rate),
-            *self.weights,
-            *self.masters,
-        )
+        trace = trace_memory(lambda: self._last_update(answer), *self.weights, *self.masters)
         return max(trace.working_bytes)
+
+    def _last_update(self, answer: Update) -> None:
+        torch.ones(())  # an answer may do nothing at all, which cannot be traced
+        answer(list(self.weights), list(self.masters), self.rate)
 
     def num_moved(self) -> int:
         """Tensors that lie elsewhere than before."""
@@ -134,15 +146,16 @@ def probe(answer: Any, case: Case) -> object:
 
 
 def _observed(trial: _Trial, working_bytes: int, num_numbers: int) -> Numbers:
-    pairs = list(zip(trial.weights, trial.masters, trial.start, strict=True))
-    trained, others = pairs[: trial.num_trained], pairs[trial.num_trained :]
+    trained, others = trial._split(
+        list(zip(trial.weights, trial.masters, trial.start, strict=True))
+    )
     every = (*trial.weights, *trial.masters)
 
     def explained_by(twin: Callable[[Tensor, Sequence[Tensor], float], Tensor]) -> int:
-        factors = trial.factors.double().unbind(1)
+        factors, _ = trial._split(trial.factors.double().unbind(1))
         wanted = [
             twin(start.double(), steps.unbind(), trial.rate)
-            for (_, _, start), steps in zip(trained, factors, strict=False)
+            for (_, _, start), steps in zip(trained, factors, strict=True)
         ]
         near = zip(trained, wanted, strict=True)
         return sum(_is_near(master, each) for (_, master, _), each in near)
@@ -158,7 +171,10 @@ def _observed(trial: _Trial, working_bytes: int, num_numbers: int) -> Numbers:
         "masters_upwards": explained_by(_upwards),
         "wrong_masters": len(trained) - explained_by(_right),
         "wrong_weights": sum(not torch.equal(w, m.bfloat16()) for w, m, _ in trained),
-        "changed_without_gradient": sum(not torch.equal(m, start) for _, m, start in others),
+        "changed_without_gradient": sum(
+            not (torch.equal(master, start) and torch.equal(weight, before))
+            for (weight, master, start), before in zip(others, trial.idle_weights, strict=True)
+        ),
         "too_much_at_once": int(working_bytes > MOST_AT_ONCE * FP32_BYTES * num_numbers),
     }
 
@@ -184,9 +200,18 @@ def _for_all(*names: str) -> Callable[..., Numbers]:
     """So many for each weight that has a gradient."""
 
     def formula(scenario: str, num_weights: int, *rest: Any) -> Numbers:
-        return dict.fromkeys(names, _num_with_gradient(scenario, num_weights))
+        return dict.fromkeys(names, num_weights - (scenario == "one without gradient"))
 
     return formula
+
+
+def _stopped_at_the_idle(
+    scenario: str, num_weights: int, _: int, num_steps: int, *rest: Any
+) -> Numbers:
+    """Everything behind the weight without a gradient is left as it was."""
+    idle = idle_place(scenario, num_weights, num_steps)
+    num_left = 0 if idle is None else num_weights - 1 - idle
+    return dict.fromkeys(("gradients_left", "masters_as_before", "wrong_masters"), num_left)
 
 
 MASTER = Check(
@@ -195,6 +220,11 @@ MASTER = Check(
     probe=probe,
     judge=Behaviour(
         wanted,
+        Mistake(
+            "Weights behind the one without a gradient are left out. Does your loop go on there, "
+            "or end?",
+            _stopped_at_the_idle,
+        ),
         Mistake(
             "Gradients are still there after your step, and the next backward pass adds to them. "
             "What has a gradient to be set to, so that its memory is freed?",
@@ -238,6 +268,10 @@ MASTER = Check(
             "Your masters are right, and the weights do not follow. Does your line write into the "
             "weight, or give its name to something new?",
             _for_all("wrong_weights"),
+        ),
+        Mistake(
+            "A weight without a gradient has changed. Which of your lines reach it all the same?",
+            lambda *case: {"changed_without_gradient": 1},
         ),
         Mistake(
             "All is right, and yet several gradients are in fp32 at once. When is one of them "

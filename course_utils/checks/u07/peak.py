@@ -100,6 +100,10 @@ PEAK = Check(
             lambda c, m, mhz, flops, tokens: {"dense_flops_per_second": 2 * m * mhz * MEGA},
         ),
         Mistake(
+            "Your MFU is zero. What does a division with // make of a number below one?",
+            lambda *case: {"mfu": 0},
+        ),
+        Mistake(
             "Your MFU is a percentage. What does the card ask for?",
             lambda *case: {"mfu": 100 * dense_peak(*case)["mfu"]},
         ),

@@ -14,7 +14,8 @@ import torch
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.checks.u07.values import FLOATS, WIDTHS
-from course_utils.formulas.number_formats import rounded
+from course_utils.configs import NumberFormat
+from course_utils.formulas.number_formats import largest, rounded
 
 TF32 = (8, 10)
 NUM_CUT_BITS = 13  # of fp32, to make it tf32
@@ -29,7 +30,7 @@ def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float
 
 
 def _tf32_by_integers(x: float) -> float:
-    """The bits of fp32 as a whole number, half a step of tf32 added, and 13 bits cut off.
+    """The bits of fp32 as a whole number, half a spacing of tf32 added, and 13 bits cut off.
 
     A carry into the exponent gives the next power of two, and infinity behind the last.
     """
@@ -52,21 +53,21 @@ def rounding_cases(seed: int) -> list[Case]:
 
 
 def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """Positive numbers of every kind; the parts of a step are such that fp32 holds them."""
+    """Positive numbers of every kind; the parts of a spacing are such that fp32 holds them."""
     bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
-    step = 2.0 ** (rng.randint(2 - bias, bias - 1) - mantissa_bits)
+    spacing = 2.0 ** (rng.randint(2 - bias, bias - 1) - mantissa_bits)
     even = 2 * rng.randint(scale // 2, scale - 1)
     tiny, last = 2.0 ** (1 - bias - mantissa_bits), (2 * scale - 1)
     top = 2.0 ** (bias - mantissa_bits)
     few = 2 * rng.randint(1, scale // 2 - 1)
     return [
-        even * step,
-        (even + rng.choice((0.25, 0.375))) * step,
-        (even + rng.choice((0.625, 0.75))) * step,
-        (even + 0.5) * step,
-        (even + 1.5) * step,
-        (even + 0.5) * step,  # its sign is another
-        (last + 0.75) * step,  # up to the next power of two
+        even * spacing,
+        (even + rng.choice((0.25, 0.375))) * spacing,
+        (even + rng.choice((0.625, 0.75))) * spacing,
+        (even + 0.5) * spacing,
+        (even + 1.5) * spacing,
+        (even + 0.5) * spacing,  # its sign is another
+        (last + 0.75) * spacing,  # up to the next power of two
         0.0,
         (few + 0.25) * tiny,
         (few + 0.5) * tiny,
@@ -100,15 +101,15 @@ def _rounded_by(  # noqa: PLR0913  what people get wrong, one by one
 ) -> float:
     """Rounding with one part of it changed.
 
-    ``more_power`` makes the step larger, ``lowest`` moves the power below which the step stays the
+    ``more_power`` makes the spacing larger, ``lowest`` moves the power below which it stays the
     same (None: it never does), ``more_top`` the one above which there is infinity.
     """
     bias = 2 ** (exponent_bits - 1) - 1
     power = math.frexp(x)[1] - 1 if x else -bias
     if lowest is not None:
         power = max(power, 1 - bias + lowest)
-    step = 2.0 ** (power - mantissa_bits + more_power)
-    nearest = whole(x / step) * step
+    spacing = 2.0 ** (power - mantissa_bits + more_power)
+    nearest = whole(x / spacing) * spacing
     is_infinite = abs(nearest) >= 2.0 ** (bias + 1 + more_top)
     return math.copysign(math.inf, x) if is_infinite else float(nearest)
 
@@ -122,7 +123,7 @@ def _half_up(quotient: float) -> float:
 
 
 def _largest(exponent_bits: int, mantissa_bits: int) -> float:
-    return float((2 - 2.0**-mantissa_bits) * 2.0 ** (2 ** (exponent_bits - 1) - 1))
+    return largest(NumberFormat(num_exponent_bits=exponent_bits, num_mantissa_bits=mantissa_bits))
 
 
 def _saturated(x: float, *widths: int) -> float:
@@ -179,6 +180,11 @@ ROUNDED = Check(
             lambda *case: _rounded_by(*case, more_top=1),
         ),
         Mistake(
+            "Nothing has changed but decimal digits: the second number of Python's round counts "
+            "those. Of what is every number of the format a whole multiple?",
+            lambda x, _, mantissa_bits: round(x, mantissa_bits),
+        ),
+        Mistake(
             "No number of yours is infinite. What comes behind the largest one?",
             lambda *case: _rounded_by(*case, more_top=math.inf),
         ),
@@ -193,6 +199,11 @@ ROUNDED = Check(
             _infinite_at_once,
         ),
         Mistake(
+            "Only the largest numbers are wrong: from 2 to the power of the bias on, all is "
+            "infinite with you. How many numbers has the format up to the next power of two?",
+            lambda *case: _rounded_by(*case, more_top=-1),
+        ),
+        Mistake(
             "Infinity has no sign with you. What becomes of a large negative number?",
             _unsigned_infinity,
         ),
@@ -202,28 +213,28 @@ ROUNDED = Check(
             _flushed,
         ),
         Mistake(
-            "Only subnormal numbers are wrong: your step there is half as large as it is. Which "
-            "power do they have, -bias or one more?",
+            "Only subnormal numbers are wrong: your spacing there is half as large as it is. "
+            "Which power do they have, -bias or one more?",
             lambda *case: _rounded_by(*case, lowest=-1),
         ),
         Mistake(
-            "Small numbers come out too exactly: your step goes on shrinking. Where does the "
+            "Small numbers come out too exactly: your spacing goes on shrinking. Where does the "
             "power of two stop, however small the number is?",
             lambda *case: _rounded_by(*case, lowest=None),
         ),
         Mistake(
-            "All steps are twice as large with you. The fraction of math.frexp lies between a "
+            "All spacings are twice as large with you. The first value of math.frexp is between a "
             "half and one: which power of two is below 1.5?",
             lambda *case: _rounded_by(*case, more_power=1, lowest=-1),
         ),
         Mistake(
-            "Steps are twice as large with you, down to the smallest number. Is the hidden one "
-            "among the bits that the mantissa has?",
+            "Spacings are twice as large with you, down to the smallest number. Is the hidden "
+            "one among the bits that the mantissa has?",
             lambda *case: _rounded_by(*case, more_power=1),
         ),
         Mistake(
-            "Steps are half as large with you as they are. Is the hidden one among the bits that "
-            "the mantissa has?",
+            "Spacings are half as large with you as they are. Is the hidden one among the bits "
+            "that the mantissa has?",
             lambda *case: _rounded_by(*case, more_power=-1),
         ),
         Mistake(

@@ -68,14 +68,16 @@ def _case(rng: random.Random, scenario: str, steps: Sequence[str], *, interval: 
 
 
 class _Trial:
-    """Two weights, or three of which one gets no gradient, and a loss in fp16 for each step."""
+    """Weights in two groups, in one scenario one without a gradient, and a loss for each step."""
 
     def __init__(self, scenario: str) -> None:
         self.weights = [nn.Parameter(torch.full((NUM_NUMBERS,), value)) for value in (1.0, 2.0)]
         self.generator = torch.Generator().manual_seed(len(scenario))
         idle = [nn.Parameter(torch.ones(NUM_NUMBERS))] * (scenario == "one without gradient")
         # the idle one comes first, where nobody can overlook it
-        self.optimizer = SGD([*idle, *self.weights], 2.0**10, momentum=0.5, foreach=False)
+        first, second = self.weights
+        groups = [{"params": [*idle, first]}, {"params": [second]}]
+        self.optimizer = SGD(groups, 2.0**10, momentum=0.5, foreach=False)
         self.num_steps = 0
         self.optimizer.register_step_post_hook(self._count)
 
@@ -146,14 +148,17 @@ def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
     for step, twin in zip(steps, twins, strict=True):
         trial.optimizer.zero_grad()
         loss = trial.loss(step)
+        before = loss.detach().clone()
         scaled = scaler.scaled(loss)
-        seen["losses_not_scaled"] += not _is_scaled(scaled, loss, float(scaler.scale))
+        seen["losses_not_scaled"] += not _is_scaled(scaled, before, float(scaler.scale))
+        seen["losses_changed"] += not torch.allclose(loss, before, equal_nan=True)
         scaled.backward()
         has_stepped = scaler.step(trial.optimizer)
-        if twin.is_good:
-            ours = gradients_of(trial.optimizer)
-            are_there = len(ours) == len(twin.gradients)
-            is_right = are_there and all(map(torch.equal, ours, twin.gradients))
+        ours = gradients_of(trial.optimizer)
+        is_right = len(ours) == len(twin.gradients) and all(map(_is_same, ours, twin.gradients))
+        if not twin.is_good:
+            seen["wrong_when_skipped"] += scenario == "overflow" and not is_right
+        else:
             seen["wrong_gradients"] += not is_right
             seen["doublings_of_gradients"] += _doublings(ours[0], twin.gradients[0]) if ours else 0
         scaler.update()
@@ -166,10 +171,16 @@ def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
 
 
 KEYS = (
-    *("losses_not_scaled", "wrong_gradients", "doublings_of_gradients", "steps_taken"),
-    *("wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
+    *("losses_not_scaled", "losses_changed", "wrong_gradients", "doublings_of_gradients"),
+    *("steps_taken", "wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
+    "wrong_when_skipped",
 )
 MISTAKEN = [name for name in KEYS if name not in ("steps_taken", "sum_of_scales")]
+
+
+def _is_same(ours: Tensor, theirs: Tensor) -> bool:
+    """Equal numbers, and NaN in the same places."""
+    return torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
 
 
 def _is_scaled(scaled: Tensor, loss: Tensor, scale: float) -> bool:
@@ -224,6 +235,34 @@ SCALER = Check(
             _with("not scaled", "losses_not_scaled"),
         ),
         Mistake(
+            "The loss that came in is multiplied itself, and whoever prints it afterwards sees it "
+            "so. Which operation makes a new tensor?",
+            _with("scaled in place", "losses_changed"),
+        ),
+        Mistake(
+            "Weights of the second group keep their multiplied gradients. How many groups of "
+            "weights can an optimizer have?",
+            _with("one group"),
+        ),
+        Mistake(
+            "All is right but the gradients of skipped steps: those behind the first bad one are "
+            "still multiplied. Where does your loop end?",
+            _with("stops dividing"),
+        ),
+        Mistake(
+            "A weight without a gradient makes you skip the step. Is what is not there an "
+            "overflow?",
+            _with("none is bad"),
+        ),
+        Mistake(
+            "Your scale changes twice in one step. Who else calls the method that changes it?",
+            _with("updates twice"),
+        ),
+        Mistake(
+            "After a good step your scale changes twice. Who else calls the method that does it?",
+            _with("updates good steps twice"),
+        ),
+        Mistake(
             "The optimizer gets gradients that are still multiplied. Who divides them, and before "
             "which call?",
             _with("not unscaled", *OF_GRADIENTS),
@@ -259,6 +298,11 @@ SCALER = Check(
         Mistake(
             "NaN is found, and infinities pass. Which question does your test ask of a gradient?",
             _with("only nan", *OF_STEPS),
+        ),
+        Mistake(
+            "A gradient with one bad number among good ones passes. Must one number be finite, or "
+            "each?",
+            _with("one finite", *OF_STEPS, "other_scales"),
         ),
         Mistake(
             "One weight overflows, and the others are updated all the same. Is half a step one "

@@ -1,5 +1,6 @@
 """Check of rounding to bf16 by chance, over every random number that there is."""
 
+import math
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from torch import Tensor
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.checks.u05.counted import require_tensor
+from course_utils.instruments import numbers_of
 
 NUM_CUT_BITS = 16  # of fp32, to make it bf16
 NUM_CHANCES = 2**NUM_CUT_BITS
@@ -19,6 +21,7 @@ FP32_BITS = 24
 BF16_BITS = 8
 
 Numbers = dict[str, int | float]
+NAMES = ("twice_the_numbers", "not_from_random", "not_bf16", "mean", "smallest", "largest")
 
 
 def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
@@ -45,17 +48,24 @@ def _all_chances(x: float) -> tuple[Tensor, Tensor]:
 def probe_chance(answer: Any, case: Case) -> object:
     """Mean, smallest and largest result over all random numbers."""
     result = require_tensor(answer(*_all_chances(case["x"])))
+    if result.numel() == 2 * NUM_CHANCES:
+        return dict.fromkeys(NAMES, 0) | {"twice_the_numbers": 1}
     if result.shape != (NUM_CHANCES,):
         shape = tuple(result.shape)
         raise TypeError(f"wanted a tensor of the shape of x, {(NUM_CHANCES,)}, got {shape}")
-    return _summary(result) | {"not_bf16": int(result.dtype != torch.bfloat16)}
+    numbers, random = _all_chances(case["x"])
+    alike = require_tensor(answer(numbers, torch.full_like(random, NUM_CHANCES // 2)))
+    return _summary(result) | {
+        "not_from_random": int(len(alike.float().view(torch.int32).unique()) > 1),
+        "not_bf16": int(result.dtype != torch.bfloat16),
+    }
 
 
 def _summary(results: Tensor) -> Numbers:
     """Of numbers with few bits and of like size, whose sum float64 holds exactly."""
     exact = results.double()
     ends = {"smallest": exact.min().item(), "largest": exact.max().item()}
-    return {"not_bf16": 0, "mean": exact.mean().item()} | ends
+    return dict.fromkeys(NAMES, 0) | {"mean": exact.mean().item()} | ends
 
 
 def _neighbours(x: float) -> tuple[float, float]:
@@ -66,14 +76,13 @@ def _neighbours(x: float) -> tuple[float, float]:
 
 @lru_cache
 def _numbers_of_bf16() -> list[float]:
-    patterns = torch.arange(NUM_CHANCES).to(torch.uint16).view(torch.bfloat16)
-    return sorted(patterns[patterns.isfinite()].tolist())
+    return sorted(each for each in numbers_of(torch.bfloat16) if math.isfinite(each))
 
 
 def wanted(x: float) -> Numbers:
     """The mean is the number itself, and no result lies beyond its neighbours."""
     low, high = _neighbours(x)
-    return {"not_bf16": 0, "mean": x, "smallest": low, "largest": high}
+    return dict.fromkeys(NAMES, 0) | {"mean": x, "smallest": low, "largest": high}
 
 
 def _always(value: float) -> Numbers:
@@ -95,6 +104,20 @@ def _cut(x: float) -> Numbers:
 
 def _rounded_twice(x: Tensor, random: Tensor) -> Tensor:
     return (x.view(torch.int32) + random).view(torch.float32).bfloat16()
+
+
+def _lower_bits(x: Tensor, random: Tensor) -> Tensor:
+    bits: Tensor = (x.view(torch.int32) + random) & (NUM_CHANCES - 1)
+    return bits.view(torch.float32).bfloat16()
+
+
+def _next_above(x: Tensor, random: Tensor) -> Tensor:
+    """Up to the next number above what is left without the last bits, whatever the sign."""
+    bits = x.view(torch.int32)
+    rest = bits & (NUM_CHANCES - 1)
+    low = (bits - rest).view(torch.float32).bfloat16()
+    above = torch.nextafter(low, torch.full_like(low, torch.inf))
+    return torch.where(random < rest, above, low)
 
 
 def _mean_between(x: float) -> Numbers:
@@ -123,6 +146,34 @@ ROUNDED_BY_CHANCE = Check(
             _nearest,
         ),
         Mistake(
+            "Your result has twice as many numbers as x: int64 has bits for two numbers of fp32. "
+            "Which line makes int32 to int64?",
+            lambda x: {"twice_the_numbers": 1},
+        ),
+        Mistake(
+            "The same number and the same random number give different results. Whose random "
+            "numbers does your function use?",
+            lambda x: {"not_from_random": 1},
+        ),
+        Mistake(
+            "Your results are nearly zero: you keep the lower 16 bits. Which ones does bf16 keep?",
+            lambda x: _made(x, _lower_bits),
+        ),
+        Mistake(
+            "You add the random number to x itself, as so many ones. What is it to be added to?",
+            lambda x: _made(x, lambda t, r: (t + r).bfloat16()),
+        ),
+        Mistake(
+            "You subtract the random number, and so only ever go towards zero. What has to carry "
+            "into the upper bits?",
+            lambda x: _made(x, lambda t, r: rounded_by_chance(t, -r)),
+        ),
+        Mistake(
+            "Right above zero, wrong below. Without its last bits a negative number is nearer to "
+            "zero: on which side of it is the other neighbour?",
+            lambda x: _made(x, _next_above),
+        ),
+        Mistake(
             "All random numbers give the same, with the last bits cut off. What has to be added "
             "before they are cut?",
             _cut,
@@ -143,8 +194,8 @@ ROUNDED_BY_CHANCE = Check(
             lambda x: _made(x, _rounded_twice),
         ),
         Mistake(
-            "Your mean is off by a 65,536th of a step. Does a number that bf16 holds exactly stay "
-            "as it is for every random number?",
+            "Your mean is off by a 65,536th of a spacing. Does a number that bf16 holds exactly "
+            "stay as it is for every random number?",
             lambda x: _made(x, lambda t, r: rounded_by_chance(t, r + 1)),
         ),
         together=True,

@@ -10,19 +10,21 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.formulas.number_formats import rounded, stops_at
 
-NUM_EXPONENT_BITS = {2: 5, 7: 8, 10: 5, 23: 8}  # fp8-e5m2, bf16, fp16, fp32
+WIDTHS = (2, 7, 10, 23, 52)  # fp8-e5m2, bf16, fp16, fp32 and Python's own, fp64
+FP8_EXPONENT_BITS = 5
 ADDED_BY_TORCH = {7: torch.bfloat16, 10: torch.float16}
+UNCHANGED = {23: torch.float32, 52: torch.float64}
 
 
 def measured_stop(term: float, num_mantissa_bits: int) -> float:
     """The sum that a term no longer changes."""
-    if num_mantissa_bits == 23:
-        return _first_power_unchanged(term)
+    if num_mantissa_bits in UNCHANGED:
+        return _first_power_unchanged(term, UNCHANGED[num_mantissa_bits], num_mantissa_bits)
     if num_mantissa_bits in ADDED_BY_TORCH:
         return _added(torch.tensor(term, dtype=ADDED_BY_TORCH[num_mantissa_bits]))
     total, last = term, 0.0  # torch cannot add fp8
     while total != last:
-        last, total = total, rounded(total + term, NUM_EXPONENT_BITS[2], 2)
+        last, total = total, rounded(total + term, FP8_EXPONENT_BITS, 2)
     return total
 
 
@@ -33,29 +35,35 @@ def _added(term: Tensor) -> float:
     return float(total)
 
 
-def _first_power_unchanged(term: float) -> float:
-    """Of all powers of two in fp32, where counting up would take millions of steps.
+def _first_power_unchanged(term: float, dtype: torch.dtype, num_mantissa_bits: int) -> float:
+    """Of the powers of two above the term, where counting up would take a million terms or more.
 
-    A sum passes through every power of two on its way: below it each step is a whole number of
-    times the distance to it.
+    A sum passes through every power of two on its way: below it, numbers are spaced such that one
+    of them is hit.
     """
-    powers = torch.tensor([2.0**power for power in range(-126, 128)])
-    unchanged = powers + torch.tensor(term, dtype=torch.float32) == powers
+    lowest = math.frexp(term)[1]
+    exponents = range(lowest, lowest + num_mantissa_bits + 3)
+    powers = torch.tensor([2.0**power for power in exponents], dtype=dtype)
+    unchanged = powers + torch.tensor(term, dtype=dtype) == powers
     return float(powers[unchanged][0])
 
 
 def stop_cases(seed: int) -> list[Case]:
-    """Powers of two and terms between them, below and above one, in four formats."""
+    """Powers of two and terms in both halves between them, below and above one, in five formats.
+
+    The second case has 52 bits: who adds up term by term is stopped there, and not in a case of 23
+    bits, which a fast machine ends in time.
+    """
     rng = random.Random(seed)
-    cases = [_case(1.0, 2)]
-    for bits in NUM_EXPONENT_BITS:
+    cases = [_case(1.0, 2), _case(1.0, 52)]
+    for bits in WIDTHS:
         lowest, highest = (-6, 2) if bits in (2, 10) else (-30, 30)
-        for power in (0, rng.randint(lowest, -1), rng.randint(1, highest)):
+        halves = (1, 3 * 2**bits // 8), (2 ** (bits - 1), 2**bits - 1), (1, 2**bits - 1)
+        powers = (0, rng.randint(lowest, -1), rng.randint(1, highest))
+        for power, (least, most) in zip(powers, halves, strict=True):
             scale = 2.0 ** (power - bits)
-            cases += [
-                _case(2.0**power, bits),
-                _case((2**bits + rng.randint(1, 2**bits - 1)) * scale, bits),
-            ]
+            between = (2**bits + rng.randint(least, most)) * scale
+            cases += [_case(2.0**power, bits), _case(between, bits)]
     return cases
 
 
@@ -74,28 +82,42 @@ STOPS_AT = Check(
     judge=EqualTo(
         measured_stop,
         Mistake(
+            "Wrong for some terms between two powers of two: you go to the nearer of the two. How "
+            "large is the term against the spacing at the lower one?",
+            lambda term, m: math.ldexp(1.0, m + 1 + round(math.log2(term))),
+        ),
+        Mistake(
+            "That is the power, not the number. Which sum does the card ask for?",
+            lambda term, m: m + 1 + math.ceil(math.log2(term)),
+        ),
+        Mistake(
+            "You are one term short: that is a sum before the last term that still moves it. At "
+            "which value does it stay?",
+            lambda term, m: _at_power(term, m + 1) - term,
+        ),
+        Mistake(
             "Right for powers of two alone. At your stop the term is still more than half a "
-            "step: what does rounding do with it?",
+            "spacing: what does rounding do with it?",
             lambda term, m: math.ldexp(1.0, m + 1 + math.floor(math.log2(term))),
         ),
         Mistake(
-            "Right for powers of two alone, and otherwise too small by a half or less. The step "
-            "grows only at powers of two: which one does your sum have to reach?",
+            "Right for powers of two alone, and otherwise too small by a half or less. The "
+            "spacing grows only at powers of two: which one does your sum have to reach?",
             lambda term, m: term * 2 ** (m + 1),
         ),
         Mistake(
-            "That is the term and all its bits. Where is the step as large as the term, and is "
-            "half a step still rounded up?",
+            "That is the term and all its bits. Where is the spacing as large as the term, and "
+            "is half a spacing still rounded up?",
             lambda term, m: term * 2**m,
         ),
         Mistake(
-            "Wrong for powers of two alone. There the term is exactly half a step: to which side "
-            "does the tie go?",
+            "Wrong for powers of two alone. There the term is exactly half a spacing: to "
+            "which side does the tie go?",
             lambda term, m: math.ldexp(1.0, m + 2 + math.floor(math.log2(term))),
         ),
         Mistake(
-            "Your sum stops one power of two too late. How large is the step at a power of two, "
-            "and is your term still more than half of it?",
+            "Your sum stops one power of two too late. How large is the spacing at a power of "
+            "two, and is your term still more than half of it?",
             lambda term, m: _at_power(term, m + 2),
         ),
         Mistake(
@@ -104,8 +126,8 @@ STOPS_AT = Check(
             lambda term, m: 2.0 ** (m + 1),
         ),
         Mistake(
-            "Your sum stops where the step is as large as the term. How small may a term be and "
-            "still be rounded up to a step?",
+            "Your sum stops where the spacing is as large as the term. How small may a term be and "
+            "still be rounded up to a whole spacing?",
             _at_power,
         ),
         together=True,

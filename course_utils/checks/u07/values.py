@@ -121,6 +121,22 @@ def _cut_too_early(bits: str, width: int) -> float:
     return float(sign * (hidden + part) * 2.0**power)
 
 
+def _sign_in_exponent(bits: str, width: int) -> float:
+    """The sign's bit is the first of the exponent too, and the mantissa one bit longer."""
+    return value_of(bits[0] + bits, width)
+
+
+def _decimal_mantissa(bits: str, width: int, *, is_behind_a_point: bool) -> float:
+    """The zeros and ones of the mantissa as decimal digits, over 2^M or behind a point."""
+    sign, exponent, _, bias = _fields(bits, width)
+    if _kind(bits, width) in ("nan", "inf"):
+        return value_of(bits, width)
+    digits = bits[1 + width :]
+    part = float(f"0.{digits}") if is_behind_a_point else int(digits) / 2 ** len(digits)
+    hidden, power = (1, exponent - bias) if exponent else (0, 1 - bias)
+    return float(sign * (hidden + part) * 2.0**power)
+
+
 def _without_specials(bits: str, width: int) -> float:
     return _normal(bits, width) if _kind(bits, width) in ("nan", "inf") else value_of(bits, width)
 
@@ -193,18 +209,33 @@ VALUE = Check(
             lambda bits, width: _other_normal(bits, width, more_bias=1 - 2 ** (width - 1)),
         ),
         Mistake(
-            "The mantissa is divided by the wrong power of two. How many steps lie between 1 "
-            "and 2?",
+            "The mantissa is divided by the wrong power of two. How many numbers lie from 1 up to "
+            "2?",
             lambda bits, width: _other_mantissa(bits, width, 2**width),
         ),
         Mistake(
-            "The mantissa counts whole numbers with you. How many steps lie between 1 and 2?",
+            "The mantissa counts whole numbers with you. How many numbers lie from 1 up to 2?",
             lambda bits, width: _other_mantissa(bits, width, 1),
         ),
         Mistake(
             "The last bit of your exponent is in your mantissa. The sign is bit 0: at which bit "
             "does the exponent end?",
             _cut_too_early,
+        ),
+        Mistake(
+            "The sign is among the bits of your exponent. Bit 0 is the sign: at which bit does "
+            "the exponent begin?",
+            _sign_in_exponent,
+        ),
+        Mistake(
+            "Your mantissa is read as a decimal number. Which number are the bits 10, to the base "
+            "2?",
+            lambda bits, width: _decimal_mantissa(bits, width, is_behind_a_point=False),
+        ),
+        Mistake(
+            "The bits of your mantissa stand behind a decimal point. What is the first bit behind "
+            "the point worth, to the base 2?",
+            lambda bits, width: _decimal_mantissa(bits, width, is_behind_a_point=True),
         ),
         Mistake(
             "Every pattern is an ordinary number with you, that of zeros too. Which two exponents "

@@ -1,0 +1,19 @@
+"""Adding up term by term is no answer to where a sum stops, on the fastest machine neither."""
+
+from course_utils.checks import run
+from course_utils.checks.check import examine
+
+
+def by_adding(term: float, num_mantissa_bits: int) -> float:
+    power = 2.0**num_mantissa_bits
+    total, last = 0.0, -1.0
+    while total != last:
+        last, total = total, round((total + term) * power) / power
+    return total
+
+
+def test_adding_is_stopped_in_a_case_of_52_bits():
+    examination = examine(run.find("u07-stops"), by_adding, [1], limit_seconds=0.3)
+    assert examination.trouble is not None
+    assert examination.trouble["trouble"] == "stopped"
+    assert "num_mantissa_bits=52" in examination.sizes
