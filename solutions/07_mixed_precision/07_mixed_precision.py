@@ -667,15 +667,15 @@ print("fp32, another batch:", off_by(torch.float32, pair=batch()))
 # Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
 
 # %% [markdown] exercise={"id": "u07-scaler", "title": "A loss scaler", "difficulty": 4, "importance": 4, "minutes": 20}
-# **Write** the three methods of `LossScaler`, which are called in this order in every step of training:
+# **Write** the three methods of `LossScaler`, called in this order in every step of training:
 #
 # 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
 # 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None). If one holds an inf or a NaN it **skips** the optimizer's step, else it makes it; it returns whether it did.
-# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**. After each, counting begins anew.
+# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, by `growth_factor` after `growth_interval` good steps **in a row**; then counting begins anew.
 #
 # Weights: `group["params"]` of each `group` in `optimizer.param_groups`.
 #
-# *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: the scale is **1024, 2048, 2048, 4096, 4096**.
+# *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: **1024, 2048, 2048, 4096, 4096**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u07-scaler", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -1,14 +1,16 @@
 """Adding up term by term is no answer to where a sum stops, on the fastest machine neither."""
 
+import math
+
 from course_utils.checks import run
 from course_utils.checks.check import examine
 
 
 def by_adding(term: float, num_mantissa_bits: int) -> float:
-    power = 2.0**num_mantissa_bits
-    total, last = 0.0, -1.0
+    total, last = term, 0.0
     while total != last:
-        last, total = total, round((total + term) * power) / power
+        spacing = 2.0 ** (math.frexp(total)[1] - 1 - num_mantissa_bits)
+        last, total = total, total + spacing * round(term / spacing)
     return total
 
 
