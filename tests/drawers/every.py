@@ -1,23 +1,16 @@
-"""Every drawer by the id of its exercise."""
+"""Every drawer by the id of its exercise, from all modules of this folder."""
 
-from tests.drawers import (
-    Drawer,
-    u00,
-    u01,
-    u03,
-    u04_repair,
-    u04_trace,
-    u05_build,
-    u05_choose,
-    u07_fewer_bits,
-    u07_formats,
-    u07_training,
-)
+import importlib
+import pkgutil
 
-MODULES = (
-    *(u00, u01, u03, u04_trace, u04_repair, u05_build, u05_choose),
-    *(u07_formats, u07_training, u07_fewer_bits),
-)
+from tests import drawers
+from tests.drawers import Drawer
+
+MODULES = [
+    importlib.import_module(f"tests.drawers.{found.name}")
+    for found in pkgutil.iter_modules(drawers.__path__)
+    if found.name != "every"
+]
 DRAWERS: dict[str, Drawer] = {
     name: drawer for module in MODULES for name, drawer in module.DRAWERS.items()
 }

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u03.implement import upstream
-from course_utils.checks.u05.counted import (
+from course_utils.checks.counted import (
     CountedLayer,
     keep,
     num_calls,
@@ -22,6 +20,8 @@ from course_utils.checks.u05.counted import (
     tells_errors,
     undisturbed,
 )
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u03.implement import upstream
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint
 

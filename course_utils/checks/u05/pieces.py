@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import (
+from course_utils.checks.counted import (
     keep,
     num_different,
     require_tensor,
     tells_errors,
     undisturbed,
 )
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.instruments import SavedTensor, count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint
 

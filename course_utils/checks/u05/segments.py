@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u03.implement import upstream
-from course_utils.checks.u05.counted import (
+from course_utils.checks.counted import (
     CountedLayer,
     keep,
     num_calls,
@@ -20,6 +18,8 @@ from course_utils.checks.u05.counted import (
     tells_errors,
     undisturbed,
 )
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u03.implement import upstream
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint, in_segments
 

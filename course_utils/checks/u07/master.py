@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors, undisturbed
 from course_utils.instruments import trace_memory
 
 SCENARIOS = ("few weights", "many weights", "one without gradient")

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors, undisturbed
 from course_utils.checks.u07.loss_scaler import Flawed, LossScaler, gradients_of
 
 SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")

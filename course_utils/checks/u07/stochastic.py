@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import require_tensor
 from course_utils.checks.judges import EqualTo, Mistake
-from course_utils.checks.u05.counted import require_tensor
 from course_utils.instruments import numbers_of
 
 NUM_CUT_BITS = 16  # of fp32, to make it bf16

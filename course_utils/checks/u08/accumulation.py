@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import num_different, tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import num_different, tells_errors, undisturbed
 from course_utils.checks.u08.trials import (
     ROUNDING,
     batch_of,

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors, undisturbed
 from course_utils.instruments import trace_memory
 from course_utils.reference.accumulation import sum_in_fp32
 

@@ -14,8 +14,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors, undisturbed
 from course_utils.checks.u08.loops import VARIANTS, wrong_loop
 from course_utils.checks.u08.trials import (
     batch_of,

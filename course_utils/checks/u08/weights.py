@@ -8,8 +8,8 @@ import torch
 
 from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
+from course_utils.checks.counted import tells_errors
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors
 
 # Quotients of small integers: a division or two rounds each.
 ROUNDING = 1e-12
