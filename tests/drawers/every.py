@@ -9,9 +9,10 @@ from tests.drawers import (
     u04_trace,
     u05_build,
     u05_choose,
+    u09_gradients,
 )
 
-MODULES = (*(u00, u01, u03, u04_trace, u04_repair, u05_build, u05_choose),)
+MODULES = (*(u00, u01, u03, u04_trace, u04_repair, u05_build, u05_choose, u09_gradients),)
 DRAWERS: dict[str, Drawer] = {
     name: drawer for module in MODULES for name, drawer in module.DRAWERS.items()
 }

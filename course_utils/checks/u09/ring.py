@@ -42,7 +42,9 @@ def ring_cases(seed: int) -> list[Case]:
     for scenario in SCENARIOS:
         first = 3 if scenario == "fewer numbers than ranks" else 2
         sizes = [first, 3, 4, 5, rng.randint(first, 5)]
-        for place, num_ranks in enumerate([1] * NUM_CASES_EACH if scenario == "one rank" else sizes):
+        for place, num_ranks in enumerate(
+            [1] * NUM_CASES_EACH if scenario == "one rank" else sizes
+        ):
             cases.append(_case(scenario, num_ranks, _shape(scenario, place, num_ranks, rng)))
     return cases
 
