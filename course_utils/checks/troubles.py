@@ -63,10 +63,6 @@ ERRORS = (
         "How many ranks are there in this case, and how many messages have they to send?",
     ),
     (
-        "wants tensors, got NoneType",
-        "Which parameter got no gradient on that rank, and what does that rank add to the sum?",
-    ),
-    (
         "IndexError",
         "How many parts are there in this case, and which one does that line ask for?",
     ),

@@ -25,7 +25,6 @@ SHARE_OF_MEAN = Drawer(
             "mean of means",
             _share("return summed_loss / num_targets / comm.size"),
             "The mean of the ranks' means",
-            points=_SCENARIO * 0,
         ),
         Wrong(
             "mean of means, guarded",
@@ -366,7 +365,7 @@ RING_ALL_REDUCE = Drawer(
             "chunks, which may be fewer",
             _ring(parts="tensor.view(-1).chunk(n)"),
             "which one does that line ask for?",
-            points=3.0,
+            points=2.0,
         ),
     ],
     right=[
@@ -480,13 +479,13 @@ BACKWARD_EACH = Drawer(
         Wrong(
             "those without a gradient left out",
             _each(frozen="if p.grad is None: continue"),
-            "Which rank leaves one out",
+            "which call of which rank would let it go on?",
             points=1.5,
         ),
         Wrong(
             "no zeros",
             _each(zeros="pass"),
-            "what does that rank add to the sum?",
+            "in which of the cases has nothing filled it?",
             points=1.5,
         ),
         Wrong("frozen ones too", _each(frozen="pass"), "Frozen parameters take part", points=1.5),

@@ -105,6 +105,16 @@ SHARE_OF_MEAN = Check(
     judge=Behaviour(
         wanted,
         Mistake(
+            "No rank has a target, and the share is not a number. What do you divide by then, and "
+            "what would leave a sum of zero as it is?",
+            _nobody_has_targets,
+        ),
+        Mistake(
+            "The shares are right, and the ranks talk twice. Of which number does each need the "
+            "sum?",
+            lambda *values: {"sum_of_shares": _mean(*values), "all_reduces": 2},
+        ),
+        Mistake(
             "The mean of the ranks' means: a target on a rank with few counts more than one on a "
             "rank with many. By which number is every target divided?",
             lambda scenario, n, losses: {"sum_of_shares": sum(_means(n, losses)) / len(n)},
@@ -149,22 +159,12 @@ SHARE_OF_MEAN = Check(
             lambda scenario, n, losses: {"sum_of_shares": sum(losses)},
         ),
         Mistake(
-            "No rank has a target, and the share is not a number. What do you divide by then, and "
-            "what would leave a sum of zero as it is?",
-            _nobody_has_targets,
-        ),
-        Mistake(
             "The number is right, and backward cannot start from it: the share is a new tensor. "
             "How does it come from the loss that was given, also where that is zero?",
             lambda scenario, n, losses: {
                 "sum_of_gradients": 0,
                 "shares_without_a_graph": n.count(0) or len(n),
             },
-        ),
-        Mistake(
-            "The shares are right, and the ranks talk twice. Of which number does each need the "
-            "sum?",
-            lambda scenario, n, losses: {"all_reduces": 2},
         ),
         scenarios=SCENARIOS,
         relative_tolerance=ROUNDING,
