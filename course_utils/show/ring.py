@@ -72,15 +72,11 @@ def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
     for rank, parts in enumerate(state):
         for place, ranks in enumerate(parts):
             is_sent = sent is not None and sent[rank] == place
-            frame = {"edgecolor": colours.COMMUNICATION, "linewidth": 3, "zorder": 2}
-            axes.add_patch(
-                Rectangle(
-                    (place - 0.44, -rank - 0.44),
-                    *(0.88, 0.88),
-                    facecolor=(*_rgb(colours.COMPUTE), len(ranks) / size * 0.5),
-                    **(frame if is_sent else {}),
-                )
-            )
+            square = Rectangle((place - 0.44, -rank - 0.44), 0.88, 0.88)
+            square.set_facecolor((*_rgb(colours.COMPUTE), len(ranks) / size * 0.5))
+            if is_sent:
+                square.set(edgecolor=colours.COMMUNICATION, linewidth=3, zorder=2)
+            axes.add_patch(square)
             axes.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
     axes.set_xlim(-0.6, size - 0.4)
     axes.set_ylim(0.4 - size, 0.6)
@@ -90,5 +86,6 @@ def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _rgb(colour: str) -> tuple[float, ...]:
-    return tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+def _rgb(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return red, green, blue

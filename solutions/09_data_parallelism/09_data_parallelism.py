@@ -77,7 +77,6 @@ from course_utils.show import (
     cluster_timeline,
     cluster_timelines,
     computed_and_measured,
-    memory_timelines,
     ring_steps,
     try_it,
 )
@@ -98,7 +97,7 @@ def add_up(comm):
 VirtualCluster(2).run(add_up).results
 
 # %% [markdown]
-# An **all-reduce** sums a tensor over all ranks, in place on each. The `VirtualCluster` runs its ranks one after the other in this process, on a virtual clock: matrix products take time by their FLOPs, messages by their bytes. The tensors below have no numbers (device `meta`), only sizes. Rank 1 has twice the work:
+# An **all-reduce** sums a tensor over all ranks, in place on each. The `VirtualCluster` runs its ranks one after the other in this process, on a virtual clock: matrix products take time by their FLOPs, messages by their latency and bytes; as it stands each device is near an H100. The tensors below have no numbers (device `meta`), only sizes. Rank 1 has twice the work:
 
 
 # %%
@@ -149,7 +148,7 @@ pd.DataFrame({name: [part.tolist() for part in parts] for name, parts in cuts.it
 #
 # Data parallelism is accumulation in space: "distributed accumulation" in lecture B (B9). Each rank runs its part of the batch forward and backward, then the gradients are summed. As in unit 08, sequences have different numbers of targets, and a mean of means weighs them wrong.
 #
-# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 targets on four ranks. Every rank takes the mean loss of its own targets, and the gradients are averaged, as many libraries do. How far is the result from the true gradient, as a percentage of its length?
+# **Predict.** Eight sequences, sorted by length, of 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Every rank takes the mean loss of its own targets, and the gradients are averaged, as PyTorch's `DistributedDataParallel` does. How far is the result from the true gradient, as a percentage of its length?
 
 # %%
 predict("u09-average", None, "%")
@@ -216,7 +215,7 @@ grade("u09-global-mean", share_of_mean)
 
 # %% tags=["nbval-check-output"]
 share_of = answer("u09-global-mean", share_of_mean)
-ids, targets = ragged_batch([32, 2, 30, 4, 28, 3, 31, 5], vocab_size=11)
+ids, targets = ragged_batch([32, 31, 30, 28, 5, 4, 3, 2], vocab_size=11)
 
 
 def small_model():
@@ -284,7 +283,7 @@ predict("u09-ring-bytes", None, "times the tensor")
 # %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 18}
 # **Write** `ring_all_reduce`: sum `tensor` over all ranks, in place, by messages alone. Four situations earn equal shares.
 #
-# - `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. With `async_op=True` they return a handle at once; until `handle.wait()` the tensor is not to be changed. Parts are **views** of the tensor: a view shares its numbers.
+# - `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. With `async_op=True` they return a handle at once; until `handle.wait()` the tensor is not to be changed. Parts are **views** of the tensor, which share its numbers.
 # - Each rank sends 2(d − 1) messages, empty ones too, none with more than ⌈n/d⌉ of the tensor's n numbers.
 # - In each step all ranks send and receive at the same time.
 #
@@ -377,8 +376,8 @@ compare("u09-ring-bytes", "times the tensor", measured=sum(sent) / num_bytes)
 # %%
 computed_and_measured(
     list(rings),
-    computed=[1e3 * network.seconds("all_reduce", num_bytes, range(d)) for d in rings],
-    measured=[1e3 * run.step_seconds for run in rings.values()],
+    computed=[round(1e3 * network.seconds("all_reduce", num_bytes, range(d)), 6) for d in rings],
+    measured=[round(1e3 * run.step_seconds, 6) for run in rings.values()],
     size_label="ranks",
     unit="ms",
 )
@@ -388,7 +387,7 @@ computed_and_measured(
 #
 # $$2(d-1)\,L + 2\,\frac{d-1}{d}\,\frac{S}{B}.$$
 #
-# The second term hardly grows with d: each rank sends its tensor not quite twice, on two ranks and on a thousand. The first grows with every rank, for *each call*. From here on `comm.all_reduce` takes this time.
+# On two ranks each sends its tensor once, and on a thousand not quite twice: the second term hardly grows. The first grows with every rank, for *each call*. From here on `comm.all_reduce` takes this time.
 
 # %% [markdown]
 # ## Step 1: one call for each gradient
@@ -427,18 +426,19 @@ def backward_each(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 # %%
-def calls_and_weights(trainer, num_ranks):
+def on_a_batch(trainer, num_ranks):
     def rank(comm):
         model = small_model()
         trainer(comm, model, share_of(comm, *summed_loss_and_targets(comm, model)))
-        return model[1].bias.grad[:2].tolist()
+        return [round(number, 9) for number in model[1].bias.grad[:2].tolist()]
 
     run = VirtualCluster(num_ranks).run(rank)
-    return {"calls": [each.name for each in run.communications(0)], "of rank 0": run.results[0]}
+    beside_the_count = len(run.communications()) - 1
+    return {"calls for gradients": beside_the_count, "two numbers of rank 0": run.results[0]}
 
 
-try_it(calls_and_weights, backward_each, 1)
-try_it(calls_and_weights, backward_each, 4)
+try_it(on_a_batch, backward_each, 1)
+try_it(on_a_batch, backward_each, 4)
 
 # %% nbgrader={"grade": true, "grade_id": "u09-each-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Gradients in float64 on one rank to four; calls and bytes; unused and frozen parameters.
@@ -501,8 +501,8 @@ def backward_flat(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 # %%
-try_it(calls_and_weights, backward_flat, 1)
-try_it(calls_and_weights, backward_flat, 4)
+try_it(on_a_batch, backward_flat, 1)
+try_it(on_a_batch, backward_flat, 4)
 
 # %% nbgrader={"grade": true, "grade_id": "u09-flat-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Gradients in float64 on one rank to four; one call and its bytes; sets of gradients at the peak and afterwards.
@@ -548,7 +548,7 @@ rows = {
     }
     for place, run in llama_runs.items()
 }
-pd.DataFrame(rows).T.rename_axis(["ranks", "way"])
+pd.DataFrame.from_dict(rows, orient="index").rename_axis(["ranks", "way"])
 
 # %%
 cluster_timelines({name: llama_runs[8, name] for name in trainers})
@@ -563,25 +563,25 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** The bytes are the same. What one call saves is the latency of the 145 others: 14 messages for each of them on eight ranks, two on two. What is left is bandwidth, and all of it is **exposed**: the device computes nothing while the links work. And memory? A `comm` without others, so that the two ways can be traced:
+# **Explain.** The bytes are the same. What one call saves is the latency of the 145 others: 14 messages for each of them on eight ranks, two on two. What is left is bandwidth, and all of it is **exposed**: the device computes nothing while the links work. And memory? A `comm` without others, so that both ways can be traced; how many sets of gradients are there at the peak?
 
 
-# %%
+# %% tags=["nbval-check-output"]
 class NobodyElse:
     rank, size = 0, 1
 
-    def all_reduce(self, tensor):
+    def all_reduce(self, tensor, async_op=False):
         return None
 
 
-def trace_of(trainer):
+def sets_at_peak(trainer):
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
-    return trace_memory(
-        lambda: trainer(NobodyElse(), model, model(torch.ones(1, 256)).sum()), model
-    )
+    loss = model(torch.ones(1, 256)).sum()
+    trace = trace_memory(lambda: trainer(NobodyElse(), model, loss), model)
+    return round((trace.peak_bytes - trace.total_bytes[0]) / trace.total_bytes[0], 1)
 
 
-memory_timelines({name: trace_of(trainer) for name, trainer in trainers.items()})
+print({name: sets_at_peak(trainer) for name, trainer in trainers.items()})
 
 # %% [markdown]
-# For a moment the buffer is a second set of gradients: data parallelism does not save memory, and can cost some. And the links wait until the whole backward pass is over, though the gradient of the last layer was ready long before.
+# For a moment the buffer is a second set of gradients: data parallelism saves no memory on a rank, and can cost some. And the links stand still until the whole backward pass is over, though the gradient of the last layer was ready long before.
