@@ -280,7 +280,7 @@ ring_steps(3)
 # %%
 predict("u09-ring-bytes", None, "times the tensor")
 
-# %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 18}
+# %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 20}
 # **Write** `ring_all_reduce`: sum `tensor` over all ranks, in place, by messages alone. Four situations earn equal shares.
 #
 # - `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. With `async_op=True` they return a handle at once; until `handle.wait()` the tensor is not to be changed. Parts are **views** of the tensor, which share its numbers.

@@ -360,6 +360,12 @@ RING_ALL_REDUCE = Drawer(
             "who waits for it?",
             points=1.0,
         ),
+        Wrong(
+            "into the part that is on its way",
+            _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
+            "while it is still on its way",
+            points=1.0,
+        ),
         Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?", points=1.0),
         Wrong(
             "chunks, which may be fewer",

@@ -17,7 +17,7 @@ from course_utils.reference.gradient_sync import share_of_mean
 SCENARIOS = ("ragged", "equal", "a rank without", "none at all")
 NUM_CASES_EACH = 5
 
-# The sum of at most five quotients in float64.
+# The sum of at most four quotients in float64.
 ROUNDING = 1e-12
 
 
@@ -33,12 +33,12 @@ def _num_targets(scenario: str, num_ranks: int, rng: random.Random) -> list[int]
 
 
 def share_cases(seed: int) -> list[Case]:
-    """Each scenario on two to five ranks; equal numbers also on one."""
+    """Each scenario on two to four ranks; equal numbers also on one."""
     rng = random.Random(seed)
     cases = [_case("ragged", [3, 1], [6.0, 4.0])]
     for scenario in SCENARIOS:
         for place in range(NUM_CASES_EACH):
-            num_ranks = 1 if (scenario, place) == ("equal", 0) else rng.randint(2, 5)
+            num_ranks = 1 if (scenario, place) == ("equal", 0) else rng.randint(2, 4)
             counts = _num_targets(scenario, num_ranks, rng)
             losses = [round(n * rng.uniform(1, 4), 3) for n in counts]
             cases.append(_case(scenario, counts, losses))

@@ -43,7 +43,7 @@ def ring_cases(seed: int) -> list[Case]:
     cases = [_case("even parts", 3, [6])]
     for scenario in SCENARIOS:
         first = 3 if scenario == "fewer numbers than ranks" else 2
-        sizes = [first, 3, 4, 5, rng.randint(first, 5)]
+        sizes = [first, 3, 4, 5, rng.randint(first, 4)]
         for place, num_ranks in enumerate(
             [1] * NUM_CASES_EACH if scenario == "one rank" else sizes
         ):
