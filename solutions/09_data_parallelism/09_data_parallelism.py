@@ -379,7 +379,8 @@ computed_and_measured(
     computed=[round(1e3 * network.seconds("all_reduce", num_bytes, range(d)), 6) for d in rings],
     measured=[round(1e3 * run.step_seconds, 6) for run in rings.values()],
     size_label="ranks",
-    unit="ms",
+    unit="milliseconds",
+    is_log=False,
 )
 
 # %% [markdown]
