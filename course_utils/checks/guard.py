@@ -32,7 +32,7 @@ NOT_STUDENTS = (
 )
 
 
-class _Stopped(BaseException):
+class Stopped(BaseException):
     """Raised inside a call that has used up its time; `except Exception` does not catch it."""
 
 
@@ -73,7 +73,7 @@ def observe(
             result = {"value": wire.unpack(wire.pack(value))}
         if value is None:
             result = {"trouble": "nothing"}
-    except _Stopped:
+    except Stopped:
         result = {"trouble": "stopped", "seconds": limit_seconds}
     except wire.NotPlain as error:
         result = {"trouble": "not plain", "what": str(error)}
@@ -139,7 +139,7 @@ def _quiet_descriptor(descriptor: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_after(seconds: float) -> Iterator[None]:
-    """Raise `_Stopped` in the body after some seconds, again and again if it is swallowed."""
+    """Raise `Stopped` in the body after some seconds, again and again if it is swallowed."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()
@@ -150,7 +150,7 @@ def _stopped_after(seconds: float) -> Iterator[None]:
 
     def stop(signum: int, frame: types.FrameType | None) -> None:
         if inside:
-            raise _Stopped
+            raise Stopped
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)

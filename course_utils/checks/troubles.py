@@ -34,6 +34,38 @@ WORDS = {
 ERRORS = (
     ("positional argument", "How many arguments does the card's function take, in which order?"),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
+    (
+        "waits in send",
+        "A send that blocks comes back when its receiver is there. If every rank sends first, who "
+        "receives?",
+    ),
+    (
+        "deadlock:",
+        "In which call does each rank stand, and which call of which rank would let it go on?",
+    ),
+    (
+        "mismatch in",
+        "All ranks make the same calls in the same order. Which rank leaves one out or makes one "
+        "more, and in which of the cases?",
+    ),
+    ("did not wait for", "Where does the handle of that call go, and who waits for it?"),
+    (
+        "changed its tensor before",
+        "Which tensor do you write into while it is still on its way, and from when on may you?",
+    ),
+    (
+        "autograd follows the tensor",
+        "Autograd sees one rank only. Which number do the ranks need of each other, and has it a "
+        "history?",
+    ),
+    (
+        "is this rank itself",
+        "How many ranks are there in this case, and how many messages have they to send?",
+    ),
+    (
+        "IndexError",
+        "How many parts are there in this case, and which one does that line ask for?",
+    ),
     ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
     (
         "second time",

@@ -25,6 +25,7 @@ from course_utils.show.plots import computed_and_measured, same_bytes_two_number
 from course_utils.show.progress import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.records import recorded
+from course_utils.show.ring import ring_steps
 from course_utils.show.segments import live_tensors
 from course_utils.show.trial import try_it
 
@@ -52,6 +53,7 @@ __all__ = [
     "ranges_and_spacings",
     "recomputation_over_length",
     "recorded",
+    "ring_steps",
     "running_sums",
     "same_bytes_two_numbers",
     "shares_over_length",

@@ -108,6 +108,12 @@ HONEST = {
             """Like course_utils.formulas.flops, but mine."""
             return 2 * n**3
     ''',
+    "says that it takes a comm": """
+        from course_utils.instruments import Comm
+
+        def f(comm: Comm, n):
+            return n // comm.size
+    """,
     "calls itself": "def f(n):\n    return 1 if n < 2 else n * f(n - 1)",
     "has helpers and torch": """
         import torch

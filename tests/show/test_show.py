@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from course_utils import ready
+from course_utils.instruments import RankError, VirtualCluster
 from course_utils.ready import check_setup
 from course_utils.show import (
     computed_and_measured,
@@ -87,6 +88,19 @@ def test_try_it_takes_a_stub_calmly(capsys):
 
     try_it(stub, 3)
     assert capsys.readouterr().out == "stub(3): not written yet.\n"
+
+
+def test_try_it_takes_a_stub_on_a_rank_calmly_and_passes_other_errors_on(capsys):
+    def stub(comm):
+        raise NotImplementedError
+
+    def on_two_ranks(function):
+        return VirtualCluster(2).run(function).results
+
+    try_it(on_two_ranks, stub)
+    assert capsys.readouterr().out == "on_two_ranks(stub): not written yet.\n"
+    with pytest.raises(RankError):
+        try_it(on_two_ranks, lambda comm: 1 / 0)
 
 
 def test_dictionary_is_shown_one_entry_a_line(capsys):

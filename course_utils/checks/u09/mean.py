@@ -1,0 +1,172 @@
+"""Check of a rank's share of the mean loss over the targets of all ranks."""
+
+import math
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u05.counted import require_tensor, tells_errors
+from course_utils.checks.u09.on_ranks import most_calls, on_ranks
+from course_utils.instruments import Comm
+from course_utils.reference.gradient_sync import share_of_mean
+
+SCENARIOS = ("ragged", "equal", "a rank without", "none at all")
+NUM_CASES_EACH = 5
+
+# The sum of at most four quotients in float64.
+ROUNDING = 1e-12
+
+
+def _num_targets(scenario: str, num_ranks: int, rng: random.Random) -> list[int]:
+    counts = rng.sample(range(1, 30), num_ranks)
+    if scenario == "equal":
+        return [counts[0]] * num_ranks
+    if scenario == "none at all":
+        return [0] * num_ranks
+    if scenario == "a rank without":
+        counts[rng.randrange(num_ranks)] = 0
+    return counts
+
+
+def share_cases(seed: int) -> list[Case]:
+    """Each scenario on two to four ranks; equal numbers also on one."""
+    rng = random.Random(seed)
+    cases = [_case("ragged", [3, 1], [6.0, 4.0])]
+    for scenario in SCENARIOS:
+        for place in range(NUM_CASES_EACH):
+            num_ranks = 1 if (scenario, place) == ("equal", 0) else rng.randint(2, 4)
+            counts = _num_targets(scenario, num_ranks, rng)
+            losses = [round(n * rng.uniform(1, 4), 3) for n in counts]
+            cases.append(_case(scenario, counts, losses))
+    return cases
+
+
+def _case(scenario: str, num_targets: list[int], summed_losses: list[float]) -> Case:
+    return {"scenario": scenario, "num_targets": num_targets, "summed_losses": summed_losses}
+
+
+def _rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float, bool]:
+    """Share, gradient of a weight whose square the loss is proportional to, and if it has one."""
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+    loss: Tensor = weight.square() * case["summed_losses"][comm.rank]
+    share = require_tensor(answer(comm, loss, case["num_targets"][comm.rank]))
+    if share.requires_grad:
+        share.sum().backward()
+    gradient = 0.0 if weight.grad is None else weight.grad.item()
+    return share.sum().item(), gradient, share.requires_grad
+
+
+@tells_errors
+def probe(answer: Any, case: Case) -> object:
+    """Shares and gradients, summed over the ranks, and what was communicated."""
+    run = on_ranks(len(case["num_targets"]), _rank, answer, case)
+    shares, gradients, have_graphs = zip(*run.results, strict=True)
+    return {
+        "sum_of_shares": sum(shares),
+        "sum_of_gradients": sum(gradients),
+        "all_reduces": max(most_calls(run), int(run.num_ranks == 1)),
+        "shares_without_a_graph": have_graphs.count(False),
+    }
+
+
+def wanted(**case: Any) -> dict[str, float]:
+    """The mean of all targets' losses; the gradient of a square at one is twice it."""
+    mean = _mean(**case)
+    return {
+        "sum_of_shares": mean,
+        "sum_of_gradients": 2 * mean,
+        "all_reduces": 1,
+        "shares_without_a_graph": 0,
+    }
+
+
+def _mean(scenario: str, num_targets: list[int], summed_losses: list[float]) -> float:
+    return sum(summed_losses) / max(1, sum(num_targets))
+
+
+def _means(num_targets: list[int], summed_losses: list[float]) -> list[float]:
+    """Of each rank by itself; a mean of no numbers is none."""
+    pairs = zip(summed_losses, num_targets, strict=True)
+    return [loss / n if n else math.nan for loss, n in pairs]
+
+
+def _nobody_has_targets(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
+    return {} if any(num_targets) else {"sum_of_shares": math.nan}
+
+
+SHARE_OF_MEAN = Check(
+    cases=share_cases,
+    reference=share_of_mean,
+    probe=probe,
+    judge=Behaviour(
+        wanted,
+        Mistake(
+            "No rank has a target, and the share is not a number. What do you divide by then, and "
+            "what would leave a sum of zero as it is?",
+            _nobody_has_targets,
+        ),
+        Mistake(
+            "The shares are right, and the ranks talk twice. Of which number does each need the "
+            "sum?",
+            lambda *values: {"sum_of_shares": _mean(*values), "all_reduces": 2},
+        ),
+        Mistake(
+            "The mean of the ranks' means: a target on a rank with few counts more than one on a "
+            "rank with many. By which number is every target divided?",
+            lambda scenario, n, losses: {"sum_of_shares": sum(_means(n, losses)) / len(n)},
+        ),
+        Mistake(
+            "The sum of the ranks' means. Over how many targets does the mean of the whole batch "
+            "go, and which of them does this rank not see?",
+            lambda scenario, n, losses: {"sum_of_shares": sum(_means(n, losses))},
+        ),
+        Mistake(
+            "Every rank gives the mean of all, and no gradient can flow from a loss that came over "
+            "the links. What of the others does a rank need: their losses, or less?",
+            lambda scenario, n, losses: {
+                "sum_of_shares": len(n) * _mean("", n, losses),
+                "sum_of_gradients": 0,
+                "shares_without_a_graph": len(n),
+            },
+        ),
+        Mistake(
+            "Too large by the number of ranks. The gradients will be summed, and nobody divides "
+            "them: what is the factor for?",
+            lambda scenario, n, losses: {"sum_of_shares": len(n) * _mean("", n, losses)},
+        ),
+        Mistake(
+            "Too small by the number of ranks. The count is of all ranks already: what is left to "
+            "divide by?",
+            lambda scenario, n, losses: {
+                "sum_of_shares": _mean("", n, losses) / len(n),
+                "all_reduces": 1,
+            },
+        ),
+        Mistake(
+            "Too small by the number of ranks, and two calls. What does a count hold that is "
+            "summed over all ranks a second time?",
+            lambda scenario, n, losses: {
+                "sum_of_shares": _mean("", n, losses) / len(n),
+                "all_reduces": 2,
+            },
+        ),
+        Mistake(
+            "This is the sum over all targets. What makes a mean of it?",
+            lambda scenario, n, losses: {"sum_of_shares": sum(losses)},
+        ),
+        Mistake(
+            "The number is right, and backward cannot start from it: the share is a new tensor. "
+            "How does it come from the loss that was given, also where that is zero?",
+            lambda scenario, n, losses: {
+                "sum_of_gradients": 0,
+                "shares_without_a_graph": n.count(0) or len(n),
+            },
+        ),
+        scenarios=SCENARIOS,
+        relative_tolerance=ROUNDING,
+    ),
+)

@@ -1,0 +1,43 @@
+"""A student's function on the ranks of a virtual cluster, and what it did there."""
+
+from collections.abc import Callable
+from typing import Any
+
+from course_utils.checks.guard import Stopped
+from course_utils.instruments import (
+    ClusterRun,
+    Link,
+    Network,
+    RankError,
+    TimeLimitError,
+    VirtualCluster,
+)
+
+# A number in float64 takes as long as a message's latency: both are seen.
+LATENCY_SECONDS, BYTES_PER_SECOND = 1e-6, 8e6
+FLOAT64_BYTES = 8
+LIMIT_SECONDS = 8.0  # less than a check allows, so that the cluster can end its ranks
+
+NETWORK = Network(
+    inside=Link(latency_seconds=LATENCY_SECONDS, bandwidth_bytes_per_second=BYTES_PER_SECOND)
+)
+
+
+def on_ranks(num_ranks: int, function: Callable[..., Any], *args: Any) -> ClusterRun:
+    """Run it; an error that a rank raised by itself comes as it was raised.
+
+    Raises:
+        Stopped: If the ranks do not come to an end, so that no other case is tried.
+    """
+    cluster = VirtualCluster(num_ranks, network=NETWORK, limit_seconds=LIMIT_SECONDS)
+    try:
+        return cluster.run(function, *args)
+    except RankError as error:
+        raise error.__cause__ or error from None
+    except TimeLimitError as error:
+        raise Stopped from error
+
+
+def most_calls(run: ClusterRun) -> int:
+    """Calls that communicate, of the rank that makes most."""
+    return max(len(run.communications(rank)) for rank in range(run.num_ranks))

@@ -1,0 +1,207 @@
+"""Check of an all-reduce made of messages: sums, messages, bytes and virtual time."""
+
+import math
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.u05.counted import tells_errors
+from course_utils.checks.u09.on_ranks import (
+    BYTES_PER_SECOND,
+    FLOAT64_BYTES,
+    LATENCY_SECONDS,
+    on_ranks,
+)
+from course_utils.instruments import ClusterRun, Comm
+from course_utils.reference.ring import ring_all_reduce
+
+SCENARIOS = ("even parts", "a rest", "fewer numbers than ranks", "one rank")
+NUM_CASES_EACH = 5
+ROUNDING = 1e-9  # sums of some ten times in float64
+
+
+def _shape(scenario: str, place: int, num_ranks: int, rng: random.Random) -> list[int]:
+    length = rng.randint(2, 4)
+    if (scenario, num_ranks) == ("a rest", 4):
+        return [9]  # of which `chunk` makes three parts
+    if scenario == "a rest":
+        return [num_ranks * length + rng.randint(1, num_ranks - 1)]
+    if scenario == "fewer numbers than ranks":
+        return [rng.randint(1, num_ranks - 1)]
+    if scenario == "even parts" and place % 2:  # rows that do not come out even
+        return [num_ranks + 1, num_ranks * length]
+    return [num_ranks * length]
+
+
+def ring_cases(seed: int) -> list[Case]:
+    """Each scenario on several numbers of ranks, even and odd ones; vectors and matrices."""
+    rng = random.Random(seed)
+    cases = [_case("even parts", 3, [6])]
+    for scenario in SCENARIOS:
+        first = 3 if scenario == "fewer numbers than ranks" else 2
+        sizes = [first, 3, 4, 5, rng.randint(first, 4)]
+        for place, num_ranks in enumerate(
+            [1] * NUM_CASES_EACH if scenario == "one rank" else sizes
+        ):
+            cases.append(_case(scenario, num_ranks, _shape(scenario, place, num_ranks, rng)))
+    return cases
+
+
+def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
+    return {"scenario": scenario, "num_ranks": num_ranks, "shape": shape}
+
+
+def _given(rank: int, shape: list[int]) -> Tensor:
+    """Whole numbers, so that their sum is exact in any order."""
+    generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
+    return torch.randint(1, 100, shape, generator=generator).double()
+
+
+def _rank(comm: Comm, answer: Any, shape: list[int]) -> Tensor:
+    tensor = _given(comm.rank, shape)
+    answer(comm, tensor)
+    return tensor
+
+
+@tells_errors
+def probe(answer: Any, case: Case) -> object:
+    """What became of the tensors, and what went over the links."""
+    num_ranks, shape = case["num_ranks"], case["shape"]
+    run = on_ranks(num_ranks, _rank, answer, shape)
+    given = [_given(rank, shape) for rank in range(num_ranks)]
+    same = [int((one == other).sum()) for one, other in zip(run.results, given, strict=True)]
+    total = torch.stack(given).sum(0)
+    ranks, least = range(num_ranks), wanted(**case)
+    sent = [_messages(run, rank, f"from rank {rank} to") for rank in ranks]
+    received = [_messages(run, rank, f"to rank {rank}") for rank in ranks]
+    seconds = least["most_messages"] * _seconds_of_a_step(num_ranks, shape)
+    return {
+        "collectives": len(run.communications()) - len(sent[0]) - len(received[0]),
+        "most_messages": max(map(len, sent)),
+        "fewest_messages": min(map(len, sent)),
+        "sent_bytes": max(least["sent_bytes"], *map(sum, sent)),
+        "received_bytes": max(least["received_bytes"], *map(sum, received)),
+        "wrong_sums": int(not all(torch.equal(each, total) for each in run.results)),
+        "numbers_left_alone": max(same) if num_ranks > 1 else 0,
+        "is_too_late": int(run.step_seconds > seconds * (1 + ROUNDING)),
+    }
+
+
+def _messages(run: ClusterRun, rank: int, way: str) -> list[int]:
+    """Bytes of each message that a rank sends, or that it receives."""
+    return [each.num_bytes for each in run.communications(rank) if way in each.name]
+
+
+def _part(num_ranks: int, shape: list[int]) -> int:
+    """Numbers of the largest of as many parts as there are ranks."""
+    return -(-math.prod(shape) // num_ranks)
+
+
+def _seconds_of_a_step(num_ranks: int, shape: list[int]) -> float:
+    return LATENCY_SECONDS + FLOAT64_BYTES * _part(num_ranks, shape) / BYTES_PER_SECOND
+
+
+def wanted(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
+    """Two rounds on a ring; no rank sends more than the largest part in each message."""
+    messages = 2 * (num_ranks - 1)
+    num_bytes = messages * FLOAT64_BYTES * _part(num_ranks, shape)
+    return {
+        "collectives": 0,
+        "most_messages": messages,
+        "fewest_messages": messages,
+        "sent_bytes": num_bytes,
+        "received_bytes": num_bytes,
+        "wrong_sums": 0,
+        "numbers_left_alone": 0,
+        "is_too_late": 0,
+    }
+
+
+def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
+    """Bytes sent where whole rows are shared out: in each round all parts but one."""
+    if len(shape) == 1:
+        return {}
+    rows = [shape[0] // num_ranks + (part < shape[0] % num_ranks) for part in range(num_ranks)]
+    two_spared = min(rows[part] + rows[part - 1] for part in range(num_ranks))
+    return {"sent_bytes": FLOAT64_BYTES * shape[1] * (2 * shape[0] - two_spared)}
+
+
+WRONG_SUMS = (
+    "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: what does "
+    "each hold after each step, and which part may it send next?"
+)
+
+RING_ALL_REDUCE = Check(
+    cases=ring_cases,
+    reference=ring_all_reduce,
+    probe=probe,
+    judge=Behaviour(
+        wanted,
+        Mistake(
+            "A collective does the work. Which messages between two ranks would do the same?",
+            lambda scenario, d, shape: {"collectives": 1},
+        ),
+        Mistake(
+            "No rank sends anything. Which rank knows the numbers of the others?",
+            lambda scenario, d, shape: {"most_messages": 0},
+        ),
+        Mistake(
+            "One rank talks to all others, and the rest are idle while it does. How could all "
+            "links be busy at the same time?",
+            lambda scenario, d, shape: {
+                "most_messages": d - 1,
+                "fewest_messages": 1,
+                "wrong_sums": 0,
+            },
+        ),
+        Mistake(
+            "Every rank sends the whole tensor, once for each of the others. If each part of the "
+            "sum were made on one rank only, how much would have to travel?",
+            lambda scenario, d, shape: {
+                "most_messages": d - 1,
+                "fewest_messages": d - 1,
+                "wrong_sums": 0,
+            },
+        ),
+        Mistake(
+            "Half of the messages: each rank now holds one part of the sum. How do the others "
+            "learn it?",
+            lambda scenario, d, shape: {"most_messages": d - 1, "fewest_messages": d - 1},
+        ),
+        Mistake(
+            "Two messages too many. A part is on one rank already when it sets out: how many "
+            "steps take it to all others?",
+            lambda scenario, d, shape: {"most_messages": 2 * d},
+        ),
+        Mistake(
+            "All sums are right, and too many bytes travel where a tensor has rows. Are your parts "
+            "of one size there?",
+            _by_rows,
+        ),
+        Mistake(WRONG_SUMS, lambda scenario, d, shape: {"wrong_sums": 1, "numbers_left_alone": 0}),
+        Mistake(
+            "The messages come and go, and every tensor is as it was. Into which tensor does your "
+            "function put the sum?",
+            lambda scenario, d, shape: {"wrong_sums": 1, "numbers_left_alone": math.prod(shape)},
+        ),
+        Mistake(
+            "The last numbers of a tensor stay as they were. How many are left over when each part "
+            "has as many as a whole-number division says?",
+            lambda scenario, d, shape: {
+                "wrong_sums": 1,
+                "numbers_left_alone": math.prod(shape) % d,
+            },
+        ),
+        Mistake(WRONG_SUMS, lambda scenario, d, shape: {"wrong_sums": 1}),
+        Mistake(
+            "Everything is right but the time. In each step every rank could send and receive "
+            "at once: which of yours wait for another pair?",
+            lambda scenario, d, shape: {"is_too_late": 1},
+        ),
+        scenarios=SCENARIOS,
+    ),
+)

@@ -1,0 +1,91 @@
+"""How do the parts of a tensor travel around a ring of ranks until each rank has the sum?"""
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course_utils import colours
+from course_utils.show.picture import Picture
+
+MAX_RANKS = 6
+
+State = list[list[set[int]]]
+"""For each rank and part the ranks whose numbers are in it."""
+
+
+def ring_states(num_ranks: int) -> tuple[list[State], list[list[int]]]:
+    """What each rank holds before and after every step of a ring all-reduce, and what it sends.
+
+    Args:
+        num_ranks: On the ring; a tensor has as many parts.
+
+    Returns:
+        The states, one more than steps; for each step the part that each rank sends.
+    """
+    ranks = range(num_ranks)
+    states: list[State] = [[[{rank} for _ in ranks] for rank in ranks]]
+    sent: list[list[int]] = []
+    for step in range(2 * (num_ranks - 1)):
+        parts = [(rank - step) % num_ranks for rank in ranks]
+        before = states[-1]
+        after = [[set(part) for part in rank] for rank in before]
+        for rank, part in zip(ranks, parts, strict=True):
+            after[(rank + 1) % num_ranks][part] |= before[rank][part]
+        states.append(after)
+        sent.append(parts)
+    return states, sent
+
+
+def ring_steps(num_ranks: int) -> Picture:
+    """Every step of a ring all-reduce: how complete each part is on each rank, and what is sent.
+
+    Args:
+        num_ranks: From 2 to 6.
+
+    Raises:
+        ValueError: If there are fewer or more.
+    """
+    if not 2 <= num_ranks <= MAX_RANKS:
+        raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
+    states, sent = ring_states(num_ranks)
+    figure = Figure(figsize=(1.5 * len(states), 1.9), layout="constrained")
+    all_axes = figure.subplots(1, len(states))
+    for step, (axes, state) in enumerate(zip(all_axes, states, strict=True)):
+        _draw(axes, state, sent[step] if step < len(sent) else None)
+        axes.set_title("at first" if step == 0 else f"after step {step}", fontsize=9)
+    all_axes[0].set_yticks(
+        [-rank for rank in range(num_ranks)], [f"rank {rank}" for rank in range(num_ranks)]
+    )
+    return Picture(
+        figure,
+        f"{num_ranks} ranks, a tensor of {num_ranks} parts on each. The number in a part counts "
+        f"the ranks whose numbers are summed in it. Framed parts are sent next, each to the rank "
+        f"below, from the last rank to the first. After {num_ranks - 1} steps each rank holds one "
+        f"part that is complete; after {2 * (num_ranks - 1)} it holds all.",
+    )
+
+
+def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
+    """A row for each rank, a square for each part."""
+    size = len(state)
+    for rank, parts in enumerate(state):
+        for place, ranks in enumerate(parts):
+            is_sent = sent is not None and sent[rank] == place
+            square = Rectangle((place - 0.44, -rank - 0.44), 0.88, 0.88)
+            square.set_facecolor((*_rgb(colours.COMPUTE), len(ranks) / size * 0.5))
+            if is_sent:
+                square.set(edgecolor=colours.COMMUNICATION, linewidth=3, zorder=2)
+            axes.add_patch(square)
+            axes.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
+    axes.set_xlim(-0.6, size - 0.4)
+    axes.set_ylim(0.4 - size, 0.6)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return red, green, blue
