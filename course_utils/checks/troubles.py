@@ -65,6 +65,13 @@ ERRORS = (
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
     ("wanted a ", "What does the card ask your function to return?"),
     ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
+    ("did not wait for", "Which handle does nobody keep, and where would you wait for it?"),
+    (
+        "changed its tensor before",
+        "Until when does a tensor belong to the call that it was given to?",
+    ),
+    ("mismatch in", "What decides which call a rank makes next, and is it the same on all ranks?"),
+    ("DeadlockError", "Which rank leaves out a call that the others make, and why?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
     ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
 )
