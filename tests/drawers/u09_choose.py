@@ -99,7 +99,7 @@ TOGETHER = Drawer(
         Wrong(
             "never exchanged",
             _together("for each in micro_batches:\n    each().backward()"),
-            "The trainer is never called.",
+            "The trainer is never called, and",
         ),
         Wrong(
             "exchanged once more",
@@ -207,14 +207,6 @@ HIDDEN = Drawer(
             "one more",
             _tokens(rounded="value // by + 1"),
             "One token too many wherever it comes out even.",
-        ),
-        Wrong(
-            "rates exchanged",
-            _tokens(
-                "bytes_per_element * (num_ranks - 1) * bytes_per_second",
-                "2 * num_ranks * flops_per_second",
-            ),
-            "Your threshold is the inverse",
         ),
         Wrong("a fraction", _tokens(rounded="value / by"), "?"),
     ],
@@ -489,7 +481,6 @@ UNUSED = Drawer(
     ],
     features={
         "unused on one rank": lambda case: case["unused"][0] != case["unused"][1],
-        "unused on all": lambda case: case["unused"][0] == case["unused"][1] != [],
         "all used": lambda case: not any(case["unused"]) and not case["is_shared"],
         "shared": lambda case: case["is_shared"],
         "three ranks": lambda case: len(case["unused"]) == 3,

@@ -129,10 +129,5 @@ MIN_TOKENS = Check(
             "One token too many wherever it comes out even. May the two times be equal?",
             lambda *values: _exact(*values) // 1 + 1,
         ),
-        Mistake(
-            "Your threshold is the inverse: FLOPs for a byte, or bytes for a FLOP? More of which "
-            "of the two rates asks for more tokens?",
-            lambda n, d, size, rate, flops: _up(Fraction(size * (d - 1) * rate, 2 * d * flops)),
-        ),
     ),
 )

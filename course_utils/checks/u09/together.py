@@ -86,13 +86,13 @@ def probe(answer: Any, case: Case) -> object:
     gradients = [each for each, _, _ in run.results]
     _, watch, num_exchanges = run.results[0]
     return {
-        "micro_batches_at_once": watch.most_waiting,
+        "micro_batches_at_once": max(1, watch.most_waiting),
         "forward_passes": len(watch.order),
         "out_of_order": sum(one > other for one, other in zip(watch.order, watch.order[1:])),
-        "exchanges": num_exchanges,
-        "collectives": len(run.communications()),
         "gradient_length": length_of(gradients[0]),
         "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
+        "exchanges": num_exchanges,
+        "collectives": len(run.communications()),
     }
 
 
@@ -112,10 +112,10 @@ def wanted(**case: Any) -> Numbers:
         "micro_batches_at_once": 1,
         "forward_passes": case["num_micro_batches"],
         "out_of_order": 0,
-        "exchanges": 1,
-        "collectives": _num_params(case),
         "gradient_length": length_of(_whole(*_key(case))),
         "wrong_gradients": 0,
+        "exchanges": 1,
+        "collectives": _num_params(case),
     }
 
 
@@ -156,6 +156,11 @@ def _some(case: Case, numbers: range) -> float:
     return length_of([sum(parts) for parts in zip(*made, strict=True)]) if made else 0.0
 
 
+def _own(case: Case) -> float:
+    """Length of rank 0's own gradient."""
+    return length_of(job_of(case).local_gradients(0, _num(case)))
+
+
 def _num(case: Case) -> int:
     return int(case["num_micro_batches"])
 
@@ -191,9 +196,7 @@ ACCUMULATE_TOGETHER = Check(
         Mistake(
             "Every micro-batch is exchanged, and every exchange sums up what is in `grad`, what "
             "was summed up before included. After which one do the ranks need each other's?",
-            _of_case(
-                lambda case: {"exchanges": _num(case), "gradient_length": _each_exchanged(case)}
-            ),
+            _of_case(lambda case: {"gradient_length": _each_exchanged(case)}),
         ),
         Mistake(
             "Every micro-batch is exchanged. After which one do the ranks need each other's "
@@ -201,13 +204,16 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {"exchanges": _num(case)}),
         ),
         Mistake(
-            "The trainer is never called. Who exchanges what is in `grad`?",
-            _of_case(lambda case: {"exchanges": 0}),
+            "The trainer is never called, and each rank has its own gradients. Who exchanges what "
+            "is in `grad`?",
+            _of_case(lambda case: {"gradient_length": _own(case)}),
         ),
         Mistake(
             "Gradients are exchanged once more than the trainer does. What does it leave in "
             "`grad`?",
-            _of_case(lambda case: {"exchanges": 1, "collectives": 2 * _num_params(case)}),
+            _of_case(
+                lambda case: {"gradient_length": case["num_ranks"] * length_of(_whole(*_key(case)))}
+            ),
         ),
         Mistake(
             "Only the last micro-batch is in your gradients. Who throws away those of the others?",

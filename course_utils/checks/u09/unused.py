@@ -32,25 +32,30 @@ from course_utils.reference.bucketing import backward_with_unused
 FIELDS = ("widths", "bucket_bytes", "unused", "is_shared")
 BANDWIDTH = 8
 FLOAT64_BYTES = 8
+NUM_WIDTHS = 6
 
 Numbers = dict[str, Any]
 Order = list[tuple[int, float]]
 
 
 def unused_cases(seed: int) -> list[Case]:
-    """A parameter that one rank, or all, do without; all in use; a shared one."""
+    """A parameter that one rank does without, or two each another one; all in use; a shared one."""
     rng = random.Random(seed)
     cases = [_case([2, 4, 3, 2], 96, [[], [1]], False)]
     for number in range(5):
-        widths = [rng.randint(2, 3), 4, rng.choice((3, 5)), 4, rng.randint(2, 3)]
-        threshold = rng.choice((88, 104, 120))
-        last = rng.randint(1, 3)
+        widths = [rng.randint(1, 2)]
+        while len(widths) < NUM_WIDTHS:
+            widths.append(widths[-1] + rng.randint(1, 2))
+        last_bytes = FLOAT64_BYTES * widths[-1] * widths[-2]
+        threshold = last_bytes + FLOAT64_BYTES  # so that no bucket has one parameter alone
         cases += [
-            _case(widths, threshold, [[], [last]], False),
+            _case(widths, threshold, [[], [rng.randint(1, 3)]], False),
             _case(widths, threshold, [[2], [1], []], False),
-            _case(widths, threshold, [[last], [last]], False),
-            _case(widths, threshold, [[], [3]] if number % 2 else [[], []], False),
-            _case([2, 4, 4, 4, 3], threshold, [[1], []] if number % 2 else [[], []], True),
+            _case(widths, threshold, [[3], []] if number % 2 else [[], [0]], False),
+            _case(widths, threshold, [[], []], False),
+            _case(
+                [2, 4, 4, 4, 3], rng.choice((88, 104)), [[1], []] if number % 2 else [[], []], True
+            ),
         ]
     return cases
 
