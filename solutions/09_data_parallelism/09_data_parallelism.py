@@ -271,19 +271,17 @@ def accumulate_together(
         backward: Runs backward and sums what is in `grad` over all ranks.
     """
     ### BEGIN SOLUTION
-    for number, micro_batch in enumerate(micro_batches, 1):
-        loss = micro_batch()
-        if number < len(micro_batches):
-            loss.backward()
-        else:
-            backward(comm, model, loss)
+    *earlier, last = micro_batches
+    for micro_batch in earlier:
+        micro_batch().backward()
+    backward(comm, model, last())
     ### END SOLUTION
 
 
 # %%
 def collectives_together(accumulate_together, num_micro_batches):
     def one_by_one(comm, model, loss):
-        loss.backward()
+        torch.autograd.backward(loss)
         for parameter in model.parameters():
             comm.all_reduce(parameter.grad)
 
@@ -534,7 +532,7 @@ data_parallel_plan(4, 100, 10, 4_096, 8_192)
 # %% [markdown] exercise={"id": "u09-dropout", "title": "Begin together", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
 # **Write** `start_equal`: every rank gets the weights and buffers of rank 0 (`model.parameters()`, `model.buffers()`), and from then on draws the random numbers of seed `seed + rank`. All or nothing. Nothing is sent twice, and nothing else is sent.
 #
-# *Worked case:* two layers of two parameters each, and a buffer: 5 tensors of **176** bytes.
+# *Worked case:* two layers of two parameters each, and a buffer: 5 tensors of **216** bytes.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u09-dropout", "locked": false, "schema_version": 3, "solution": true, "task": false}
