@@ -34,6 +34,38 @@ WORDS = {
 ERRORS = (
     ("positional argument", "How many arguments does the card's function take, in which order?"),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
+    (
+        "waits in send",
+        "A send that blocks comes back when its receiver is there. If every rank sends first, who "
+        "receives?",
+    ),
+    (
+        "deadlock:",
+        "In which call does each rank stand, and which call of which rank would let it go on?",
+    ),
+    (
+        "mismatch in",
+        "All ranks make the same calls in the same order. Which rank leaves one out or makes one "
+        "more, and in which of the cases?",
+    ),
+    ("did not wait for", "Where does the handle of that call go, and who waits for it?"),
+    (
+        "changed its tensor before",
+        "Which tensor do you write into while it is still on its way, and from when on may you?",
+    ),
+    (
+        "autograd follows the tensor",
+        "Autograd sees one rank only. Which number do the ranks need of each other, and has it a "
+        "history?",
+    ),
+    (
+        "is this rank itself",
+        "How many ranks are there in this case, and how many messages have they to send?",
+    ),
+    (
+        "IndexError",
+        "How many parts are there in this case, and which one does that line ask for?",
+    ),
     ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
     (
         "second time",
@@ -65,13 +97,6 @@ ERRORS = (
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
     ("wanted a ", "What does the card ask your function to return?"),
     ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
-    ("did not wait for", "Which handle does nobody keep, and where would you wait for it?"),
-    (
-        "changed its tensor before",
-        "Until when does a tensor belong to the call that it was given to?",
-    ),
-    ("mismatch in", "What decides which call a rank makes next, and is it the same on all ranks?"),
-    ("DeadlockError", "Which rank leaves out a call that the others make, and why?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
     ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
 )

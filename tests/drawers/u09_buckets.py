@@ -169,7 +169,7 @@ BUCKETS = Drawer(
                     "        model.zero_grad()\n        loss.backward()\n",
                 ),
             ),
-            "What was in `grad` before this backward pass is gone.",
+            "What was in grad before this backward pass is gone.",
             points=0.0,
         ),
         Wrong(
@@ -264,17 +264,17 @@ BUCKETS = Drawer(
         Wrong(
             "no wait",
             _changed(_HOOKS, (_WAIT, "\n")),
-            "Which handle does nobody keep",
+            "Where does the handle of that call go",
         ),
         Wrong(
             "written into while it travels",
             _changed(_HOOKS, (_WAIT, "flat /= 1.5\n            handle.wait()\n")),
-            "Until when does a tensor belong to the call",
+            "Which tensor do you write into while it is still on its way",
         ),
         Wrong(
             "one rank leaves the rest out",
             _changed(_HOOKS, ("        if waiting:\n", "        if waiting and comm.rank:\n")),
-            "Which rank leaves out a call that the others make",
+            "In which call does each rank stand",
         ),
     ],
     right=[

@@ -21,7 +21,7 @@ TOGETHER = Drawer(
         Wrong(
             "every one exchanged",
             _together("for each in micro_batches:\n    backward(comm, model, each())"),
-            "Every micro-batch is exchanged, and every exchange sums up what is in `grad`",
+            "Every micro-batch is exchanged, and every exchange sums up what is in grad",
         ),
         Wrong(
             "every one exchanged by itself",
@@ -407,7 +407,7 @@ UNUSED = Drawer(
                     "grads = [p.grad for p in bucket if p.grad is not None]",
                 )
             ),
-            "What decides which call a rank makes next",
+            "All ranks make the same calls in the same order.",
         ),
         Wrong(
             "None sent",
@@ -436,7 +436,7 @@ UNUSED = Drawer(
                     "        for bucket, (handle, flat) in zip([buckets[k] for k in order], sent):\n",
                 ),
             ),
-            "What decides which call a rank makes next",
+            "All ranks make the same calls in the same order.",
         ),
     ],
     right=[

@@ -262,7 +262,7 @@ BACKWARD_IN_BUCKETS = Check(
         wanted,
         Mistake(
             "Each rank still has the gradients of its own rows. How does what was summed up come "
-            "back into `grad`, and at which moment is it the sum?",
+            "back into grad, and at which moment is it the sum?",
             _of_case(lambda case: {"gradient_length": length_of(_local(*_key(case)))}),
         ),
         Mistake(
@@ -280,7 +280,7 @@ BACKWARD_IN_BUCKETS = Check(
             ),
         ),
         Mistake(
-            "What was in `grad` before this backward pass is gone. Does a hook get only what this "
+            "What was in grad before this backward pass is gone. Does a hook get only what this "
             "pass adds, or the sum with what was there?",
             _of_case(
                 lambda case: {

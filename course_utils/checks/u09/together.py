@@ -194,7 +194,7 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {"out_of_order": _num(case) - 1}),
         ),
         Mistake(
-            "Every micro-batch is exchanged, and every exchange sums up what is in `grad`, what "
+            "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
             "was summed up before included. After which one do the ranks need each other's?",
             _of_case(lambda case: {"gradient_length": _each_exchanged(case)}),
         ),
@@ -205,12 +205,11 @@ ACCUMULATE_TOGETHER = Check(
         ),
         Mistake(
             "The trainer is never called, and each rank has its own gradients. Who exchanges what "
-            "is in `grad`?",
+            "is in grad?",
             _of_case(lambda case: {"gradient_length": _own(case)}),
         ),
         Mistake(
-            "Gradients are exchanged once more than the trainer does. What does it leave in "
-            "`grad`?",
+            "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
             _of_case(
                 lambda case: {"gradient_length": case["num_ranks"] * length_of(_whole(*_key(case)))}
             ),
