@@ -69,7 +69,7 @@ def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
 
     hooks = [each.register_post_accumulate_grad_hook(collect) for each in model.parameters()]
     try:
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
     finally:
         for hook in hooks:
             hook.remove()
@@ -93,7 +93,7 @@ def accumulate_together(
     """
     *earlier, last = micro_batches
     for micro_batch in earlier:
-        micro_batch().backward()  # type: ignore[no-untyped-call]
+        micro_batch().backward()
     backward(comm, model, last())
 
 
@@ -120,12 +120,12 @@ def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_byte
 
     def collect(parameter: Tensor) -> None:
         for each in missing:
-            each.discard(parameter)  # type: ignore[arg-type]
+            each.discard(parameter)
         send_complete()
 
     hooks = [each.register_post_accumulate_grad_hook(collect) for each in model.parameters()]
     try:
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
     finally:
         for hook in hooks:
             hook.remove()

@@ -7,7 +7,7 @@ from course_utils.instruments import ClusterRun
 from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 
-MARKERS = "osD^"
+STYLES = (("o", colours.MEASURED), ("s", colours.COMPUTED), ("D", colours.NEUTRAL))
 
 
 def step_over_bucket_bytes(seconds: Mapping[int, float], compute_seconds: float) -> Picture:
@@ -54,7 +54,7 @@ def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Pictu
     pair.set_xticks(tokens, [f"{each:,}" for each in tokens])
     pair.set_ylim(bottom=0)
     pair.set_xlabel("tokens on each rank (log scale)")
-    pair.set_ylabel("exposed communication, % of the step")
+    pair.set_ylabel("exposed, % of the step")
     pair.legend(frameon=False)
     told = (f"{share:.0f} % at {each:,}" for each, share in zip(tokens, shares, strict=True))
     caption = (
@@ -68,15 +68,15 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
     """How much of its rate a device keeps as others join, for several settings.
 
     Args:
-        rates: For each setting the tokens per second of each device, by the number of devices; the
-            smallest number stands for all of its rate.
+        rates: For each of up to three settings the tokens per second of a device, by the number of
+            devices; the smallest number stands for all of its rate.
     """
     figure, pair = axes()
     told = []
-    for marker, (name, rate) in zip(MARKERS, rates.items(), strict=False):
+    for (marker, colour), (name, rate) in zip(STYLES, rates.items(), strict=False):
         counts = sorted(rate)
         kept = [100 * rate[count] / rate[counts[0]] for count in counts]
-        pair.plot(counts, kept, f"{marker}-", label=name)
+        pair.plot(counts, kept, f"{marker}-", color=colour, label=name)
         told.append(f"{name}: {kept[-1]:.0f} % on {counts[-1]:,}")
     pair.set_xscale("log", base=2)
     pair.set_xticks(counts, [f"{count:,}" for count in counts])

@@ -189,7 +189,9 @@ BUCKETS = Drawer(
                 ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
                 (
                     "            waiting.append(parameter)\n",
-                    "            nonlocal held\n            waiting.append(parameter)\n            held += parameter.grad.nbytes\n",
+                    "            nonlocal held\n"
+                    "            waiting.append(parameter)\n"
+                    "            held += parameter.grad.nbytes\n",
                 ),
                 (_FULL, "if held >= bucket_bytes:"),
             ),
@@ -210,7 +212,9 @@ BUCKETS = Drawer(
             _changed(
                 _HOOKS,
                 (
-                    f"            waiting.append(parameter)\n            {_FULL}\n                send()\n",
+                    "            waiting.append(parameter)\n"
+                    f"            {_FULL}\n"
+                    "                send()\n",
                     "            held = sum(p.grad.nbytes for p in waiting)\n"
                     "            if waiting and held + parameter.grad.nbytes > bucket_bytes:\n"
                     "                send()\n"

@@ -418,22 +418,30 @@ UNUSED = Drawer(
             "as they become ready",
             _unused(
                 (
-                    "            while len(sent) < len(buckets) and not missing[len(sent)]:\n                send()\n",
+                    "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
+                    "                send()\n",
                     "            for k, each in enumerate(missing):\n"
                     "                if not each and k not in order:\n"
                     "                    send(k)\n",
                 ),
                 (
                     "        def send():\n            bucket = buckets[len(sent)]\n",
-                    "        order = []\n\n        def send(k):\n            order.append(k)\n            bucket = buckets[k]\n",
+                    "        order = []\n"
+                    "\n"
+                    "        def send(k):\n"
+                    "            order.append(k)\n"
+                    "            bucket = buckets[k]\n",
                 ),
                 (
                     "        while len(sent) < len(buckets):\n            send()\n",
-                    "        for k in range(len(buckets)):\n            if k not in order:\n                send(k)\n",
+                    "        for k in range(len(buckets)):\n"
+                    "            if k not in order:\n"
+                    "                send(k)\n",
                 ),
                 (
                     "        for bucket, (handle, flat) in zip(buckets, sent):\n",
-                    "        for bucket, (handle, flat) in zip([buckets[k] for k in order], sent):\n",
+                    "        buckets = [buckets[k] for k in order]\n"
+                    "        for bucket, (handle, flat) in zip(buckets, sent):\n",
                 ),
             ),
             "All ranks make the same calls in the same order.",

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -37,8 +38,7 @@ def _case(*values: Any) -> Case:
 def _model(widths: list[int], rank: int) -> nn.Module:
     """Layers with biases and a buffer, different on each rank."""
     generator = torch.Generator().manual_seed(rank)
-    pairs = zip(widths, widths[1:], strict=False)
-    model = nn.Sequential(*(nn.Linear(*pair, dtype=torch.float64) for pair in pairs))
+    model = nn.Sequential(*(nn.Linear(*pair, dtype=torch.float64) for pair in pairwise(widths)))
     model.register_buffer("scale", torch.zeros(2, dtype=torch.float64))
     with torch.no_grad():
         for each in (*model.parameters(), *model.buffers()):

@@ -3,8 +3,10 @@
 import random
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from course_utils.checks.check import Case, Check
@@ -73,7 +75,7 @@ def probe(answer: Any, case: Case) -> object:
         def backward(comm: Comm, model: nn.Module, loss: Tensor) -> None:
             nonlocal num_exchanges
             num_exchanges += 1
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             for parameter in model.parameters():
                 comm.all_reduce(parameter.grad)  # type: ignore[arg-type]
 
@@ -88,7 +90,7 @@ def probe(answer: Any, case: Case) -> object:
     return {
         "micro_batches_at_once": max(1, watch.most_waiting),
         "forward_passes": len(watch.order),
-        "out_of_order": sum(one > other for one, other in zip(watch.order, watch.order[1:])),
+        "out_of_order": sum(one > other for one, other in pairwise(watch.order)),
         "gradient_length": length_of(gradients[0]),
         "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
         "exchanges": num_exchanges,
@@ -129,31 +131,26 @@ def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
 
 def _each_exchanged(case: Case) -> float:
     """Length of the gradient if what was summed over ranks is summed again with the next."""
-    job, total = job_of(case), None
+    job = job_of(case)
+    total = [torch.zeros_like(each) for each in job.model().parameters()]
     for number in range(case["num_micro_batches"]):
-        new = [_of_one(job, rank, number) for rank in range(job.num_ranks)]
-        held = [
-            [
-                gradient if total is None else gradient + old
-                for gradient, old in zip(made, total or made)
-            ]
-            for made in new
-        ]
-        total = [sum(parts) for parts in zip(*held, strict=True)]
-    return length_of(total or [])
+        every = [_of_one(job, rank, number) for rank in range(job.num_ranks)]
+        new = [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
+        total = [job.num_ranks * old + more for old, more in zip(total, new, strict=True)]
+    return length_of(total)
 
 
 def _of_one(job: Job, rank: int, number: int) -> list[Tensor]:
     model = job.model()
-    job.loss(model, rank, number).backward()  # type: ignore[no-untyped-call]
+    job.loss(model, rank, number).backward()
     return [each.grad for each in model.parameters() if each.grad is not None]
 
 
-def _some(case: Case, numbers: range) -> float:
-    """Length of the gradient of some micro-batches of all ranks."""
+def _of_the_last(case: Case) -> float:
+    """Length of the gradient of the last micro-batch of all ranks."""
     job = job_of(case)
-    made = [_of_one(job, rank, number) for rank in range(job.num_ranks) for number in numbers]
-    return length_of([sum(parts) for parts in zip(*made, strict=True)]) if made else 0.0
+    made = [_of_one(job, rank, _num(case) - 1) for rank in range(job.num_ranks)]
+    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
 def _own(case: Case) -> float:
@@ -216,9 +213,7 @@ ACCUMULATE_TOGETHER = Check(
         ),
         Mistake(
             "Only the last micro-batch is in your gradients. Who throws away those of the others?",
-            _of_case(
-                lambda case: {"gradient_length": _some(case, range(_num(case) - 1, _num(case)))}
-            ),
+            _of_case(lambda case: {"gradient_length": _of_the_last(case)}),
         ),
         Mistake(
             "The gradient is too short by the number of micro-batches. What is each loss a share "
