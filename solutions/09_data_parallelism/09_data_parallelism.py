@@ -103,14 +103,14 @@ watched(torch.ones(1, 4, dtype=torch.float64)).sum().backward()
 predict("u09-overlapped", None, "ms")
 
 # %% [markdown] exercise={"id": "u09-buckets", "title": "Buckets beside backward", "difficulty": 4, "importance": 5, "minutes": 25}
-# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those that wait have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left when backward is over goes last. Half of the points each:
+# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Half of the points each:
 #
-# - *buckets*: their number, bytes and order; every rank ends with the gradients of the whole batch in `grad`, on top of what was there; no hook stays.
+# - *buckets*: number, bytes and order; every rank ends with the whole batch's gradients in `grad`, what was there before included; no hook stays.
 # - *overlap*, with the same buckets: each leaves at the earliest moment, and backward waits for none.
 #
-# `loss` is the rank's share, so nothing is divided. Every parameter gets a gradient on every rank; all have one dtype.
+# `loss` is the rank's share: nothing is divided. Every parameter gets a gradient on every rank.
 #
-# *Worked case:* gradients of 64, 96 and 48 bytes become complete; with `bucket_bytes=96` the buckets have **160** and **48** bytes.
+# *Worked case:* gradients of 64, 96 and 48 bytes, `bucket_bytes=96`: buckets of **160** and **48** bytes.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u09-buckets", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -178,12 +178,12 @@ grade("u09-buckets", backward_in_buckets)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>My hooks cannot change the list they collect in</summary>
+# <details><summary>UnboundLocalError in my hook</summary>
 #
 # A function inside another one may call methods of the outer one's lists. To give an outer *name* a new value it has to say so first. What is the word for it?
 # </details>
 #
-# <details><summary>RuntimeError: hook returned a value</summary>
+# <details><summary>TypeError: expected Variable, but hook returned something</summary>
 #
 # What must a hook return? And what does a call with a handle return, that a lambda would pass on?
 # </details>
@@ -588,7 +588,7 @@ grade("u09-dropout", start_equal)
 # - Buckets are made beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
 # - They are sent in this order. Each leaves as soon as its gradients are complete and all before it are sent; what is left, when backward is over.
 # - A gradient that a rank lacks counts as zeros. Afterwards every rank has the sum for every parameter.
-# - A parameter that two modules share is in `model.parameters()` once, and its hook fires once.
+# - A parameter that two modules share is there once, and its hook fires once.
 #
 # *Worked case:* three parameters of 64, 96 and 48 bytes, `bucket_bytes=96`: buckets of **144** and **64**, though rank 1 does not use the second parameter.
 
