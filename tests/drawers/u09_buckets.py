@@ -325,7 +325,7 @@ BUCKETS = Drawer(
         "another order": lambda case: case["is_reordered"],
         "gradients before": lambda case: case["has_gradients"],
         "three matrices": lambda case: len(case["widths"]) == 4,
-        "all in one": lambda case: case["bucket_bytes"] > 1000,
+        "all in one": lambda case: case["bucket_bytes"] > 600,
     },
 )
 

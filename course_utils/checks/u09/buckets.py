@@ -33,7 +33,7 @@ FIELDS = (
     *("is_reordered", "has_gradients"),
 )
 FLOAT64_BYTES = 8
-NUM_WIDTHS = 6
+NUM_WIDTHS = 5
 
 Run = Callable[..., Any]
 Numbers = dict[str, Any]

@@ -6,6 +6,7 @@ finds, up to the bytes of a ring's pieces.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +37,13 @@ class Ready(NamedTuple):
 
     num_bytes: int
     seconds: float
+
+
+@lru_cache(maxsize=1024)
+def random_rows(width: int, seed: int) -> Tensor:
+    """What a model is given on one rank; kept, since ranks run slower what a clock watches."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn((NUM_ROWS, width), generator=generator, dtype=torch.float64)
 
 
 class Layers(nn.Module):
@@ -93,9 +101,7 @@ class Job:
 
     def loss(self, model: nn.Module, rank: int, micro_batch: int = 0) -> Tensor:
         """A rank's share: summed over its own rows, divided by those of all."""
-        generator = torch.Generator().manual_seed(100 * micro_batch + rank)
-        shape = (NUM_ROWS, self.widths[0])
-        rows = torch.randn(shape, generator=generator, dtype=torch.float64)
+        rows = random_rows(self.widths[0], 100 * micro_batch + rank)
         share: Tensor = model(rows).square().sum() / (self.num_ranks * NUM_ROWS)
         return share
 

@@ -23,6 +23,7 @@ from course_utils.checks.u09.steps import (
     gradients_of,
     num_hooks,
     num_wrong,
+    random_rows,
     run_on,
     waits_in_backward,
 )
@@ -102,9 +103,7 @@ class _Job:
         return Job(widths=(), num_ranks=num_ranks or self.num_ranks, bandwidth=BANDWIDTH).cluster()
 
     def loss(self, model: nn.Module, rank: int) -> Tensor:
-        generator = torch.Generator().manual_seed(rank)
-        shape = (NUM_ROWS, self.case["widths"][0])
-        rows = torch.randn(shape, generator=generator, dtype=torch.float64)
+        rows = random_rows(self.case["widths"][0], rank)
         squares: Tensor = model(rows, self.case["unused"][rank]).square().sum()
         return squares / (self.num_ranks * NUM_ROWS)
 
@@ -232,19 +231,13 @@ def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
     return lambda *values: formula(_case(*values))
 
 
-def _num_early(case: Case) -> int:
-    """Buckets of all ranks that leave before backward is over."""
-    job = _Job(case)
+@lru_cache(maxsize=1024)
+def _early(*key: Any) -> list[int]:
+    """Buckets of each rank that leave before backward is over."""
+    job = _job_of(*key)
     ends = [job.order(rank)[1] for rank in range(job.num_ranks)]
-    pairs = zip(ends, _sent(*_key(case)), strict=True)
-    return sum(bucket.seconds < end for end, sent in pairs for bucket in sent)
-
-
-def _most_early(case: Case) -> int:
-    job = _Job(case)
-    ends = [job.order(rank)[1] for rank in range(job.num_ranks)]
-    pairs = zip(ends, _sent(*_key(case)), strict=True)
-    return max(sum(bucket.seconds < end for bucket in sent) for end, sent in pairs)
+    pairs = zip(ends, _sent(*key), strict=True)
+    return [sum(bucket.seconds < end for bucket in sent) for end, sent in pairs]
 
 
 def _num_params(case: Case) -> int:
@@ -285,12 +278,14 @@ BACKWARD_WITH_UNUSED = Check(
         Mistake(
             "Backward stands still until a bucket has arrived. Which form of the call comes back "
             "at once?",
-            _of_case(lambda case: {"waits_in_backward": _most_early(case)}),
+            _of_case(lambda case: {"waits_in_backward": max(_early(*_key(case)))}),
         ),
         Mistake(
             "All buckets are sent only when backward is over. Which of them could have left "
             "before, without a gradient missing?",
-            _of_case(lambda case: {"waits_in_backward": 0, "started_late": _num_early(case)}),
+            _of_case(
+                lambda case: {"waits_in_backward": 0, "started_late": sum(_early(*_key(case)))}
+            ),
         ),
         Mistake(
             "Your hooks are still there when the function returns: what will the next backward "
