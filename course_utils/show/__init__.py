@@ -10,6 +10,11 @@ from course_utils.show.batch_size import (
     steps_against_examples,
 )
 from course_utils.show.cluster import cluster_timeline, cluster_timelines
+from course_utils.show.data_parallel import (
+    exposed_over_tokens,
+    step_over_bucket_bytes,
+    tokens_per_second_over_devices,
+)
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
@@ -39,6 +44,7 @@ __all__ = [
     "cluster_timelines",
     "computed_and_measured",
     "explorer",
+    "exposed_over_tokens",
     "facts_of_formats",
     "flop_shares",
     "gradient_exponents",
@@ -57,7 +63,9 @@ __all__ = [
     "running_sums",
     "same_bytes_two_numbers",
     "shares_over_length",
+    "step_over_bucket_bytes",
     "steps_against_examples",
+    "tokens_per_second_over_devices",
     "training_memory",
     "try_it",
     "with_progress",

@@ -55,11 +55,14 @@ from course_utils.ready import check_setup
 
 check_setup()
 
+import time
+from collections.abc import Callable
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import preset
@@ -69,15 +72,21 @@ from course_utils.instruments import (
     Link,
     Network,
     VirtualCluster,
+    run_ranks,
     trace_memory,
 )
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import ragged_batch
 from course_utils.show import (
+    Picture,
     cluster_timeline,
     cluster_timelines,
     computed_and_measured,
+    explorer,
+    exposed_over_tokens,
     ring_steps,
+    step_over_bucket_bytes,
+    tokens_per_second_over_devices,
     try_it,
 )
 
@@ -586,3 +595,678 @@ print({name: sets_at_peak(trainer) for name, trainer in trainers.items()})
 
 # %% [markdown]
 # For a moment the buffer is a second set of gradients: data parallelism saves no memory on a rank, and can cost some. And the links stand still until the whole backward pass is over, though the gradient of the last layer was ready long before.
+# %% [markdown]
+# ## Communicate while backward computes
+#
+# Both steps so far let every device compute nothing while gradients travel (S17). Yet most gradients are complete long before backward ends (S18). Ask a hook, which PyTorch calls as soon as a parameter's `grad` is filled in:
+
+
+# %% tags=["nbval-check-output"]
+def three_layers():
+    torch.manual_seed(0)
+    sizes = ((4, 8), (8, 6), (6, 2))
+    layers = (nn.Linear(*size, bias=False, dtype=torch.float64) for size in sizes)
+    return nn.Sequential(*layers)
+
+
+watched = three_layers()
+for name, parameter in watched.named_parameters():
+    parameter.register_post_accumulate_grad_hook(
+        lambda p, name=name: print(f"{name} is complete: {p.grad.nbytes} bytes")
+    )
+watched(torch.ones(1, 4, dtype=torch.float64)).sum().backward()
+
+# %% [markdown]
+# The last layer comes first. Its gradient can travel while backward goes on to the layers below: `comm.all_reduce(tensor, async_op=True)` returns a **handle** at once, and the tensor belongs to the call until `handle.wait()` is over. The links take one call after the other.
+#
+# Each call has a latency, though, so gradients travel in **buckets**: several in one flat tensor.
+#
+# **Predict.** Llama-3.2-1B on eight ranks: forward and backward take 92 ms, and 22 ms more if all gradients travel at the end, in one call. How many ms does the whole step take with buckets of 25 MiB?
+
+# %%
+predict("u09-overlapped", None, "ms")
+
+# %% [markdown] exercise={"id": "u09-buckets", "title": "Buckets beside backward", "difficulty": 4, "importance": 5, "minutes": 25}
+# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Half of the points each:
+#
+# - *buckets*: number, bytes and order; every rank ends with the whole batch's gradients in `grad`, what was there before included; no hook stays.
+# - *overlap*, with the same buckets: each leaves at the earliest moment, and backward waits for none.
+#
+# `loss` is the rank's share: nothing is divided. Every parameter gets a gradient on every rank.
+#
+# *Worked case:* gradients of 64, 96 and 48 bytes, `bucket_bytes=96`: buckets of **160** and **48** bytes.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-buckets", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
+    """Backward, with an all-reduce of each bucket as soon as it is full.
+
+    Args:
+        comm: This rank's way to the others.
+        model: Its `grad` hold the gradient of the whole batch afterwards.
+        loss: This rank's share of the mean loss of the whole batch.
+        bucket_bytes: A bucket is sent when it has at least as many.
+    """
+    ### BEGIN SOLUTION
+    bucket: list[Tensor] = []
+    travelling = []
+
+    def start() -> None:
+        flat = torch.cat([each.grad.flatten() for each in bucket])
+        travelling.append((comm.all_reduce(flat, async_op=True), flat, bucket.copy()))
+        bucket.clear()
+
+    def hook(parameter: Tensor) -> None:
+        bucket.append(parameter)
+        if sum(each.grad.nbytes for each in bucket) >= bucket_bytes:
+            start()
+
+    handles = [each.register_post_accumulate_grad_hook(hook) for each in model.parameters()]
+    loss.backward()
+    for handle in handles:
+        handle.remove()
+    if bucket:
+        start()
+    for call, flat, members in travelling:
+        call.wait()
+        pieces = flat.split([each.numel() for each in members])
+        for parameter, piece in zip(members, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter)
+    ### END SOLUTION
+
+
+# %%
+slow = Network(inside=Link(latency_seconds=1.0, bandwidth_bytes_per_second=8.0))
+
+
+def buckets_of_three_layers(backward_in_buckets, bucket_bytes):
+    def step(comm, model):
+        rows = torch.full((2, 4), 1.0 + comm.rank, dtype=torch.float64)
+        loss = model(rows).square().mean() / comm.size
+        backward_in_buckets(comm, model, loss, bucket_bytes)
+
+    run = VirtualCluster(2, network=slow, flops_per_second=4.0).run(step, three_layers())
+    return [event.num_bytes for event in run.communications()]
+
+
+try_it(buckets_of_three_layers, backward_in_buckets, 400)
+try_it(buckets_of_three_layers, backward_in_buckets, 1)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-buckets-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# Gradients in float64; number, bytes and order of the buckets; when each leaves; the virtual time of the step.
+check("u09-buckets", backward_in_buckets)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-buckets", backward_in_buckets)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>UnboundLocalError in my hook</summary>
+#
+# A function inside another one may call methods of the outer one's lists. To give an outer *name* a new value it has to say so first. What is the word for it?
+# </details>
+#
+# <details><summary>TypeError: expected Variable, but hook returned something</summary>
+#
+# What must a hook return? And what does a call with a handle return, that a lambda would pass on?
+# </details>
+#
+# <details><summary>Gradients are those of one rank</summary>
+#
+# The all-reduce sums up the flat tensor. Is that the memory of your gradients, or a copy of them? When may you read it?
+# </details>
+#
+# <details><summary>Only "overlap" fails</summary>
+#
+# A call without a handle comes back when the message has arrived. Which of your lines waits while backward could go on? Or is a full bucket left lying until backward is over?
+# </details>
+
+# %% [markdown]
+# **Measure.** Your function on Llama-3.2-1B, with buckets of 25 MiB, beside one call at the end (some seconds):
+
+# %%
+buckets_of = answer("u09-buckets", backward_in_buckets)
+overlapped = VirtualCluster(8, network=network).run(
+    step_of_llama, lambda comm, model, loss: buckets_of(comm, model, loss, 25 * 2**20)
+)
+cluster_timelines({"one call": llama_runs[8, "one call for all"], "25 MiB": overlapped})
+
+# %% tags=["nbval-check-output"]
+compare("u09-overlapped", "ms", measured=round(1e3 * overlapped.step_seconds, 1))
+
+# %% [markdown]
+# **Explain.** Of 22 ms exposed, 5 are left: the **tail**. The embedding, a fifth of all weights, is read first and tied to the head, so that its gradient is complete last, when nothing is left to hide it.
+#
+# How large should a bucket be? Forty-eight small layers, eight ranks:
+
+
+# %%
+def stack_step(comm, model, tokens, bucket_bytes):
+    rows = torch.empty(tokens, model[0].in_features, dtype=torch.bfloat16, device="meta")
+    buckets_of(comm, model, model(rows).sum() / comm.size, bucket_bytes)
+
+
+def stack_of(num_layers, width):
+    options = {"bias": False, "dtype": torch.bfloat16, "device": "meta"}
+    return nn.Sequential(*(nn.Linear(width, width, **options) for _ in range(num_layers)))
+
+
+bucket_sizes = [2**power for power in range(21, 28)]
+sweep = {
+    size: VirtualCluster(8).run(stack_step, stack_of(48, 1024), 8192, size).step_seconds
+    for size in bucket_sizes
+}
+compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1).step_seconds
+step_over_bucket_bytes(sweep, compute_seconds)
+
+# %% [markdown]
+# A U: on the left every bucket pays the latency of its 14 messages, on the right the last bucket is long and nothing is left to hide it. PyTorch's DDP takes 25 MiB, whatever the network.
+
+# %% [markdown]
+# ## Accumulation on top
+#
+# Every rank may take its part of the batch in several micro-batches (B9). Its gradients then add up in `grad` before anyone else needs them: one exchange at the end will do.
+
+# %% [markdown] exercise={"id": "u09-no-sync", "title": "One exchange for many micro-batches", "difficulty": 2, "importance": 4, "minutes": 8}
+# **Write** `accumulate_together`: the gradient of the whole batch on every rank, when each has several micro-batches. All or nothing.
+#
+# - `micro_batches` is a list of functions without arguments. Each runs forward when it is called, and returns this rank's share of the global mean loss. Call each once, in order; one micro-batch is in memory at a time.
+# - `backward(comm, model, loss)` is a trainer like those above: it runs backward, and afterwards sums up over all ranks *what is then in* `grad`. Call it once.
+#
+# *Worked case:* two ranks, three micro-batches each, three parameters sent one by one: **3** collectives, not 9.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-no-sync", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def accumulate_together(
+    comm: Comm,
+    model: nn.Module,
+    micro_batches: list[Callable[[], Tensor]],
+    backward: Callable[[Comm, nn.Module, Tensor], None],
+) -> None:
+    """Gradients of several micro-batches on each rank, exchanged once.
+
+    Args:
+        comm: This rank's way to the others.
+        model: Without gradients before.
+        micro_batches: Each gives the loss of one micro-batch when it is called.
+        backward: Runs backward and sums what is in `grad` over all ranks.
+    """
+    ### BEGIN SOLUTION
+    *earlier, last = micro_batches
+    for micro_batch in earlier:
+        micro_batch().backward()
+    backward(comm, model, last())
+    ### END SOLUTION
+
+
+# %%
+def collectives_together(accumulate_together, num_micro_batches):
+    def step(comm, model):
+        row = torch.ones(1, 4, dtype=torch.float64)
+        micro_batches = [lambda: model(row).sum() / comm.size] * num_micro_batches
+        accumulate_together(comm, model, micro_batches, trainers["one call for each"])
+
+    return len(VirtualCluster(2).run(step, three_layers()).communications())
+
+
+try_it(collectives_together, accumulate_together, 3)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-no-sync-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
+check("u09-no-sync", accumulate_together)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-no-sync", accumulate_together)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>My gradients are too large</summary>
+#
+# If every micro-batch is exchanged, what is in `grad` before the second exchange: the sum of this rank, or already that of all?
+# </details>
+
+# %% [markdown]
+# **Measure.** Sixteen layers, four ranks with slow links between them, one micro-batch and more, with your two functions:
+
+# %%
+together_of = answer("u09-no-sync", accumulate_together)
+between_nodes = Network(inside=Link(latency_seconds=20e-6, bandwidth_bytes_per_second=25e9))
+
+
+def accumulated_step(comm, model, num_micro_batches, tokens):
+    rows = torch.empty(tokens, 1024, dtype=torch.bfloat16, device="meta")
+    micro_batches = [lambda: model(rows).sum() / comm.size] * num_micro_batches
+    together_of(comm, model, micro_batches, lambda c, m, loss: buckets_of(c, m, loss, 2**22))
+
+
+accumulation_runs = {
+    f"{m} x {8192 // m:,} tokens": VirtualCluster(4, network=between_nodes).run(
+        accumulated_step, stack_of(16, 1024), m, 8192 // m
+    )
+    for m in (1, 2, 8)
+}
+cluster_timelines(accumulation_runs)
+
+# %% [markdown]
+# **Explain.** The same tokens, the same bytes: the exchange hides behind the backward pass of the *last* micro-batch alone, which is shorter the more there are. Accumulation pays where it makes the batch larger, so that a step of more tokens has one exchange. And since shares are divided by the targets of *all* ranks and micro-batches, both together are the batch of B9: B = micro-batch · accumulation · ranks.
+
+# %% [markdown]
+# ## When can communication no longer be hidden?
+#
+# On d ranks a ring sends and receives 2(d−1)/d of the bytes of the gradients, with bandwidth W in bytes per second. Backward makes 4 · N FLOPs for each token, at F FLOP/s. Leave out latency, attention, and the tail.
+
+# %% [markdown] exercise={"id": "u09-hidden", "title": "The fewest tokens that hide it", "difficulty": 3, "importance": 4, "minutes": 9}
+# **Write** `min_tokens`: how many tokens each rank must have at least, so that the all-reduce takes no longer than backward; an `int`, exactly. Rates are whole numbers.
+#
+# *Worked case:* 1,024 parameters of 2 bytes on 4 ranks: the ring moves 3,072 bytes, which takes 48 seconds at 64 bytes/s. Backward takes 4,096 FLOPs for a token, 8 seconds at 512 FLOP/s: **6**.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-hidden", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def min_tokens(
+    num_params: int,
+    num_ranks: int,
+    bytes_per_element: int,
+    bytes_per_second: int,
+    flops_per_second: int,
+) -> int:
+    """Tokens on each rank whose backward pass is as long as the all-reduce.
+
+    Args:
+        num_params: Parameters N.
+        num_ranks: Ranks d.
+        bytes_per_element: Of a gradient.
+        bytes_per_second: Bandwidth of a link, in each direction.
+        flops_per_second: Of a device, as it runs.
+    """
+    ### BEGIN SOLUTION
+    dividend = bytes_per_element * (num_ranks - 1) * flops_per_second
+    divisor = 2 * num_ranks * bytes_per_second
+    return -(-dividend // divisor)
+    ### END SOLUTION
+
+
+# %%
+try_it(min_tokens, 1024, 4, 2, 64, 512)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-hidden-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Against a search on the two times in fractions: one rank and many; slow and fast links; results that come out even or not.
+check("u09-hidden", min_tokens)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-hidden", min_tokens)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>I am off by one in some cases</summary>
+#
+# If backward must be *at least* as long, to which side do you round? And what does a float make of a number that comes out even?
+# </details>
+#
+# <details><summary>The number of parameters cancels in my formula</summary>
+#
+# A larger model sends more bytes and computes more for each token. By which factor does each grow?
+# </details>
+
+# %% tags=["nbval-check-output"]
+min_tokens_of = answer("u09-hidden", min_tokens)
+links = {"inside a node, 200 GB/s": 200 * 10**9, "between nodes, 25 GB/s": 25 * 10**9}
+rows = {
+    name: {ranks: min_tokens_of(10**9, ranks, 2, rate, 400 * 10**12) for ranks in (2, 8, 64, 1024)}
+    for name, rate in links.items()
+}
+pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
+
+# %% [markdown]
+# **Explain.** The parameters cancel: what counts is the tokens of a rank, its speed against that of its links, and from eight ranks on hardly their number. The *Ultra-Scale Playbook* has a number of parameters left in this ratio in its appendix, and forgets the bytes of an element; correct is
+#
+# $$\frac{\text{all-reduce}}{\text{backward}} = \text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2 \cdot \text{tokens} \cdot W}.$$
+#
+# **Measure** the exposed time of your trainer over the tokens of a rank. It has latencies and a tail:
+
+# %%
+token_counts = [2**power for power in range(8, 15)]
+token_runs = {
+    tokens: VirtualCluster(8).run(stack_step, stack_of(32, 4096), tokens, 2**26)
+    for tokens in token_counts
+}
+exposed_over_tokens(token_runs, min_tokens_of(32 * 4096**2, 8, 2, 200 * 10**9, 400 * 10**12))
+
+# %% [markdown]
+# Left of the line every token less costs time, and the device waits for its links. Right of it nothing is left but the tail.
+
+# %% [markdown]
+# ## How far does it scale?
+#
+# **Strong scaling** keeps the batch and adds devices, so that each has less to do (S16). **Weak scaling** keeps the work of a device and lets the batch grow. Lecture B plots throughput and memory over data parallelism (B11). These are measured: a 1.34B model on nodes of eight H100, tokens per second and GPU (Hugging Face, *Ultra-Scale Playbook*, data of its plots). Memory was 36.66 GB on every GPU:
+
+# %% tags=["nbval-check-output"]
+measured_rates = {
+    8: 40_149.94,
+    16: 37_609.69,
+    32: 35_367.61,
+    64: 31_112.23,
+    128: 26_446.44,
+    256: 15_700.38,
+}
+pd.DataFrame(
+    {
+        "tokens/s of each": {n: round(rate) for n, rate in measured_rates.items()},
+        "tokens/s together": {n: round(n * rate) for n, rate in measured_rates.items()},
+        "of 8 GPUs' rate, %": {
+            n: round(100 * rate / measured_rates[8], 1) for n, rate in measured_rates.items()
+        },
+    }
+).rename_axis("GPUs")
+
+# %% [markdown]
+# The same sizes on the virtual cluster, on with 160 GB/s between nodes and 5 µs for each message: 8,192 tokens for each GPU however many there are, and 2¹⁹ tokens that all of them share:
+
+
+# %%
+def virtual_rates(tokens_of_rank):
+    """Tokens per second of each device; two of them stand for a ring of all."""
+    rates = {}
+    for num_devices in measured_rates:
+        tokens, others = tokens_of_rank(num_devices), num_devices - 1
+        ring = Link(
+            latency_seconds=5e-6 * others,
+            bandwidth_bytes_per_second=160e9 * num_devices / (2 * others),
+        )
+        cluster = VirtualCluster(2, network=Network(inside=ring))
+        run = cluster.run(stack_step, stack_of(32, 4096), tokens, 2**26)
+        rates[num_devices] = tokens / run.step_seconds
+    return rates
+
+
+weak = virtual_rates(lambda num_devices: 8192)
+strong = virtual_rates(lambda num_devices: 2**19 // num_devices)
+tokens_per_second_over_devices(
+    {"measured": measured_rates, "weak, virtual": weak, "strong, virtual": strong}
+)
+
+# %% [markdown] exercise={"id": "u09-scaling", "title": "Where does it end?", "difficulty": 3, "importance": 5, "minutes": 6}
+# **Write** four to six sentences. What do 256 GPUs get done against 8, in both measures of the table? What bends strong scaling, what should leave weak scaling alone, and which of it does the virtual cluster show? Name two things that real clusters have and it has not. What would you change first to go on to 512?
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u09-scaling", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate; up to 64 it is 77 % and more, and the last doubling alone loses 41 %. In strong scaling the tokens of a rank shrink with the number of ranks, while the bytes of the all-reduce stay: below a certain number of tokens communication is exposed. With a fixed number of tokens on each the ring's bytes hardly grow, so that only latency does, with the number of ranks. The virtual cluster shows both: the threshold of tokens, the tail, the latency of long rings. It has one bandwidth for all sizes of ring, where real all-reduces get slower with every doubling of nodes; and its devices are all equally fast, where the slowest of 256 keeps all waiting, links are shared with others, and kernels lose speed while they communicate. To go on I would give each rank more tokens between two exchanges, by a larger micro-batch or by accumulation as far as the critical batch size allows, and then share the model itself (tensor or pipeline parallelism) instead of adding more copies.
+#
+# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for strong against weak with the reason (tokens per rank against bytes); half for what the virtual cluster shows and two things it lacks (bandwidth falling with nodes, stragglers, shared links, kernels disturbed, input loading); half for a change with its reason.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## All of it at once
+#
+# Sixteen layers of 1,024 · 1,024 weights in bf16 (2 MiB each), with your trainer. Which slider hides communication, which one only makes less of it?
+
+
+# %%
+def data_parallel_plan(ranks, bandwidth_gb_per_second, latency_us, bucket_mib, tokens_per_rank):
+    link = Link(
+        latency_seconds=latency_us / 10**6,
+        bandwidth_bytes_per_second=bandwidth_gb_per_second * 10**9,
+    )
+    cluster = VirtualCluster(ranks, network=Network(inside=link))
+    run = cluster.run(stack_step, stack_of(16, 1024), tokens_per_rank, bucket_mib * 2**20)
+    picture = cluster_timeline(run, ranks=[0])
+    efficiency = run.compute_seconds() / run.step_seconds
+    return Picture(picture.figure, f"Efficiency {efficiency:.0%}. {picture.caption}")
+
+
+explorer(
+    data_parallel_plan,
+    ranks=([2, 4, 8], 4),
+    bandwidth_gb_per_second=([10, 25, 50, 100, 200, 400], 100),
+    latency_us=([0, 2, 10, 50], 10),
+    bucket_mib=([2, 4, 8, 16, 32], 4),
+    tokens_per_rank=([512, 2_048, 8_192, 32_768], 8_192),
+)
+
+# %% [markdown]
+# The same picture standing still:
+
+# %%
+data_parallel_plan(4, 100, 10, 4, 8_192)
+
+# %% [markdown]
+# Data parallelism makes the batch faster, not the model smaller: every rank holds all weights, gradients and optimizer states. The next step is **sharding**, where each rank keeps a part of them and asks for the rest when it needs it: an all-reduce is a reduce-scatter and an all-gather, and in between nobody needs more than its part.
+
+# %% [markdown]
+# ## Going further
+#
+# What follows is **extra**: bonus points. Real processes and the recap are at the end.
+
+# %% [markdown]
+# ## Equal weights, different dropout
+#
+# Ranks that begin with different weights never agree again, however exactly they exchange gradients. Ranks that draw the *same* random numbers drop the same units of different rows, which is less random than a large batch on one device.
+
+# %% [markdown] exercise={"id": "u09-dropout", "title": "Begin together", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
+# **Write** `start_equal`: every rank gets the weights and buffers of rank 0 (`model.parameters()`, `model.buffers()`), and from then on draws the random numbers of seed `seed + rank`. All or nothing. Nothing is sent twice, and nothing else is sent.
+#
+# *Worked case:* two layers of two parameters each, and a buffer: 5 tensors of **216** bytes.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-dropout", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def start_equal(comm: Comm, model: nn.Module, seed: int) -> None:
+    """Give all ranks equal weights, and different random numbers.
+
+    Args:
+        comm: This rank's way to the others.
+        model: Initialised differently on each rank.
+        seed: Of the random numbers of rank 0.
+    """
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            comm.broadcast(tensor, source=0)
+    torch.manual_seed(seed + comm.rank)
+    ### END SOLUTION
+
+
+# %%
+def begin(start_equal, num_ranks):
+    def step(comm):
+        model = nn.Linear(2, 1)
+        start_equal(comm, model, 7)
+        return [round(each, 3) for each in (*model.weight[0].tolist(), torch.rand(()).item())]
+
+    return VirtualCluster(num_ranks).run(step).results
+
+
+try_it(begin, start_equal, 3)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-dropout-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# Weights and buffers of all ranks; random numbers; bytes that are sent.
+check("u09-dropout", start_equal)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-dropout", start_equal)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Only buffers differ</summary>
+#
+# What of a model is no parameter and yet part of its state, as the running mean of a normalisation?
+# </details>
+
+# %% [markdown]
+# ## Parameters that a rank does not use
+#
+# A layer that is skipped, an expert that no token chose: their gradients never come, and no hook tells. If another rank has used them, the buckets no longer match. Ranks must then agree beforehand: on buckets that are made of *parameters*, not of what happens.
+
+# %% [markdown] exercise={"id": "u09-unused", "title": "Unused and shared parameters", "difficulty": 4, "importance": 3, "minutes": 20, "extra": true}
+# **Write** `backward_with_unused`. All or nothing.
+#
+# - Buckets are made beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
+# - They are sent in this order. Each leaves as soon as its gradients are complete and all before it are sent; what is left, when backward is over.
+# - A gradient that a rank lacks counts as zeros. Afterwards every rank has the sum for every parameter.
+# - A parameter that two modules share is there once, and its hook fires once.
+#
+# *Worked case:* three parameters of 64, 96 and 48 bytes, `bucket_bytes=96`: buckets of **144** and **64**, though rank 1 does not use the second parameter.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-unused", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
+    """Backward in buckets that all ranks know beforehand.
+
+    Args:
+        comm: This rank's way to the others.
+        model: Some parameters may get no gradient on some ranks.
+        loss: This rank's share of the mean loss of the whole batch.
+        bucket_bytes: A bucket has at least as many, but the last.
+    """
+    ### BEGIN SOLUTION
+    buckets: list[list[Tensor]] = []
+    room = 0
+    for parameter in reversed(list(model.parameters())):
+        if room <= 0:
+            buckets.append([])
+            room = bucket_bytes
+        buckets[-1].append(parameter)
+        room -= parameter.nbytes
+    complete: set[Tensor] = set()
+    travelling = []
+
+    def start_next() -> None:
+        members = buckets[len(travelling)]
+        for each in members:
+            if each.grad is None:
+                each.grad = torch.zeros_like(each)
+        flat = torch.cat([each.grad.flatten() for each in members])
+        travelling.append((comm.all_reduce(flat, async_op=True), flat))
+
+    def hook(parameter: Tensor) -> None:
+        complete.add(parameter)
+        while len(travelling) < len(buckets) and complete.issuperset(buckets[len(travelling)]):
+            start_next()
+
+    handles = [each.register_post_accumulate_grad_hook(hook) for each in model.parameters()]
+    loss.backward()
+    for handle in handles:
+        handle.remove()
+    while len(travelling) < len(buckets):
+        start_next()
+    for members, (call, flat) in zip(buckets, travelling, strict=True):
+        call.wait()
+        sizes = [each.numel() for each in members]
+        for parameter, piece in zip(members, flat.split(sizes), strict=True):
+            parameter.grad = piece.view_as(parameter)
+    ### END SOLUTION
+
+
+# %%
+def unused_on_rank_1(backward_with_unused, bucket_bytes):
+    def step(comm, model):
+        row = torch.ones(1, 4, dtype=torch.float64)
+        middle = model[1](model[0](row)) if comm.rank == 0 else model[0](row)[:, :6]
+        backward_with_unused(comm, model, model[2](middle).sum() / comm.size, bucket_bytes)
+
+    run = VirtualCluster(2).run(step, three_layers())
+    return [event.num_bytes for event in run.communications()]
+
+
+try_it(unused_on_rank_1, backward_with_unused, 400)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-unused-test", "locked": true, "points": 3.5, "schema_version": 3, "solution": false, "task": false}
+# Unused on one rank and on all; shared parameters; number, bytes and order of buckets; when each leaves.
+check("u09-unused", backward_with_unused)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-unused", backward_with_unused)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Rank 0 waits for a bucket, rank 1 for another one</summary>
+#
+# Which bucket may be sent second, if the second is complete before the first? What would another rank do at that moment?
+# </details>
+
+# %% [markdown]
+# ## Real processes
+#
+# Your trainer knows nothing of clocks. The same function on two processes of this machine, which talk through gloo, against one process with the whole batch (a few seconds):
+
+# %% tags=["demonstration"]
+
+
+def wide_model():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.Tanh())]
+    return nn.Sequential(*layers)
+
+
+def share_of_rows(model, comm):
+    rows = torch.linspace(-1, 1, 64 * 256).reshape(64, 256).tensor_split(comm.size)
+    return model(rows[comm.rank]).square().sum() / 64
+
+
+def real_step(comm):
+    model = wide_model()
+    buckets_of(comm, model, share_of_rows(model, comm), 2**20)
+    return [parameter.grad for parameter in model.parameters()]
+
+
+gradients_of_two = run_ranks(real_step, 2)
+alone = run_ranks(real_step, 1)[0]
+for rank, gradients in enumerate(gradients_of_two):
+    pairs = zip(gradients, alone, strict=True)
+    print(f"rank {rank} as one:", all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs))
+
+# %% [markdown]
+# And beside PyTorch's own `DistributedDataParallel`, which registers such hooks in C++. It takes the mean over ranks, so its loss is multiplied by their number. Times of a laptop's processes say little:
+
+# %% tags=["demonstration"]
+
+
+def timed_steps(comm, way):
+    model = wide_model()
+    wrapped = DistributedDataParallel(model) if way == "DDP" else model
+    seconds = []
+    for _ in range(8):
+        model.zero_grad()
+        comm.barrier()
+        start = time.perf_counter()
+        loss = share_of_rows(wrapped, comm)
+        if way == "DDP":
+            (loss * comm.size).backward()
+        else:
+            buckets_of(comm, model, loss, 2**20)
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * sorted(seconds)[4], model[0].weight.grad.norm().item()
+
+
+for way in ("buckets", "DDP"):
+    milliseconds, norm = run_ranks(timed_steps, 2, way)[0]
+    print(f"{way}: {milliseconds:.1f} ms a step, gradient of norm {norm:.4f}")
+if torch.cuda.device_count() > 1:
+    print(f"several GPUs: run_ranks(real_step, {torch.cuda.device_count()}, backend='nccl')")
+
+# %% [markdown]
+# ## Recap
+#
+# 1. *Weigh*: a rank's loss is its sum over the targets of all ranks; then gradients are summed up and nothing is divided.
+# 2. *Write*: one all-reduce for each parameter, one for all, or one for each bucket as soon as it is full.
+# 3. *Predict*: communication hides behind backward as long as each rank has enough tokens; the number of parameters does not matter.
+# 4. *Choose*: buckets neither small (latency) nor large (the tail); accumulation exchanges once a step; more ranks with fewer tokens each end where the threshold lies.
+#
+# | quantity | formula |
+# |---|---|
+# | share of a rank | its summed loss / targets of all ranks |
+# | all-reduce in a ring of d | 2(d−1) latencies + 2(d−1)/d · bytes / bandwidth |
+# | all-reduce / backward | bytes per element · (d−1)/d · F / (2 · tokens · W) |
+# | fewest tokens that hide it | bytes per element · (d−1) · F / (2 · d · W) |
+# | global batch | micro-batch · accumulation · ranks |
+#
+# ## Further reading
+#
+# - Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, section 3 (20 minutes): buckets, overlap, accumulation, unused parameters.
+# - Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes): the three steps with traces of real GPUs.
+# - Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce algorithms*, section 4 (15 minutes): why a ring.

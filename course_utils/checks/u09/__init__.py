@@ -1,10 +1,24 @@
 """Checks of unit 09: data parallelism."""
 
-from course_utils.checks.u09 import after_backward, mean, ring
+from course_utils.checks.u09 import (
+    after_backward,
+    begin,
+    buckets,
+    hidden,
+    mean,
+    ring,
+    together,
+    unused,
+)
 
 CHECKS = {
     "u09-global-mean": mean.SHARE_OF_MEAN,
     "u09-ring": ring.RING_ALL_REDUCE,
     "u09-each": after_backward.BACKWARD_EACH,
     "u09-flat": after_backward.BACKWARD_FLAT,
+    "u09-buckets": buckets.BACKWARD_IN_BUCKETS,
+    "u09-no-sync": together.ACCUMULATE_TOGETHER,
+    "u09-hidden": hidden.MIN_TOKENS,
+    "u09-dropout": begin.START_EQUAL,
+    "u09-unused": unused.BACKWARD_WITH_UNUSED,
 }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import Behaviour, Mistake
-from course_utils.checks.u05.counted import tells_errors
+from course_utils.checks.counted import tells_errors
 from course_utils.checks.u09.on_ranks import (
     BYTES_PER_SECOND,
     FLOAT64_BYTES,

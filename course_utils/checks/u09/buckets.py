@@ -1,0 +1,363 @@
+"""Check of gradients in buckets: what is sent, when, and whether backward waits for it."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from torch import Tensor
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.counted import tells_errors, undisturbed
+from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.steps import (
+    ROUNDING,
+    Job,
+    Ready,
+    calls,
+    gradients_of,
+    job_of,
+    num_hooks,
+    num_wrong,
+    run_on,
+    waits_in_backward,
+)
+from course_utils.instruments import Comm, Event
+from course_utils.reference.bucketing import backward_in_buckets
+
+SCENARIOS = ("buckets", "overlap")
+FIELDS = (
+    *("scenario", "widths", "num_ranks", "bucket_bytes", "bandwidth"),
+    *("is_reordered", "has_gradients"),
+)
+FLOAT64_BYTES = 8
+NUM_WIDTHS = 5
+
+Run = Callable[..., Any]
+Numbers = dict[str, Any]
+Buckets = Sequence[Ready]
+
+# What each scenario looks at: overlap counts for nothing where gradients or buckets are wrong.
+BUCKETS = ("gradient_length", "wrong_gradients", "collectives", "other_buckets")
+LOOKED_AT = {
+    "buckets": (*BUCKETS, "hooks_left"),
+    "overlap": (*BUCKETS, "waits_in_backward", "started_late", "step_seconds"),
+}
+
+
+def bucket_cases(seed: int) -> list[Case]:
+    """Buckets of one gradient and of several, with and without a rest, on slow and fast links."""
+    rng = random.Random(seed)
+    cases = [_case("overlap", [2, 3, 4, 2], 2, 96, 8, False, False)]
+    kinds = ("exact", "rest", "several", "small", "reordered", "before", "all")
+    for scenario in SCENARIOS:
+        for kind in (*kinds, "exact", "rest", "several"):
+            cases.append(_kind(rng, scenario, kind))
+    return cases
+
+
+def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
+    """Layers that grow, so that no two gradients have one size."""
+    widths = [rng.randint(1, 2)]
+    while len(widths) < NUM_WIDTHS:
+        widths.append(widths[-1] + rng.randint(1, 2))
+    is_reordered = kind == "reordered"
+    sizes = [ready.num_bytes for ready in _ready(tuple(widths), is_reordered)]
+    threshold = {
+        "exact": sizes[0] + sizes[1],
+        "rest": sum(sizes[:2]) - 8,
+        "several": sum(sizes[:3]) - 8,
+        "small": sizes[-2],
+        "reordered": sizes[0] + 8,
+        "before": sizes[0] + sizes[1],
+        "all": 2 * sum(sizes),
+    }[kind]
+    ranks, bandwidth = rng.choice((2, 2, 3)), rng.choice((2, 4, 16))
+    return _case(scenario, widths, ranks, threshold, bandwidth, is_reordered, kind == "before")
+
+
+def _case(*values: Any) -> Case:
+    return dict(zip(FIELDS, values, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _ready(widths: tuple[int, ...], is_reordered: bool) -> list[Ready]:
+    return Job(widths=widths, num_ranks=1, is_reordered=is_reordered).ready()
+
+
+@tells_errors
+def probe(answer: Any, case: Case) -> object:
+    """Gradients, collectives and their moments, under the student's backward."""
+    job = job_of(case)
+
+    def step(comm: Comm, model: Any) -> tuple[list[Tensor | None], int]:
+        job.fill(model, comm.rank)
+        answer(comm, model, job.loss(model, comm.rank), case["bucket_bytes"])
+        return gradients_of(model), num_hooks(model)
+
+    with undisturbed():
+        run = run_on(job.cluster(), step, job.model())
+    gradients = [each for each, _ in run.results]
+    seen = _sent_of(run.of(0))
+    wanted_buckets = _buckets(case)
+    numbers = {
+        "gradient_length": length_of(gradients[0]),
+        "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
+        "collectives": len(seen),
+        "other_buckets": _num_other(seen, wanted_buckets),
+        "waits_in_backward": max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
+        "started_late": _num_late(seen, wanted_buckets),
+        "step_seconds": run.step_seconds,
+        "hooks_left": run.results[0][1],
+    }
+    return _looked_at(case, numbers)
+
+
+def _looked_at(case: Case, numbers: Numbers) -> Numbers:
+    return {name: numbers[name] for name in LOOKED_AT[case["scenario"]]}
+
+
+def _sent_of(log: Sequence[Event]) -> list[Ready]:
+    return [Ready(event.num_bytes, seconds) for event, seconds in calls(log)]
+
+
+def _num_other(seen: Buckets, wanted_buckets: Buckets) -> int:
+    pairs = zip(seen, wanted_buckets, strict=False)
+    return sum(one.num_bytes != other.num_bytes for one, other in pairs)
+
+
+def _num_late(seen: Buckets, wanted_buckets: Buckets) -> int:
+    pairs = zip(seen, wanted_buckets, strict=False)
+    return sum(one.seconds > other.seconds for one, other in pairs)
+
+
+def _key(case: Case) -> tuple[Any, ...]:
+    return tuple(tuple(each) if type(each) is list else each for each in case.values())
+
+
+@lru_cache(maxsize=1024)
+def _whole(*key: Any) -> list[Tensor]:
+    return job_of(_case(*key)).whole_gradients()
+
+
+@lru_cache(maxsize=1024)
+def _local(*key: Any) -> list[Tensor]:
+    return job_of(_case(*key)).local_gradients(0)
+
+
+def _ready_of(case: Case) -> list[Ready]:
+    return _ready(tuple(case["widths"]), case["is_reordered"])
+
+
+def _buckets(case: Case) -> list[Ready]:
+    """Bytes of each bucket and the moment at which its last gradient is complete."""
+    return _greedy(_ready_of(case), case["bucket_bytes"])
+
+
+def _greedy(gradients: Buckets, bucket_bytes: float, *, has_rest: bool = True) -> list[Ready]:
+    buckets, held = [], 0
+    for number, (num_bytes, seconds) in enumerate(gradients, 1):
+        held += num_bytes
+        if held >= bucket_bytes or (has_rest and number == len(gradients)):
+            buckets.append(Ready(held, seconds))
+            held = 0
+    return buckets
+
+
+def _at_most(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """A bucket is sent when the next gradient would make it larger than wanted."""
+    buckets, held = [], 0
+    for num_bytes, seconds in gradients:
+        if held and held + num_bytes > bucket_bytes:
+            buckets.append(Ready(held, seconds))
+            held = 0
+        held += num_bytes
+    return [*buckets, Ready(held, gradients[-1].seconds)]
+
+
+def _never_reset(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """From the first full bucket on each gradient is sent by itself."""
+    first, *_ = _greedy(gradients, bucket_bytes)
+    rest = [each for each in gradients if each.seconds > first.seconds]
+    return [first, *rest]
+
+
+def wanted(**case: Any) -> Numbers:
+    """The gradient of the whole batch, and buckets that leave as soon as they are full."""
+    job, buckets = job_of(case), _buckets(case)
+    whole = _whole(*_key(case))
+    numbers = {
+        "gradient_length": length_of(whole),
+        "wrong_gradients": 0,
+        "collectives": len(buckets),
+        "other_buckets": 0,
+        "waits_in_backward": 0,
+        "started_late": 0,
+        "step_seconds": _step_seconds(job, buckets, _ready_of(case)[-1].seconds),
+        "hooks_left": 0,
+    }
+    return _looked_at(case, numbers)
+
+
+def _step_seconds(job: Job, buckets: Buckets, compute_seconds: float) -> float:
+    """By hand: a bucket leaves when it is full and the one before it has arrived."""
+    n, free = job.num_ranks, 0.0
+    for num_bytes, seconds in buckets:
+        free = max(free, seconds) + 2 * (n - 1) * (1 + num_bytes / n / job.bandwidth)
+    return max(free, compute_seconds)
+
+
+def _num_early(case: Case) -> int:
+    """Buckets that are full before backward is over."""
+    end = _ready_of(case)[-1].seconds
+    return sum(bucket.seconds < end for bucket in _buckets(case))
+
+
+def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
+    """A mistake's numbers, of which a case shows those that its scenario looks at."""
+
+    def made(*values: Any) -> Numbers:
+        case = _case(*values)
+        looked_at = LOOKED_AT[case["scenario"]]
+        return {name: each for name, each in formula(case).items() if name in looked_at}
+
+    return made
+
+
+def _in_other_buckets(group: Callable[[Case], Buckets]) -> Callable[..., Numbers]:
+    def formula(case: Case) -> Numbers:
+        made, wanted_buckets = group(case), _buckets(case)
+        numbers = {"collectives": len(made), "other_buckets": _num_other(made, wanted_buckets)}
+        is_same = [each.num_bytes for each in made] == [each.num_bytes for each in wanted_buckets]
+        late = {"started_late": _num_late(made, wanted_buckets)} if is_same else {}
+        return numbers | late
+
+    return _of_case(formula)
+
+
+def _without_rest(case: Case) -> list[Tensor]:
+    """Sums of what full buckets sent, and rank 0's own gradients of what was left."""
+    sent = sum(b.num_bytes for b in _greedy(_ready_of(case), case["bucket_bytes"], has_rest=False))
+    held, is_sent = 0, {}
+    for ready in _ready_of(case):
+        held += ready.num_bytes
+        is_sent[ready.num_bytes] = held <= sent
+    pairs = zip(_whole(*_key(case)), _local(*_key(case)), strict=True)
+    return [whole if is_sent[whole.nbytes] else own for whole, own in pairs]
+
+
+def _as_made(case: Case) -> list[Ready]:
+    """The parameters in the order in which the model has them."""
+    sizes = [parameter.nbytes for parameter in job_of(case).model().parameters()]
+    return [Ready(size, 0.0) for size in sizes]
+
+
+BACKWARD_IN_BUCKETS = Check(
+    cases=bucket_cases,
+    reference=backward_in_buckets,
+    probe=probe,
+    judge=Behaviour(
+        wanted,
+        Mistake(
+            "Each rank still has the gradients of its own rows. How does what was summed up come "
+            "back into grad, and at which moment is it the sum?",
+            _of_case(lambda case: {"gradient_length": length_of(_local(*_key(case)))}),
+        ),
+        Mistake(
+            "Gradients are too small by the number of ranks. What is a rank's loss a share of, "
+            "and who has divided already?",
+            _of_case(
+                lambda case: {"gradient_length": length_of(_whole(*_key(case))) / case["num_ranks"]}
+            ),
+        ),
+        Mistake(
+            "Gradients are too large by the number of ranks: sums of what had been summed up. "
+            "Which gradients are in two buckets, or in one and in an all-reduce besides?",
+            _of_case(
+                lambda case: {"gradient_length": length_of(_whole(*_key(case))) * case["num_ranks"]}
+            ),
+        ),
+        Mistake(
+            "What was in grad before this backward pass is gone. Does a hook get only what this "
+            "pass adds, or the sum with what was there?",
+            _of_case(
+                lambda case: {
+                    "gradient_length": length_of(
+                        _whole(*_key({**case, "has_gradients": False}))
+                        if case["has_gradients"]
+                        else []
+                    )
+                }
+            ),
+        ),
+        Mistake(
+            "Your buckets follow the model's parameters from the last to the first. That is the "
+            "order of their making: who knows in which order gradients become ready?",
+            _in_other_buckets(lambda case: _greedy(_as_made(case)[::-1], case["bucket_bytes"])),
+        ),
+        Mistake(
+            "All gradients travel in one bucket. How many bytes must wait before the first one is "
+            "sent?",
+            _in_other_buckets(lambda case: _greedy(_ready_of(case), math.inf)),
+        ),
+        Mistake(
+            "After the first full bucket each gradient travels by itself. What do you count, and "
+            "where does the count go back to zero?",
+            _in_other_buckets(lambda case: _never_reset(_ready_of(case), case["bucket_bytes"])),
+        ),
+        Mistake(
+            "Each gradient travels by itself. How many bytes have to wait before a bucket is sent?",
+            _in_other_buckets(_ready_of),
+        ),
+        Mistake(
+            "Your buckets are eight times too large. Does the card count numbers or bytes?",
+            _in_other_buckets(
+                lambda case: _greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
+            ),
+        ),
+        Mistake(
+            "A bucket that is exactly full waits for one gradient more. What does the card say of "
+            "a bucket that has just as many bytes?",
+            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
+        ),
+        Mistake(
+            "Your buckets never have more than so many bytes. Is the number on the card the "
+            "largest size of a bucket, or the one from which on it is sent?",
+            _in_other_buckets(lambda case: _at_most(_ready_of(case), case["bucket_bytes"])),
+        ),
+        Mistake(
+            "Your buckets follow the order of the model's parameters, first to last. Which "
+            "gradient is complete first?",
+            _in_other_buckets(lambda case: _greedy(_as_made(case), case["bucket_bytes"])),
+        ),
+        Mistake(
+            "Gradients that fill no bucket are never sent. What is still waiting when backward is "
+            "over?",
+            _of_case(lambda case: {"gradient_length": length_of(_without_rest(case))}),
+        ),
+        Mistake(
+            "Backward stands still until a bucket has arrived, for every one of them. Which form "
+            "of the call comes back at once, and when is its result needed?",
+            _of_case(lambda case: {"waits_in_backward": _num_early(case)}),
+        ),
+        Mistake(
+            "Before a bucket is sent your hook waits for the one before it. Who else takes care "
+            "that they travel one after the other?",
+            _of_case(lambda case: {"waits_in_backward": max(0, _num_early(case) - 1)}),
+        ),
+        Mistake(
+            "All buckets are sent only when backward is over, so that nothing overlaps. Who could "
+            "start the call at the moment at which a bucket is full?",
+            _of_case(lambda case: {"started_late": _num_early(case)}),
+        ),
+        Mistake(
+            "Your hooks are still there when the function returns: what will the next backward "
+            "pass set off?",
+            _of_case(lambda case: {"hooks_left": len(_ready_of(case))}),
+        ),
+        scenarios=SCENARIOS,
+        relative_tolerance=ROUNDING,
+    ),
+)

@@ -1,0 +1,225 @@
+"""Check of several micro-batches on each rank with one exchange, and one at a time in memory."""
+
+import random
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.checks.check import Case, Check
+from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.counted import tells_errors, undisturbed
+from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.steps import (
+    ROUNDING,
+    Job,
+    gradients_of,
+    job_of,
+    num_wrong,
+    run_on,
+)
+from course_utils.instruments import Comm
+from course_utils.reference.bucketing import accumulate_together
+
+FIELDS = ("widths", "num_ranks", "num_micro_batches")
+
+Numbers = dict[str, Any]
+
+
+def together_cases(seed: int) -> list[Case]:
+    """One micro-batch and up to four, two ranks and three."""
+    rng = random.Random(seed)
+    cases = [_case([2, 3, 4, 2], 2, 3)]
+    for num_ranks in (2, 3, 2, 2):
+        for count in (1, 2, 3, 4, 2):
+            widths = [rng.randint(2, 4) for _ in range(rng.randint(3, 4))]
+            cases.append(_case(widths, num_ranks, count))
+    return cases
+
+
+def _case(*values: Any) -> Case:
+    return dict(zip(FIELDS, values, strict=True))
+
+
+class _Watch:
+    """Counts forward passes, and how many of them wait for backward at once."""
+
+    def __init__(self, job: Job, model: nn.Module, rank: int) -> None:
+        self.job, self.model, self.rank = job, model, rank
+        self.order: list[int] = []
+        self.num_waiting = self.most_waiting = 0
+
+    def micro_batch(self, number: int) -> Tensor:
+        loss = self.job.loss(self.model, self.rank, number)
+        self.order.append(number)
+        self.num_waiting += 1
+        self.most_waiting = max(self.most_waiting, self.num_waiting)
+        loss.register_hook(self._note)
+        return loss
+
+    def _note(self, gradient: Tensor) -> None:
+        self.num_waiting -= 1
+
+
+@tells_errors
+def probe(answer: Any, case: Case) -> object:
+    """Gradients, forward passes and collectives of the student's accumulation."""
+    job = job_of(case)
+
+    def step(comm: Comm, model: nn.Module) -> tuple[list[Tensor | None], _Watch, int]:
+        watch, num_exchanges = _Watch(job, model, comm.rank), 0
+
+        def backward(comm: Comm, model: nn.Module, loss: Tensor) -> None:
+            nonlocal num_exchanges
+            num_exchanges += 1
+            loss.backward()
+            for parameter in model.parameters():
+                comm.all_reduce(parameter.grad)  # type: ignore[arg-type]
+
+        micro_batches = [partial(watch.micro_batch, n) for n in range(case["num_micro_batches"])]
+        answer(comm, model, micro_batches, backward)
+        return gradients_of(model), watch, num_exchanges
+
+    with undisturbed():
+        run = run_on(job.cluster(), step, job.model())
+    gradients = [each for each, _, _ in run.results]
+    _, watch, num_exchanges = run.results[0]
+    return {
+        "micro_batches_at_once": max(1, watch.most_waiting),
+        "forward_passes": len(watch.order),
+        "out_of_order": sum(one > other for one, other in pairwise(watch.order)),
+        "gradient_length": length_of(gradients[0]),
+        "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
+        "exchanges": num_exchanges,
+        "collectives": len(run.communications()),
+    }
+
+
+def _key(case: Case) -> tuple[Any, ...]:
+    return tuple(tuple(each) if type(each) is list else each for each in case.values())
+
+
+@lru_cache(maxsize=1024)
+def _whole(*key: Any) -> list[Tensor]:
+    case = _case(*key)
+    return job_of(case).whole_gradients(case["num_micro_batches"])
+
+
+def wanted(**case: Any) -> Numbers:
+    """The gradient of all micro-batches of all ranks, and each parameter exchanged once."""
+    return {
+        "micro_batches_at_once": 1,
+        "forward_passes": case["num_micro_batches"],
+        "out_of_order": 0,
+        "gradient_length": length_of(_whole(*_key(case))),
+        "wrong_gradients": 0,
+        "exchanges": 1,
+        "collectives": _num_params(case),
+    }
+
+
+def _num_params(case: Case) -> int:
+    return len(case["widths"]) - 1
+
+
+def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
+    return lambda *values: formula(_case(*values))
+
+
+def _each_exchanged(case: Case) -> float:
+    """Length of the gradient if what was summed over ranks is summed again with the next."""
+    job = job_of(case)
+    total = [torch.zeros_like(each) for each in job.model().parameters()]
+    for number in range(case["num_micro_batches"]):
+        every = [_of_one(job, rank, number) for rank in range(job.num_ranks)]
+        new = [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
+        total = [job.num_ranks * old + more for old, more in zip(total, new, strict=True)]
+    return length_of(total)
+
+
+def _of_one(job: Job, rank: int, number: int) -> list[Tensor]:
+    model = job.model()
+    job.loss(model, rank, number).backward()
+    return [each.grad for each in model.parameters() if each.grad is not None]
+
+
+def _of_the_last(case: Case) -> float:
+    """Length of the gradient of the last micro-batch of all ranks."""
+    job = job_of(case)
+    made = [_of_one(job, rank, _num(case) - 1) for rank in range(job.num_ranks)]
+    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
+
+
+def _own(case: Case) -> float:
+    """Length of rank 0's own gradient."""
+    return length_of(job_of(case).local_gradients(0, _num(case)))
+
+
+def _num(case: Case) -> int:
+    return int(case["num_micro_batches"])
+
+
+ACCUMULATE_TOGETHER = Check(
+    cases=together_cases,
+    reference=accumulate_together,
+    probe=probe,
+    judge=Behaviour(
+        wanted,
+        Mistake(
+            "All micro-batches run forward before the first one runs backward, so that all "
+            "activations are in memory. When is the first moment at which one can go?",
+            _of_case(lambda case: {"micro_batches_at_once": _num(case)}),
+        ),
+        Mistake(
+            "Two micro-batches are in memory: the next one runs forward before the last one has "
+            "run backward. How else can you know which one is the last?",
+            _of_case(lambda case: {"micro_batches_at_once": min(2, _num(case))}),
+        ),
+        Mistake(
+            "Micro-batches run forward twice. How often do you call each function?",
+            _of_case(lambda case: {"forward_passes": 2 * _num(case)}),
+        ),
+        Mistake(
+            "One micro-batch is missing. What becomes of the last one, and what of a list of one?",
+            _of_case(lambda case: {"forward_passes": _num(case) - 1}),
+        ),
+        Mistake(
+            "Micro-batches run in another order than they stand in the list. Where do you begin?",
+            _of_case(lambda case: {"out_of_order": _num(case) - 1}),
+        ),
+        Mistake(
+            "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
+            "was summed up before included. After which one do the ranks need each other's?",
+            _of_case(lambda case: {"gradient_length": _each_exchanged(case)}),
+        ),
+        Mistake(
+            "Every micro-batch is exchanged. After which one do the ranks need each other's "
+            "gradients?",
+            _of_case(lambda case: {"exchanges": _num(case)}),
+        ),
+        Mistake(
+            "The trainer is never called, and each rank has its own gradients. Who exchanges what "
+            "is in grad?",
+            _of_case(lambda case: {"gradient_length": _own(case)}),
+        ),
+        Mistake(
+            "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
+            _of_case(
+                lambda case: {"gradient_length": case["num_ranks"] * length_of(_whole(*_key(case)))}
+            ),
+        ),
+        Mistake(
+            "Only the last micro-batch is in your gradients. Who throws away those of the others?",
+            _of_case(lambda case: {"gradient_length": _of_the_last(case)}),
+        ),
+        Mistake(
+            "The gradient is too short by the number of micro-batches. What is each loss a share "
+            "of, and who has divided already?",
+            _of_case(lambda case: {"gradient_length": length_of(_whole(*_key(case))) / _num(case)}),
+        ),
+        relative_tolerance=ROUNDING,
+    ),
+)

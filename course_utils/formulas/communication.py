@@ -1,0 +1,38 @@
+"""How much work hides an all-reduce?
+
+Conventions: a ring sends and receives ``2 (d - 1) / d`` of the bytes on each of d ranks; backward
+makes 4 FLOPs for each parameter and token. Latency, attention and the last gradients, behind which
+nothing is left to compute, are left out.
+
+    >>> min_hiding_tokens(1024, 4, 2, 64, 512)
+    6
+
+Sources: Hugging Face, The Ultra-Scale Playbook, appendix on overlap, whose ratio keeps a number of
+parameters that cancels, and leaves out the bytes of an element.
+"""
+
+from fractions import Fraction
+from math import ceil
+
+
+def min_hiding_tokens(
+    num_params: int,
+    num_ranks: int,
+    bytes_per_element: int,
+    bytes_per_second: int,
+    flops_per_second: int,
+) -> int:
+    """Fewest tokens on each rank whose backward pass is no shorter than the all-reduce.
+
+    ``bytes_per_element (d - 1) / d * flops_per_second / (2 bytes_per_second)``, rounded up.
+
+    Args:
+        num_params: Parameters, which cancel.
+        num_ranks: Ranks d that share a batch.
+        bytes_per_element: Of a gradient.
+        bytes_per_second: Of a link in each direction.
+        flops_per_second: Of a device as it runs.
+    """
+    sent_bytes = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
+    flops_of_token = 4 * num_params
+    return ceil(sent_bytes / bytes_per_second * flops_per_second / flops_of_token)

@@ -1,0 +1,89 @@
+"""How long does a step of several devices take, and how much of it do they wait for each other?"""
+
+from collections.abc import Mapping
+
+from course_utils import colours
+from course_utils.instruments import ClusterRun
+from course_utils.show.memory import bytes_as_read
+from course_utils.show.picture import Picture, axes
+
+STYLES = (("o", colours.MEASURED), ("s", colours.COMPUTED), ("D", colours.NEUTRAL))
+
+
+def step_over_bucket_bytes(seconds: Mapping[int, float], compute_seconds: float) -> Picture:
+    """How long a step takes with buckets of several sizes, above the time of its computation.
+
+    Args:
+        seconds: Of a step, by the size of a bucket in bytes.
+        compute_seconds: Of a step without communication.
+    """
+    sizes = sorted(seconds)
+    best = min(sizes, key=lambda size: seconds[size])
+    figure, pair = axes()
+    as_line = {"color": colours.COMMUNICATION, "label": "step"}
+    pair.plot(sizes, [1e3 * seconds[size] for size in sizes], "o-", **as_line)
+    below = {"color": colours.COMPUTE, "linestyle": "--", "label": "computation alone"}
+    pair.axhline(1e3 * compute_seconds, **below)
+    pair.set_xscale("log", base=2)
+    pair.set_xticks(sizes, [bytes_as_read(size, digits=0) for size in sizes])
+    pair.set_xlabel("bytes from which on a bucket is sent (log scale)")
+    pair.set_ylabel("virtual ms")
+    pair.legend(frameon=False)
+    told = (f"{1e3 * seconds[size]:.2f} ms at {bytes_as_read(size, digits=0)}" for size in sizes)
+    caption = (
+        f"A step takes {', '.join(told)}; it is shortest at {bytes_as_read(best, digits=0)}. "
+        f"Computation alone takes {1e3 * compute_seconds:.2f} ms."
+    )
+    return Picture(figure, caption)
+
+
+def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Picture:
+    """Which part of a step is exposed communication, over the tokens of a rank.
+
+    Args:
+        runs: By tokens on each rank.
+        threshold: Tokens from which on communication could be hidden.
+    """
+    tokens = sorted(runs)
+    shares = [100 * runs[each].exposed_seconds() / runs[each].step_seconds for each in tokens]
+    figure, pair = axes()
+    pair.plot(tokens, shares, "o-", color=colours.COMMUNICATION, label="measured")
+    line = {"color": colours.COMPUTED, "linestyle": "--", "label": f"computed: {threshold:,}"}
+    pair.axvline(threshold, **line)
+    pair.set_xscale("log", base=2)
+    pair.set_xticks(tokens, [f"{each:,}" for each in tokens])
+    pair.set_ylim(bottom=0)
+    pair.set_xlabel("tokens on each rank (log scale)")
+    pair.set_ylabel("exposed, % of the step")
+    pair.legend(frameon=False)
+    told = (f"{share:.0f} % at {each:,}" for each, share in zip(tokens, shares, strict=True))
+    caption = (
+        f"Of the step the rank waits for its links {', '.join(told)} tokens. The computed "
+        f"threshold is {threshold:,} tokens."
+    )
+    return Picture(figure, caption)
+
+
+def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> Picture:
+    """How much of its rate a device keeps as others join, for several settings.
+
+    Args:
+        rates: For each of up to three settings the tokens per second of a device, by the number of
+            devices; the smallest number stands for all of its rate.
+    """
+    figure, pair = axes()
+    told = []
+    for (marker, colour), (name, rate) in zip(STYLES, rates.items(), strict=False):
+        counts = sorted(rate)
+        kept = [100 * rate[count] / rate[counts[0]] for count in counts]
+        pair.plot(counts, kept, f"{marker}-", color=colour, label=name)
+        told.append(f"{name}: {kept[-1]:.0f} % on {counts[-1]:,}")
+    pair.set_xscale("log", base=2)
+    pair.set_xticks(counts, [f"{count:,}" for count in counts])
+    pair.set_ylim(bottom=0)
+    pair.set_xlabel("devices (log scale)")
+    pair.set_ylabel("tokens/s of each, % of the first")
+    pair.legend(frameon=False)
+    return Picture(
+        figure, f"What a device keeps of its rate on {counts[0]:,} devices. {'; '.join(told)}."
+    )

@@ -1,0 +1,503 @@
+"""Drawers of unit 09: accumulation, tokens that hide communication, and equal beginnings."""
+
+from tests.drawers import Drawer, Wrong
+
+_TOGETHER = """
+    def accumulate_together(comm, model, micro_batches, backward):
+        for micro_batch in micro_batches[:-1]:
+            micro_batch().backward()
+        backward(comm, model, micro_batches[-1]())
+"""
+
+
+def _together(body: str) -> str:
+    lines = "".join(f"        {line}\n" for line in body.strip("\n").split("\n"))
+    return f"\n    def accumulate_together(comm, model, micro_batches, backward):\n{lines}"
+
+
+TOGETHER = Drawer(
+    function="accumulate_together",
+    wrong=[
+        Wrong(
+            "every one exchanged",
+            _together("for each in micro_batches:\n    backward(comm, model, each())"),
+            "Every micro-batch is exchanged, and every exchange sums up what is in grad",
+        ),
+        Wrong(
+            "every one exchanged by itself",
+            _together(
+                "sums = [0 for _ in model.parameters()]\n"
+                "for each in micro_batches:\n"
+                "    model.zero_grad()\n"
+                "    backward(comm, model, each())\n"
+                "    sums = [a + p.grad for a, p in zip(sums, model.parameters())]\n"
+                "for p, total in zip(model.parameters(), sums):\n"
+                "    p.grad = total"
+            ),
+            "Every micro-batch is exchanged. After which one",
+        ),
+        Wrong(
+            "all forward first",
+            _together(
+                "losses = [each() for each in micro_batches]\n"
+                "for loss in losses[:-1]:\n"
+                "    loss.backward()\n"
+                "backward(comm, model, losses[-1])"
+            ),
+            "All micro-batches run forward before the first one runs backward",
+        ),
+        Wrong(
+            "the sum of all losses",
+            _together("backward(comm, model, sum(each() for each in micro_batches))"),
+            "All micro-batches run forward before the first one runs backward",
+        ),
+        Wrong(
+            "looks ahead",
+            _together(
+                "loss = None\n"
+                "for each in micro_batches:\n"
+                "    following = each()\n"
+                "    if loss is not None:\n"
+                "        loss.backward()\n"
+                "    loss = following\n"
+                "backward(comm, model, loss)"
+            ),
+            "Two micro-batches are in memory",
+        ),
+        Wrong(
+            "forward twice",
+            _together(
+                "for each in micro_batches:\n"
+                "    value = each()\n"
+                "    value.backward()\n"
+                "    model.zero_grad()\n"
+                "for each in micro_batches[:-1]:\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[-1]())"
+            ),
+            "Micro-batches run forward twice.",
+        ),
+        Wrong(
+            "the last dropped",
+            _together(
+                "for each in micro_batches[:-2]:\n"
+                "    each().backward()\n"
+                "for each in micro_batches[:-1][-1:]:\n"
+                "    backward(comm, model, each())"
+            ),
+            "One micro-batch is missing.",
+        ),
+        Wrong(
+            "from the end",
+            _together(
+                "while len(micro_batches) > 1:\n"
+                "    micro_batches.pop()().backward()\n"
+                "backward(comm, model, micro_batches.pop()())"
+            ),
+            "Micro-batches run in another order",
+        ),
+        Wrong(
+            "never exchanged",
+            _together("for each in micro_batches:\n    each().backward()"),
+            "The trainer is never called, and",
+        ),
+        Wrong(
+            "exchanged once more",
+            _TOGETHER
+            + "        for p in model.parameters():\n            comm.all_reduce(p.grad)\n",
+            "Gradients are exchanged once more than the trainer does.",
+        ),
+        Wrong(
+            "zeroed each time",
+            _together(
+                "for each in micro_batches[:-1]:\n"
+                "    each().backward()\n"
+                "    model.zero_grad()\n"
+                "backward(comm, model, micro_batches[-1]())"
+            ),
+            "Only the last micro-batch is in your gradients.",
+        ),
+        Wrong(
+            "divided by micro-batches",
+            _together(
+                "n = len(micro_batches)\n"
+                "for each in micro_batches[:-1]:\n"
+                "    (each() / n).backward()\n"
+                "backward(comm, model, micro_batches[-1]() / n)"
+            ),
+            "The gradient is too short by the number of micro-batches.",
+        ),
+    ],
+    right=[
+        _TOGETHER,
+        _together(
+            "for number in range(len(micro_batches)):\n"
+            "    is_last = number == len(micro_batches) - 1\n"
+            "    loss = micro_batches[number]()\n"
+            "    backward(comm, model, loss) if is_last else loss.backward()"
+        ),
+    ],
+    features={
+        "one micro-batch": lambda case: case["num_micro_batches"] == 1,
+        "several": lambda case: case["num_micro_batches"] > 2,
+        "three ranks": lambda case: case["num_ranks"] == 3,
+    },
+)
+
+_HEAD = "num_params, num_ranks, bytes_per_element, bytes_per_second, flops_per_second"
+
+
+def _tokens(
+    value: str = "bytes_per_element * (num_ranks - 1) * flops_per_second",
+    by: str = "2 * num_ranks * bytes_per_second",
+    rounded: str = "-(-value // by)",
+) -> str:
+    return f"""
+    def min_tokens({_HEAD}):
+        value = {value}
+        by = {by}
+        return {rounded}
+    """
+
+
+_VALUE = "bytes_per_element * (num_ranks - 1) * flops_per_second"
+_BY = "2 * num_ranks * bytes_per_second"
+
+HIDDEN = Drawer(
+    function="min_tokens",
+    wrong=[
+        Wrong(
+            "times parameters",
+            _tokens(f"{_VALUE} * num_params"),
+            "You multiply by the number of parameters.",
+        ),
+        Wrong(
+            "over parameters",
+            _tokens(by=f"{_BY} * num_params"),
+            "Your number falls with the number of parameters.",
+        ),
+        Wrong("half a ring", _tokens(by=f"2 * {_BY}"), "that is a reduce-scatter alone"),
+        Wrong(
+            "forward too",
+            _tokens(f"2 * {_VALUE}", f"3 * {_BY}"),
+            "You hide communication behind the forward pass",
+        ),
+        Wrong("two FLOPs", _tokens(f"2 * {_VALUE}"), "Twice as many."),
+        Wrong(
+            "without the ring's part",
+            _tokens("bytes_per_element * flops_per_second", "2 * bytes_per_second"),
+            "Every rank sends all bytes twice in your ring.",
+        ),
+        Wrong(
+            "elements",
+            _tokens("(num_ranks - 1) * flops_per_second"),
+            "Elements are counted where bytes travel.",
+        ),
+        Wrong(
+            "of all ranks",
+            _tokens(f"{_VALUE} * num_ranks"),
+            "These are the tokens of all ranks together.",
+        ),
+        Wrong(
+            "rounded down",
+            _tokens(rounded="value // by"),
+            "One token too few wherever it does not come out even.",
+        ),
+        Wrong(
+            "one more",
+            _tokens(rounded="value // by + 1"),
+            "One token too many wherever it comes out even.",
+        ),
+        Wrong("a fraction", _tokens(rounded="value / by"), "?"),
+    ],
+    right=[
+        _tokens(),
+        f"""
+        import math
+
+        def min_tokens({_HEAD}):
+            sent = 2 * (num_ranks - 1) / num_ranks * num_params * bytes_per_element
+            seconds_of_token = 4 * num_params / flops_per_second
+            return math.ceil(round(sent / bytes_per_second / seconds_of_token, 6))
+        """,
+    ],
+    features={
+        "one rank": lambda case: case["num_ranks"] == 1,
+        "comes out even": lambda case: (
+            (case["bytes_per_element"] * (case["num_ranks"] - 1) * case["flops_per_second"])
+            % (2 * case["num_ranks"] * case["bytes_per_second"])
+            == 0
+        ),
+        "four bytes": lambda case: case["bytes_per_element"] == 4,
+    },
+)
+
+
+def _begin(
+    weights: str = "comm.broadcast(each, 0)",
+    every: str = "[*model.parameters(), *model.buffers()]",
+    seed: str = "torch.manual_seed(seed + comm.rank)",
+    more: str = "",
+) -> str:
+    return f"""
+    import torch
+
+    def start_equal(comm, model, seed):
+        with torch.no_grad():
+            for each in {every}:
+                {weights}
+        {more}
+        {seed}
+    """
+
+
+BEGIN = Drawer(
+    function="start_equal",
+    wrong=[
+        Wrong(
+            "seeds alone", _begin("pass"), "Every rank still has the weights that it began with."
+        ),
+        Wrong(
+            "a mean",
+            _begin("comm.all_reduce(each); each /= comm.size"),
+            "even rank 0 has others now",
+        ),
+        Wrong(
+            "no buffers",
+            _begin(every="model.parameters()"),
+            "Weights are equal, buffers are not.",
+        ),
+        Wrong(
+            "frozen",
+            _begin("comm.broadcast(each.requires_grad_(False), 0)"),
+            "The weights want no gradient any more.",
+        ),
+        Wrong(
+            "sent twice",
+            _begin(every="[*model.parameters(), *model.buffers(), *model.state_dict().values()]"),
+            "Something is sent more than once.",
+        ),
+        Wrong(
+            "one seed",
+            _begin(seed="torch.manual_seed(seed)"),
+            "All ranks draw the same random numbers",
+        ),
+        Wrong(
+            "times rank",
+            _begin(seed="torch.manual_seed(seed * 2 + comm.rank + 1)"),
+            "Random numbers differ from rank to rank",
+        ),
+        Wrong("no seed", _begin(seed="pass"), "Random numbers differ from rank to rank"),
+        Wrong(
+            "something drawn",
+            _begin(seed="torch.manual_seed(seed + comm.rank)\n        torch.rand(1)"),
+            "is anything drawn after it is set?",
+        ),
+    ],
+    right=[
+        _begin(),
+        """
+        import torch
+
+        def start_equal(comm, model, seed):
+            tensors = list(model.state_dict().values())
+            flat = torch.cat([each.flatten() for each in tensors])
+            comm.broadcast(flat, source=0)
+            for each, part in zip(tensors, flat.split([t.numel() for t in tensors])):
+                each.copy_(part.view_as(each))
+            torch.default_generator.manual_seed(comm.rank + seed)
+        """,
+    ],
+    features={
+        "two ranks": lambda case: case["num_ranks"] == 2,
+        "four ranks": lambda case: case["num_ranks"] == 4,
+        "one layer": lambda case: len(case["widths"]) == 2,
+    },
+)
+
+_UNUSED = """
+    import torch
+
+    def backward_with_unused(comm, model, loss, bucket_bytes):
+        buckets, held = [[]], 0
+        for p in reversed(list(model.parameters())):
+            if held >= bucket_bytes:
+                buckets.append([])
+                held = 0
+            buckets[-1].append(p)
+            held += p.nbytes
+        missing = [set(bucket) for bucket in buckets]
+        sent = []
+
+        def send():
+            bucket = buckets[len(sent)]
+            grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+            flat = torch.cat([grad.flatten() for grad in grads])
+            sent.append((comm.all_reduce(flat, async_op=True), flat))
+
+        def hook(parameter):
+            for each in missing:
+                each.discard(parameter)
+            while len(sent) < len(buckets) and not missing[len(sent)]:
+                send()
+
+        hooks = [p.register_post_accumulate_grad_hook(hook) for p in model.parameters()]
+        loss.backward()
+        for each in hooks:
+            each.remove()
+        while len(sent) < len(buckets):
+            send()
+        for bucket, (handle, flat) in zip(buckets, sent):
+            handle.wait()
+            for p, part in zip(bucket, flat.split([each.numel() for each in bucket])):
+                p.grad = part.view_as(p)
+"""
+
+
+def _unused(*changes: tuple[str, str]) -> str:
+    source = _UNUSED
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+_ASYNC = "            sent.append((comm.all_reduce(flat, async_op=True), flat))\n"
+
+UNUSED = Drawer(
+    function="backward_with_unused",
+    wrong=[
+        Wrong(
+            "each by itself",
+            _unused(("if held >= bucket_bytes:", "if held:")),
+            "Each parameter travels by itself.",
+        ),
+        Wrong(
+            "from the first",
+            _unused(("reversed(list(model.parameters()))", "model.parameters()")),
+            "Buckets begin with the first parameter.",
+        ),
+        Wrong(
+            "waits in the hook",
+            _unused(
+                (
+                    _ASYNC,
+                    "            handle = comm.all_reduce(flat, async_op=True)\n"
+                    "            handle.wait()\n"
+                    "            sent.append((handle, flat))\n",
+                )
+            ),
+            "Backward stands still until a bucket has arrived.",
+        ),
+        Wrong(
+            "after backward",
+            _unused(("while len(sent) < len(buckets) and not missing[len(sent)]:", "while False:")),
+            "All buckets are sent only when backward is over.",
+        ),
+        Wrong(
+            "hooks left",
+            _unused(("            each.remove()\n", "            pass\n")),
+            "Your hooks are still there when the function returns",
+        ),
+        Wrong(
+            "unused left out",
+            _unused(
+                (
+                    "grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]",
+                    "grads = [p.grad for p in bucket if p.grad is not None]",
+                )
+            ),
+            "All ranks make the same calls in the same order.",
+        ),
+        Wrong(
+            "None sent",
+            _unused(("torch.zeros_like(p) if p.grad is None else p.grad", "p.grad")),
+            "What is None there",
+        ),
+        Wrong(
+            "as they become ready",
+            _unused(
+                (
+                    "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
+                    "                send()\n",
+                    "            for k, each in enumerate(missing):\n"
+                    "                if not each and k not in order:\n"
+                    "                    send(k)\n",
+                ),
+                (
+                    "        def send():\n            bucket = buckets[len(sent)]\n",
+                    "        order = []\n"
+                    "\n"
+                    "        def send(k):\n"
+                    "            order.append(k)\n"
+                    "            bucket = buckets[k]\n",
+                ),
+                (
+                    "        while len(sent) < len(buckets):\n            send()\n",
+                    "        for k in range(len(buckets)):\n"
+                    "            if k not in order:\n"
+                    "                send(k)\n",
+                ),
+                (
+                    "        for bucket, (handle, flat) in zip(buckets, sent):\n",
+                    "        buckets = [buckets[k] for k in order]\n"
+                    "        for bucket, (handle, flat) in zip(buckets, sent):\n",
+                ),
+            ),
+            "All ranks make the same calls in the same order.",
+        ),
+    ],
+    right=[
+        _UNUSED,
+        """
+        import torch
+
+        def backward_with_unused(comm, model, loss, bucket_bytes):
+            flats, members, waiting_for, calls = [], [], [], []
+            part = []
+            every = list(model.parameters())[::-1]
+            for p in every:
+                part.append(p)
+                if sum(each.nbytes for each in part) >= bucket_bytes or p is every[-1]:
+                    members.append(part)
+                    waiting_for.append({id(each) for each in part})
+                    part = []
+
+            def start(bucket):
+                for p in bucket:
+                    if p.grad is None:
+                        p.grad = torch.zeros_like(p)
+                flats.append(torch.cat([p.grad.view(-1) for p in bucket]))
+                calls.append(comm.all_reduce(flats[-1], async_op=True))
+
+            def hook(p):
+                for each in waiting_for:
+                    each -= {id(p)}
+                while len(calls) < len(members) and waiting_for[len(calls)] == set():
+                    start(members[len(calls)])
+
+            hooks = [p.register_post_accumulate_grad_hook(hook) for p in every]
+            loss.backward()
+            [each.remove() for each in hooks]
+            for bucket in members[len(calls):]:
+                start(bucket)
+            for bucket, flat, call in zip(members, flats, calls):
+                call.wait()
+                for p, piece in zip(bucket, flat.split([p.numel() for p in bucket])):
+                    p.grad.copy_(piece.view(p.shape))
+        """,
+    ],
+    features={
+        "unused on one rank": lambda case: case["unused"][0] != case["unused"][1],
+        "all used": lambda case: not any(case["unused"]) and not case["is_shared"],
+        "shared": lambda case: case["is_shared"],
+        "three ranks": lambda case: len(case["unused"]) == 3,
+    },
+)
+
+DRAWERS = {
+    "u09-no-sync": TOGETHER,
+    "u09-hidden": HIDDEN,
+    "u09-dropout": BEGIN,
+    "u09-unused": UNUSED,
+}

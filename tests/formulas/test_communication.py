@@ -1,0 +1,16 @@
+"""Tokens that hide an all-reduce, by hand."""
+
+import pytest
+
+from course_utils.formulas.communication import min_hiding_tokens
+
+
+# 1,024 parameters of 2 bytes on 4 ranks: 2 * 3/4 * 2,048 = 3,072 bytes, 48 s at 64 a second. A
+# token takes 4,096 FLOPs, 8 s at 512 a second: 6 tokens. Of two ranks: 2,048 bytes, 32 s, 4 tokens.
+# With a token's 4,096 FLOPs in 9.1 s at 450: 48 / 9.1 = 5.3, so 6.
+@pytest.mark.parametrize(
+    ("ranks", "flops_per_second", "tokens"), [(4, 512, 6), (2, 512, 4), (1, 512, 0), (4, 450, 6)]
+)
+def test_tokens(ranks, flops_per_second, tokens):
+    assert min_hiding_tokens(1024, ranks, 2, 64, flops_per_second) == tokens
+    assert min_hiding_tokens(999, ranks, 2, 64, flops_per_second) == tokens  # parameters cancel
