@@ -9,6 +9,7 @@ Batches are drawn with replacement, as the theory of the noise scale assumes.
     torch.Size([8, 837])
 """
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -77,6 +78,18 @@ def per_sample_gradients(network: nn.Module, inputs: Tensor, labels: Tensor) -> 
 
     gradients = vmap(grad(loss), (None, 0, 0))(parameters, inputs, labels)
     return torch.cat([each.flatten(1) for each in gradients.values()], 1)
+
+
+def noise_scale(gradients: Tensor) -> float:
+    """Simple noise scale tr(Σ) / |G|**2, in examples; infinite where G is zero.
+
+    Args:
+        gradients: (example, parameter), of all the data.
+    """
+    mean = gradients.mean(0)
+    squared_norm = mean.square().sum().item()
+    trace = (gradients - mean).square().sum(1).mean().item()
+    return trace / squared_norm if squared_norm else math.inf
 
 
 def descend(
