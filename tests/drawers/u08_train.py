@@ -115,11 +115,6 @@ TRAIN = Drawer(
             _train((_PART, f"{_MEAN} / len(group)")),
             "Every micro-batch counts the same in a group",
         ),
-        Wrong(
-            "mean of means, by a full group",
-            _train((_PART, f"{_MEAN} / micro_batches_per_step")),
-            "Every micro-batch counts the same in a group",
-        ),
         Wrong("sum of means", _train((_PART, _MEAN)), "The means of the micro-batches are added"),
         Wrong("sum", _train((" / n", "")), "The losses of all targets are added up"),
         Wrong(
@@ -161,15 +156,6 @@ TRAIN = Drawer(
             points=2.5,
         ),
         Wrong("not clipped", _train((_CLIP, _NO_CLIP)), "not clipped, or too late", points=2.5),
-        Wrong(
-            "clipped too late",
-            _train(
-                (_CLIP, _NO_CLIP),
-                ("results.append(loss)", f"results.append(loss)\n            {_CLIP}"),
-            ),
-            "not clipped, or too late",
-            points=2.5,
-        ),
         Wrong(
             "values clipped",
             _train(

@@ -22,7 +22,6 @@ from course_utils.checks.u08.accumulation_runs import (
     accumulate_cases,
     case_of,
     key_of,
-    on_top,
     trial_of,
     wanted_gradients,
     whole,
@@ -132,23 +131,37 @@ def _with_factors(
 ) -> Callable[..., dict[str, float]]:
     """Loss and length of gradients from a factor for each micro-batch, and for old gradients."""
 
-    @lru_cache(maxsize=512)
-    def made(*key: Any) -> dict[str, float]:
-        trial = trial_of(key)
-        ids, targets = (each.split(trial.micro_batch_size) for each in (trial.ids, trial.targets))
+    def made(*values: Any) -> dict[str, float]:
+        targets, parts, losses, gradients, before = _parts(*key_of(case_of(*values)))
         try:
-            factors = factors_of(trial.targets, targets)
-            kept = factor_of_before(trial.targets)
+            factors = torch.tensor(factors_of(targets, parts), dtype=torch.float64)
+            gradient = factors @ gradients + factor_of_before(targets) * before
         except ZeroDivisionError:
             return {"not_numbers": 1}
-        parts = zip(ids, targets, factors, strict=True)
-        losses = [losses_of(trial.model, x, t).sum() * factor for x, t, factor in parts]
-        loss = torch.stack(losses).sum()
-        before = [None if old is None else kept * old for old in trial.before]
-        gradients = on_top(gradients_of(loss, trial.model), before)
-        return {"loss": loss.item(), "gradient_length": length_of(gradients)}
+        return {"loss": (factors @ losses).item(), "gradient_length": gradient.norm().item()}
 
-    return lambda *values: made(*key_of(case_of(*values)))
+    return made
+
+
+@lru_cache(maxsize=512)
+def _parts(*key: Any) -> tuple[Tensor, tuple[Tensor, ...], Tensor, Tensor, Tensor]:
+    """All targets and each micro-batch's, its sum of losses, its gradient, and the old gradient."""
+    trial = trial_of(key)
+    ids, targets = (each.split(trial.micro_batch_size) for each in (trial.ids, trial.targets))
+    sums = [losses_of(trial.model, *pair).sum() for pair in zip(ids, targets, strict=True)]
+    rows = [_as_vector(gradients_of(each, trial.model)) for each in sums]
+    weights = trial.model.parameters()
+    pairs = zip(trial.before, weights, strict=True)
+    before = _as_vector([torch.zeros_like(w) if old is None else old for old, w in pairs])
+    return trial.targets, targets, torch.stack(sums).detach(), torch.stack(rows), before
+
+
+def _as_vector(tensors: Iterable[Tensor]) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in tensors])
+
+
+def _of_targets(targets: Tensor) -> float:
+    return 1 / max(1, num_targets(targets))
 
 
 def _by_targets_so_far(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
@@ -156,22 +169,21 @@ def _by_targets_so_far(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
     return [1 / max(1, count) for count in counts]
 
 
-def _some_alone(
-    chosen: Callable[[int, int], slice], *, is_new: bool = False
-) -> Callable[..., dict[str, float]]:
-    """Loss and length of gradients if only some sequences count, of all and a micro-batch's."""
+def _all(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    return [_of_targets(targets)] * len(parts)
 
-    @lru_cache(maxsize=512)
-    def made(*key: Any) -> dict[str, float]:
-        trial = trial_of(key)
-        some = chosen(len(trial.ids), trial.micro_batch_size)
-        losses = losses_of(trial.model, trial.ids[some], trial.targets[some])
-        loss = losses.sum() / max(1, num_targets(trial.targets))
-        before = [None for _ in trial.before] if is_new else trial.before
-        gradients = on_top(gradients_of(loss, trial.model), before)
-        return {"loss": loss.item(), "gradient_length": length_of(gradients)}
 
-    return lambda *values: made(*key_of(case_of(*values)))
+def _last(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    return [0.0] * (len(parts) - 1) + [_of_targets(targets)]
+
+
+def _full(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    is_full = [len(some) == len(parts[0]) for some in parts]
+    return [_of_targets(targets) * each for each in is_full]
+
+
+def _none(targets: Tensor) -> float:
+    return 0.0
 
 
 def _in(
@@ -183,18 +195,6 @@ def _in(
         if values[0] == scenario
         else {}
     )
-
-
-def _last(num_sequences: int, size: int) -> slice:
-    return slice((num_sequences - 1) // size * size, num_sequences)
-
-
-def _full(num_sequences: int, size: int) -> slice:
-    return slice(0, num_sequences // size * size)
-
-
-def _all(num_sequences: int, size: int) -> slice:
-    return slice(0, num_sequences)
 
 
 def _mean_weighed_by_sequences(some: Tensor, targets: Tensor, num_parts: int) -> float:
@@ -287,29 +287,26 @@ ACCUMULATE = Check(
         Mistake(
             "Gradients that were there before come out smaller: you divide them with the new "
             "ones. What can you divide before it goes into the sum?",
-            _with_factors(
-                lambda every, parts: [1 / num_targets(every)] * len(parts),
-                lambda every: 1 / num_targets(every),
-            ),
+            _with_factors(_all, _of_targets),
         ),
         Mistake(
             "The sequences that fill no micro-batch are left out. Where does your last cut end?",
-            _in("rest", _some_alone(_full), "loss", "gradient_length"),
+            _in("rest", _with_factors(_full), "loss", "gradient_length"),
         ),
         Mistake(
             "Only the gradients of the last micro-batch are there. Who throws away those of the "
             "others?",
-            _only("gradient_length", _some_alone(_last, is_new=True)),
+            _only("gradient_length", _with_factors(_last, _none)),
         ),
         Mistake(
             "Gradients that were there before are gone. Who may set them to zero, your function "
             "or the one who calls it?",
-            _only("gradient_length", _some_alone(_all, is_new=True)),
+            _only("gradient_length", _with_factors(_all, _none)),
         ),
         Mistake(
             "The gradients are right, and the loss is that of the last micro-batch. Where do you "
             "add the others?",
-            _only("loss", _some_alone(_last)),
+            _only("loss", _with_factors(_last)),
         ),
         Mistake(
             "A second set of all gradients is held. Who adds new gradients to those that are "

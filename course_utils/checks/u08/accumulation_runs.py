@@ -143,6 +143,7 @@ def trial_of(key: tuple[Any, ...]) -> Trial:
     return Trial(**case_of(*(list(each) if type(each) is tuple else each for each in key)))
 
 
+@lru_cache(maxsize=512)
 def wanted_gradients(*key: Any) -> list[Tensor]:
     """Those of the whole batch, on top of what was there."""
     before = trial_of(key).before
