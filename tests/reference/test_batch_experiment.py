@@ -14,8 +14,8 @@ from course_utils.reference.batch_experiment import (
     learning_rates,
     loss_after,
     losses_of_run,
-    noise_scale,
     new_network,
+    noise_scale,
     per_sample_gradients,
     steps_to_loss,
 )
