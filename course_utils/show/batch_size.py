@@ -49,7 +49,7 @@ def steps_against_examples(
     pair.legend(frameon=False, fontsize=8)
     caption = (
         f"Steps against examples: by the fit no batch needs fewer than {min_steps:,.1f} steps or "
-        f"than {min_examples:,.0f} examples, and one of the critical size, "
+        f"than {min_examples:,.0f} examples, and one of the critical batch size, "
         f"{critical_batch_size:,.0f}, needs twice as many of both. Measured: "
         f"{_runs_in_words(steps)}; up to {_farthest(steps, min_steps, critical_batch_size):.0%} "
         f"beside the hyperbola."
@@ -129,7 +129,8 @@ def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Pic
     pair.patches[-1].set_label(f"{limit * 31 / 32:,.0f} and more")
     pair.axvline(exact, color=colours.MEASURED, label="exact")
     pair.axvline(of_means, color=colours.COMPUTED, linestyle="--", label="ratio of means")
-    pair.set_xlabel("estimated noise scale, from one pair of batches (below zero: first bar)")
+    less = " (below zero: first bar)" if finite[0] < 0 else ""
+    pair.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
     pair.set_ylabel("pairs")
     pair.legend(frameon=False)
     low, high = finite[len(finite) // 20], finite[-1 - len(finite) // 20]

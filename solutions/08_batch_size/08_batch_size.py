@@ -1091,7 +1091,7 @@ def what_it_means(num_sequences):
     }
 
 
-choices = {each: what_it_means(each) for each in (64, 224, 512, 1024, 4096, 15_360)}
+choices = {each: what_it_means(each) for each in (64, 256, 512, 1024, 4096, 15_360)}
 pd.DataFrame(choices).T.rename_axis("sequences")
 
 # %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 9}
