@@ -36,6 +36,7 @@ class Check:
         reference: The course's own answer, for cells that need one which works.
         probe: Uses the student's object and returns plain data.
         not_from: Modules beside the course's own that hold the answer already.
+        may_use: Names of the course's own that hold no answer to this exercise.
     """
 
     cases: Callable[[int], list[Case]]
@@ -43,6 +44,7 @@ class Check:
     reference: Callable[..., Any]
     probe: Callable[[Any, Case], object] = call
     not_from: tuple[str, ...] = ()
+    may_use: tuple[str, ...] = ()
 
 
 @one_thread()
@@ -52,7 +54,7 @@ def examine(
     """Try an answer on all cases of some seeds; stop where it raises or does not return."""
     if not callable(answer):
         return Examination(trouble={"trouble": "no function", "what": describe(answer)})
-    if name := origin.borrowed(answer, (*origin.ANSWERS, *check.not_from)):
+    if name := origin.borrowed(answer, (*origin.ANSWERS, *check.not_from), check.may_use):
         return Examination(trouble={"trouble": "borrowed", "name": name})
     trials: list[Trial] = []
     for case in (case for seed in seeds for case in check.cases(seed)):

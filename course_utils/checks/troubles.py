@@ -96,6 +96,11 @@ ERRORS = (
     ),
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
     ("wanted a ", "What does the card ask your function to return?"),
+    ("is non-finite", "What does the card want of such a group? Who stops the whole run there?"),
+    (
+        "Sizes of tensors must match",
+        "In which dimension do these tensors differ, and need they become one?",
+    ),
     ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
     ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),

@@ -1,4 +1,4 @@
-"""How noisy is a batch's gradient, and what does a larger batch buy?
+"""How is a batch put together, how noisy is its gradient, and what does a larger batch buy?
 
 Conventions: G is the gradient over all data, Σ the covariance of the gradients of single examples.
 A batch of B examples, drawn with replacement, has a gradient whose squared distance from G is
@@ -19,6 +19,43 @@ appendix A.1; MiniMax 2025, MiniMax-01, batch size schedule.
 
 import math
 from collections.abc import Sequence
+
+
+def token_weights(lengths: Sequence[int], micro_batch_size: int) -> list[float]:
+    """How much one token of each sequence counts in the mean of the micro-batches' means.
+
+    One over the tokens of its micro-batch and over the number of micro-batches.
+
+    Args:
+        lengths: Tokens of each sequence, none of them zero.
+        micro_batch_size: Sequences b of a micro-batch; the last may be smaller.
+    """
+    starts = range(0, len(lengths), micro_batch_size)
+    groups = [lengths[start : start + micro_batch_size] for start in starts]
+    return [1 / (sum(group) * len(groups)) for group in groups for _ in group]
+
+
+def configuration(
+    global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
+) -> dict[str, int]:
+    """Micro-batch, accumulation and tokens of a step: B = b m d sequences, b as large as fits.
+
+    Every device has the same number of sequences, as many as the tokens allow; b is their largest
+    divisor that fits.
+
+    Args:
+        global_batch_tokens: Tokens that a step has at most, one sequence for each device or more.
+        seq_len: Tokens s of a sequence.
+        num_devices: Devices d that share the batch.
+        max_micro_batch: Sequences that fit on one device.
+
+    Returns:
+        ``micro_batch_size`` b, ``num_micro_batches`` m and ``tokens_per_step``.
+    """
+    each = global_batch_tokens // (seq_len * num_devices)
+    b = next(size for size in range(min(max_micro_batch, each), 0, -1) if each % size == 0)
+    tokens = num_devices * each * seq_len
+    return {"micro_batch_size": b, "num_micro_batches": each // b, "tokens_per_step": tokens}
 
 
 def estimate_noise(

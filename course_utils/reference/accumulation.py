@@ -26,9 +26,6 @@ from torch.optim.lr_scheduler import LRScheduler
 # The target of a token that does not count: padding, or a prompt.
 IGNORED = -100
 
-NO_TARGETS = "no targets"
-NOT_FINITE = "not finite"
-
 Batches = Sequence[tuple[Tensor, Tensor]]
 
 
@@ -110,23 +107,23 @@ def train(  # noqa: PLR0913, PLR0917  all that a training loop is given
     model: nn.Module,
     optimizer: Optimizer,
     scheduler: LRScheduler,
-    batches: Batches,
+    micro_batches: Batches,
     micro_batches_per_step: int,
     max_norm: float,
-) -> list[float | str]:
+) -> list[float | None]:
     """Train on groups of micro-batches, one step of the optimizer for each group.
 
     Args:
         model: From token ids (b, s) to logits (b, s, v).
         optimizer: Of the model's parameters.
         scheduler: Advances with each step of the optimizer, and only then.
-        batches: Micro-batches: token ids and targets, -100 where none is to be learnt.
+        micro_batches: Token ids and targets of each, -100 where none is to be learnt.
         micro_batches_per_step: Of a group; the last group may have fewer.
         max_norm: The gradient of a whole group is shortened to this norm if it is longer.
 
     Returns:
-        For each group its mean loss over all its targets, or why it made no step: ``"no targets"``
-        or ``"not finite"``, of its loss or its gradient.
+        For each group its mean loss over all its targets; None where this or the gradient is not
+        finite, so that there was no step. Without targets the mean is 0 / 0.
 
     Raises:
         ValueError: If there is no micro-batch in a group, or shapes differ.
@@ -135,8 +132,8 @@ def train(  # noqa: PLR0913, PLR0917  all that a training loop is given
         raise ValueError(
             f"train: micro_batches_per_step must be above zero, got {micro_batches_per_step}"
         )
-    starts = range(0, len(batches), micro_batches_per_step)
-    groups = [batches[start : start + micro_batches_per_step] for start in starts]
+    starts = range(0, len(micro_batches), micro_batches_per_step)
+    groups = [micro_batches[start : start + micro_batches_per_step] for start in starts]
     return [_step(model, optimizer, scheduler, group, max_norm) for group in groups]
 
 
@@ -146,11 +143,9 @@ def _step(
     scheduler: LRScheduler,
     group: Batches,
     max_norm: float,
-) -> float | str:
-    """One step on a group, or the reason why there is none; no gradient is left behind."""
+) -> float | None:
+    """One step on a group, or none where its loss or its gradient is not finite."""
     num_targets = sum(count_targets(targets) for _, targets in group)
-    if num_targets == 0:
-        return NO_TARGETS
     optimizer.zero_grad()
     mean = 0.0
     for ids, targets in group:
@@ -158,12 +153,11 @@ def _step(
         loss.backward()
         mean += loss.item()
     norm = clip_grad_norm_(model.parameters(), max_norm)
-    is_finite = math.isfinite(mean) and math.isfinite(norm)
-    if is_finite:
-        optimizer.step()
-        scheduler.step()
-    optimizer.zero_grad()
-    return mean if is_finite else NOT_FINITE
+    if not (math.isfinite(mean) and math.isfinite(norm)):
+        return None
+    optimizer.step()
+    scheduler.step()
+    return mean
 
 
 def sum_in_fp32(model: nn.Module) -> list[Tensor]:

@@ -9,7 +9,9 @@ Batches are drawn with replacement, as the theory of the noise scale assumes.
     torch.Size([8, 837])
 """
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,17 @@ from torch.nn import functional as F
 
 NUM_POINTS, NUM_INPUTS, NUM_INNER, NUM_CLASSES = 4096, 20, 32, 5
 NOISE = 0.3  # deviation of what is added to each class's score, which has a deviation of about one
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch works in one thread inside: on matrices as small as these a second one only waits."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 class Problem:
@@ -62,6 +75,7 @@ def new_network(seed: int = 1) -> nn.Sequential:
         )
 
 
+@one_thread()
 def per_sample_gradients(network: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     """The gradient of each example's loss, one row for each, over all parameters.
 
@@ -77,6 +91,33 @@ def per_sample_gradients(network: nn.Module, inputs: Tensor, labels: Tensor) -> 
 
     gradients = vmap(grad(loss), (None, 0, 0))(parameters, inputs, labels)
     return torch.cat([each.flatten(1) for each in gradients.values()], 1)
+
+
+@one_thread()
+def batches_of(rows: Tensor, batch_size: int, count: int, seed: int = 0) -> Tensor:
+    """Mean gradients of batches that are drawn with replacement, one row for each batch.
+
+    Args:
+        rows: The gradient of each example.
+        batch_size: Examples of a batch.
+        count: Batches.
+        seed: Of the draw.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(len(rows), (count, batch_size), generator=generator)
+    return torch.stack([rows[points].mean(0) for points in drawn])
+
+
+def noise_scale(gradients: Tensor) -> float:
+    """Simple noise scale tr(Σ) / |G|**2, in examples; infinite where G is zero.
+
+    Args:
+        gradients: (example, parameter), of all the data.
+    """
+    mean = gradients.mean(0)
+    squared_norm = mean.square().sum().item()
+    trace = (gradients - mean).square().sum(1).mean().item()
+    return trace / squared_norm if squared_norm else math.inf
 
 
 def descend(
@@ -102,11 +143,18 @@ def losses_of_run(
         num_steps: Where the run ends.
         seed: Of the batches.
     """
+    for network in _run(problem, batch_size, learning_rate, num_steps, seed):
+        yield problem.loss(network)
+
+
+def _run(
+    problem: Problem, batch_size: int, learning_rate: float, num_steps: int, seed: int
+) -> Iterator[nn.Module]:
     network, generator = new_network(), torch.Generator().manual_seed(seed)
     for _ in range(num_steps):
         points = torch.randint(NUM_POINTS, (batch_size,), generator=generator)
         descend(network, *problem.batch(points), learning_rate)
-        yield problem.loss(network)
+        yield network
 
 
 def learning_rates(batch_size: int) -> list[float]:
@@ -118,7 +166,10 @@ def learning_rates(batch_size: int) -> list[float]:
     return [middle * 2 ** (half / 2) for half in (0, -1, 1, -2, 2)]
 
 
-def steps_to_loss(problem: Problem, batch_size: int, loss: float, max_steps: int = 1000) -> int:
+@one_thread()
+def steps_to_loss(
+    problem: Problem, batch_size: int, loss: float, max_steps: int = 1000, seed: int = 7
+) -> int:
     """Fewest steps to a loss, over the learning rates of that batch size.
 
     A run ends where it needs more steps than the best before it.
@@ -128,7 +179,7 @@ def steps_to_loss(problem: Problem, batch_size: int, loss: float, max_steps: int
     """
     best = max_steps + 1
     for rate in learning_rates(batch_size):
-        run = enumerate(losses_of_run(problem, batch_size, rate, best - 1), start=1)
+        run = enumerate(losses_of_run(problem, batch_size, rate, best - 1, seed), start=1)
         best = next((step for step, now in run if now <= loss), best)
     if best > max_steps:
         raise ValueError(
@@ -138,9 +189,9 @@ def steps_to_loss(problem: Problem, batch_size: int, loss: float, max_steps: int
     return best
 
 
-def loss_after(problem: Problem, batch_size: int, num_steps: int) -> float:
+@one_thread()
+def loss_after(problem: Problem, batch_size: int, num_steps: int, seed: int = 7) -> float:
     """The lowest loss at the end of runs of some steps, over the learning rates of that size."""
-    runs = (
-        losses_of_run(problem, batch_size, rate, num_steps) for rate in learning_rates(batch_size)
-    )
-    return min(list(run)[-1] for run in runs)
+    rates = learning_rates(batch_size)
+    runs = (_run(problem, batch_size, rate, num_steps, seed) for rate in rates)
+    return min(problem.loss(list(run)[-1]) for run in runs)

@@ -16,6 +16,7 @@ from course_utils.show.picture import Picture, axes
 
 GIB = 2**30
 SEQ_LEN = 4096  # tokens of a sequence in `batch_plan`
+DEVICE = "A100-80"  # whose memory it shows
 
 
 def steps_against_examples(
@@ -37,18 +38,33 @@ def steps_against_examples(
         pair.annotate(f"{size:,}", (size * count, count), **place)
     pair.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
     pair.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
-    pair.axhline(min_steps, color=colours.NEUTRAL, linestyle=":", linewidth=1)
+    pair.axhline(min_steps, color=colours.NEUTRAL, linestyle="--", linewidth=1)
+    beside = {"textcoords": "offset points", "fontsize": 8, "color": colours.NEUTRAL}
+    pair.annotate("E_min", (min_examples, 1), xytext=(3, -8), xycoords=_AT_TOP, **beside)
+    pair.annotate("S_min", (0.1, min_steps), xytext=(0, 3), xycoords=_AT_LEFT, **beside)
     pair.set_xscale("log", base=2)
     pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    pair.set_xlabel("examples to the loss (log scale); dashed: perfect scaling, E_min")
-    pair.set_ylabel("steps to it (log scale); dotted: S_min")
+    pair.set_xlabel("examples to the loss (log scale)")
+    pair.set_ylabel("steps to it (log scale)")
     pair.legend(frameon=False, fontsize=8)
     caption = (
-        f"Steps against examples: even the largest batch needs {min_steps:,.1f} steps, even the "
-        f"smallest {min_examples:,.0f} examples; the knee lies at {critical_batch_size:,.0f}, with "
-        f"twice the fewest of both. Measured: {_runs_in_words(steps)}."
+        f"Steps against examples: by the fit no batch needs fewer than {min_steps:,.1f} steps or "
+        f"than {min_examples:,.0f} examples, and one of the critical batch size, "
+        f"{critical_batch_size:,.0f}, needs twice as many of both. Measured: "
+        f"{_runs_in_words(steps)}; up to {_farthest(steps, min_steps, critical_batch_size):.0%} "
+        f"beside the hyperbola."
     )
     return Picture(figure, caption)
+
+
+# Where a label stands: at a number of one axis, and at an end of the other.
+_AT_TOP, _AT_LEFT = ("data", "axes fraction"), ("axes fraction", "data")
+
+
+def _farthest(steps: Mapping[int, int], min_steps: float, critical: float) -> float:
+    """The largest relative deviation of measured steps from those of the fit."""
+    fitted = {size: steps_and_examples(min_steps, critical, size)["steps"] for size in steps}
+    return max(abs(count / fitted[size] - 1) for size, count in steps.items())
 
 
 def _runs_in_words(steps: Mapping[int, int]) -> str:
@@ -59,14 +75,14 @@ def _runs_in_words(steps: Mapping[int, int]) -> str:
 
 
 def _hyperbola(pair: Any, min_steps: float, critical: float) -> None:
-    """The line, and its knee at the critical batch size."""
+    """The line, and where the critical batch size lies on it."""
     powers = [quarter / 4 for quarter in range(-26, 17)]
     line = [steps_and_examples(min_steps, critical, critical * 2**power) for power in powers]
     xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    pair.plot(xs, ys, color=colours.COMPUTED, label="hyperbola")
-    knee = steps_and_examples(min_steps, critical, critical)
-    style = {"color": colours.COMPUTED, "markersize": 9, "label": "knee: critical batch size"}
-    pair.plot([knee["examples"]], [knee["steps"]], "D", **style)
+    pair.plot(xs, ys, color=colours.COMPUTED, label="hyperbola, fitted")
+    middle = steps_and_examples(min_steps, critical, critical)
+    style = {"color": colours.COMPUTED, "markersize": 9, "label": "critical batch size"}
+    pair.plot([middle["examples"]], [middle["steps"]], "D", **style)
     pair.set_yscale("log")
 
 
@@ -109,9 +125,12 @@ def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Pic
     figure, pair = axes(height=2.4)
     inside = [min(max(value, 0), limit) for value in finite]
     pair.hist(inside, bins=32, range=(0, limit), color=colours.NEUTRAL)
+    pair.patches[-1].set_color(colours.WRONG)
+    pair.patches[-1].set_label(f"{limit * 31 / 32:,.0f} and more")
     pair.axvline(exact, color=colours.MEASURED, label="exact")
     pair.axvline(of_means, color=colours.COMPUTED, linestyle="--", label="ratio of means")
-    pair.set_xlabel("estimated noise scale, from one pair of batches; what is beyond at the edge")
+    less = " (below zero: first bar)" if finite[0] < 0 else ""
+    pair.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
     pair.set_ylabel("pairs")
     pair.legend(frameon=False)
     low, high = finite[len(finite) // 20], finite[-1 - len(finite) // 20]
@@ -135,12 +154,14 @@ def batch_schedule(schedule: Sequence[tuple[int, int]], total_tokens: int) -> Pi
     counts = [num_steps(schedule[: n + 1], end) for n, end in enumerate(_ends(schedule))]
     counts.append(num_steps(schedule, total_tokens))
     stages = [now - before for before, now in zip([0, *counts], counts, strict=False)]
-    figure, pair = axes()
+    figure, pair = axes(width=7.0)
     pair.stairs(sizes, starts, baseline=None, color=colours.COMPUTED, linewidth=2)
-    for start, size, count in zip(starts, sizes, stages, strict=False):
-        place = {"xytext": (3, 4), "textcoords": "offset points", "fontsize": 8}
-        pair.annotate(f"{count:,} steps", (max(start, starts[1] / 4), size), **place)
+    for start, end, size, count in zip(starts, starts[1:], sizes, stages, strict=False):
+        middle = math.sqrt(start * end) or end / 2
+        place = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8, "ha": "center"}
+        pair.annotate(f"{count:,} steps", (middle, size), **place)
     pair.set_xscale("symlog", linthresh=starts[1])
+    pair.set_xlim(0, 1.3 * starts[-1])
     pair.set_yscale("log", base=2)
     pair.set_ylim(top=2 * sizes[-1])
     pair.set_xticks(starts, [f"{each:,.0f}" for each in starts])
@@ -187,61 +208,74 @@ def batch_plan(
     saved_bytes = sum(model_saved_bytes(preset(model), run).values())
     total_bytes = sum(state.values()) + saved_bytes
     figure = Figure(figsize=(7.0, 2.8), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 1))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 0.8))
     for pair in (left, right):
         pair.spines[["top", "right"]].set_visible(False)
     _draw_place(left, steps, examples, critical_batch_tokens)
     _draw_memory(right, state, saved_bytes)
     caption = (
         f"{global_batch_size:,} sequences of {SEQ_LEN:,} are {tokens:,} tokens a step: "
-        f"{_passes_in_words(global_batch_size, micro_batch_size * num_devices)}. At a critical "
-        f"batch of {critical_batch_tokens:,} tokens that is {steps:,.3g} times the fewest steps "
-        f"and {examples:,.3g} times the fewest tokens. {model}, {micro_batch_size:,} at once: "
-        f"{total_bytes / GIB:,.1f} GiB on each device, of which saved for backward "
-        f"{saved_bytes / GIB:,.1f}."
+        f"{_accumulation_in_words(global_batch_size, micro_batch_size, num_devices)}. At a "
+        f"critical batch size of {critical_batch_tokens:,} tokens that is {steps:,.3g} times the "
+        f"fewest steps and {examples:,.3g} times the fewest tokens. {model}, {micro_batch_size:,} "
+        f"at once: {total_bytes / GIB:,.1f} GiB on each device, of which saved for backward "
+        f"{saved_bytes / GIB:,.1f}; that {_fits_in_words(total_bytes)}."
     )
     return Picture(figure, caption)
 
 
-def _passes_in_words(global_batch_size: int, at_once: int) -> str:
-    passes, rest = divmod(global_batch_size, at_once)
+def _accumulation_in_words(global_batch_size: int, micro_batch_size: int, num_devices: int) -> str:
+    each = "the device" if num_devices == 1 else f"each of {num_devices:,} devices"
+    num_micro_batches, rest = divmod(global_batch_size, micro_batch_size * num_devices)
     if rest:
-        return f"they do not divide into passes of {at_once:,} on all devices together"
-    return f"{passes:,} passes of {at_once:,} on all devices together"
+        return f"they cannot be shared out as whole micro-batches of {micro_batch_size:,} to {each}"
+    return f"{each} accumulates {num_micro_batches:,} micro-batches of {micro_batch_size:,}"
+
+
+def _fits_in_words(total_bytes: int) -> str:
+    fits = total_bytes <= device(DEVICE).memory_bytes
+    return f"{'fits' if fits else 'does not fit'} on an {DEVICE}"
 
 
 def _draw_place(pair: Any, steps: float, examples: float, critical_batch_tokens: int) -> None:
     """The hyperbola in units of the fewest steps and tokens, and the dot of this batch."""
-    powers = [quarter / 4 for quarter in range(-24, 25)]
+    powers = [quarter / 4 for quarter in range(-45, 30)]
     line = [steps_and_examples(1, 1, 2**power) for power in powers]
     xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
     pair.plot(xs, ys, color=colours.COMPUTED)
     pair.plot([examples], [steps], "o", color=colours.MEASURED)
     pair.set_xscale("log", base=2)
     pair.set_yscale("log", base=2)
+    pair.set_xlim(0.8, 2**7)
+    pair.set_ylim(0.8, 2**11.5)
     for axis in (pair.xaxis, pair.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     pair.set_xlabel("tokens over the fewest (log scale)")
     pair.set_ylabel("steps over the fewest (log scale)")
-    pair.set_title(f"critical batch {critical_batch_tokens / 10**6:g} million tokens", fontsize=9)
+    million = critical_batch_tokens / 10**6
+    pair.set_title(f"critical batch size {million:g} million tokens", fontsize=9)
 
 
 def _draw_memory(pair: Any, state: Mapping[str, int], saved_bytes: int) -> None:
-    """One bar: weights, gradients and optimizer states, and what is saved on top."""
+    """One bar: weights, gradients and optimizer states, and what is saved for backward."""
     parts = {
-        colours.PARAMETERS: state["weights"],
-        colours.GRADIENTS: state["gradients"],
-        colours.OPTIMIZER_STATES: state["master_weights"] + state["moments"],
-        colours.ACTIVATIONS: saved_bytes,
+        "weights": (colours.PARAMETERS, state["weights"]),
+        "gradients": (colours.GRADIENTS, state["gradients"]),
+        "optimizer": (colours.OPTIMIZER_STATES, state["master_weights"] + state["moments"]),
+        "saved for\nbackward": (colours.ACTIVATIONS, saved_bytes),
     }
     height = 0.0
-    for colour, part in parts.items():
-        pair.bar([0], [part / GIB], bottom=[height], color=colour)
+    for name, (colour, part) in parts.items():
+        pair.bar([0], [part / GIB], bottom=[height], color=colour, label=name)
         height += part / GIB
-    limit = device("A100-80").memory_bytes / GIB
-    pair.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1)
-    pair.set_title("dashed: A100-80", fontsize=9)
+    limit = device(DEVICE).memory_bytes / GIB
+    pair.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1, label=DEVICE)
+    is_too_much = height > limit
+    told = "does not fit" if is_too_much else "fits"
+    pair.set_title(told, fontsize=9, color=colours.WRONG if is_too_much else colours.RIGHT)
     pair.set_ylim(0, 1.15 * max(limit, height))
     pair.set_xticks([])
-    pair.set_xlabel("state, saved on top")
     pair.set_ylabel("GiB on a device")
+    handles, labels = pair.get_legend_handles_labels()
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False, "fontsize": 8}
+    pair.legend(handles[::-1], labels[::-1], **place)

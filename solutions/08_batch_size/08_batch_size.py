@@ -43,8 +43,12 @@
 # | b | mbs | bs | b | sequences of a **micro-batch**: one forward and backward pass on one device |
 # | m | grad_acc | steps | steps | micro-batches that a device accumulates in one step |
 # | d | | | DP | devices that share a batch |
-# | B | bs, gbs | | B | sequences of one step of the optimizer, b · m · d |
+# | B | bs, gbs | | B | sequences of one step, b · m · d; from the noise scale on, examples |
 # | s | seq | L | S | tokens of a sequence |
+# | G, g | | | | gradient of the mean loss over all data, and that of one example's loss |
+# | Σ | | | | covariance of the g |
+# | S, E | | | | steps and examples that a run needs to reach a loss L |
+# | B_c | | | | critical batch size |
 #
 # A **step** is one update of the weights.
 
@@ -71,6 +75,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas.batch_size import fit_tradeoff
+from course_utils.formulas.batch_size import power_law as fit_power_law
 from course_utils.instruments import (
     count_flops,
     count_saved_bytes,
@@ -78,16 +83,8 @@ from course_utils.instruments import (
     time_call,
     trace_memory,
 )
-from course_utils.reference import Transformer, token_loss
+from course_utils.reference import Transformer, batch_experiment, token_loss
 from course_utils.reference.accumulation import ragged_batch
-from course_utils.reference.batch_experiment import (
-    Problem,
-    descend,
-    loss_after,
-    new_network,
-    per_sample_gradients,
-    steps_to_loss,
-)
 from course_utils.show import (
     batch_plan,
     batch_schedule,
@@ -115,7 +112,7 @@ for x in (3.0, 5.0):
 # %% [markdown]
 # So a batch can go through the model one **micro-batch** after the other, before the optimizer makes one step: that is gradient accumulation (E17). Only one micro-batch of activations is in memory at a time.
 #
-# Lecture S (S15) adds up `g / steps`, where g is the gradient of a micro-batch's mean loss and `steps` the number of micro-batches. Here is its rule, and how far its gradient is from that of the whole batch at once:
+# Lecture S (S15) adds up `g / steps`, where g is the gradient of a micro-batch's mean loss and `steps` the number of micro-batches. Here is its rule, and how far its gradient is from that of the whole batch at once. `token_loss(logits, targets)` is the mean of `F.cross_entropy` over all tokens; the **norm** of a gradient is the length of all its numbers as one vector.
 
 
 # %%
@@ -147,23 +144,22 @@ def error(rule, lengths, micro_batch_size):
 print("equal up to rounding:", error(running_mean, [6, 6, 6, 6], 1) < 1e-12)
 
 # %% [markdown]
-# Now break it. Sequences of a batch rarely have one length: short ones are filled up, and what fills them has the target −100, which `F.cross_entropy` leaves out. Prompts that are not to be learnt are marked the same way. A **target** is from here on one that is not −100.
+# Now break it. Sequences of a batch rarely have one length: short ones are filled up, and what fills them has the target −100, which `F.cross_entropy`, and so `token_loss`, leaves out. Prompts that are not to be learnt are marked the same way. A **target** is from here on one that is not −100. `ragged_batch` makes such a batch, of sequences with so many targets:
 
 # %% tags=["nbval-check-output"]
-ids, targets = ragged_batch([5, 1, 3], vocab_size=11)
-print(targets)
+print(ragged_batch([5, 1, 3], vocab_size=11)[1])
 print("equal up to rounding:", error(running_mean, [5, 1, 3], 1) < 1e-12)
 
 # %% [markdown]
-# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 tokens go through the model one at a time. How long is the error of the lecture's gradient, as a percentage of the true gradient's length?
+# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 tokens go through the model one at a time. How large is the norm of the error of the lecture's gradient, in percent of the true gradient's norm?
 
 # %%
 predict("u08-running-mean", None, "%")
 
-# %% [markdown] exercise={"id": "u08-mean-of-means", "title": "What a token counts", "difficulty": 2, "importance": 4, "minutes": 8}
+# %% [markdown] exercise={"id": "u08-mean-of-means", "title": "What a token counts", "difficulty": 2, "importance": 4, "minutes": 9}
 # **Write** `token_weights`: how much **one token** of each sequence counts in the lecture's running mean, a list of one `float` for each sequence. All or nothing.
 #
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. The loss of a micro-batch is the mean over *all* its tokens, and is divided by the number of micro-batches before it is added. A token counts as much as the sum changes when that token's loss grows by one: the check asks autograd for this derivative.
+# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. The loss of a micro-batch is the mean over *all* its tokens, and is divided by the number of micro-batches before it is added. What a token counts is the derivative of the final sum by that token's loss: the check asks autograd for it.
 #
 # *Worked case:* lengths 3, 1, 2 in micro-batches of two: **0.125**, **0.125**, **0.25**.
 
@@ -210,7 +206,7 @@ grade("u08-mean-of-means", token_weights)
 # %% tags=["nbval-check-output"]
 weights_of = answer("u08-mean-of-means", token_weights)
 lengths = [32, 2, 30, 4, 28, 3, 31, 5]
-rows = {
+by_micro_batch = {
     b: {
         "in the longest": round(weights_of(lengths, b)[0] * sum(lengths), 2),
         "in the shortest": round(weights_of(lengths, b)[1] * sum(lengths), 2),
@@ -218,33 +214,41 @@ rows = {
     }
     for b in (1, 2, 3, 4, 8)
 }
-pd.DataFrame(rows).T.rename_axis("micro-batch")
+pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
 
 # %% tags=["nbval-check-output"]
-compare("u08-running-mean", "%", measured=rows[1]["error, %"])
+compare("u08-running-mean", "%", measured=by_micro_batch[1]["error, %"])
 
 # %% [markdown]
-# **Explain.** One at a time, a token of the sequence of two counts sixteen times as much as one of 32, and here short sequences teach something else than long ones. In pairs it is nearly hidden: each pair has one long and one short sequence. With equal numbers of targets the rule of S15 is right, which is why the mistake lived for years in well-known training libraries. And if a micro-batch has no target at all?
+# **Explain.** One at a time, a token of the sequence of two counts sixteen times as much as one of 32, and here short sequences teach something else than long ones. In pairs it is nearly hidden: each pair has one long and one short sequence. With equal numbers of targets the rule of S15 is right, so the mistake is easy to miss: Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
+#
+# And if a micro-batch has no target at all?
 
 # %% tags=["nbval-check-output"]
-ids, targets = ragged_batch([5, 0, 3], vocab_size=11)
-print(token_loss(small_model()(ids[1:2]), targets[1:2]))
+some_ids, no_targets = ragged_batch([0, 3], vocab_size=11)
+model = small_model()
+mean_of_none = token_loss(model(some_ids[:1]), no_targets[:1])
+mean_of_none.backward()
+is_zero = not any(each.grad.any() for each in model.parameters())
+print("loss:", mean_of_none.item(), "  all gradients zero:", is_zero)
 
 # %% [markdown]
-# The mean of no numbers is 0/0, and one such micro-batch makes the loss of the whole step nan.
+# The mean of no numbers is 0/0: one such micro-batch makes the loss that you report nan, while its gradient is zero.
 
 # %% [markdown]
 # ## Accumulating exactly
 
 # %% [markdown] exercise={"id": "u08-accumulate", "title": "Accumulate", "difficulty": 3, "importance": 5, "minutes": 18}
-# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean as a `float`. Seven situations earn equal shares.
+# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. You may use `token_loss`.
 #
-# - `model(ids)` gives logits (b, s, v). Each micro-batch goes through once, `micro_batch_size` sequences or, the last, fewer.
-# - Gradients that are there before are added to.
-# - A micro-batch without targets does no harm. A batch without any gives 0.0 and leaves `grad` as it is.
-# - The peak of memory is that of one micro-batch, and there is one set of gradients.
+# - `model(ids)` gives logits (b, s, v). Each micro-batch goes through once; the last may be smaller.
+# - *Existing gradients* are added to.
+# - An *empty micro-batch*, without targets, does no harm. A batch with *no targets* gives 0.0 and leaves `grad` as it is.
+# - *Memory*: at the peak there is one micro-batch, and gradients live in `grad` only.
 #
-# *Worked case:* 3, 1 and 2 targets in micro-batches of two: each target counts **1/6**.
+# These four, and lengths that are *equal*, *ragged* or leave a *rest*, earn equal shares.
+#
+# *Worked case:* 3, 1 and 2 targets in micro-batches of two: each target counts **1/6**, what is filled up **0**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u08-accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -277,12 +281,17 @@ def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size:
 
 
 # %%
-def is_exact(accumulate):
-    return {b: error(accumulate, [3, 1, 2], b) < 1e-12 for b in (1, 2, 3)}
+def what_targets_count(rule):
+    """A table of scores from zero: the gradient at a target is 8/9 of what it counts."""
+    model = nn.Embedding(9, 9, _weight=torch.zeros(9, 9, dtype=torch.float64))
+    _, targets = ragged_batch([3, 1, 2], vocab_size=9)
+    rule(model, torch.arange(9).reshape(3, 3), targets, 2)
+    counts = -9 / 8 * model.weight.grad.min(dim=1).values.reshape(3, 3)
+    return (counts + 0.0).round(decimals=4).tolist()
 
 
-try_it(is_exact, running_mean)
-try_it(is_exact, accumulate)
+print("the lecture's rule:", what_targets_count(running_mean))
+try_it(what_targets_count, accumulate)
 
 # %% nbgrader={"grade": true, "grade_id": "u08-accumulate-test", "locked": true, "points": 3.5, "schema_version": 3, "solution": false, "task": false}
 # Gradients in float64; passes; what is held at the peak: activations and sets of gradients.
@@ -310,19 +319,20 @@ grade("u08-accumulate", accumulate)
 # </details>
 
 # %% [markdown]
-# **Measure.** A small Llama and eight sequences of 128 tokens, all at once and one at a time, through your function:
+# **Measure.** A small Llama and eight sequences of 128 tokens through your function, all at once, in pairs and one at a time (some seconds):
 
 # %%
 accumulate_of = answer("u08-accumulate", accumulate)
 tiny = ModelConfig(num_layers=2, hidden_size=64, num_heads=4, ffn_size=192, vocab_size=256)
 tiny_model = Transformer(tiny)
-tiny_ids = torch.arange(8 * 128).reshape(8, 128) % 256
+tiny_ids = torch.arange(16 * 128).reshape(16, 128) % 256
+eight = tiny_ids[:8]
 
 
 def memory_of(micro_batch_size):
     tiny_model.zero_grad()
     return trace_memory(
-        lambda: accumulate_of(tiny_model, tiny_ids, tiny_ids, micro_batch_size), tiny_model
+        lambda: accumulate_of(tiny_model, eight, eight, micro_batch_size), tiny_model
     )
 
 
@@ -338,10 +348,10 @@ memory_timelines(accumulation_traces)
 predict("u08-accumulated", None, "GiB")
 
 # %% [markdown]
-# On fake tensors, with two mistakes beside it (ten seconds):
+# Here are the right way and two mistakes. `losses(b)` gives the loss of one micro-batch of b sequences after the other, each weighed as it must be:
 
 
-# %% tags=["nbval-check-output"]
+# %%
 def at_once(losses, model):
     next(losses(4)).backward()
 
@@ -363,7 +373,12 @@ def gradients_in_a_list(losses, model):
         model.zero_grad()
 
 
-def beside_weights_gib(way):
+# %% [markdown]
+# And what is in memory at the peak, beside the weights, on tensors that only have shapes (`fake_tensors`; ten seconds):
+
+
+# %% tags=["nbval-check-output"]
+def trace_of(way):
     with fake_tensors():
         model = Transformer(preset("Llama-3.2-1B"), dtype=torch.bfloat16)
         tokens = torch.ones(4, 1024, dtype=torch.long)
@@ -371,61 +386,76 @@ def beside_weights_gib(way):
         def losses(b):
             return (token_loss(model(some), some) * b / 4 for some in tokens.split(b))
 
-        trace = trace_memory(lambda: way(losses, model), model)
-    return round((trace.peak_bytes - trace.total_bytes[0]) / 2**30, 2)
+        return trace_memory(lambda: way(losses, model), model)
 
 
-ways = (at_once, one_at_a_time, backward_at_the_end, gradients_in_a_list)
-gib_of = {way.__name__.replace("_", " "): beside_weights_gib(way) for way in ways}
-weights_of_llama = Transformer(preset("Llama-3.2-1B"), "meta", torch.bfloat16).parameters()
-gib_of["gradients alone"] = round(sum(each.nbytes for each in weights_of_llama) / 2**30, 2)
-pd.DataFrame({"GiB beside the weights": gib_of})
+peaks = {}
+for way in (at_once, one_at_a_time, backward_at_the_end, gradients_in_a_list):
+    trace = trace_of(way)
+    peaks[way.__name__.replace("_", " ")] = trace.live_at(trace.peak_at)
+peaks = pd.DataFrame(peaks).T[["gradients", "activations", "temporaries"]] / 2**30
+peaks.assign(together=peaks.sum(axis=1)).round(2).rename_axis("GiB at the peak")
 
 # %% tags=["nbval-check-output"]
-compare("u08-accumulated", "GiB", measured=gib_of["one at a time"])
+compare("u08-accumulated", "GiB", measured=round(peaks.loc["one at a time"].sum(), 2))
 
 # %% [markdown]
-# **Explain.** Activations fall to a quarter; the gradients stay, whole, and accumulation can never free them. Whoever waits with backward saves next to nothing, and a list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
+# **Explain.** Activations fall even below a quarter, and yet the sum is not (8.6 − 2.3)/4 + 2.3 = 3.9 GiB: the two peaks lie at different moments. All at once, it comes before there is any gradient. One at a time, it comes in the second micro-batch, when all gradients of the first are there; they stay, and accumulation can never free them.
 #
-# What does it cost? Lecture S says: more compute. Count (a few seconds):
+# One backward at the end saves 4 %: all four graphs wait for it. A list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
+
+# %% [markdown]
+# What does it cost? Lecture S says: more compute. **Measure** the table of lecture B (B8): what follows the micro-batch, and what the batch?
 
 
 # %% tags=["nbval-check-output"]
-def flops_of(micro_batch_size):
+def kept_bytes(b):
+    some = tiny_ids[:b]
+    return count_saved_bytes(lambda: token_loss(tiny_model(some), some), tiny_model).total_bytes
+
+
+def flops_of(num_sequences, b):
     def call():
-        accumulate_of(tiny_model, tiny_ids, tiny_ids, micro_batch_size)
-        return torch.zeros(())
+        some = tiny_ids[:num_sequences]
+        return torch.tensor(accumulate_of(tiny_model, some, some, b))  # backward is in it already
 
     return sum(count_flops(call))
 
 
-print({b: f"{flops_of(b):,} FLOPs" for b in (8, 1)})
+by_sizes = {
+    (num_sequences, b, num_sequences // b): {
+        "bytes kept": f"{kept_bytes(b):,}",
+        "FLOPs": f"{flops_of(num_sequences, b):,}",
+    }
+    for num_sequences, b in ((8, 8), (8, 4), (8, 2), (16, 4))
+}
+pd.DataFrame(by_sizes).T.rename_axis(["batch", "micro-batch", "accumulated"])
 
 # %% [markdown]
-# The **same** FLOPs, to the last one: the slide of S15 is wrong here. What is traded is parallelism. The passes come one after the other, each reads all weights again, and small matrix products use a device badly:
+# **Explain.** Activations follow b, FLOPs follow B: accumulation spends the **same** FLOPs, to the last one, and the slide of S15 is wrong here. What it gives up is parallelism: the passes come one after the other, each reads all weights again, and small matrix products use a device badly:
 
 # %%
 for b in (8, 1):
     timing = time_call(
-        lambda b=b: accumulate_of(tiny_model, tiny_ids, tiny_ids, b), num_warm_up=1, num_runs=5
+        lambda b=b: accumulate_of(tiny_model, eight, eight, b), num_warm_up=1, num_runs=5
     )
     print(f"micro-batch of {b}: {timing}")
 
 # %% [markdown]
 # ## Training with it
 #
-# A training loop has a **scheduler**, which sets the learning rate by counting steps, and **clips** the gradient: if its norm, the length of all its numbers as one vector, is above a limit, it is shortened to that. Both speak of *steps*, and a step now has several micro-batches.
+# A training loop has a **scheduler**, which sets the learning rate by counting steps, and **clips** the gradient: if its norm is above a limit, it is shortened to that. Both speak of *steps*, and a step now has several micro-batches.
 
 # %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 18}
-# **Write** `train`: one step for every **group** of `micro_batches_per_step` micro-batches; the last group may have fewer and counts like any other. Six situations earn equal shares.
+# **Write** `train`. Each `micro_batches_per_step` micro-batches in a row are one batch, a **group**, and make one step; the *last group* may have fewer. Return a list of the groups' mean losses. You may use `token_loss`.
 #
-# - The gradient is that of the mean loss over all targets of the *group*, and of nothing before it.
-# - It is clipped once, as a whole: `clip_grad_norm_(parameters, max_norm)` does it, and returns the norm from before.
-# - Then optimizer and scheduler step, in this order. A group without targets, or with a loss or gradient that is not finite, makes neither step.
+# - The gradient is that of the mean loss over all targets of the group (*ragged*), without *old gradients*.
+# - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm from before.
+# - The optimizer steps, then the scheduler (*schedule*). There is *no step* where loss or norm is not finite, as for a group without targets: its entry is `None`.
 #
-# Return for each group its mean loss, or `"no targets"`, or `"not finite"`.
+# The six words in italics earn equal shares.
 #
-# *Worked case:* micro-batches of 3, 1, 2 and 5 targets, two in a group: **2** steps, of **4** and **7** targets.
+# *Worked case:* 3, 1, 2 and 5 targets, two micro-batches in a group: two steps, losses **2.499** and **1.731**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u08-train", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -433,31 +463,28 @@ def train(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
-    batches: list[tuple[Tensor, Tensor]],
+    micro_batches: list[tuple[Tensor, Tensor]],
     micro_batches_per_step: int,
     max_norm: float,
-) -> list[float | str]:
+) -> list[float | None]:
     """Train, with one step for each group of micro-batches.
 
     Args:
         model: From token ids (b, s) to logits (b, s, v).
         optimizer: Of the model's parameters.
         scheduler: Of the optimizer.
-        batches: Micro-batches: ids and targets, each (b, s); the target -100 does not count.
+        micro_batches: Ids and targets, each (b, s); the target -100 does not count.
         micro_batches_per_step: Micro-batches m of a group; the last may have fewer.
         max_norm: The longest that a group's gradient may be.
 
     Returns:
-        For each group its mean loss, or "no targets", or "not finite".
+        For each group its mean loss, or None without a step.
     """
     ### BEGIN SOLUTION
-    results: list[float | str] = []
-    for start in range(0, len(batches), micro_batches_per_step):
-        group = batches[start : start + micro_batches_per_step]
+    results: list[float | None] = []
+    for start in range(0, len(micro_batches), micro_batches_per_step):
+        group = micro_batches[start : start + micro_batches_per_step]
         num_targets = sum(int((targets != -100).sum()) for _, targets in group)
-        if num_targets == 0:
-            results.append("no targets")
-            continue
         optimizer.zero_grad()
         mean_loss = 0.0
         for ids, targets in group:
@@ -466,12 +493,11 @@ def train(
             loss.backward()
             mean_loss += loss.item()
         norm = clip_grad_norm_(model.parameters(), max_norm)
-        if math.isfinite(mean_loss) and math.isfinite(norm):
+        is_step = math.isfinite(mean_loss) and math.isfinite(norm)
+        if is_step:
             optimizer.step()
             scheduler.step()
-            results.append(mean_loss)
-        else:
-            results.append("not finite")
+        results.append(mean_loss if is_step else None)
     return results
     ### END SOLUTION
 
@@ -483,15 +509,16 @@ def setting(model):
 
 
 def in_twos(train, lengths):
-    batches = [ragged_batch([length], vocab_size=11) for length in lengths]
-    return train(*setting(small_model()), batches, micro_batches_per_step=2, max_norm=1.0)
+    micro_batches = [ragged_batch([length], vocab_size=11) for length in lengths]
+    losses = train(*setting(small_model()), micro_batches, micro_batches_per_step=2, max_norm=1.0)
+    return [loss if loss is None else round(loss, 3) for loss in losses]
 
 
 try_it(in_twos, train, [3, 1, 2, 5])
 try_it(in_twos, train, [3, 1, 0, 0, 5])
 
 # %% nbgrader={"grade": true, "grade_id": "u08-train-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Steps, learning rates, weights and report: ragged, clipped, a short last group, and groups that make no step.
+# Steps, learning rates, weights and losses: the six situations of the card.
 check("u08-train", train)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -520,45 +547,48 @@ grade("u08-train", train)
 
 # %% tags=["nbval-check-output"]
 train_of = answer("u08-train", train)
-batches_of_four = [ragged_batch([6, 2, 5, 3], vocab_size=11)] * 20
-batches_of_one = [
-    one
-    for ids, targets in batches_of_four
-    for one in zip(ids.split(1), targets.split(1), strict=True)
+of_four = [ragged_batch([6, 2, 5, 3], vocab_size=11)] * 20
+of_one = [
+    one for ids, targets in of_four for one in zip(ids.split(1), targets.split(1), strict=True)
 ]
 
 
-def losses_and_weights(batches, micro_batches_per_step):
+def losses_and_weights(micro_batches, micro_batches_per_step):
     model = small_model()
-    losses = train_of(*setting(model), batches, micro_batches_per_step, 1.0)
+    losses = train_of(*setting(model), micro_batches, micro_batches_per_step, 1.0)
     return losses, torch.cat([each.detach().flatten() for each in model.parameters()])
 
 
-losses, weights = losses_and_weights(batches_of_four, 1)
-_, accumulated_weights = losses_and_weights(batches_of_one, 4)
-print(f"loss from {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} steps")
-print("same weights:", torch.allclose(weights, accumulated_weights, rtol=1e-9))
+run_losses, run_weights = losses_and_weights(of_four, 1)
+_, accumulated_weights = losses_and_weights(of_one, 4)
+print(f"loss from {run_losses[0]:.2f} to {run_losses[-1]:.2f} in {len(run_losses)} steps")
+print("same weights:", torch.allclose(run_weights, accumulated_weights, rtol=1e-9))
 
 # %% [markdown]
-# **Explain.** Whoever trains cannot tell the two apart. Clip each micro-batch, or let the scheduler count micro-batches, and that is over: the same numbers in a config then mean another training on another machine.
+# **Explain.** Whoever trains cannot tell the two apart. Clip each micro-batch instead, and that is over: the sum of shortened gradients points elsewhere.
+
+# %% tags=["nbval-check-output"]
+long, short = torch.tensor([9.0, 0.0]), torch.tensor([0.0, 1.0])
+print("each clipped to norm 1:", F.normalize(F.normalize(long, dim=0) + short, dim=0))
+print("the sum clipped to it: ", F.normalize(long + short, dim=0))
 
 # %% [markdown]
 # ## Configuring a run
 #
-# A batch size in sequences says nothing without their length, so it is given in **tokens** (B10): s · B. Lecture B writes the same B for tokens, "4–60 million", and for sequences; those millions are for models many times larger than yours. Lecture E's bs = mbs · grad_acc (E17) is for one device. On d devices, each with the same number of sequences, B = b · m · d.
+# A batch size in sequences says nothing without their length, so it is given in **tokens** (E9, B10): B · s. Lecture B writes the same B for tokens and for sequences; its "4–60 million tokens per step" are for models of 7B and far more. Lecture E's bs = mbs · grad_acc (E17) is for one device. On d devices, each with the same number of sequences, B = b · m · d.
 #
 # **Predict.** A batch of 2²⁰ tokens in sequences of 4,096 on four devices; at most 12 sequences fit on one. The micro-batch is to be as large as possible, and nothing left over. How many micro-batches does each device accumulate?
 
 # %%
-predict("u08-accumulation-steps", None, "micro-batches")
+predict("u08-num-micro-batches", None, "micro-batches")
 
-# %% [markdown] exercise={"id": "u08-configure", "title": "Configure a run", "difficulty": 2, "importance": 5, "minutes": 8}
-# **Write** `configuration`: a dictionary of three `int`s, each a third of the points: `"micro_batch_size"` b, `"num_accumulation_steps"` m and `"tokens_per_step"`.
+# %% [markdown] exercise={"id": "u08-configure", "title": "Configure a run", "difficulty": 2, "importance": 5, "minutes": 9}
+# **Write** `configuration`: a dictionary of three `int`s, each a third of the points: `"micro_batch_size"` b, `"num_micro_batches"` m and `"tokens_per_step"`.
 #
 # - Every device has the same number of sequences, and a step has no more than `global_batch_tokens` tokens, but as many as possible.
 # - Among all b and m that give this many, b is the largest that is no larger than `max_micro_batch`. All micro-batches are of that size.
 #
-# Every device gets at least one sequence.
+# The inputs allow at least one sequence for each device.
 #
 # *Worked case:* 100 tokens, sequences of 4, two devices, at most 5 fit: 12 sequences for each device, so **4**, **3** and **96**.
 
@@ -576,7 +606,7 @@ def configuration(
         max_micro_batch: Sequences that fit on one device.
 
     Returns:
-        "micro_batch_size", "num_accumulation_steps" and "tokens_per_step".
+        "micro_batch_size", "num_micro_batches" and "tokens_per_step".
     """
     ### BEGIN SOLUTION
     sequences_each = global_batch_tokens // seq_len // num_devices
@@ -585,7 +615,7 @@ def configuration(
         b -= 1
     return {
         "micro_batch_size": b,
-        "num_accumulation_steps": sequences_each // b,
+        "num_micro_batches": sequences_each // b,
         "tokens_per_step": num_devices * sequences_each * seq_len,
     }
     ### END SOLUTION
@@ -609,53 +639,46 @@ grade("u08-configure", configuration)
 # How many sequences has each device in a step? Twelve in micro-batches of five: what happens to the last two?
 # </details>
 
+# %% [markdown]
+# **Measure.** Let the model count its passes for every micro-batch up to 12, and keep those in which no pass is smaller than the others:
+
 # %% tags=["nbval-check-output"]
 configuration_of = answer("u08-configure", configuration)
-chosen = configuration_of(2**20, 4096, 4, 12)
-passes = []
-counted_model = small_model()
-counted_model.register_forward_pre_hook(lambda module, inputs: passes.append(len(inputs[0])))
 share_of_device = torch.zeros(2**20 // 4096 // 4, 1, dtype=torch.long)
-accumulate_of(counted_model, share_of_device, share_of_device, chosen["micro_batch_size"])
+num_passes = {}
+for b in range(1, 13):
+    passes = []
+    counted_model = small_model()
+    counted_model.register_forward_pre_hook(lambda _, inputs, to=passes: to.append(len(inputs[0])))
+    accumulate_of(counted_model, share_of_device, share_of_device, b)
+    if len(set(passes)) == 1:
+        num_passes[b] = len(passes)
+print("passes by micro-batch:", num_passes)
 compare(
-    "u08-accumulation-steps",
+    "u08-num-micro-batches",
     "micro-batches",
-    computed=chosen["num_accumulation_steps"],
-    measured=len(passes),
+    computed=configuration_of(2**20, 4096, 4, 12)["num_micro_batches"],
+    measured=min(num_passes.values()),
 )
 
 # %% tags=["nbval-check-output"]
 budgets = {"0.92M": 920_000, "2^20": 2**20, "4M": 4_000_000, "2^22": 2**22, "60M": 60_000_000}
-table = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
-pd.DataFrame(table).T.rename_axis("global batch")
+configurations = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
+pd.DataFrame(configurations).T.rename_axis("global batch")
 
 # %% [markdown]
-# The first is what one published 1B run uses. A round number of millions is a trap: 4M leaves each device with 244 = 4 · 61 sequences, so that of the 12 that fit only 4 go at a time. Batches are powers of two for a reason.
+# **Explain.** A round number of millions is a trap: 4M leaves each device with 244 = 4 · 61 sequences, so that of the 12 that fit only 4 go at a time; 60M with 3,662 = 2 · 1,831, and only 2. Choose a number of *sequences* with many small divisors.
 #
-# **Measure** the table of lecture B (B8): which of activations and FLOPs follow the micro-batch, which the batch?
-
-# %% tags=["nbval-check-output"]
-
-
-def kept_bytes(b):
-    some = tiny_ids[:b]
-    return count_saved_bytes(lambda: token_loss(tiny_model(some), some), tiny_model).total_bytes
-
-
-sizes = {(b, 8 // b): {"bytes kept": kept_bytes(b), "FLOPs": flops_of(b)} for b in (8, 4, 2)}
-pd.DataFrame(sizes).T.rename_axis(["micro-batch", "accumulated"])
-
-# %% [markdown]
-# **Explain.** Activations follow b, FLOPs follow B. The passes are independent of one another until the optimizer steps, so that they can as well run on several devices at the same time: data parallelism is accumulation in space (E17), and has to weigh tokens as carefully.
+# The passes are independent of one another until the optimizer steps, so that they can as well run on several devices at the same time: data parallelism is accumulation in space (E17), and has to weigh targets as carefully.
 
 # %% [markdown]
 # ## How large should a batch be?
 #
-# Accumulation and devices make every global batch possible. Which one is good? Reports give it in **tokens**, sequences times their length (E9). Some that were used:
+# Accumulation and devices make every global batch possible. Which one is good? Some settings, in sequences times their length:
 
 # %% tags=["nbval-check-output"]
 used = {
-    "MosaicML, 1B": 224 * 4096,
+    "llm-foundry's benchmark of a 1B model": 224 * 4096,
     "Llama-1": 4 * 10**6,
     "DeepSeek-V3, at first": 3_072 * 4096,
     "DeepSeek-V3, after 469 billion tokens": 15_360 * 4096,
@@ -664,28 +687,30 @@ for run, tokens in used.items():
     print(f"{run}: {tokens / 10**6:.1f} million tokens a step")
 
 # %% [markdown]
-# The slide's "DeepSeek about 60M" is the *end* of a ramp that begins at a fifth of it. Lecture B's "4–60 million tokens per step" (B10) is for models of 7B and far more.
+# The slide's "DeepSeek about 60M" (E9) is the *end* of a ramp that begins at a fifth of it; the first line is a setting to measure throughput with, no training run.
 #
-# The slide says what batches do: small ones are noisy, need more steps and "may evade optima"; large ones are stable, need fewer steps and "arrive at better optima". You measure how noisy, how many steps, and which arrive.
+# The slide also says: small batches are noisy, need more steps and "may evade optima"; large ones are stable, need fewer and "arrive at better optima". You measure all three.
 
 # %% [markdown]
 # ## How noisy is a batch?
 #
+# An **example** is what is drawn at random into a batch: here a point, for a language model a sequence; reports multiply by its length and give tokens. From here on B counts examples.
+#
 # Let G be the gradient over all data, and g the gradient of one example's loss. The g scatter around G with a **covariance** Σ, a matrix with a row and a column for each parameter. On its diagonal stand the variances; their sum, the **trace** tr(Σ), is the mean squared distance of a g from G.
 #
-# A batch of B examples averages B of them: its squared distance from G is tr(Σ)/B on average. It is as long as G itself at
+# A batch of B examples averages B of them: its squared distance from G is tr(Σ)/B on average. That equals the squared norm |G|² at
 #
 # $$B_{noise} = \frac{\mathrm{tr}(\Sigma)}{|G|^2},$$
 #
 # the **simple noise scale** (McCandlish et al. 2018), in examples. A much smaller batch points almost anywhere; a much larger one repeats what it knows.
 #
-# **Predict.** A small network, just initialised, is to tell five classes of 4,096 points apart. How many examples is its noise scale?
+# **Predict.** A small network, just initialised, is to tell five classes of 4,096 points apart. Is its noise scale nearer to 6, 60, 600 or 6,000 examples?
 
 # %%
 predict("u08-noise", None, "examples")
 
-# %% [markdown] exercise={"id": "u08-noise-scale", "title": "The noise scale", "difficulty": 2, "importance": 5, "minutes": 8}
-# **Write** `noise_scale`: tr(Σ)/|G|² of a float64 matrix with one row for each example and one column for each parameter, a `float`. The rows are *all* the data, not a sample of it: divide by their number. Where G is zero, `math.inf`. A relative error of 10⁻⁹ is allowed, for sums in another order.
+# %% [markdown] exercise={"id": "u08-noise-scale", "title": "The noise scale", "difficulty": 2, "importance": 5, "minutes": 9}
+# **Write** `noise_scale`: tr(Σ)/|G|² of a float64 matrix with one row for each example and one column for each parameter, a `float`. The rows are *all* the data, not a sample of it: divide by their number. Where G is zero, and only there, `math.inf`. A relative error of 10⁻⁹ is allowed, for sums in another order.
 #
 # *Worked case:* gradients (3, 1) and (1, −1): G is (2, 0), both lie at a squared distance of 2 from it, and |G|² is 4: **0.5**.
 
@@ -711,7 +736,7 @@ def noise_scale(gradients: Tensor) -> float:
 try_it(noise_scale, torch.tensor([[3.0, 1.0], [1.0, -1.0]], dtype=torch.float64))
 
 # %% nbgrader={"grade": true, "grade_id": "u08-noise-scale-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Against the distances of every batch of two: few and many rows; equal ones; rows that cancel.
+# Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
 check("u08-noise-scale", noise_scale)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -731,27 +756,22 @@ grade("u08-noise-scale", noise_scale)
 # </details>
 
 # %% [markdown]
-# **Measure** what the noise scale is about: draw batches of 32, and see how far their gradients lie from G. No covariance here, only distances.
-
+# **Measure** what the noise scale is about: draw 1,000 batches of 32, and see how far their gradients lie from G. No covariance here, only distances.
 
 # %%
-def batches_of(rows, batch_size, count, seed=0):
-    """Mean gradients of batches drawn with replacement, one row for each batch."""
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(len(rows), (count, batch_size), generator=generator)
-    return torch.stack([rows[points].mean(0) for points in drawn])
-
-
-torch.set_num_threads(1)  # on small matrices a second thread only waits
 noise_scale_of = answer("u08-noise-scale", noise_scale)
-problem = Problem()
-gradients = per_sample_gradients(new_network(), problem.inputs, problem.labels)
-distances = (batches_of(gradients, 32, 1000) - gradients.mean(0)).square().sum(1)
+problem = batch_experiment.Problem()
+gradients = batch_experiment.per_sample_gradients(
+    batch_experiment.new_network(), problem.inputs, problem.labels
+)
+mean_gradient = gradients.mean(0)
+drawn = batch_experiment.batches_of(gradients, 32, 1000)
+mean_squared_distance = (drawn - mean_gradient).square().sum(1).mean()
 compare(
     "u08-noise",
     "examples",
     computed=noise_scale_of(gradients),
-    measured=(32 * distances.mean() / gradients.mean(0).square().sum()).item(),
+    measured=(32 * mean_squared_distance / mean_gradient.square().sum()).item(),
 )
 
 # %% [markdown]
@@ -759,12 +779,12 @@ compare(
 #
 # A large model never shows the gradients of single examples. But accumulation has gradients of two sizes at hand: that of a micro-batch b, and the whole one B. Their squared norms are enough, because on average
 #
-# $$|G_B|^2 = |G|^2 + \frac{\mathrm{tr}(\Sigma)}{B}$$
+# $$\overline{|G_B|^2} = |G|^2 + \frac{\mathrm{tr}(\Sigma)}{B}$$
 #
-# for every batch size: noise makes a gradient longer. Two sizes are two equations for two unknowns.
+# for every batch size (the line is the mean over all batches): noise makes a gradient longer. Two sizes are two equations for two unknowns.
 
 # %% [markdown] exercise={"id": "u08-two-batch", "title": "The noise scale from two norms", "difficulty": 3, "importance": 4, "minutes": 9}
-# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s: `"squared_norm"`, the estimate of |G|²; `"trace"`, that of tr(Σ); and `"noise_scale"`, the second over the first, `math.inf` where the first is not positive. Each is a third of the points. Estimates of both may come out negative by chance: leave them so. Rounding: 10⁻⁹.
+# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s: `"squared_norm"`, the estimate of |G|²; `"trace"`, that of tr(Σ); and `"noise_scale"`, the second over the first, `math.inf` where the first is not positive, and only there. Each is a third of the points. Estimates of both may come out negative by chance: leave them so. Rounding: 10⁻⁹.
 #
 # *Worked case:* squared norms 5 of 2 examples and 3 of 4: **1**, **8** and **8**, since 1 + 8/2 = 5 and 1 + 8/4 = 3.
 
@@ -832,33 +852,32 @@ def squared_norms(batch_size):
     return [float((np.mean(batch, axis=0) ** 2).sum()) for batch in batches]
 
 
-pairs = itertools.product(squared_norms(1), squared_norms(2))
-estimates = pd.DataFrame([estimate_of(one, two, 1, 2) for one, two in pairs])
-mean = three_examples.mean(0)
-exact = {"squared_norm": (mean**2).sum(), "trace": ((three_examples - mean) ** 2).sum(1).mean()}
-print(f"{len(estimates)} pairs: mean of estimates", end=" ")
-print({name: round(float(estimates[name].mean()), 9) for name in exact}, end=", exact ")
-print({name: round(float(value), 9) for name, value in exact.items()})
-print(f"infinite noise scales: {np.isinf(estimates['noise_scale']).sum()}")
+every_pair = itertools.product(squared_norms(1), squared_norms(2))
+estimates = pd.DataFrame([estimate_of(one, two, 1, 2) for one, two in every_pair])
+center = three_examples.mean(0)
+exact = {"squared_norm": (center**2).sum(), "trace": ((three_examples - center) ** 2).sum(1).mean()}
+print(f"{len(estimates)} pairs, {np.isinf(estimates['noise_scale']).sum()} infinite noise scales")
+pd.DataFrame({"mean of estimates": estimates[list(exact)].mean(), "exact": exact}).round(9)
 
 # %% [markdown]
 # The two estimates are right on average. Their *ratio* is not: in some pairs it is infinite, and so is its mean. And how far is one pair off? Three hundred pairs of batches of 8 and 64 at the start of the training problem:
 
 # %%
 norms = {
-    size: batches_of(gradients, size, 300, seed=size).square().sum(1).tolist() for size in (8, 64)
+    size: batch_experiment.batches_of(gradients, size, 300, seed=size).square().sum(1).tolist()
+    for size in (8, 64)
 }
-pairs = zip(norms[8], norms[64], strict=True)
-means = estimate_of(sum(norms[8]) / 300, sum(norms[64]) / 300, 8, 64)
+of_means = estimate_of(sum(norms[8]) / 300, sum(norms[64]) / 300, 8, 64)
 noise_estimates(
-    [estimate_of(small, big, 8, 64)["noise_scale"] for small, big in pairs],
-    of_means=means["noise_scale"],
+    [estimate_of(*pair, 8, 64)["noise_scale"] for pair in zip(norms[8], norms[64], strict=True)],
+    of_means=of_means["noise_scale"],
     exact=noise_scale_of(gradients),
 )
 
 # %% [markdown]
 # **Explain.** One pair tells little. Average the two *estimates* over many steps, and divide once: a ratio of means, never a mean of ratios.
-#
+
+# %% [markdown]
 # ## The noise grows as the loss falls
 #
 # At five moments of a run with the gradients of all data, exact and estimated:
@@ -866,31 +885,40 @@ noise_estimates(
 # %% tags=["demonstration"]
 exact_of = answer("u08-noise-scale", noise_scale)
 estimated_of = answer("u08-two-batch", estimate_noise)
-moments = {"loss": [], "exact": [], "estimated": []}
-network = new_network()
+moments = {}
+network = batch_experiment.new_network()
 for step in with_progress(range(21), "steps"):
     if step in (0, 3, 5, 10, 20):
-        rows = per_sample_gradients(network, problem.inputs, problem.labels)
+        rows = batch_experiment.per_sample_gradients(network, problem.inputs, problem.labels)
         small, big = (
-            batches_of(rows, size, 100, seed=size).square().sum(1).mean().item()
+            batch_experiment.batches_of(rows, size, 100, seed=size).square().sum(1).mean().item()
             for size in (8, 1024)
         )
-        moments["loss"].append(problem.loss(network))
-        moments["exact"].append(exact_of(rows))
-        moments["estimated"].append(estimated_of(small, big, 8, 1024)["noise_scale"])
-    descend(network, problem.inputs, problem.labels, learning_rate=1.0)
-noise_over_loss(moments["loss"], moments["exact"], moments["estimated"])
+        moments[step] = {
+            "loss": problem.loss(network),
+            "|G|²": rows.mean(0).square().sum().item(),
+            "tr(Σ)": rows.var(0, correction=0).sum().item(),
+            "exact": exact_of(rows),
+            "estimated": estimated_of(small, big, 8, 1024)["noise_scale"],
+        }
+    batch_experiment.descend(network, problem.inputs, problem.labels, learning_rate=1.0)
+moments = pd.DataFrame(moments).T.rename_axis("step")
+moments.round(3)
+
+# %% tags=["demonstration"]
+noise_over_loss(list(moments["loss"]), list(moments["exact"]), list(moments["estimated"]))
 
 # %% [markdown]
-# **Explain.** At first all examples pull the same way; later they agree on little, G shrinks, and tr(Σ) stays. That is why a batch that is too large at the start is right at the end, and why reports raise it on the way.
-#
+# **Explain.** At first all examples pull the same way; later they agree on little. |G|² shrinks to a thirtieth, while tr(Σ) even grows by half. That is why a batch that is too large at the start is right at the end, and why reports raise it on the way.
+
+# %% [markdown]
 # ## What a larger batch buys
 #
 # To reach one loss, a batch size B needs S optimizer **steps** and E = B·S **examples**. There is a fewest number of steps S_min, with exact gradients, and a fewest number of examples E_min, with tiny batches. McCandlish et al. found that all sizes between lie on a hyperbola:
 #
 # $$\left(\frac{S}{S_{min}} - 1\right)\left(\frac{E}{E_{min}} - 1\right) = 1$$
 #
-# Its knee is the **critical batch size** B_c = E_min / S_min (E10). It is near the noise scale, averaged over the run.
+# In its middle, at B_c = E_min / S_min, lies the **critical batch size** (E10). The theory promises that it has the order of magnitude of the noise scale during the run.
 
 # %% [markdown] exercise={"id": "u08-tradeoff", "title": "Steps against examples", "difficulty": 2, "importance": 5, "minutes": 6}
 # **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary with `"steps"` and `"examples"`, two `float`s, each half of the points. Put E = B·S and E_min = B_c·S_min into it and solve for S. Rounding: 10⁻⁹.
@@ -922,7 +950,7 @@ def steps_and_examples(
 try_it(steps_and_examples, 100.0, 30.0, 10)
 
 # %% nbgrader={"grade": true, "grade_id": "u08-tradeoff-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# At the critical size; far below it; far above it.
+# At the critical batch size; far below it; far above it.
 check("u08-tradeoff", steps_and_examples)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -938,72 +966,188 @@ grade("u08-tradeoff", steps_and_examples)
 
 # %% tags=["nbval-check-output"]
 tradeoff_of = answer("u08-tradeoff", steps_and_examples)
-sizes = {f"B_c · {factor:g}": tradeoff_of(1, 1024, int(1024 * factor)) for factor in (1 / 8, 1, 8)}
-table = pd.DataFrame(sizes).T
-table["examples"] /= 1024
-table.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
+by_factor = {
+    f"B = {factor:g} · B_c": tradeoff_of(1, 1024, int(1024 * factor)) for factor in (1 / 8, 1, 8)
+}
+places = pd.DataFrame(by_factor).T / [1, 1024]
+places.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
 
 # %% [markdown]
 # Far below B_c twice the batch halves the steps and costs nothing: **perfect scaling**. At B_c both are twice the fewest. Far above it twice the batch costs twice the examples and saves nothing.
 #
-# **Predict.** On the training problem batches of 8 reach a loss of 0.6 with about 4,300 examples. How many will batches of 4,096 need?
+# **Predict.** On the training problem batches of 16 reach a loss of 0.6 with about 5,600 examples. Will batches of 4,096 need nearer to 5,000, 40,000 or 1,000,000?
 
 # %%
 predict("u08-large-batch", None, "examples")
 
 # %% [markdown]
-# **Measure.** Six batch sizes, each with five learning rates around one that suits it, of which the best counts: without tuning you compare learning rates, not batches. It takes about ten seconds.
+# **Measure.** Five batch sizes, each with five learning rates, of which the best counts: without tuning you compare learning rates, not batches. And three draws of the batches, since one may be luck (ten seconds).
 
 # %% tags=["demonstration"]
-steps = {
-    size: steps_to_loss(problem, size, 0.6)
-    for size in with_progress((8, 32, 128, 512, 2048, 4096), "batch sizes")
-}
-pd.DataFrame({"steps": steps, "examples": {size: size * count for size, count in steps.items()}})
+steps = pd.DataFrame(
+    {
+        f"draw {seed}": {
+            size: batch_experiment.steps_to_loss(problem, size, 0.6, seed=seed)
+            for size in (16, 64, 256, 1024, 4096)
+        }
+        for seed in with_progress((7, 8, 9), "draws")
+    }
+).rename_axis("batch size")
+steps["median"] = steps.median(axis=1).astype(int)
+steps["examples"] = steps["median"] * steps.index
+steps
 
 # %% [markdown]
-# By the hyperbola S = S_min + E_min · (1/B) is a straight line over 1/B. Its two numbers, by least squares of the relative deviations:
+# By the hyperbola S = S_min + E_min · (1/B) is a straight line over 1/B, fitted by least squares of the relative deviations. First without the largest batch, which it then predicts:
 
 # %% tags=["demonstration"]
-min_steps, critical = fit_tradeoff(list(steps), list(steps.values()))
-fitted = answer("u08-tradeoff", steps_and_examples)(min_steps, critical, 4096)
-print(f"at least {min_steps:.1f} steps, critical batch size {critical:.0f}")
-compare("u08-large-batch", "examples", computed=fitted["examples"], measured=4096 * steps[4096])
+medians = {int(size): int(count) for size, count in steps["median"].items()}
+smaller = {size: count for size, count in medians.items() if size < 4096}
+predicted = answer("u08-tradeoff", steps_and_examples)(
+    *fit_tradeoff(list(smaller), list(smaller.values())), 4096
+)
+compare(
+    "u08-large-batch", "examples", computed=predicted["examples"], measured=4096 * medians[4096]
+)
 
 # %% tags=["demonstration"]
-steps_against_examples(steps, min_steps, critical)
+for name in steps.columns[:4]:
+    min_steps, critical = fit_tradeoff(list(medians), [int(count) for count in steps[name]])
+    print(f"{name}: at least {min_steps:.1f} steps, critical batch size {critical:.0f}")
+steps_against_examples(medians, min_steps, critical)
 
 # %% [markdown]
-# **Explain.** Compare the critical size with the noise scales above: it lies among them, as it must, since the noise grows along every run. The fit is not exact: rates come in steps, and small batches still differ by luck.
-#
+# **Explain.** From draw to draw the critical batch size moves by some hundred examples; every time it lies somewhere among the noise scales above. The theory promises the order of magnitude, no more. Dots lie beside the curve, since learning rates come in steps and small batches differ by luck.
+
+# %% [markdown]
 # ## Do large batches arrive at better optima?
 #
-# It depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates (another ten seconds):
+# It depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates, for three draws:
 
 # %% tags=["demonstration"]
-rows = {}
+lowest = {}
 for size in with_progress((32, 128, 512, 2048), "batch sizes"):
-    in_steps, in_examples = loss_after(problem, size, 32), loss_after(problem, size, 16_384 // size)
-    rows[size] = {"after 32 steps": in_steps, "after 16,384 examples": in_examples}
-pd.DataFrame(rows).T.round(3)
+    for what, count in (("32 steps", 32), ("16,384 examples", 16_384 // size)):
+        for seed in (7, 8, 9):
+            loss = batch_experiment.loss_after(problem, size, count, seed)
+            lowest.setdefault((f"after {what}", f"draw {seed}"), {})[size] = loss
+pd.DataFrame(lowest).rename_axis("batch size").round(3)
 
 # %% [markdown]
-# **Explain.** For as many steps the large batch ends lower: it has seen more data. For as many *tokens*, which is what a training run is given, it ends **higher**. The slide's "evade" and "better optima" is not what McCandlish et al. show: above the critical size returns diminish, below it steps are wasted. The small batch, at a learning rate that suits it, arrived lowest here. What large batches buy is **time**, as long as there are devices to run them side by side.
+# **Explain.** For as many steps the large batch ends lower: it has seen more data. For as many *examples*, which is what a training run is given, the largest ends **highest** in every draw. The slide's "evade" and "better optima" is not what McCandlish et al. show: above the critical batch size returns diminish. What large batches buy is **time**, as long as there are devices to run them side by side.
+
+# %% [markdown]
+# ## The critical batch size of a language model
 #
-# ## The critical batch of a language model
-#
-# MiniMax trained models of 50M, 150M and 600M parameters and found a critical batch for each loss (E10). Losses and batch sizes in tokens, as the lecture shows them:
+# MiniMax trained models of 50M, 150M and 600M parameters and found a critical batch size for each loss (E10). The points of the lecture lie near a **power law** $B_c = c \cdot L^{k}$:
 
 # %% tags=["nbval-check-output"]
-losses = [2.22, 1.98, 1.77, 1.58]
-critical_tokens = [16e6, 32e6, 64e6, 128e6]
-pd.DataFrame({"loss": losses, "critical batch, tokens": critical_tokens})
+minimax_losses = [2.22, 1.98, 1.77, 1.58]
+minimax_tokens = [16e6, 32e6, 64e6, 128e6]
+fitted = fit_power_law(minimax_losses, minimax_tokens)
+by_fit = [fitted["batch_at_loss_1"] * loss ** fitted["exponent"] for loss in minimax_losses]
+print(f"exponent k = {fitted['exponent']:.2f}; twice the batch for every")
+print(f"{1 - 2 ** (1 / fitted['exponent']):.1%} that the loss falls")
+pd.DataFrame(
+    {
+        "million tokens": [f"{each / 10**6:g}" for each in minimax_tokens],
+        "by the fit": [f"{each / 10**6:.1f}" for each in by_fit],
+    },
+    index=pd.Index(minimax_losses, name="loss"),
+)
 
 # %% [markdown]
-# Each time the batch doubles the loss has fallen by the same *factor*: a **power law** $B = c \cdot L^{k}$, which is a straight line in the logarithms of both.
+# Kaplan et al. 2020 have −1/0.21 = −4.8 for this exponent, from other models and data: it is no constant of nature. The schedule that MiniMax made of it doubles the batch when the loss allows it:
 
-# %% [markdown] exercise={"id": "u08-power-law", "title": "Fit a power law", "difficulty": 2, "importance": 3, "minutes": 8}
-# **Write** `power_law`: the line of least squares through the points (log L, log B), as a dictionary with `"exponent"`, k, and `"batch_at_loss_1"`, c: two `float`s, each half of the points. Every point counts alike. Natural logarithms or others: the result is the same. Rounding: 10⁻⁹.
+# %%
+minimax_schedule = [
+    (0, 16 * 10**6),
+    (69 * 10**9, 32 * 10**6),
+    (790 * 10**9, 64 * 10**6),
+    (4_700 * 10**9, 128 * 10**6),
+]
+batch_schedule(minimax_schedule, 10_400 * 10**9)
+
+# %% [markdown]
+# More than half of the tokens come with the largest batch, and two thirds of the steps before it.
+
+# %% [markdown]
+# ## Choose one
+#
+# A model of 1B, sequences of 4,096 tokens, four GPUs, and a budget of 25 billion tokens. What would each batch mean, if the critical batch size were 4 million tokens? The steps are those of the budget; E / E_min compares the tokens that one and the same loss takes.
+
+# %% tags=["nbval-check-output"]
+critical_guess, budget = 4 * 10**6, 25 * 10**9
+
+
+def what_it_means(num_sequences):
+    tokens = num_sequences * 4096
+    examples = tradeoff_of(1, critical_guess, tokens)["examples"]
+    return {
+        "million tokens": f"{tokens / 10**6:.2f}",
+        "on each GPU": num_sequences // 4,
+        "steps of the budget": budget // tokens,
+        "E / E_min": round(examples / critical_guess, 2),
+    }
+
+
+choices = {each: what_it_means(each) for each in (64, 256, 512, 1024, 4096, 15_360)}
+pd.DataFrame(choices).T.rename_axis("sequences")
+
+# %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 9}
+# **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? What have others used, and where would you get the noise scale from?
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
+#
+# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for a comparison and a source of the noise scale (two norms in the run, a smaller run at the same loss).
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## All of it at once
+#
+# Move the sliders: which of them move the dot on the hyperbola, and which change the memory?
+
+# %%
+explorer(
+    batch_plan,
+    model=(["Llama-3.2-1B", "Llama-3-8B"], "Llama-3.2-1B"),
+    global_batch_size=([16, 64, 256, 1024, 4096, 16_384], 256),
+    micro_batch_size=([1, 2, 4, 8], 4),
+    num_devices=([1, 4, 64, 512], 4),
+    critical_batch_tokens=([10**6, 4 * 10**6, 16 * 10**6, 128 * 10**6], 4 * 10**6),
+)
+
+# %% [markdown]
+# The same picture standing still:
+
+# %%
+batch_plan(
+    "Llama-3.2-1B",
+    global_batch_size=256,
+    micro_batch_size=4,
+    num_devices=4,
+    critical_batch_tokens=4 * 10**6,
+)
+
+# %% [markdown]
+# Only the model and the micro-batch change the memory. Only the global batch and the critical batch size move the dot. Devices decide how many micro-batches come one after the other.
+
+# %% [markdown]
+# ## Going further
+#
+# What follows is **extra**: bonus points. The recap is at the end.
+
+# %% [markdown]
+# ## The power law and its schedule
+#
+# A power law is a straight line in the logarithms of both quantities. Where does the exponent of MiniMax's points come from?
+
+# %% [markdown] exercise={"id": "u08-power-law", "title": "Fit a power law", "difficulty": 2, "importance": 3, "minutes": 8, "extra": true}
+# **Write** `power_law`: the line of least squares through the points (log L, log B), as a dictionary with `"exponent"`, k, and `"batch_at_loss_1"`, c: two `float`s, each half of the points. Every point counts alike. Take any logarithm, and the same base on the way back. Rounding: 10⁻⁹.
 #
 # *Worked case:* losses 1, 2, 4 with batches 4,096, 512, 8. In powers of two: 0, 1, 2 with 12, 9, 3; the slope is **−4.5**, and the line stands at 12.5 where the loss is 1: 2^12.5, about **5,793**.
 
@@ -1043,102 +1187,15 @@ grade("u08-power-law", power_law)
 # On which scales is a power law a straight line? Are your points on them, in both directions?
 # </details>
 
-# %% tags=["nbval-check-output"]
-law_of = answer("u08-power-law", power_law)
-law = law_of(losses, critical_tokens)
-print(f"exponent {law['exponent']:.2f}")
-print(f"to double it, the loss has to fall by {1 - 2 ** (1 / law['exponent']):.1%}")
-for loss in (3.0, 2.5, 2.0):
-    tokens = law["batch_at_loss_1"] * loss ** law["exponent"]
-    print(f"at a loss of {loss}: {tokens / 10**6:.1f} million tokens")
-
 # %% [markdown]
-# Kaplan et al. 2020 have −1/0.21 = −4.8 for this exponent, from other models and data: it is no constant of nature. The schedule that MiniMax made of it, doubling the batch when the loss allows it:
-
-# %%
-minimax = [
-    (0, 16 * 10**6),
-    (69 * 10**9, 32 * 10**6),
-    (790 * 10**9, 64 * 10**6),
-    (4_700 * 10**9, 128 * 10**6),
-]
-batch_schedule(minimax, 10_400 * 10**9)
-
-# %% [markdown]
-# Most of the tokens come with the largest batch, most of the steps without it.
-#
-# ## Choose one
-#
-# A model of 1B, sequences of 4,096 tokens, four GPUs, and a budget of 25 billion tokens. What would each batch mean, if the critical one were 4 million tokens?
+# Your law, and the course's from above:
 
 # %% tags=["nbval-check-output"]
-critical_guess, budget = 4 * 10**6, 25 * 10**9
-choices = {"": [], "sequences": [], "on each GPU": [], "steps": [], "E / E_min": []}
-for sequences in (64, 224, 512, 1024, 4096, 15_360):
-    tokens = sequences * 4096
-    cost = tradeoff_of(1, critical_guess, tokens)["examples"] / critical_guess
-    row = (
-        f"{tokens / 10**6:.2f}M tokens",
-        sequences,
-        sequences // 4,
-        budget // tokens,
-        round(cost, 2),
-    )
-    for name, value in zip(choices, row, strict=True):
-        choices[name].append(value)
-pd.DataFrame(choices).set_index("")
+law = answer("u08-power-law", power_law)(minimax_losses, minimax_tokens)
+for name, value in law.items():
+    print(f"{name}: {value:.5g}, above {fitted[name]:.5g}")
 
-# %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 6}
-# **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? What have others used, and where would you get the noise scale from?
-#
-# Double-click the cell below to write.
-
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# <!-- BEGIN SOLUTION -->
-# About one million tokens, as MosaicML's 1B model with 0.92 million: 224 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 14 times; that is 27,000 steps and a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, hardly more than a warm-up of the learning rate, and at a critical batch of 4 million some 17 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
-#
-# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch; those are figures of far larger models); half for a comparison and a source of the noise scale (two norms in the run, a smaller run at the same loss).
-# <!-- END SOLUTION -->
-
-# %% [markdown]
-# ## All of it at once
-#
-# Move the sliders: which choices leave the place on the hyperbola alone, and which leave the memory alone?
-
-# %%
-explorer(
-    batch_plan,
-    model=(["Llama-3.2-1B", "Llama-3-8B"], "Llama-3.2-1B"),
-    global_batch_size=([16, 64, 256, 1024, 4096, 16_384], 256),
-    micro_batch_size=([1, 2, 4, 8], 4),
-    num_devices=([1, 4, 64, 512], 4),
-    critical_batch_tokens=([10**6, 4 * 10**6, 16 * 10**6, 128 * 10**6], 4 * 10**6),
-)
-
-# %% [markdown]
-# The same picture standing still:
-
-# %%
-batch_plan(
-    "Llama-3.2-1B",
-    global_batch_size=256,
-    micro_batch_size=4,
-    num_devices=4,
-    critical_batch_tokens=4 * 10**6,
-)
-
-# %% [markdown]
-# Of the three numbers only the micro-batch changes the memory; only the global batch decides how the model learns; devices decide how long a step takes.
-
-# %% [markdown]
-# ## Going further
-#
-# What follows is **extra**: bonus points. The recap is at the end.
-
-# %% [markdown]
-# ## How many steps is that?
-
-# %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 8, "extra": true}
+# %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 12, "extra": true}
 # **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
 #
 # *Worked case:* 16 tokens a step, from token 40 on 32, to 100 tokens: three steps end at 48, two more at 112: **5**.
@@ -1187,13 +1244,13 @@ grade("u08-schedule", num_steps)
 steps_of = answer("u08-schedule", num_steps)
 for name, schedule in {
     "always 16 million": [(0, 16 * 10**6)],
-    "MiniMax": minimax,
+    "MiniMax": minimax_schedule,
     "always 128 million": [(0, 128 * 10**6)],
 }.items():
     print(f"{name}: {steps_of(schedule, 10_400 * 10**9):,} steps")
 
 # %% [markdown]
-# The schedule takes a fifth of the steps of its first batch, and stays near the critical batch of its time.
+# The schedule takes a fifth of the steps of its first batch.
 #
 # **Measure.** Your function against a run that takes every step, over the tokens seen:
 
@@ -1204,14 +1261,14 @@ billions = [10, 69, 300, 790, 2_000, 4_700, 10_400]
 def steps_taken(total_tokens):
     seen = count = 0
     while seen < total_tokens:
-        seen += max(batch for first, batch in minimax if first <= seen)
+        seen += max(batch for first, batch in minimax_schedule if first <= seen)
         count += 1
     return count
 
 
 computed_and_measured(
     billions,
-    computed=[steps_of(minimax, each * 10**9) for each in billions],
+    computed=[steps_of(minimax_schedule, each * 10**9) for each in billions],
     measured=[steps_taken(each * 10**9) for each in billions],
     size_label="billion tokens seen",
     unit="steps",
@@ -1220,9 +1277,9 @@ computed_and_measured(
 # %% [markdown]
 # ## A sum that loses its terms
 #
-# `grad` has the precision of its parameter. In bf16 a number has 8 significant bits: when the sum of many gradients is 512 times as large as the next one, adding it changes nothing.
+# `grad` has the precision of its parameter. In bf16 a number has 8 significant bits, 7 of mantissa and the one before them: when the sum of many gradients is 512 times as large as the next one, adding it changes nothing.
 
-# %% [markdown] exercise={"id": "u08-buffer", "title": "Gradients summed in fp32", "difficulty": 3, "importance": 3, "minutes": 10, "extra": true}
+# %% [markdown] exercise={"id": "u08-buffer", "title": "Gradients summed in fp32", "difficulty": 3, "importance": 3, "minutes": 15, "extra": true}
 # **Write** `sum_in_fp32`: make a buffer of zeros in fp32 for each parameter that wants a gradient, and see to it that every backward pass from now on adds its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
 #
 # - After a backward pass every `grad` is None.
@@ -1259,11 +1316,11 @@ def sum_in_fp32(model: nn.Module) -> list[Tensor]:
 
 # %%
 def numbers_in_buffers(sum_in_fp32):
-    model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(3))).bfloat16()
+    model = nn.Sequential(*(nn.Linear(16, 16, bias=False) for _ in range(12))).bfloat16()
     buffers = sum_in_fp32(model)
     for _ in range(2):
-        model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
-    left = [each.grad for each in model.parameters()]
+        model(torch.ones(1, 16, dtype=torch.bfloat16)).sum().backward()
+    left = sum(each.grad is not None for each in model.parameters())
     return {"buffers": len(buffers), "dtype": str(buffers[0].dtype), "left in grad": left}
 
 
@@ -1318,29 +1375,30 @@ pd.DataFrame(
 
 # %% [markdown]
 # **Explain.** Every single gradient has the rounding of bf16 either way. In fp32 those errors average out as more are added; in bf16 the sum itself goes wrong, the longer it is the more. That is the 18 bytes for each parameter of unit 03: gradients in fp32, those in bf16 there for a moment only.
+
 # %% [markdown]
 # ## Recap
 #
-# 1. *Accumulate*: every micro-batch adds the sum of its tokens' gradients over the number of tokens of the whole batch; a mean of means weighs tokens of short sequences more.
+# 1. *Accumulate*: every micro-batch adds the gradient of its sum of losses over the number of targets of the whole batch; a mean of means weighs targets of short sequences more.
 # 2. *Measure*: only one micro-batch of activations is in memory; FLOPs are those of the large batch, passes are more.
 # 3. *Configure*: global batch = micro-batch · accumulation · devices, in sequences; times the length, in tokens.
 # 4. *Estimate and choose*: two squared norms give the noise scale; a batch far below it wastes steps, one far above it wastes tokens, and it grows as the loss falls.
 #
 # | quantity | formula |
 # |---|---|
-# | gradient of a batch | Σ over micro-batches of the sum of token gradients, over all its tokens |
-# | global batch B, in sequences | b · accumulation · devices |
+# | gradient of a batch | sum over its micro-batches of the gradients of all targets, over the number of its targets |
+# | global batch B, in sequences | b · m · d |
 # | tokens of a step | B · s |
-# | noise of a batch | tr(Σ)/B |
+# | noise of a batch | mean of \|G_B − G\|² = tr(Σ)/B |
 # | noise scale | tr(Σ)/\|G\|² |
-# | from two batches | \|G\|² = (B·\|G_B\|² − b·\|G_b\|²)/(B − b), tr(Σ) = (\|G_b\|² − \|G_B\|²)/(1/b − 1/B) |
+# | estimated from two batches | \|G\|² ≈ (B·\|G_B\|² − b·\|G_b\|²)/(B − b), tr(Σ) ≈ (\|G_b\|² − \|G_B\|²)/(1/b − 1/B) |
 # | steps to a loss | S_min (1 + B_c/B) |
 # | examples to a loss | E_min (1 + B/B_c), E_min = B_c S_min |
-# | critical batch over loss | c · L^k |
+# | critical batch size over loss | c · L^k |
 #
 # ## Further reading
 #
 # - McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, sections 2.2 and 2.3, appendix A (25 minutes): noise scale, hyperbola, and the estimate from two norms.
-# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, section 5.1 (10 minutes): the critical batch as a power of the loss.
+# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, section 5.1 (10 minutes): the critical batch size as a power of the loss.
 # - MiniMax 2025, *MiniMax-01*, on pre-training (10 minutes): the fit and the schedule of the lecture.
 # - DeepSeek-AI 2024, *DeepSeek-V3 Technical Report*, section 4.2 (5 minutes): a ramp of the batch in a real run.

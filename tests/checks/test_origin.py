@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from course_utils.checks.origin import ANSWERS, borrowed
+from course_utils.checks.origin import ANSWERS, TOKEN_LOSS, borrowed
 from course_utils.formulas import flops
 from tests.drawers import make
 
@@ -210,6 +210,19 @@ def test_a_check_may_name_more_modules():
     assert borrowed(answer) is None
     name = borrowed(answer, ("torch.utils.checkpoint",))
     assert name == "torch.utils.checkpoint.checkpoint"
+
+
+USING_TOKEN_LOSS = (
+    "from course_utils.reference import token_loss\n\ndef f(x, y):\n    return token_loss(x, y)",
+    "def f(x, y):\n    from course_utils.reference import token_loss\n    return token_loss(x, y)",
+)
+
+
+@pytest.mark.parametrize("source", USING_TOKEN_LOSS)
+def test_a_check_may_allow_names(source):
+    answer = make(source, "f")
+    assert borrowed(answer) is not None
+    assert borrowed(answer, may_use=TOKEN_LOSS) is None
 
 
 @pytest.mark.parametrize("name", HONEST)

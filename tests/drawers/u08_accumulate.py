@@ -42,6 +42,21 @@ TOKEN_WEIGHTS = Drawer(
             _weights("1 / (sum(group) * micro_batch_size)"),
             "How often does the loop of the lecture go round?",
         ),
+        Wrong(
+            "means of means within",
+            _weights("1 / (len(group) * length * steps)"),
+            "and of these the mean of the micro-batch",
+        ),
+        Wrong(
+            "a whole sequence",
+            _weights("length / (sum(group) * steps)"),
+            "This is what a whole sequence counts.",
+        ),
+        Wrong(
+            "filled up to the longest of all",
+            _weights("1 / (max(lengths) * len(group) * steps)"),
+            "to the longest of the batch",
+        ),
         Wrong("a whole micro-batch", _weights("1 / steps"), "How many tokens share it?"),
         Wrong(
             "filled up ones too",
@@ -196,7 +211,7 @@ ACCUMULATE = Drawer(
             "gradients thrown away at the start",
             _accumulate(before="model.zero_grad()\n        if n == 0: return 0.0"),
             "Who may set them to zero",
-            points=6 * _NO_TARGETS,
+            points=5 * _NO_TARGETS,
         ),
         Wrong(
             "the loss of the last",
@@ -208,6 +223,71 @@ ACCUMULATE = Drawer(
             "no guard",
             _accumulate(before="pass"),
             "Without any target the loss or a gradient is not a number.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "zeros without targets",
+            _accumulate(before="n = max(n, 1)"),
+            "leaves gradients of zeros where there were none",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "all gradients divided at the end",
+            _accumulate(
+                loss=_SUM,
+                note="mean += loss.item() / n",
+                end="for p in model.parameters(): p.grad /= n\n        return mean",
+            ),
+            "What can you divide before it goes into the sum?",
+            points=5 * _NO_TARGETS,
+        ),
+        Wrong(
+            "divided by the targets so far",
+            """
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                if not (targets != -100).any():
+                    return 0.0
+                n, mean = 0, 0.0
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    n += int((y != -100).sum())
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+                    loss = loss / max(n, 1)
+                    loss.backward()
+                    mean += loss.item()
+                return mean
+            """,
+            "When do you know how many the batch has?",
+            points=0.5,
+        ),
+        Wrong(
+            "the word 0 does not count",
+            _accumulate(before="n = int((targets > 0).sum())\n        if n == 0: return 0.0"),
+            "Which number marks what is not to be learnt?",
+            points=0.5,
+        ),
+        Wrong(
+            "old gradients put aside",
+            """
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                n = int((targets != -100).sum())
+                if n == 0:
+                    return 0.0
+                old, mean = [p.grad for p in model.parameters()], 0.0
+                model.zero_grad()
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
+                    loss.backward()
+                    mean += loss.item()
+                for p, before in zip(model.parameters(), old):
+                    if before is not None:
+                        p.grad += before
+                return mean
+            """,
+            "A second set of all gradients is held.",
             points=6 * _NO_TARGETS,
         ),
         Wrong(
@@ -327,7 +407,20 @@ ACCUMULATE = Drawer(
     ],
     right=[
         _accumulate(),
-        _accumulate(before="n = max(n, 1)"),
+        """
+        from course_utils.reference import token_loss
+
+        def accumulate(model, ids, targets, micro_batch_size):
+            counts = [int((y != -100).sum()) for y in targets.split(micro_batch_size)]
+            parts = zip(ids.split(micro_batch_size), targets.split(micro_batch_size), counts)
+            mean = 0.0
+            for x, y, count in parts:
+                if count:
+                    loss = token_loss(model(x), y) * count / sum(counts)
+                    loss.backward()
+                    mean += loss.item()
+            return mean
+        """,
         """
         import torch
 
@@ -420,7 +513,16 @@ SUM_IN_FP32 = Drawer(
             "Who needs them when they are in the buffer?",
         ),
         Wrong("a new sum", _buffers(add="b = b + p.grad"), "into which buffer does each hook add?"),
-        Wrong("overwritten", _buffers(add="b.copy_(p.grad)"), "how often"),
+        Wrong(
+            "overwritten",
+            _buffers(add="b.copy_(p.grad)"),
+            "What happens to what was in a buffer before?",
+        ),
+        Wrong(
+            "added in bf16",
+            _buffers(add="b.copy_(b.bfloat16() + p.grad)"),
+            "In which precision is the addition itself?",
+        ),
         Wrong(
             "a buffer looked up too late", _buffers(default=""), "into which buffer does each hook"
         ),

@@ -69,6 +69,8 @@ NOISE_SCALE = Drawer(
             """
             def noise_scale(gradients):
                 mean = gradients.mean(1)
+                if not mean.any():
+                    return float("inf")
                 noise = gradients.var(1, correction=0).sum()
                 return (noise / (mean ** 2).sum()).item()
             """,
@@ -77,7 +79,21 @@ NOISE_SCALE = Drawer(
         Wrong(
             "divides by zero",
             _noise(at_zero="noise / signal"),
-            "What are the values in that line",
+            "for which of these sizes is it zero?",
+        ),
+        Wrong(
+            "not a number",
+            """
+            def noise_scale(gradients):
+                mean = gradients.mean(0)
+                return (((gradients - mean) ** 2).sum(1).mean() / (mean ** 2).sum()).item()
+            """,
+            "Where all gradients are zero your answer is not a number.",
+        ),
+        Wrong(
+            "small taken for zero",
+            _noise().replace("(mean == 0).all()", "mean.allclose(mean * 0)"),
+            "You take a small G for zero.",
         ),
         Wrong("a tensor", _noise(result="(mean * 0).sum()"), "What type does the card ask for"),
     ],
@@ -105,14 +121,18 @@ NOISE_SCALE = Drawer(
         """,
         """
         def noise_scale(gradients):
-            deviation = gradients - gradients.mean(0)
-            return (deviation.norm() ** 2 / len(gradients) / gradients.mean(0).norm() ** 2).item()
+            mean = gradients.mean(0)
+            if mean.norm() == 0:
+                return float("inf")
+            return ((gradients - mean).norm() ** 2 / len(gradients) / mean.norm() ** 2).item()
         """,
     ],
     features={
         "two examples": lambda case: len(case["gradients"]) == 2,
         "more parameters than examples": lambda c: len(c["gradients"][0]) > len(c["gradients"]),
         "no mean gradient": lambda case: not any(map(sum, zip(*case["gradients"], strict=True))),
+        "all zero": lambda case: not any(map(any, case["gradients"])),
+        "tiny": lambda case: 0 < max(map(max, case["gradients"])) < 1e-8,
         "no noise": lambda case: all(row == case["gradients"][0] for row in case["gradients"]),
     },
 )
@@ -179,6 +199,50 @@ TWO_BATCH = Drawer(
             points=0.5,
         ),
         Wrong(
+            "difference of sizes below",
+            _estimate(trace="(small - big) / (n - b)"),
+            "You divide the difference of the norms by that of the batch sizes.",
+            points=0.5,
+        ),
+        Wrong(
+            "other sign, and what follows",
+            _estimate(trace="(small - big) / (1 / n - 1 / b)", squared="big - trace / n"),
+            "Which of the two batches is the noisier",
+        ),
+        Wrong(
+            "bare difference, and what follows",
+            _estimate(trace="small - big", squared="big - trace / n"),
+            "By how much do 1/b and 1/B differ?",
+        ),
+        Wrong(
+            "noise of the large batch from the small one",
+            _estimate(squared="small - trace / n"),
+            "Which of the two equations has 1/B in it?",
+            points=0.5,
+        ),
+        Wrong(
+            "squared again",
+            _estimate(
+                trace="(small**2 - big**2) / (1 / b - 1 / n)",
+                squared="(n * big**2 - b * small**2) / (n - b)",
+            ),
+            "You square the norms once more.",
+        ),
+        Wrong(
+            "never below zero",
+            _estimate(
+                trace="max(0, (small - big) / (1 / b - 1 / n))",
+                squared="max(0, (n * big - b * small) / (n - b))",
+            ),
+            "Would they still be right on average?",
+        ),
+        Wrong(
+            "infinite without noise",
+            _estimate(ratio="trace / squared if squared > 0 and trace > 0 else math.inf"),
+            "is infinite where the trace is negative, too",
+            points=1.0,
+        ),
+        Wrong(
             "negative noise",
             _estimate(ratio="trace / squared"),
             "What does the card ask for there?",
@@ -239,7 +303,7 @@ TRADEOFF = Drawer(
         Wrong(
             "a corner",
             _tradeoff("max(least, least * critical / size)"),
-            "Your line has a corner at the critical size.",
+            "Your line has a corner at the critical batch size.",
         ),
         Wrong(
             "the other way round",
@@ -268,6 +332,12 @@ TRADEOFF = Drawer(
             "examples of the fewest steps",
             _tradeoff(RIGHT_STEPS, "least * size"),
             "Your examples are those of the fewest steps.",
+            points=0.5,
+        ),
+        Wrong(
+            "examples as few as steps",
+            _tradeoff(RIGHT_STEPS, "least * (1 + size / critical)"),
+            "Your examples are as few as steps.",
             points=0.5,
         ),
         Wrong(
@@ -340,6 +410,26 @@ POWER_LAW = Drawer(
             "the ends",
             _law("(y[-1] - y[0]) / (x[-1] - x[0])"),
             "What have the points between them to say?",
+            points=1.0,
+        ),
+        Wrong(
+            "the ends, and what follows",
+            _law(
+                "(y[-1] - y[0]) / (x[-1] - x[0])",
+                "np.exp(y[0] - (y[-1] - y[0]) / (x[-1] - x[0]) * x[0])",
+            ),
+            "What have the points between them to say?",
+        ),
+        Wrong(
+            "axes swapped and turned over",
+            _law("1 / fit(y, x)[0]"),
+            "Whose deviations are to be small",
+            points=1.0,
+        ),
+        Wrong(
+            "twos, back with e",
+            _law(at_one="np.exp(fit(x / np.log(2), y / np.log(2))[1])"),
+            "You went to logarithms in twos",
             points=1.0,
         ),
         Wrong(
@@ -446,6 +536,32 @@ SCHEDULE = Drawer(
             "rounded at the end",
             _steps("math.ceil(sum(tokens / b for tokens, b in stages))"),
             "Can a step be taken partly with one batch",
+        ),
+        Wrong(
+            "one stage on",
+            """
+            def num_steps(schedule, total_tokens):
+                seen = steps = stage = 0
+                while seen < total_tokens:
+                    if stage + 1 < len(schedule) and seen >= schedule[stage + 1][0]:
+                        stage += 1
+                    seen += schedule[stage][1]
+                    steps += 1
+                return steps
+            """,
+            "Which batch is due after such a step?",
+        ),
+        Wrong(
+            "whole steps alone",
+            """
+            def num_steps(schedule, total_tokens):
+                steps = seen = 0
+                for (_, batch), following in zip(schedule, [*schedule[1:], (total_tokens, 0)]):
+                    more = max((min(following[0], total_tokens) - seen) // batch, 0)
+                    steps, seen = steps + more, seen + more * batch
+                return steps
+            """,
+            "No step of yours crosses a boundary",
         ),
         Wrong("early", _walk("start < seen + batch"), "Which batch is due when it begins?"),
         Wrong(

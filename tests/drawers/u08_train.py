@@ -9,14 +9,11 @@ _LOOP = """
     from torch.nn import functional as F
     from torch.nn.utils import clip_grad_norm_
 
-    def train(model, optimizer, scheduler, batches, micro_batches_per_step, max_norm):
+    def train(model, optimizer, scheduler, micro_batches, micro_batches_per_step, max_norm):
         results = []
-        for start in range(0, len(batches), micro_batches_per_step):
-            group = batches[start : start + micro_batches_per_step]
+        for start in range(0, len(micro_batches), micro_batches_per_step):
+            group = micro_batches[start : start + micro_batches_per_step]
             n = sum(int((targets != -100).sum()) for _, targets in group)
-            if n == 0:
-                results.append("no targets")
-                continue
             optimizer.zero_grad()
             loss = 0.0
             for ids, targets in group:
@@ -26,7 +23,7 @@ _LOOP = """
                 loss += part.item()
             norm = clip_grad_norm_(model.parameters(), max_norm)
             if not math.isfinite(loss) or not math.isfinite(norm):
-                results.append("not finite")
+                results.append(None)
                 continue
             optimizer.step()
             scheduler.step()
@@ -51,11 +48,10 @@ _GUARD = "if not math.isfinite(loss) or not math.isfinite(norm):"
 _CLIP = "norm = clip_grad_norm_(model.parameters(), max_norm)"
 _NO_CLIP = "norm = clip_grad_norm_(model.parameters(), math.inf)"
 _BACKWARD = "part.backward()\n"
-_EMPTY = "if n == 0:"
+_COUNT = "n = sum(int((targets != -100).sum()) for _, targets in group)"
 _STEP = "optimizer.step()\n            scheduler.step()"
 
-_NO_TARGETS = 'results.append("no targets")\n'
-_NOT_FINITE = 'results.append("not finite")\n'
+_NO_STEP = "results.append(None)\n"
 _NOTE = "loss += part.item()"
 _ALONE = "optimizer.step()"  # without the scheduler
 
@@ -77,45 +73,60 @@ TRAIN = Drawer(
         Wrong(
             "only the gradient looked at",
             _train((_GUARD, "if not math.isfinite(norm):")),
-            "its gradient happens to be finite",
-            points=2.5,
-        ),
-        Wrong(
-            "divided by no targets, no guard",
-            _train((_EMPTY, "if False:"), (_GUARD, "if False:")),
-            "What can it have learnt?",
-            points=2.0,
-        ),
-        Wrong(
-            "no targets taken for not finite",
-            _train((_EMPTY, "if False:")),
-            "What is the mean of no numbers",
+            "its gradient happens to be",
             points=2.5,
         ),
         Wrong(
             "a number divided by no targets",
-            _train((_EMPTY, "if False:"), ("loss = 0.0", "loss, scale = 0.0, 1 / n")),
+            _train(("loss = 0.0", "loss, scale = 0.0, 1 / n")),
             "for which of these sizes is it zero?",
             points=2.5,
         ),
         Wrong(
             "a step without targets",
-            _train((_EMPTY, "if False:"), (_PART, _PART.replace("/ n", "/ max(n, 1)"))),
+            _train((_PART, _PART.replace("/ n", "/ max(n, 1)"))),
             "What can it have learnt?",
             points=2.5,
+        ),
+        Wrong(
+            "the end where no step is made",
+            _train((f"{_NO_STEP}                continue", f"{_NO_STEP}                break")),
+            "What happens to those after it?",
+            points=2.5,
+        ),
+        Wrong(
+            "an error where a gradient is not finite",
+            _train((_CLIP, _CLIP.replace("max_norm)", "max_norm, error_if_nonfinite=True)"))),
+            "What does the card want of such a group?",
+            points=2.5,
+        ),
+        Wrong(
+            "micro-batches joined",
+            _train((_COUNT, f"{_COUNT}\n            group = [joined(*zip(*group))]")).replace(
+                "def train(",
+                "def joined(ids, targets):\n"
+                "        return torch.cat(ids), torch.cat(targets)\n\n"
+                "    def train(",
+            ),
+            "need they become one?",
         ),
         Wrong(
             "mean of means",
             _train((_PART, f"{_MEAN} / len(group)")),
             "Every micro-batch counts the same in a group",
         ),
-        Wrong(
-            "mean of means, by a full group",
-            _train((_PART, f"{_MEAN} / micro_batches_per_step")),
-            "Every micro-batch counts the same in a group",
-        ),
         Wrong("sum of means", _train((_PART, _MEAN)), "The means of the micro-batches are added"),
         Wrong("sum", _train((" / n", "")), "The losses of all targets are added up"),
+        Wrong(
+            "filled up ones too",
+            _train((_COUNT, "n = sum(targets.numel() for _, targets in group)")),
+            "Which of them have a loss?",
+        ),
+        Wrong(
+            "divided by all targets",
+            _train((_COUNT, "n = sum(int((y != -100).sum()) for _, y in micro_batches)")),
+            "Whose loss goes into one step?",
+        ),
         Wrong(
             "clipped each time",
             _train(
@@ -125,16 +136,26 @@ TRAIN = Drawer(
             "clipped after every micro-batch",
             points=2.5,
         ),
-        Wrong("not clipped", _train((_CLIP, _NO_CLIP)), "not clipped, or too late", points=2.5),
         Wrong(
-            "clipped too late",
-            _train(
-                (_CLIP, _NO_CLIP),
-                ("results.append(loss)", f"results.append(loss)\n            {_CLIP}"),
-            ),
-            "not clipped, or too late",
+            "clipped each time and at the end",
+            _train((_BACKWARD, f"part.backward()\n                {_CLIP}\n")),
+            "and once more at the end",
             points=2.5,
         ),
+        Wrong(
+            "each tensor clipped",
+            _train(
+                (
+                    _CLIP,
+                    f"{_NO_CLIP}\n"
+                    "            for p in model.parameters():\n"
+                    "                clip_grad_norm_(p, max_norm)",
+                )
+            ),
+            "Of which vector is the norm?",
+            points=2.5,
+        ),
+        Wrong("not clipped", _train((_CLIP, _NO_CLIP)), "not clipped, or too late", points=2.5),
         Wrong(
             "values clipped",
             _train(
@@ -158,16 +179,36 @@ TRAIN = Drawer(
             "The gradients of a group are still there in the next one.",
         ),
         Wrong(
-            "zeroed after a step alone",
-            _train((_ZERO, "loss = 0.0"), (_STEP, f"{_STEP}\n            optimizer.zero_grad()")),
+            "zeroed before the first group, and after a step",
+            _train(
+                (_ZERO, "loss = 0.0"),
+                ("results = []", "results = []\n        model.zero_grad()"),
+                (_STEP, f"{_STEP}\n            optimizer.zero_grad()"),
+            ),
             "What of it is left in the gradients",
             points=2.5,
+        ),
+        Wrong(
+            "zeroed after a group",
+            _train(
+                (_ZERO, "loss = 0.0"),
+                ("results.append(loss)", "results.append(loss)\n            model.zero_grad()"),
+                (_NO_STEP, f"{_NO_STEP}                model.zero_grad()\n"),
+            ),
+            "for the first time?",
+            points=2.5,
+        ),
+        Wrong(
+            "zeroed after a step alone",
+            _train((_ZERO, "loss = 0.0"), (_STEP, f"{_STEP}\n            optimizer.zero_grad()")),
+            "for the first time?",
+            points=2.0,
         ),
         Wrong(
             "the scheduler first",
             _train((_STEP, "scheduler.step()\n            optimizer.step()")),
             "Who goes first, the optimizer or the scheduler?",
-            points=1.5,
+            points=2.0,
         ),
         Wrong(
             "the scheduler each time",
@@ -179,19 +220,17 @@ TRAIN = Drawer(
         Wrong("no scheduler", _train((_STEP, _ALONE)), "The scheduler never advances."),
         Wrong(
             "the scheduler for every group",
-            _train(
-                (_NO_TARGETS, f"{_NO_TARGETS}                scheduler.step()\n"),
-                (_NOT_FINITE, f"{_NOT_FINITE}                scheduler.step()\n"),
-            ),
+            _train((_NO_STEP, f"{_NO_STEP}                scheduler.step()\n")),
             "also advances with groups that make no step",
-            points=2.0,
+            points=2.5,
         ),
         Wrong(
             "the last group dropped",
             _train(
                 (
-                    "range(0, len(batches), micro_batches_per_step)",
-                    "range(0, len(batches) - micro_batches_per_step + 1, micro_batches_per_step)",
+                    "range(0, len(micro_batches), micro_batches_per_step)",
+                    "range(0, len(micro_batches) + 1 - micro_batches_per_step, "
+                    "micro_batches_per_step)",
                 )
             ),
             "Why throw it away?",
@@ -212,17 +251,15 @@ TRAIN = Drawer(
         ),
         Wrong(
             "no entry without a step",
-            _train((_NO_TARGETS, "pass\n"), (_NOT_FINITE, "pass\n")),
+            _train((_NO_STEP, "pass\n")),
             "has not one entry for each group",
-            points=2.0,
+            points=2.5,
         ),
         Wrong(
-            "None without a step",
-            _train(
-                (_NO_TARGETS, "results.append(None)\n"), (_NOT_FINITE, "results.append(None)\n")
-            ),
-            "not reported in the card's words",
-            points=2.0,
+            "the loss without a step",
+            _train((_NO_STEP, "results.append(loss)\n")),
+            "not reported as the card wants it",
+            points=2.5,
         ),
         Wrong(
             "the loss of the last",
@@ -252,7 +289,7 @@ TRAIN = Drawer(
                 _CLIP,
                 "norm = math.sqrt(sum(float((p.grad**2).sum()) for p in model.parameters()))\n"
                 "            for p in model.parameters():\n"
-                "                p.grad *= min(1, max_norm / norm)",
+                "                p.grad *= min(1, max_norm / (norm + 1e-6))",
             )
         ),
         """
@@ -260,11 +297,12 @@ TRAIN = Drawer(
         from torch.nn import functional as F
         from torch.nn.utils import clip_grad_norm_
 
-        def train(model, optimizer, scheduler, batches, micro_batches_per_step, max_norm):
+        def train(model, optimizer, scheduler, micro_batches, micro_batches_per_step, max_norm):
             results, group = [], []
-            for number, batch in enumerate(batches, 1):
+            model.zero_grad()
+            for number, batch in enumerate(micro_batches, 1):
                 group.append(batch)
-                if len(group) == micro_batches_per_step or number == len(batches):
+                if len(group) == micro_batches_per_step or number == len(micro_batches):
                     results.append(step(model, optimizer, scheduler, group, max_norm))
                     group = []
             return results
@@ -279,17 +317,43 @@ TRAIN = Drawer(
                 count += int((targets >= 0).sum())
             try:
                 if not count:
-                    return "no targets"
+                    return None
                 for parameter in model.parameters():
                     parameter.grad /= count
                 norm = clip_grad_norm_(model.parameters(), max_norm)
                 if not (torch.isfinite(norm) and torch.isfinite(total)):
-                    return "not finite"
+                    return None
                 optimizer.step()
                 scheduler.step()
                 return (total / count).item()
             finally:
                 model.zero_grad()
+        """,
+        """
+        import math
+        from torch.nn.utils import clip_grad_norm_
+        from course_utils.reference import token_loss
+
+        def train(model, optimizer, scheduler, micro_batches, micro_batches_per_step, max_norm):
+            results = []
+            for start in range(0, len(micro_batches), micro_batches_per_step):
+                group = micro_batches[start : start + micro_batches_per_step]
+                counts = [(y != -100).sum().item() for _, y in group]
+                optimizer.zero_grad()
+                mean = 0 if any(counts) else math.nan
+                for (x, y), count in zip(group, counts):
+                    if count:
+                        loss = token_loss(model(x), y) * count / sum(counts)
+                        loss.backward()
+                        mean += loss.item()
+                norm = clip_grad_norm_(model.parameters(), max_norm)
+                if math.isfinite(mean + norm):
+                    optimizer.step()
+                    scheduler.step()
+                    results.append(mean)
+                else:
+                    results.append(None)
+            return results
         """,
     ],
     features={
@@ -297,7 +361,8 @@ TRAIN = Drawer(
         "a gradient that is too long": lambda case: case["max_norm"] < 1,
         "a learning rate that falls": lambda case: case["scenario"] == "schedule",
         "a short last group": lambda c: len(c["lengths"]) % c["micro_batches_per_step"] > 0,
-        "a group without targets": lambda case: case["scenario"] == "no targets",
+        "gradients before": lambda case: case["scenario"] == "old gradients",
+        "a group without targets": lambda case: case["kind"] == "targets",
         "an infinite loss": lambda case: case["kind"] == "loss",
         "an infinite gradient": lambda case: case["kind"] == "gradient",
     },
@@ -317,7 +382,7 @@ def _configuration(
         steps = {steps}
         return {{
             "micro_batch_size": b,
-            "num_accumulation_steps": steps,
+            "num_micro_batches": steps,
             "tokens_per_step": {tokens},
         }}
     """
@@ -395,8 +460,51 @@ CONFIGURATION = Drawer(
             "one at a time", _configuration(b="1"), "always comes out even, and slowly", points=0.5
         ),
         Wrong(
+            "passes first",
+            _configuration(
+                b="each // -(-each // max_micro_batch)",
+                steps="-(-each // max_micro_batch)",
+                tokens="num_devices * each * seq_len",
+            ),
+            "You take the fewest passes",
+            points=0.5,
+        ),
+        Wrong(
+            "one before the largest",
+            _configuration(b="max(n for n in range(1, max(2, max_micro_batch)) if each % n == 0)"),
+            "Your search ends before the largest micro-batch that fits.",
+            points=0.5,
+        ),
+        Wrong(
+            "greatest common divisor",
+            _configuration(b="__import__('math').gcd(each, max_micro_batch)"),
+            "Must b divide what fits?",
+            points=0.5,
+        ),
+        Wrong(
+            "powers of two",
+            _configuration(
+                b="max(n for n in (1, 2, 4, 8, 16, 32) if n <= max_micro_batch and each % n == 0)"
+            ),
+            "Your micro-batches are powers of two.",
+            points=0.5,
+        ),
+        Wrong(
+            "smallest divisor",
+            _configuration(
+                b="next((n for n in range(2, max_micro_batch + 1) if each % n == 0), 1)"
+            ),
+            "Which end of the divisors is asked for?",
+            points=0.5,
+        ),
+        Wrong(
+            "rounded up",
+            _configuration("-(-global_batch_tokens // (seq_len * num_devices))"),
+            "In which direction do you round",
+        ),
+        Wrong(
             "another key",
-            _configuration().replace("num_accumulation_steps", "accumulation"),
+            _configuration().replace("num_micro_batches", "accumulation"),
             "on the card and not in your dictionary?",
         ),
     ],
@@ -410,7 +518,7 @@ CONFIGURATION = Drawer(
                 steps += 1
             return dict(
                 micro_batch_size=sequences // steps,
-                num_accumulation_steps=steps,
+                num_micro_batches=steps,
                 tokens_per_step=sequences * num_devices * seq_len,
             )
         """,
@@ -420,6 +528,11 @@ CONFIGURATION = Drawer(
         "several devices": lambda case: case["num_devices"] > 1,
         "comes out even": lambda case: case["global_batch_tokens"] % case["seq_len"] == 0,
         "does not come out even": lambda case: case["global_batch_tokens"] % case["seq_len"] > 0,
+        "the largest divides": lambda c: (
+            c["max_micro_batch"] > 1
+            and c["global_batch_tokens"] // c["seq_len"] // c["num_devices"] % c["max_micro_batch"]
+            == 0
+        ),
         "one sequence fits": lambda case: case["max_micro_batch"] == 1,
         "all fit": lambda case: case["max_micro_batch"] == 32,
     },

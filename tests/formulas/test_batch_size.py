@@ -5,12 +5,25 @@ import math
 import pytest
 
 from course_utils.formulas.batch_size import (
+    configuration,
     estimate_noise,
     fit_tradeoff,
     num_steps,
     power_law,
     steps_and_examples,
+    token_weights,
 )
+
+
+def test_a_token_counts_as_one_of_its_micro_batch_and_of_all_micro_batches():
+    # Two micro-batches of 4 and of 2 tokens: 1 / (2 * 4) and 1 / (2 * 2).
+    assert token_weights([3, 1, 2], 2) == [1 / 8, 1 / 8, 1 / 4]
+
+
+def test_the_largest_micro_batch_that_leaves_nothing_over():
+    # 100 // 4 // 2 = 12 sequences for each device; 5 do not divide them, 4 do: 3 passes, 96 tokens.
+    assert list(configuration(100, 4, 2, 5).values()) == [4, 3, 96]
+    assert list(configuration(96, 4, 2, 6).values()) == [6, 2, 96]
 
 
 def test_two_equations_for_two_unknowns():

@@ -1,5 +1,7 @@
 """The training problem: its gradients, its steps, and what it says when a loss is out of reach."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -7,11 +9,13 @@ from torch.nn import functional as F
 from course_utils.reference.batch_experiment import (
     NUM_POINTS,
     Problem,
+    batches_of,
     descend,
     learning_rates,
     loss_after,
     losses_of_run,
     new_network,
+    noise_scale,
     per_sample_gradients,
     steps_to_loss,
 )
@@ -44,6 +48,26 @@ def test_gradients_of_examples_are_those_of_one_after_the_other(problem):
         F.cross_entropy(network(one), label).backward()
         alone = torch.cat([each.grad.flatten() for each in network.parameters()])
         torch.testing.assert_close(row, alone, rtol=1e-10, atol=1e-14)  # float64, other kernels
+
+
+def test_noise_scale_of_two_gradients():
+    # G = (2, 0), both at a squared distance of 2 from it, |G|**2 = 4
+    rows = torch.tensor([[3.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    assert noise_scale(rows) == 0.5
+    assert noise_scale(rows - rows.mean(0)) == math.inf
+
+
+def test_batches_average_rows():
+    rows = torch.tensor([[1.0], [5.0]])
+    drawn = batches_of(rows, 2, 50)
+    assert drawn.shape == (50, 1)
+    assert set(drawn.flatten().tolist()) == {1.0, 3.0, 5.0}
+
+
+def test_threads_are_as_before():
+    num_threads = torch.get_num_threads()
+    batches_of(torch.ones(1, 1), 1, 1)
+    assert torch.get_num_threads() == num_threads
 
 
 def test_a_step_goes_against_the_gradient(problem):

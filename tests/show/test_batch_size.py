@@ -15,7 +15,7 @@ from course_utils.show import (
 from course_utils.show.progress import PAGE
 from tests.show.texts import overlapping_texts
 
-STEPS = {8: 539, 32: 135, 128: 50, 512: 19, 2048: 11, 4096: 10}
+STEPS = {16: 347, 64: 97, 256: 28, 1024: 13, 4096: 10}
 MINIMAX = [
     (0, 16 * 10**6),
     (69 * 10**9, 32 * 10**6),
@@ -52,9 +52,11 @@ def test_every_run_is_a_dot_at_its_examples_and_steps():
     dots = [line for line in pair.lines if line.get_marker() == "o" and len(line.get_xdata())]
     drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in dots]
     assert drawn == [(size * count, count) for size, count in STEPS.items()]
-    assert [text.get_text() for text in pair.texts] == [f"{size:,}" for size in STEPS]
-    # 9.2 * 475 = 4,370
-    assert "9.2 steps, even the smallest 4,370 examples; the knee lies at 475" in picture.caption
+    names = [f"{size:,}" for size in STEPS]
+    assert [text.get_text() for text in pair.texts] == [*names, "E_min", "S_min"]
+    # 9.2 * 475 = 4,370; 9.2 * (1 + 475 / 64) = 77.5 steps, and 97 are 25 % more
+    assert "fewer than 9.2 steps or than 4,370 examples" in picture.caption
+    assert "up to 25% beside the hyperbola" in picture.caption
 
 
 def test_losses_fall_from_left_to_right():
@@ -81,12 +83,34 @@ def test_steps_of_each_stage():
 def test_a_plan_says_tokens_passes_and_its_place():
     # 256 * 4,096 = 2**20 tokens, the critical batch: twice the fewest of both; 256 / (4 * 4) = 16.
     caption = plan().caption
-    assert "1,048,576 tokens a step: 16 passes of 16 on all devices together" in caption
+    assert (
+        "1,048,576 tokens a step: each of 4 devices accumulates 16 micro-batches of 4." in caption
+    )
     assert "is 2 times the fewest steps and 2 times the fewest tokens" in caption
 
 
 def test_a_plan_says_what_does_not_divide():
-    assert "they do not divide into passes of 512" in plan(num_devices=128).caption
+    caption = plan(num_devices=128).caption
+    assert "cannot be shared out as whole micro-batches of 4 to each of 128 devices" in caption
+
+
+def test_a_plan_says_whether_it_fits():
+    assert plan().caption.endswith("fits on an A100-80.")
+    large = plan("Llama-3-8B", micro_batch_size=8)
+    assert large.caption.endswith("does not fit on an A100-80.")
+    assert large.figure.axes[1].get_title() == "does not fit"
+
+
+def test_the_place_of_every_plan_is_on_its_curve():
+    limits = set()
+    for size, critical in ((16, 128 * 10**6), (16_384, 10**6)):
+        pair = plan(global_batch_size=size, critical_batch_tokens=critical).figure.axes[0]
+        curve, dot = pair.lines
+        (x,), (y,) = dot.get_data()
+        limits.add((pair.get_xlim(), pair.get_ylim()))
+        assert min(curve.get_xdata()) < x < max(curve.get_xdata())
+        assert min(curve.get_ydata()) < y < max(curve.get_ydata())
+    assert len(limits) == 1
 
 
 def test_only_the_micro_batch_changes_the_memory():

@@ -1,5 +1,6 @@
 """Check of gradients that are summed in fp32, and never all there in bf16."""
 
+import copy
 import random
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,7 @@ FIELDS = ("num_layers", "width", "num_micro_batches", "is_frozen")
 
 # Sums of at most six numbers in fp32: each addition rounds by 6e-8 of a partial sum.
 ROUNDING = 1e-5
+ROUNDING_OF_BF16 = 2**-5  # at most six additions, each by 2**-8 at most
 
 # As large as weights in bf16: a gradient or two, one in fp32, a new sum, the activations.
 WEIGHTS_AT_ONCE = 8
@@ -27,7 +29,7 @@ NUM_LAYERS = 12
 def buffer_cases(seed: int) -> list[Case]:
     """One micro-batch and many, a frozen layer among the others."""
     rng = random.Random(seed)
-    counts = [2, 1, 2, 3, 6]
+    counts = [2, 1, 2, 1, 6]
     cases = [_case(NUM_LAYERS, 16, 2, False)]
     for num_micro_batches in counts:
         for is_frozen in (False, True, False, True):
@@ -39,22 +41,28 @@ def _case(*values: Any) -> Case:
     return dict(zip(FIELDS, values, strict=True))
 
 
+@lru_cache(maxsize=64)
+def _layers(num_layers: int, width: int) -> nn.Sequential:
+    layers = [nn.Linear(width, width, bias=False) for _ in range(num_layers)]
+    generator = torch.Generator().manual_seed(width)
+    for layer in layers:  # so that no gradient is tiny
+        nn.init.normal_(layer.weight, std=width**-0.5, generator=generator)
+    return nn.Sequential(*layers).bfloat16()
+
+
 class _Trial:
     """Layers in bf16 and the inputs of all micro-batches, always the same."""
 
     def __init__(
         self, num_layers: int, width: int, num_micro_batches: int, is_frozen: bool
     ) -> None:
-        with torch.random.fork_rng([]):
-            torch.manual_seed(width * num_micro_batches)
-            layers = [nn.Linear(width, width, bias=False) for _ in range(num_layers)]
-            for layer in layers:
-                nn.init.normal_(layer.weight, std=width**-0.5)  # so that no gradient is tiny
-            self.inputs = torch.randn(num_micro_batches, 1, width).bfloat16().unbind()
-        self.model = nn.Sequential(*layers).bfloat16()
+        self.model = copy.deepcopy(_layers(num_layers, width))
         if is_frozen:
-            layers[1].weight.requires_grad_(False)
-        self.weight_bytes = layers[0].weight.nbytes
+            next(self.model[1].parameters()).requires_grad_(False)
+        self.weight_bytes = next(self.model.parameters()).nbytes
+        generator = torch.Generator().manual_seed(width * num_micro_batches)
+        inputs = torch.randn(num_micro_batches, 1, width, generator=generator)
+        self.inputs = inputs.bfloat16().unbind()
 
     def backward(self, x: Tensor) -> None:
         self.model(x).square().sum().backward()
@@ -81,9 +89,7 @@ def probe(answer: Any, case: Case) -> object:
         "buffers": len(buffers),
         "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
         "gradients_left": sum(each.grad is not None for each in wanting),
-        "wrong_sums": _num_wrong(buffers, _sums(*case.values()))
-        if len(buffers) == len(wanting)
-        else 0,
+        **_wrong_sums(buffers, *_sums(*case.values())),
         "gradients_at_once": int(most_bytes > WEIGHTS_AT_ONCE * trial.weight_bytes),
     }
 
@@ -96,24 +102,38 @@ def _require_tensors(buffers: object) -> None:
             raise TypeError(f"wanted a list of tensors, got one with {wire.describe(each)}")
 
 
-def _num_wrong(buffers: list[Tensor], sums: list[Tensor]) -> int:
-    return sum(
-        mine.shape != wanted_sum.shape
-        or bool((mine.double() - wanted_sum).norm() > ROUNDING * wanted_sum.norm())
-        for mine, wanted_sum in zip(buffers, sums, strict=True)
-    )
+def _wrong_sums(buffers: list[Tensor], sums: list[Tensor], last: list[Tensor]) -> dict[str, int]:
+    """How many buffers hold something else, and of what kind it is."""
+    counts = {"last_gradient_alone": 0, "rounded_sums": 0, "wrong_sums": 0}
+    for mine, right, newest in zip(buffers, sums, last, strict=False):
+        if len(buffers) != len(sums) or _is_near(mine, right, ROUNDING):
+            continue
+        counts["wrong_sums"] += 1
+        if _is_near(mine, newest, ROUNDING):
+            counts["last_gradient_alone"] += 1
+        elif _is_near(mine, right, ROUNDING_OF_BF16) and mine.equal(mine.bfloat16().to(mine.dtype)):
+            counts["rounded_sums"] += 1
+    return counts
+
+
+def _is_near(mine: Tensor, other: Tensor, tolerance: float) -> bool:
+    if mine.shape != other.shape:
+        return False
+    return bool((mine.double() - other).norm() <= tolerance * other.norm())
 
 
 @lru_cache(maxsize=512)
-def _sums(*values: Any) -> list[Tensor]:
-    """In float64, of the gradients of each micro-batch in bf16."""
+def _sums(*values: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """In float64, of the gradients of each micro-batch in bf16; and the last of these."""
     trial = _Trial(*values)
     sums = [torch.zeros_like(each, dtype=torch.float64) for each in trial.wanting()]
+    last = sums
     for x in trial.inputs:
         gradients = torch.autograd.grad(trial.model(x).square().sum(), trial.wanting())
-        for total, gradient in zip(sums, gradients, strict=True):
-            total.add_(gradient.double())
-    return sums
+        last = [gradient.double() for gradient in gradients]
+        for total, gradient in zip(sums, last, strict=True):
+            total.add_(gradient)
+    return sums, last
 
 
 def wanted(**case: Any) -> dict[str, int]:
@@ -122,6 +142,8 @@ def wanted(**case: Any) -> dict[str, int]:
         "buffers": case["num_layers"] - case["is_frozen"],
         "buffers_not_fp32": 0,
         "gradients_left": 0,
+        "last_gradient_alone": 0,
+        "rounded_sums": 0,
         "wrong_sums": 0,
         "gradients_at_once": 0,
     }
@@ -152,9 +174,24 @@ SUM_IN_FP32 = Check(
             lambda *values: {"gradients_left": _num(*values)},
         ),
         Mistake(
+            "Your buffers hold the gradients of the last backward pass alone. What happens to "
+            "what was in a buffer before?",
+            lambda *values: {"last_gradient_alone": _num(*values), "gradients_left": 0},
+        ),
+        Mistake(
+            "Your sums are rounded to bf16 before they go into the buffer. In which precision is "
+            "the addition itself?",
+            lambda *values: {"rounded_sums": _num(*values), "gradients_left": 0},
+        ),
+        Mistake(
             "No buffer holds the sum of its gradients over all micro-batches. When does your code "
             "run, how often, and into which buffer does each hook add?",
-            lambda *values: {"wrong_sums": _num(*values), "gradients_left": 0},
+            lambda *values: {
+                "wrong_sums": _num(*values),
+                "gradients_left": 0,
+                "last_gradient_alone": 0,
+                "rounded_sums": 0,
+            },
         ),
         Mistake(
             "The sums are right, and all gradients in bf16 are there at once before you free "

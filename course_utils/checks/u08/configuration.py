@@ -1,23 +1,16 @@
 """Check of a configuration: devices, micro-batch and accumulation for a batch given in tokens."""
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
+from course_utils.formulas.batch_size import configuration
 
 FIELDS = ("global_batch_tokens", "seq_len", "num_devices", "max_micro_batch")
-NAMES = ("micro_batch_size", "num_accumulation_steps", "tokens_per_step")
-
-
-def configuration(
-    global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
-) -> dict[str, int]:
-    """The course's own: sequences of each device first, then their largest divisor that fits."""
-    each = global_batch_tokens // (seq_len * num_devices)
-    b = next(size for size in range(min(max_micro_batch, each), 0, -1) if each % size == 0)
-    return _named(b, each // b, num_devices * each * seq_len)
+NAMES = ("micro_batch_size", "num_micro_batches", "tokens_per_step")
 
 
 def _named(*values: int) -> dict[str, int]:
@@ -25,11 +18,12 @@ def _named(*values: int) -> dict[str, int]:
 
 
 def configuration_cases(seed: int) -> list[Case]:
-    """Batches that come out even and that do not; one device; a prime; all fits; one fits."""
+    """Batches that come out even and that do not; one device; a prime; all, one and exactly fit."""
     rng = random.Random(seed)
     cases = [_case(100, 4, 2, 5)]
-    for num_devices in (1, 2, 3, 4, 8):
-        for each, largest in ((12, 8), (30, 7), (7, 4), (rng.randint(20, 60), rng.randint(3, 12))):
+    for num_devices in (1, 2, 3, 8):
+        any_size = (rng.randint(20, 60), rng.randint(3, 12))
+        for each, largest in ((12, 8), (30, 7), (7, 4), (24, 6), any_size):
             seq_len = rng.choice((16, 21, 64, 4096))
             left_over = rng.choice((0, seq_len // 2, seq_len * num_devices - 1))
             tokens = seq_len * num_devices * each + left_over
@@ -85,11 +79,47 @@ def _as_sequences(tokens: int, s: int, devices: int, largest: int) -> dict[str, 
 
 def _as_one_device(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
     b = _largest_divisor(tokens // s, largest)
-    return {"micro_batch_size": b, "num_accumulation_steps": tokens // s // b}
+    return {"micro_batch_size": b, "num_micro_batches": tokens // s // b}
+
+
+def _of_each(
+    size: Callable[[int, int], int], *, is_rounded_up: bool = False
+) -> Callable[..., dict[str, int]]:
+    """Another micro-batch from the sequences of a device and the most that fit."""
+
+    def formula(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
+        each = _each(tokens, s, devices, largest)
+        if is_rounded_up:
+            each = -(-tokens // (s * devices))
+        b = size(each, largest)
+        made = _named(b, each // b, devices * each * s)
+        return made if is_rounded_up else {name: made[name] for name in NAMES[:2]}
+
+    return formula
+
+
+def _below(each: int, largest: int) -> int:
+    return _largest_divisor(each, largest - 1)
+
+
+def _power_of_two(each: int, largest: int) -> int:
+    powers = [1 << n for n in range(largest.bit_length())]
+    return max(b for b in powers if b <= largest and each % b == 0)
+
+
+def _smallest_divisor(each: int, largest: int) -> int:
+    return next((b for b in range(2, largest + 1) if each % b == 0), 1)
+
+
+def _passes_first(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
+    """The fewest passes first, and then what fits into them, with a rest or not."""
+    each = _each(tokens, s, devices, largest)
+    steps = -(-each // largest)
+    return {"micro_batch_size": each // steps, "num_micro_batches": steps}
 
 
 def _shared_steps(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
-    return {"num_accumulation_steps": tokens // s // tried(tokens, s, devices, largest)[NAMES[0]]}
+    return {"num_micro_batches": tokens // s // tried(tokens, s, devices, largest)[NAMES[0]]}
 
 
 def _only(name: str, formula: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
@@ -158,9 +188,37 @@ CONFIGURATION = Check(
             _only("tokens_per_step", lambda *v: v[0] // v[1] * v[1]),
         ),
         Mistake(
+            "You take the fewest passes, and their sequences do not always come out even. Which "
+            "sizes of a micro-batch leave nothing over?",
+            _passes_first,
+        ),
+        Mistake(
+            "Your search ends before the largest micro-batch that fits. What if just that one "
+            "divides what a device has to do?",
+            _of_each(_below),
+        ),
+        Mistake(
+            "You take the greatest common divisor of what a device has to do and of what fits. "
+            "Must b divide what fits?",
+            _of_each(math.gcd),
+        ),
+        Mistake(
+            "Your micro-batches are powers of two. Is there a larger one that leaves nothing over?",
+            _of_each(_power_of_two),
+        ),
+        Mistake(
+            "You take the smallest divisor above one. Which end of the divisors is asked for?",
+            _of_each(_smallest_divisor),
+        ),
+        Mistake(
+            "A step has more tokens than it may. In which direction do you round the sequences of "
+            "a device?",
+            _of_each(_largest_divisor, is_rounded_up=True),
+        ),
+        Mistake(
             "With one sequence at a time it always comes out even, and slowly. Is there a larger "
             "micro-batch that does too?",
-            lambda *v: {"micro_batch_size": 1, "num_accumulation_steps": _each(*v)},
+            lambda *v: {"micro_batch_size": 1, "num_micro_batches": _each(*v)},
         ),
     ),
 )

@@ -8,26 +8,28 @@ from fractions import Fraction
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo, Mistake
 from course_utils.formulas.batch_size import estimate_noise
+from course_utils.reference.batch_experiment import noise_scale
 
 Rows = list[list[float]]
 
 # Sums in another order move the last digits, and differences magnify that a little.
 ROUNDING = 1e-9
+NEARLY_ZERO = 1e-8  # for torch.allclose
 BATCH_SIZE = 2  # of the batches that the measurement draws
 
 
 def noise_scale_cases(seed: int) -> list[Case]:
-    """Gradients in whole numbers: few and more examples, equal ones, ones that cancel."""
+    """Few and more examples, equal ones, ones that cancel, that are zero, that are tiny."""
     rng = random.Random(seed)
     cases: list[Rows] = [[[3.0, 1.0], [1.0, -1.0]]]
     cases += [_around_a_mean(rng, n, p) for n in (2, 3, 4, 5, 7) for p in (2, 3, 5)]
     cases += [_cancelling(rng, n, p) for n, p in ((2, 3), (3, 2), (5, 4))]
     cases += [[_row(rng, p, 1)] * n for n, p in ((2, 3), (4, 2))]
+    cases += [[[0.0] * 3] * 2, *(_tiny(_around_a_mean(rng, n, 3)) for n in (2, 4))]
     return [{"gradients": rows} for rows in cases]
 
 
@@ -42,6 +44,10 @@ def _around_a_mean(rng: random.Random, num_examples: int, num_params: int) -> Ro
     if sum(row[0] for row in rows) == 0:
         rows[0][0] += 1
     return rows
+
+
+def _tiny(rows: Rows) -> Rows:
+    return [[float(f"{each}e-9") for each in row] for row in rows]
 
 
 def _cancelling(rng: random.Random, num_examples: int, num_params: int) -> Rows:
@@ -64,24 +70,18 @@ def enumerated_noise_scale(gradients: Rows) -> float:
     squared_norm = sum(each**2 for each in whole)
     if squared_norm == 0:
         return math.inf
-    return float(BATCH_SIZE * Fraction(sum(distances), len(batches)) / squared_norm)
+    return float(BATCH_SIZE * sum(distances) / len(batches) / squared_norm)
 
 
 def _mean(rows: Any) -> list[Fraction]:
-    return [Fraction(sum(map(int, column)), len(rows)) for column in zip(*rows, strict=True)]
+    return [
+        sum(map(Fraction, column), Fraction()) / len(rows) for column in zip(*rows, strict=True)
+    ]
 
 
 def give_gradients(answer: Any, case: Case) -> object:
     """Call the student's function with the gradients of a case as a float64 matrix."""
     return answer(torch.tensor(case["gradients"], dtype=torch.float64))
-
-
-def noise_scale(gradients: Tensor) -> float:
-    """The course's own answer: tr(Σ) / |G|**2 of a matrix (example, parameter)."""
-    mean = gradients.mean(0)
-    squared_norm = mean.square().sum().item()
-    trace = (gradients - mean).square().sum(1).mean().item()
-    return trace / squared_norm if squared_norm else math.inf
 
 
 class _Parts:
@@ -92,6 +92,7 @@ class _Parts:
         self.num_examples, self.num_params = matrix.shape
         mean = matrix.mean(0)
         self.squared_norm = mean.square().sum().item()
+        self.largest = mean.abs().max().item()
         self.trace = (matrix - mean).square().sum(1).mean().item()
         self.deviations = (matrix - mean).square().mean(0).sqrt().sum().item()
         self.mean_of_squares = matrix.square().sum(1).mean().item()
@@ -124,6 +125,16 @@ NOISE_SCALE = Check(
             "Where the mean gradient is zero you say that there is no noise. How many examples "
             "would a batch need there until gradient and noise are equally large?",
             _of(lambda p: p.trace / p.squared_norm if p.squared_norm else 0.0),
+        ),
+        Mistake(
+            "Where all gradients are zero your answer is not a number. What does the card want "
+            "where G is zero?",
+            _of(lambda p: p.trace / p.squared_norm if p.trace or p.squared_norm else math.nan),
+        ),
+        Mistake(
+            "You take a small G for zero. How large are the gradients of this case, and is their "
+            "noise any larger?",
+            _of(lambda p: p.trace / p.squared_norm if p.largest > NEARLY_ZERO else math.inf),
         ),
         Mistake(
             "You divide by n − 1, as for a sample from something larger. Are these examples a "
@@ -244,6 +255,35 @@ def _other_trace(change: Callable[[float, int, int], float]) -> Callable[..., Es
     return formula
 
 
+def _following(change: Callable[[float, int, int], float]) -> Callable[..., Estimate]:
+    """The same, and the |G|**2 that follows from that trace in the large batch's equation."""
+
+    def formula(x: float, y: float, b: int, big: int) -> Estimate:
+        trace = change(x - y, b, big)
+        return _estimate(y - trace / big, trace)
+
+    return formula
+
+
+def _of_trace(hint: str, change: Callable[[float, int, int], float]) -> list[Mistake]:
+    return [Mistake(hint, made(change)) for made in (_other_trace, _following)]
+
+
+def _at_least_zero(x: float, y: float, b: int, big: int) -> Estimate:
+    right = estimate_noise(x, y, b, big)
+    return _estimate(max(0.0, right["squared_norm"]), max(0.0, right["trace"]))
+
+
+def _never_negative(x: float, y: float, b: int, big: int) -> Estimate:
+    right = estimate_noise(x, y, b, big)
+    return {"noise_scale": right["noise_scale"] if right["trace"] > 0 else math.inf}
+
+
+def _from_small(x: float, y: float, b: int, big: int) -> Estimate:
+    trace = estimate_noise(x, y, b, big)["trace"]
+    return _estimate(x - trace / big, trace)
+
+
 def _upside_down(x: float, y: float, b: int, big: int) -> Estimate:
     right = estimate_noise(x, y, b, big)
     return {"noise_scale": right["squared_norm"] / right["trace"]}
@@ -264,25 +304,48 @@ TWO_BATCH = Check(
             "add to |G|², however large the batch is?",
             _biased,
         ),
-        Mistake(
+        *_of_trace(
             "Your trace is the bare difference of the two norms. By how much do 1/b and 1/B "
             "differ?",
-            _other_trace(lambda gap, b, big: gap),
+            lambda gap, b, big: gap,
         ),
-        Mistake(
+        *_of_trace(
             "You multiply the difference of the norms by the small batch size, as if the large "
             "batch had no noise. What is left over when you subtract the two equations?",
-            _other_trace(lambda gap, b, big: gap * b),
+            lambda gap, b, big: gap * b,
         ),
-        Mistake(
+        *_of_trace(
             "You multiply the difference of the norms by that of the batch sizes. In which form "
             "do the sizes stand in the two equations?",
-            _other_trace(lambda gap, b, big: gap * (big - b)),
+            lambda gap, b, big: gap * (big - b),
         ),
-        Mistake(
+        *_of_trace(
+            "You divide the difference of the norms by that of the batch sizes. In which form do "
+            "the sizes stand in the two equations?",
+            lambda gap, b, big: gap / (big - b),
+        ),
+        *_of_trace(
             "Your trace has the other sign. Which of the two batches is the noisier, and which "
             "norm is the larger then?",
-            _other_trace(lambda gap, b, big: -gap / (1 / b - 1 / big)),
+            lambda gap, b, big: -gap / (1 / b - 1 / big),
+        ),
+        Mistake(
+            "You take the noise of the large batch from the norm of the small one. Which of the "
+            "two equations has 1/B in it?",
+            _from_small,
+        ),
+        Mistake(
+            "You square the norms once more. What do the names of the arguments say?",
+            lambda x, y, b, big: estimate_noise(x * x, y * y, b, big),
+        ),
+        Mistake(
+            "You make zeros of negative estimates. Would they still be right on average?",
+            _at_least_zero,
+        ),
+        Mistake(
+            "Your noise scale is infinite where the trace is negative, too. Where alone does the "
+            "card ask for that?",
+            _never_negative,
         ),
         Mistake(
             "Your batch sizes weigh each the other's norm. Multiply each equation by its own size: "

@@ -46,7 +46,9 @@ def _with_a_short_stage(rng: random.Random) -> tuple[list[tuple[int, int]], int]
     batch = rng.randint(20, 40)
     start = rng.randint(4, 9) * batch + 1
     end = start + rng.randint(2, batch // 3)
-    return [(0, batch), (start, 2 * batch), (end, 4 * batch)], end + rng.randint(10, 30) * batch
+    after = (start // batch + 1) * batch  # where the step ends that passes over it
+    total = after + 4 * batch * rng.randint(3, 8) - rng.randrange(batch)
+    return [(0, batch), (start, 2 * batch), (end, 4 * batch)], total
 
 
 def counted_steps(schedule: Schedule, total_tokens: int) -> int:
@@ -94,6 +96,26 @@ def _late(schedule: Schedule, total: int) -> int:
     return steps
 
 
+def _one_stage_on(schedule: Schedule, total: int) -> int:
+    """No step moves on by more than one stage."""
+    seen = steps = stage = 0
+    while seen < total:
+        if stage + 1 < len(schedule) and schedule[stage + 1][0] <= seen:
+            stage += 1
+        seen, steps = seen + schedule[stage][1], steps + 1
+    return steps
+
+
+def _floored(schedule: Schedule, total: int) -> int:
+    """Whole steps up to each boundary; the next stage begins where they end."""
+    seen = steps = 0
+    for n, (_, batch) in enumerate(schedule):
+        end = min(total, schedule[n + 1][0]) if n + 1 < len(schedule) else total
+        count = max(0, (end - seen) // batch)
+        seen, steps = seen + count * batch, steps + count
+    return steps
+
+
 def _one_more(schedule: Schedule, total: int) -> int:
     seen = steps = 0
     while seen <= total:
@@ -124,6 +146,16 @@ SCHEDULE = Check(
             "You throw away what is left of each stage. What happens to tokens that fill no whole "
             "step before the boundary?",
             lambda schedule, total: sum(tokens // b for tokens, b in _lengths(schedule, total)),
+        ),
+        Mistake(
+            "Where a step passes over a whole stage you go through it all the same. Which batch "
+            "is due after such a step?",
+            _one_stage_on,
+        ),
+        Mistake(
+            "No step of yours crosses a boundary or the end of the run. Which batch has a step "
+            "that begins before it, and who takes the tokens that are left?",
+            _floored,
         ),
         Mistake(
             "You round each stage up and begin the next one at its boundary. How many tokens of "

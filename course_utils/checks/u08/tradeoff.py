@@ -70,10 +70,15 @@ TRADEOFF = Check(
             lambda least, critical, size: {"examples": least * critical},
         ),
         Mistake(
-            "Your examples are steps of the critical size. How many examples does each step take?",
+            "Your examples are steps of the critical batch size. How many examples does each step "
+            "take?",
             lambda least, critical, size: {
                 "examples": critical * steps_and_examples(least, critical, size)["steps"]
             },
+        ),
+        Mistake(
+            "Your examples are as few as steps. By which number, with E_min, do you multiply?",
+            lambda least, critical, size: {"examples": least * (1 + size / critical)},
         ),
         Mistake(
             "Your examples are those of the fewest steps. Is that how many steps this batch takes?",
@@ -85,8 +90,8 @@ TRADEOFF = Check(
             _with_steps(lambda least, critical, size: least * critical / size),
         ),
         Mistake(
-            "Your line has a corner at the critical size. How many steps does the hyperbola give "
-            "there, the fewest or more?",
+            "Your line has a corner at the critical batch size. How many steps does the hyperbola "
+            "give there, the fewest or more?",
             _with_steps(lambda least, critical, size: least * max(1, critical / size)),
         ),
         Mistake(
@@ -168,9 +173,10 @@ def _through(points: list[tuple[float, float]], slope: float) -> Pair:
     return _law(slope, sum(y - slope * x for x, y in points) / len(points))
 
 
-def _ends(losses: list[float], sizes: list[float]) -> float:
+def _ends(losses: list[float], sizes: list[float]) -> Pair:
     xs, ys = _logs(losses), _logs(sizes)
-    return (ys[-1] - ys[0]) / (xs[-1] - xs[0])
+    slope = (ys[-1] - ys[0]) / (xs[-1] - xs[0])
+    return _law(slope, ys[0] - slope * xs[0])
 
 
 def _neighbours(losses: list[float], sizes: list[float]) -> float:
@@ -181,6 +187,15 @@ def _neighbours(losses: list[float], sizes: list[float]) -> float:
 
 def _swapped(losses: list[float], sizes: list[float]) -> Pair:
     return {"exponent": _line(_logs(sizes), _logs(losses))[0]}
+
+
+def _swapped_back(losses: list[float], sizes: list[float]) -> Pair:
+    return {"exponent": 1 / _line(_logs(sizes), _logs(losses))[0]}
+
+
+def _from_twos(losses: list[float], sizes: list[float]) -> Pair:
+    _, height = _line(_logs(losses), _logs(sizes))
+    return {"batch_at_loss_1": _exp(height / math.log(2))}
 
 
 def _through_origin(losses: list[float], sizes: list[float]) -> Pair:
@@ -226,7 +241,7 @@ POWER_LAW = Check(
         Mistake(
             "You draw the line through the first and the last point. What have the points between "
             "them to say?",
-            lambda losses, sizes: {"exponent": _ends(losses, sizes)},
+            _ends,
         ),
         Mistake(
             "Your exponent is a mean of the slopes between neighbours. Do near and far neighbours "
@@ -240,6 +255,15 @@ POWER_LAW = Check(
         Mistake(
             "Your batch at loss 1 is a logarithm still. How do you get back from log B to B?",
             lambda losses, sizes: {"batch_at_loss_1": _line(_logs(losses), _logs(sizes))[1]},
+        ),
+        Mistake(
+            "You fit the loss over the batch and turn the slope over. Whose deviations are to be "
+            "small, those of log L or of log B?",
+            _swapped_back,
+        ),
+        Mistake(
+            "You went to logarithms in twos and came back with e. Which base do yours have?",
+            _from_twos,
         ),
         Mistake(
             "You went to logarithms with one base and came back with another. Which one do they "

@@ -1,8 +1,10 @@
 """Small models and ragged batches in float64 for what accumulates gradients, and their twins."""
 
+import copy
 import math
 import random
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -16,6 +18,11 @@ ROUNDING = 1e-9
 
 def model_of(width: int, vocab_size: int) -> nn.Sequential:
     """From token ids (b, s) to logits (b, s, v), the same for the same sizes."""
+    return copy.deepcopy(_template(width, vocab_size))
+
+
+@lru_cache(maxsize=64)
+def _template(width: int, vocab_size: int) -> nn.Sequential:
     with torch.random.fork_rng([]):
         torch.manual_seed(width * vocab_size)
         return nn.Sequential(

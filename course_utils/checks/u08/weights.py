@@ -10,18 +10,13 @@ from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors
 from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.formulas.batch_size import token_weights
 
 # Quotients of small integers: a division or two rounds each.
 ROUNDING = 1e-12
 
 Lengths = list[int]
 Weights = dict[str, float]
-
-
-def token_weights(lengths: Lengths, micro_batch_size: int) -> list[float]:
-    """The course's own: of the tokens of its micro-batch, and of all micro-batches."""
-    groups = _groups(lengths, micro_batch_size)
-    return [1 / (sum(group) * len(groups)) for group in groups for _ in group]
 
 
 def _groups(lengths: Lengths, size: int) -> list[Lengths]:
@@ -88,6 +83,27 @@ def _of_groups(
     return formula
 
 
+def _of_sequences(
+    weight: Callable[[int, Lengths, int], float],
+) -> Callable[[Lengths, int], Weights]:
+    """A wrong weight from a sequence, its micro-batch and the number of micro-batches."""
+
+    def formula(lengths: Lengths, micro_batch_size: int) -> Weights:
+        groups = _groups(lengths, micro_batch_size)
+        return _by_sequence(
+            [weight(length, group, len(groups)) for group in groups for length in group]
+        )
+
+    return formula
+
+
+def _filled_up(lengths: Lengths, micro_batch_size: int) -> Weights:
+    longest = max(lengths)
+    return _of_groups(lambda group, steps, b: 1 / (longest * len(group) * steps))(
+        lengths, micro_batch_size
+    )
+
+
 def _steps_rounded_down(lengths: Lengths, micro_batch_size: int) -> Weights:
     num_steps = max(1, len(lengths) // micro_batch_size)
     return _of_groups(lambda group, *_: 1 / (sum(group) * num_steps))(lengths, micro_batch_size)
@@ -122,6 +138,15 @@ TOKEN_WEIGHTS = Check(
             ),
         ),
         Mistake(
+            "You take the mean of each sequence, and of these the mean of the micro-batch. The "
+            "rule takes one mean of a micro-batch: over what?",
+            _of_sequences(lambda length, group, steps: 1 / (length * len(group) * steps)),
+        ),
+        Mistake(
+            "This is what a whole sequence counts. How many tokens share it?",
+            _of_sequences(lambda length, group, steps: length / (sum(group) * steps)),
+        ),
+        Mistake(
             "The mean within a micro-batch is right. By what does the rule divide each of them "
             "before it adds them up?",
             _of_groups(lambda group, steps, b: 1 / sum(group)),
@@ -139,6 +164,10 @@ TOKEN_WEIGHTS = Check(
             "Your micro-batch has as many tokens as if all its sequences were as long as the "
             "longest. Which tokens have no loss?",
             _of_groups(lambda group, steps, b: 1 / (max(group) * len(group) * steps)),
+        ),
+        Mistake(
+            "You fill all sequences up to the longest of the batch. Which tokens have no loss?",
+            _filled_up,
         ),
         Mistake(
             "What you give each token is right for a mean over sequences. What does the mean of a "

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.counted import tells_errors
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u09.on_ranks import FLOAT64_BYTES, most_calls, on_ranks
 from course_utils.instruments import Comm, Handle, trace_memory
 from course_utils.instruments.matching import Call, Group

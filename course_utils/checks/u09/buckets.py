@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.counted import tells_errors, undisturbed
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
 from course_utils.checks.u09.steps import (
     ROUNDING,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.counted import require_tensor, tells_errors
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u09.on_ranks import most_calls, on_ranks
 from course_utils.instruments import Comm
 from course_utils.reference.gradient_sync import share_of_mean

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.check import Case, Check
-from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.counted import tells_errors
+from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u09.on_ranks import (
     BYTES_PER_SECOND,
     FLOAT64_BYTES,
