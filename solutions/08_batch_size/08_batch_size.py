@@ -981,14 +981,14 @@ places.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
 predict("u08-large-batch", None, "examples")
 
 # %% [markdown]
-# **Measure.** Five batch sizes, each with five learning rates, of which the best counts: without tuning you compare learning rates, not batches. And three draws of the batches, since one may be luck (ten seconds).
+# **Measure.** Six batch sizes, each with five learning rates, of which the best counts: without tuning you compare learning rates, not batches. And three draws of the batches, since one may be luck (ten seconds).
 
 # %% tags=["demonstration"]
 steps = pd.DataFrame(
     {
         f"draw {seed}": {
             size: batch_experiment.steps_to_loss(problem, size, 0.6, seed=seed)
-            for size in (16, 64, 256, 1024, 4096)
+            for size in (16, 64, 256, 512, 1024, 4096)
         }
         for seed in with_progress((7, 8, 9), "draws")
     }
