@@ -44,7 +44,7 @@ def everyone_to_everyone(comm: Comm, tensor: Tensor) -> None:
     under_way += [
         comm.receive(each, rank, async_op=True) for each, rank in zip(arrived, others, strict=True)
     ]
-    for each in under_way:
-        each.wait()
+    for handle in under_way:
+        handle.wait()
     for each in arrived:
         tensor += each

@@ -11,8 +11,9 @@ STYLES = (
     ("o", "-", colours.MEASURED),
     ("s", "-", colours.COMPUTED),
     ("D", "-", colours.NEUTRAL),
-    ("D", "--", colours.NEUTRAL),
+    ("x", "--", colours.NEUTRAL),
 )
+ALGORITHMS = (STYLES[0], STYLES[2])
 
 
 def step_over_bucket_bytes(
@@ -28,7 +29,7 @@ def step_over_bucket_bytes(
     told = []
     for marker, (name, of_size) in zip("osD", seconds.items(), strict=False):
         sizes = sorted(of_size)
-        best = min(sizes, key=lambda size, of_size=of_size: of_size[size])
+        best = min(sizes, key=of_size.__getitem__)
         as_line = {"color": colours.COMMUNICATION, "label": name}
         pair.plot(sizes, [1e3 * of_size[size] for size in sizes], f"{marker}-", **as_line)
         each = (f"{1e3 * of_size[n]:.2f} ms at {bytes_as_read(n, digits=0)}" for n in sizes)
@@ -106,12 +107,12 @@ def all_reduce_over_ranks(
     """How long algorithms take for the same sum, and what a formula says of one of them.
 
     Args:
-        measured: Seconds by the number of ranks, for each of up to four algorithms.
+        measured: Seconds by the number of ranks, for each of one or two algorithms.
         computed: What the formula says.
     """
     figure, pair = axes()
     told = []
-    for (marker, _, colour), (name, seconds) in zip(STYLES, measured.items(), strict=False):
+    for (marker, _, colour), (name, seconds) in zip(ALGORITHMS, measured.items(), strict=False):
         ranks = sorted(seconds)
         values = [1e3 * seconds[each] for each in ranks]
         pair.plot(ranks, values, marker, color=colour, label=name, clip_on=False)
