@@ -66,6 +66,27 @@ ERRORS = (
         "IndexError",
         "How many parts are there in this case, and which one does that line ask for?",
     ),
+    (
+        "expected a non-empty list",
+        "In which of the cases is there nothing to join?",
+    ),
+    (
+        "split_sizes",
+        "Which lengths do you ask for, and do they belong to this very tensor? What does a list "
+        "hold that was cleared after it was put away?",
+    ),
+    (
+        "hook returned",
+        "What must a hook return, and what does the last line of yours, or a lambda, give back?",
+    ),
+    (
+        "UnboundLocalError",
+        "Which line should have given that name its value? And in a function inside another: which "
+        "word says that the name belongs to the outer one?",
+    ),
+    ("stack expects", "Which of the tensors have other sizes, and what joins them all the same?"),
+    ("assigned grad has", "Which shape has the parameter, and which has what you assign?"),
+    ("must match the size", "Which shapes have the two tensors there, and which do you want?"),
     ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
     (
         "second time",

@@ -18,6 +18,7 @@ from course_utils.instruments.matching import (
     TimeLimitError,
 )
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
+from course_utils.instruments.no_answer import NobodyAnswers
 from course_utils.instruments.overlap import Overlap, measure_overlap
 from course_utils.instruments.patterns import numbers_of
 from course_utils.instruments.profiling import Profile, profile
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryTrace",
     "MismatchError",
     "Network",
+    "NobodyAnswers",
     "Overlap",
     "PeakMemory",
     "Phase",

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.instruments.comm import Comm, Handle
+from course_utils.reference.gradient_sync import gradient_or_zeros
 
 Backward = Callable[[Comm, nn.Module, Tensor], None]
 
@@ -30,7 +31,7 @@ class _Sent:
 
     def __init__(self, comm: Comm, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
-        self.flat = torch.cat([_gradient(each).flatten() for each in parameters])
+        self.flat = torch.cat([gradient_or_zeros(each).flatten() for each in parameters])
         self.handle: Handle = comm.all_reduce(self.flat, async_op=True)
 
     def arrive(self) -> None:
@@ -41,16 +42,12 @@ class _Sent:
             parameter.grad = part.view_as(parameter)
 
 
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-
-
 def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
     """Backward, with an all-reduce of each bucket as soon as it is full.
 
     Args:
         comm: This rank's way to the others; all must call this.
-        model: All its parameters want gradients, and the loss uses all on every rank.
+        model: The loss uses all parameters that want gradients, on every rank.
         loss: This rank's share of the loss of the whole batch.
         bucket_bytes: Gradients are sent when those that wait have at least so many.
     """
@@ -67,7 +64,8 @@ def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
         if sum(each.nbytes for each in waiting) >= bucket_bytes:
             send()
 
-    hooks = [each.register_post_accumulate_grad_hook(collect) for each in model.parameters()]
+    trained = [each for each in model.parameters() if each.requires_grad]
+    hooks = [each.register_post_accumulate_grad_hook(collect) for each in trained]
     try:
         loss.backward()
     finally:

@@ -38,11 +38,15 @@ def backward_flat(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 def _gradients(model: nn.Module) -> list[Tensor]:
-    """Of all parameters that want one; zeros where backward brought none."""
+    """Of all parameters that want one."""
     gradients = []
     for parameter in model.parameters():
         if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = gradient_or_zeros(parameter)
             gradients.append(parameter.grad)
     return gradients
+
+
+def gradient_or_zeros(parameter: nn.Parameter) -> Tensor:
+    """What is in ``grad``; zeros where backward brought none."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -33,3 +33,18 @@ def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
     for step in range(comm.size - 1):
         mine, theirs = exchange(comm.rank + 1 - step)
         mine.copy_(theirs)
+
+
+def everyone_to_everyone(comm: Comm, tensor: Tensor) -> None:
+    """The same sum without a ring: each rank sends all of its tensor to each of the others."""
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    arrived = [torch.empty_like(tensor) for _ in others]
+    mine = tensor.clone()
+    under_way = [comm.send(mine, rank, async_op=True) for rank in others]
+    under_way += [
+        comm.receive(each, rank, async_op=True) for each, rank in zip(arrived, others, strict=True)
+    ]
+    for handle in under_way:
+        handle.wait()
+    for each in arrived:
+        tensor += each

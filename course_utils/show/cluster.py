@@ -23,7 +23,7 @@ LABELS = {
     "forward": "compute, forward",
     "backward": "compute, backward",
     "communication": "communication",
-    "exposed": "waiting for communication",
+    "exposed": "exposed communication",
     "idle": "idle",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -47,11 +47,11 @@ def cluster_timeline(run: ClusterRun, ranks: Sequence[int] | None = None) -> Pic
         raise ValueError(f"cluster_timeline: there are ranks 0 to {run.num_ranks - 1}, got {shown}")
     figure = _drawn([(f"rank {rank}", run, rank) for rank in shown])
     longest = max(shown, key=run.exposed_seconds)
-    drawn = "" if len(shown) == run.num_ranks else f"Of {run.num_ranks} ranks {len(shown)}. "
     return Picture(
         figure,
-        f"{drawn}The step takes {_as_read(run.step_seconds)}. {_told(run, longest)} "
-        f"on rank {longest}, which waits longest for its links.",
+        f"{_which(shown, run.num_ranks)}The step takes {_as_read(run.step_seconds)}. "
+        f"{_told(run, longest)} "
+        f"on rank {longest}, which has most communication exposed.",
     )
 
 
@@ -73,7 +73,7 @@ def cluster_timelines(runs: Mapping[str, ClusterRun], rank: int = 0) -> Picture:
     figure = _drawn([(name, run, rank) for name, run in runs.items()])
     told = "; ".join(
         f"{name}: {_as_read(run.step_seconds)}, of which {_as_read(run.exposed_seconds(rank))} "
-        f"waiting for communication"
+        f"exposed"
         for name, run in runs.items()
     )
     return Picture(figure, f"Rank {rank} of each on one scale. {told}.")
@@ -90,21 +90,35 @@ def _drawn(rows: Sequence[Row]) -> Figure:
     pair.set_ylim(0.5 - len(rows), 0.5)
     pair.set_xlim(0, 1.01 * last / size if last else 1)
     pair.set_xlabel(f"virtual time in {unit}")
-    swatches = [Patch(label=LABELS[name], **style) for name, style in STYLES.items()]
+    drawn = {name for _, run, rank in rows for name, spans in _spans(run, rank).items() if spans}
+    swatches = [Patch(label=LABELS[name], **STYLES[name]) for name in STYLES if name in drawn]
     figure.legend(handles=swatches, ncols=3, frameon=False, loc="outside upper center")
     return figure
 
 
-def _draw_row(pair: Any, run: ClusterRun, rank: int, place: int, size: float) -> None:
+def _which(shown: Sequence[int], num_ranks: int) -> str:
+    """Which ranks are drawn, if it is not all."""
+    if len(shown) == num_ranks:
+        return ""
+    if len(shown) == 1:
+        return f"Rank {shown[0]} of {num_ranks}. "
+    return f"{len(shown)} of {num_ranks} ranks. "
+
+
+def _spans(run: ClusterRun, rank: int) -> dict[str, list[tuple[float, float]]]:
+    """Start and end of all that a rank does, by its style."""
     calls = run.communications(rank)
-    spans = {
+    return {
         "forward": run.spans(rank, "compute", "forward"),
         "backward": run.spans(rank, "compute", "backward"),
         "exposed": run.exposed_spans(rank),
         "idle": run.idle_spans(rank),
         "communication": [(each.start_seconds, each.end_seconds) for each in calls],
     }
-    for name, pairs in spans.items():
+
+
+def _draw_row(pair: Any, run: ClusterRun, rank: int, place: int, size: float) -> None:
+    for name, pairs in _spans(run, rank).items():
         low, height = LINK_LANE if name == "communication" else DEVICE_LANE
         bars = [(start / size, (end - start) / size) for start, end in pairs]
         line = {"linewidth": 0.3, "edgecolor": "white"}
@@ -118,7 +132,7 @@ def _told(run: ClusterRun, rank: int) -> str:
         f"Compute {_as_read(run.compute_seconds(rank))}, {len(calls):,} "
         f"{'call that communicates' if len(calls) == 1 else 'calls that communicate'} for "
         f"{_as_read(run.communication_seconds(rank))}, of which "
-        f"{_as_read(run.exposed_seconds(rank))} without compute beside it, and "
+        f"{_as_read(run.exposed_seconds(rank))} exposed, without compute beside it, and "
         f"{_as_read(run.idle_seconds(rank))} idle"
     )
 

@@ -7,31 +7,43 @@ from course_utils.instruments import ClusterRun
 from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 
-STYLES = (("o", colours.MEASURED), ("s", colours.COMPUTED), ("D", colours.NEUTRAL))
+STYLES = (
+    ("o", "-", colours.MEASURED),
+    ("s", "-", colours.COMPUTED),
+    ("D", "-", colours.NEUTRAL),
+    ("x", "--", colours.NEUTRAL),
+)
+ALGORITHMS = (STYLES[0], STYLES[2])
 
 
-def step_over_bucket_bytes(seconds: Mapping[int, float], compute_seconds: float) -> Picture:
+def step_over_bucket_bytes(
+    seconds: Mapping[str, Mapping[int, float]], compute_seconds: float
+) -> Picture:
     """How long a step takes with buckets of several sizes, above the time of its computation.
 
     Args:
-        seconds: Of a step, by the size of a bucket in bytes.
+        seconds: Of a step, by the size of a bucket in bytes; for each of up to three settings.
         compute_seconds: Of a step without communication.
     """
-    sizes = sorted(seconds)
-    best = min(sizes, key=lambda size: seconds[size])
     figure, pair = axes()
-    as_line = {"color": colours.COMMUNICATION, "label": "step"}
-    pair.plot(sizes, [1e3 * seconds[size] for size in sizes], "o-", **as_line)
+    told = []
+    for marker, (name, of_size) in zip("osD", seconds.items(), strict=False):
+        sizes = sorted(of_size)
+        best = min(sizes, key=of_size.__getitem__)
+        as_line = {"color": colours.COMMUNICATION, "label": name}
+        pair.plot(sizes, [1e3 * of_size[size] for size in sizes], f"{marker}-", **as_line)
+        each = (f"{1e3 * of_size[n]:.2f} ms at {bytes_as_read(n, digits=0)}" for n in sizes)
+        told.append(f"{name}: {', '.join(each)}; shortest at {bytes_as_read(best, digits=0)}")
     below = {"color": colours.COMPUTE, "linestyle": "--", "label": "computation alone"}
     pair.axhline(1e3 * compute_seconds, **below)
     pair.set_xscale("log", base=2)
     pair.set_xticks(sizes, [bytes_as_read(size, digits=0) for size in sizes])
     pair.set_xlabel("bytes from which on a bucket is sent (log scale)")
-    pair.set_ylabel("virtual ms")
-    pair.legend(frameon=False)
-    told = (f"{1e3 * seconds[size]:.2f} ms at {bytes_as_read(size, digits=0)}" for size in sizes)
+    pair.set_ylim(bottom=0)
+    pair.set_ylabel("virtual ms of a step")
+    pair.legend(frameon=False, loc="lower center")
     caption = (
-        f"A step takes {', '.join(told)}; it is shortest at {bytes_as_read(best, digits=0)}. "
+        f"How long a step takes with buckets of several sizes. {'. '.join(told)}. "
         f"Computation alone takes {1e3 * compute_seconds:.2f} ms."
     )
     return Picture(figure, caption)
@@ -68,15 +80,15 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
     """How much of its rate a device keeps as others join, for several settings.
 
     Args:
-        rates: For each of up to three settings the tokens per second of a device, by the number of
+        rates: For each of up to four settings the tokens per second of a device, by the number of
             devices; the smallest number stands for all of its rate.
     """
     figure, pair = axes()
     told = []
-    for (marker, colour), (name, rate) in zip(STYLES, rates.items(), strict=False):
+    for (marker, line, colour), (name, rate) in zip(STYLES, rates.items(), strict=False):
         counts = sorted(rate)
         kept = [100 * rate[count] / rate[counts[0]] for count in counts]
-        pair.plot(counts, kept, f"{marker}-", color=colour, label=name)
+        pair.plot(counts, kept, f"{marker}{line}", color=colour, label=name)
         told.append(f"{name}: {kept[-1]:.0f} % on {counts[-1]:,}")
     pair.set_xscale("log", base=2)
     pair.set_xticks(counts, [f"{count:,}" for count in counts])
@@ -87,3 +99,32 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
     return Picture(
         figure, f"What a device keeps of its rate on {counts[0]:,} devices. {'; '.join(told)}."
     )
+
+
+def all_reduce_over_ranks(
+    measured: Mapping[str, Mapping[int, float]], computed: Mapping[int, float]
+) -> Picture:
+    """How long algorithms take for the same sum, and what a formula says of one of them.
+
+    Args:
+        measured: Seconds by the number of ranks, for each of one or two algorithms.
+        computed: What the formula says.
+    """
+    figure, pair = axes()
+    told = []
+    for (marker, _, colour), (name, seconds) in zip(ALGORITHMS, measured.items(), strict=False):
+        ranks = sorted(seconds)
+        values = [1e3 * seconds[each] for each in ranks]
+        pair.plot(ranks, values, marker, color=colour, label=name, clip_on=False)
+        told.append(
+            f"{name}: {values[0]:.2f} ms on {ranks[0]} ranks, {values[-1]:.2f} on {ranks[-1]}"
+        )
+    as_line = {"color": colours.COMPUTED, "label": "ring, computed", "zorder": 0}
+    pair.plot(sorted(computed), [1e3 * computed[each] for each in sorted(computed)], **as_line)
+    pair.set_xlim(left=0)
+    pair.set_ylim(bottom=0)
+    pair.set_xticks(sorted(computed))
+    pair.set_xlabel("ranks")
+    pair.set_ylabel("virtual ms")
+    pair.legend(frameon=False)
+    return Picture(figure, f"The same sum in several ways. {'; '.join(told)}.")

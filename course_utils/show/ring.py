@@ -49,11 +49,11 @@ def ring_steps(num_ranks: int) -> Picture:
     if not 2 <= num_ranks <= MAX_RANKS:
         raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
     states, sent = ring_states(num_ranks)
-    figure = Figure(figsize=(1.5 * len(states), 1.9), layout="constrained")
+    figure = Figure(figsize=(1.5 * len(states), 2.2), layout="constrained")
     all_axes = figure.subplots(1, len(states))
     for step, (axes, state) in enumerate(zip(all_axes, states, strict=True)):
         _draw(axes, state, sent[step] if step < len(sent) else None)
-        axes.set_title("at first" if step == 0 else f"after step {step}", fontsize=9)
+        axes.set_title(_title(step, num_ranks), fontsize=9)
     all_axes[0].set_yticks(
         [-rank for rank in range(num_ranks)], [f"rank {rank}" for rank in range(num_ranks)]
     )
@@ -61,9 +61,17 @@ def ring_steps(num_ranks: int) -> Picture:
         figure,
         f"{num_ranks} ranks, a tensor of {num_ranks} parts on each. The number in a part counts "
         f"the ranks whose numbers are summed in it. Framed parts are sent next, each to the rank "
-        f"below, from the last rank to the first. After {num_ranks - 1} steps each rank holds one "
-        f"part that is complete; after {2 * (num_ranks - 1)} it holds all.",
+        f"below, from the last rank to the first. In the first {num_ranks - 1} turns what arrives "
+        f"is added to the part that is there; then each rank holds one part that is complete. In "
+        f"the other {num_ranks - 1} it replaces the part, and then each rank holds all.",
     )
+
+
+def _title(turn: int, num_ranks: int) -> str:
+    """When it is, and what was made of what arrived."""
+    if turn == 0:
+        return "at first\n"
+    return f"after turn {turn}\n{'added' if turn < num_ranks else 'replaced'}"
 
 
 def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
@@ -77,9 +85,13 @@ def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
             if is_sent:
                 square.set(edgecolor=colours.COMMUNICATION, linewidth=3, zorder=2)
             axes.add_patch(square)
+            if is_sent:
+                way = {"arrowstyle": "-|>", "color": colours.COMMUNICATION, "linewidth": 1.5}
+                ends = {"xy": (place + 0.3, -rank - 0.86), "xytext": (place + 0.3, -rank - 0.3)}
+                axes.annotate("", **ends, arrowprops=way, zorder=3, annotation_clip=False)
             axes.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
     axes.set_xlim(-0.6, size - 0.4)
-    axes.set_ylim(0.4 - size, 0.6)
+    axes.set_ylim(-size, 0.6)
     axes.set_aspect("equal")
     axes.set_xticks([])
     axes.set_yticks([])

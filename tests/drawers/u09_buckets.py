@@ -153,12 +153,12 @@ BUCKETS = Drawer(
         Wrong(
             "divided by ranks",
             _changed(_HOOKS, (_WAIT, "handle.wait()\n            flat /= comm.size\n")),
-            "Gradients are too small by the number of ranks.",
+            "Gradients are too small by a factor, the number of ranks.",
         ),
         Wrong(
             "reduced twice",
             _HOOKS + "        for p in model.parameters():\n            comm.all_reduce(p.grad)\n",
-            "Gradients are too large by the number of ranks",
+            "Gradients are too large by a factor, the number of ranks",
         ),
         Wrong(
             "zeroed first",
@@ -232,6 +232,55 @@ BUCKETS = Drawer(
             "last to first",
             _STATIC,
             "from the last to the first",
+        ),
+        Wrong(
+            "never cleared",
+            _changed(_HOOKS, ("            waiting.clear()\n", "")),
+            "what was sent is sent again",
+        ),
+        Wrong(
+            "the rest sent without looking",
+            _changed(_HOOKS, ("        if waiting:\n            send()\n", "        send()\n")),
+            "In which of the cases is there nothing to join?",
+        ),
+        Wrong(
+            "one list for all buckets",
+            _changed(_HOOKS, ("flat, list(waiting)))", "flat, waiting))")),
+            "Each rank still has the gradients of its own rows.",
+        ),
+        Wrong(
+            "one list, and split",
+            _changed(
+                _AFTERWARDS,
+                (
+                    "        for handle, flat, bucket in sent:\n",
+                    "        bucket.clear()\n        for handle, flat, bucket in sent:\n",
+                ),
+            ),
+            "What does a list hold that was cleared",
+        ),
+        Wrong(
+            "a hook that returns",
+            _changed(
+                _HOOKS,
+                (
+                    f"            {_FULL}\n                send()\n",
+                    f"            {_FULL}\n                send()\n            return len(sent)\n",
+                ),
+            ),
+            "What must a hook return",
+        ),
+        Wrong(
+            "a count without its word",
+            _changed(
+                _HOOKS,
+                ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
+                (
+                    "            waiting.append(parameter)\n",
+                    "            waiting.append(parameter)\n            held += 1\n",
+                ),
+            ),
+            "which word says that the name belongs to the outer one?",
         ),
         Wrong(
             "the rest never sent",
@@ -326,6 +375,7 @@ BUCKETS = Drawer(
         "gradients before": lambda case: case["has_gradients"],
         "three matrices": lambda case: len(case["widths"]) == 4,
         "all in one": lambda case: case["bucket_bytes"] > 600,
+        "the last one full": lambda case: case["bucket_bytes"] == 1,
     },
 )
 

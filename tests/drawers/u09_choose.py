@@ -97,6 +97,29 @@ TOGETHER = Drawer(
             "Micro-batches run in another order",
         ),
         Wrong(
+            "the first exchanged",
+            _together(
+                "backward(comm, model, micro_batches[0]())\n"
+                "for each in micro_batches[1:]:\n"
+                "    each().backward()"
+            ),
+            "The first micro-batch is exchanged",
+        ),
+        Wrong(
+            "the last twice",
+            _together(
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[-1]())"
+            ),
+            "One forward pass too many.",
+        ),
+        Wrong(
+            "divided by ranks",
+            _TOGETHER + "        for p in model.parameters():\n            p.grad /= comm.size\n",
+            "The gradient is too short by a factor, the number of ranks.",
+        ),
+        Wrong(
             "never exchanged",
             _together("for each in micro_batches:\n    each().backward()"),
             "The trainer is never called, and",
@@ -125,7 +148,7 @@ TOGETHER = Drawer(
                 "    (each() / n).backward()\n"
                 "backward(comm, model, micro_batches[-1]() / n)"
             ),
-            "The gradient is too short by the number of micro-batches.",
+            "The gradient is too short by a factor, the number of micro-batches.",
         ),
     ],
     right=[
@@ -208,17 +231,35 @@ HIDDEN = Drawer(
             _tokens(rounded="value // by + 1"),
             "One token too many wherever it comes out even.",
         ),
+        Wrong("bits", _tokens(f"8 * {_VALUE}"), "count bytes or bits?"),
+        Wrong(
+            "at least one",
+            _tokens(rounded="max(1, -(-value // by))"),
+            "On one rank nothing travels.",
+        ),
+        Wrong(
+            "two times as floats",
+            f"""
+            import math
+
+            def min_tokens({_HEAD}):
+                sent = 2 * (num_ranks - 1) / num_ranks * num_params * bytes_per_element
+                return math.ceil((sent / bytes_per_second) / (4 * num_params / flops_per_second))
+            """,
+            "What does a float make of a third",
+        ),
         Wrong("a fraction", _tokens(rounded="value / by"), "?"),
     ],
     right=[
         _tokens(),
         f"""
-        import math
+        from fractions import Fraction
+        from math import ceil
 
         def min_tokens({_HEAD}):
-            sent = 2 * (num_ranks - 1) / num_ranks * num_params * bytes_per_element
-            seconds_of_token = 4 * num_params / flops_per_second
-            return math.ceil(round(sent / bytes_per_second / seconds_of_token, 6))
+            sent = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
+            seconds_of_token = Fraction(4 * num_params, flops_per_second)
+            return ceil(sent / bytes_per_second / seconds_of_token)
         """,
     ],
     features={
@@ -398,6 +439,34 @@ UNUSED = Drawer(
             "hooks left",
             _unused(("            each.remove()\n", "            pass\n")),
             "Your hooks are still there when the function returns",
+        ),
+        Wrong(
+            "more than full",
+            _unused(("if held >= bucket_bytes:", "if held > bucket_bytes:")),
+            "A bucket that is exactly full waits for one parameter more.",
+        ),
+        Wrong(
+            "an empty bucket at the end",
+            _unused(
+                (
+                    "            if held >= bucket_bytes:\n"
+                    "                buckets.append([])\n"
+                    "                held = 0\n"
+                    "            buckets[-1].append(p)\n"
+                    "            held += p.nbytes\n",
+                    "            buckets[-1].append(p)\n"
+                    "            held += p.nbytes\n"
+                    "            if held >= bucket_bytes:\n"
+                    "                buckets.append([])\n"
+                    "                held = 0\n",
+                )
+            ),
+            "In which of the cases is there nothing to join?",
+        ),
+        Wrong(
+            "divided by ranks",
+            _unused(("handle.wait()\n", "handle.wait()\n            flat /= comm.size\n")),
+            "What is a rank's loss a share of",
         ),
         Wrong(
             "unused left out",

@@ -16,7 +16,7 @@ def _share(*lines: str) -> str:
 
 
 _COUNT = ("total = torch.tensor(num_targets)", "comm.all_reduce(total)")
-_SCENARIO = 0.5  # of four
+_SCENARIO = 0.5  # of three
 
 SHARE_OF_MEAN = Drawer(
     function="share_of_mean",
@@ -55,13 +55,11 @@ SHARE_OF_MEAN = Drawer(
             "as for an average of gradients",
             _share(*_COUNT, "return summed_loss * comm.size / total.clamp(min=1)"),
             "what is the factor for?",
-            points=_SCENARIO,
         ),
         Wrong(
             "divided by ranks too",
             _share(*_COUNT, "return summed_loss / total.clamp(min=1) / comm.size"),
             "what is left to divide by?",
-            points=_SCENARIO,
         ),
         Wrong(
             "counted twice",
@@ -72,13 +70,12 @@ SHARE_OF_MEAN = Drawer(
             "not divided",
             _share(*_COUNT, "return summed_loss * 1"),
             "What makes a mean of it?",
-            points=_SCENARIO,
         ),
         Wrong(
             "no guard",
             _share(*_COUNT, "return summed_loss / total"),
             "the share is not a number",
-            points=3 * _SCENARIO,
+            points=2 * _SCENARIO,
         ),
         Wrong(
             "a new zero",
@@ -88,6 +85,16 @@ SHARE_OF_MEAN = Drawer(
                 "return summed_loss / total",
             ),
             "backward cannot start from it",
+            points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "a new zero for all",
+            _share(
+                *_COUNT,
+                "if total == 0: return torch.zeros(())",
+                "return summed_loss / total",
+            ),
+            "your zero is a new tensor",
             points=2 * _SCENARIO,
         ),
         Wrong(
@@ -231,7 +238,6 @@ RING_ALL_REDUCE = Drawer(
                 pass
             """,
             "No rank sends anything",
-            points=1.0,
         ),
         Wrong(
             "by way of rank 0",
@@ -252,7 +258,6 @@ RING_ALL_REDUCE = Drawer(
                     comm.send(tensor, other)
             """,
             "One rank talks to all others",
-            points=1.0,
         ),
         Wrong(
             "everything to everyone",
@@ -271,7 +276,6 @@ RING_ALL_REDUCE = Drawer(
                     handle.wait()
             """,
             "Every rank sends the whole tensor",
-            points=1.0,
         ),
         Wrong(
             "the whole tensor around the ring",
@@ -289,14 +293,12 @@ RING_ALL_REDUCE = Drawer(
                     travelling = theirs
             """,
             "Every rank sends the whole tensor",
-            points=1.0,
         ),
-        Wrong("only the first round", _ONLY_HALF, "Half of the messages", points=1.0),
+        Wrong("only the first round", _ONLY_HALF, "Half of the messages"),
         Wrong(
             "a step too many in each round",
             _ring(steps="n if n > 1 else 0"),
             "Two messages too many",
-            points=1.0,
         ),
         Wrong(
             "a step too many, also alone",
@@ -307,13 +309,12 @@ RING_ALL_REDUCE = Drawer(
             "rows shared out",
             _ring(parts="tensor.tensor_split(n)"),
             "where a tensor has rows",
-            points=3.0,
+            points=2.0,
         ),
         Wrong(
             "a copy is summed",
             _ring(before="tensor = tensor.clone()"),
             "every tensor is as it was",
-            points=1.0,
         ),
         Wrong(
             "the rest left out",
@@ -322,56 +323,49 @@ RING_ALL_REDUCE = Drawer(
                 "for k in range(n)]"
             ),
             "The last numbers of a tensor stay as they were",
-            points=2.0,
+            points=1.0,
         ),
         Wrong(
             "one part further in the second round",
             _ring(offset="rank - step"),
             "With 1, 10 and 100 on three ranks",
-            points=1.0,
         ),
         Wrong(
             "filled and not added",
             _ring(first="mine.copy_(theirs)"),
             "With 1, 10 and 100 on three ranks",
-            points=1.0,
         ),
         Wrong(
             "added in both rounds",
             _ring(second="mine += theirs"),
             "With 1, 10 and 100 on three ranks",
-            points=1.0,
         ),
         Wrong(
             "sends that block",
             _ring(send="comm.send(parts[sent % n], (rank + 1) % n)", wait="pass"),
             "If every rank sends first",
-            points=1.0,
         ),
         Wrong(
             "from the other neighbour",
             _ring(source="(rank + 1) % n"),
             "which call of which rank would let it go on?",
-            points=1.0,
         ),
         Wrong(
             "handles lost",
             _ring(wait="pass"),
             "who waits for it?",
-            points=1.0,
         ),
         Wrong(
             "into the part that is on its way",
             _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
             "while it is still on its way",
-            points=1.0,
         ),
-        Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?", points=1.0),
+        Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?"),
         Wrong(
             "chunks, which may be fewer",
             _ring(parts="tensor.view(-1).chunk(n)"),
             "which one does that line ask for?",
-            points=2.0,
+            points=1.0,
         ),
     ],
     right=[

@@ -48,12 +48,12 @@ def test_bars_are_the_spans_of_the_log():
 def test_captions():
     assert cluster_timeline(OVERLAPPED).caption == (
         "The step takes 10.00 ms. Compute 2.00 ms, 1 call that communicates for 5.00 ms, of which "
-        "5.00 ms without compute beside it, and 3.00 ms idle on rank 1, which waits longest for "
-        "its links."
+        "5.00 ms exposed, without compute beside it, and 3.00 ms idle on rank 1, which has most "
+        "communication exposed."
     )
     assert cluster_timelines({"a": OVERLAPPED, "b": OVERLAPPED}).caption == (
-        "Rank 0 of each on one scale. a: 10.00 ms, of which 2.00 ms waiting for communication; "
-        "b: 10.00 ms, of which 2.00 ms waiting for communication."
+        "Rank 0 of each on one scale. a: 10.00 ms, of which 2.00 ms exposed; "
+        "b: 10.00 ms, of which 2.00 ms exposed."
     )
 
 
@@ -70,7 +70,7 @@ def test_many_ranks_and_none_at_work():
     run = ClusterRun(results=[None] * 64, events=())
     picture = cluster_timeline(run)
     assert len(picture.figure.axes[0].get_yticks()) == MAX_ROWS
-    assert picture.caption.startswith("Of 64 ranks 16. The step takes 0.00 ms. ")
+    assert picture.caption.startswith("16 of 64 ranks. The step takes 0.00 ms. ")
     assert picture.png() == cluster_timeline(run).png()
 
 

@@ -33,7 +33,7 @@ def test_a_sum_is_complete_after_the_last_step_and_on_one_rank_in_the_middle(num
 
 def test_picture():
     picture = ring_steps(3)
-    assert "After 2 steps each rank holds one part that is complete; after 4" in picture.caption
+    assert "In the first 2 turns what arrives is added" in picture.caption
     assert overlapping_texts(picture.figure) == []
     with pytest.raises(ValueError, match="draws 2 to 6 ranks, got 7"):
         ring_steps(7)

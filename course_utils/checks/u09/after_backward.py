@@ -10,15 +10,19 @@ from torch import Tensor, nn
 from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors
 from course_utils.checks.judges import Behaviour, Mistake
+<<<<<<< HEAD
 from course_utils.checks.u09.on_ranks import FLOAT64_BYTES, most_calls, on_ranks
 from course_utils.instruments import Comm, Handle, trace_memory
 from course_utils.instruments.matching import Call, Group
+=======
+from course_utils.checks.u09.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
+from course_utils.instruments import NobodyAnswers, trace_memory
+>>>>>>> f9
 from course_utils.reference.gradient_sync import backward_each, backward_flat
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
 FLAT_SCENARIOS = (*SCENARIOS, "memory")
 NUM_CASES = 20
-ROUNDING = 1e-9  # sums of some hundred numbers in float64, in another order
 
 # The gradients and one buffer; whoever needs less does no harm.
 SETS_AT_PEAK = 2
@@ -167,22 +171,6 @@ def _case(*values: Any) -> Case:
     return dict(zip(("scenario", "num_ranks", "width", "num_layers"), values, strict=True))
 
 
-class _NobodyAnswers(Comm, Handle):
-    """One rank of two, whose calls take no memory and change nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(0, Group((0, 1)))
-
-    def _start(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> Handle:
-        return self
-
-    def split(self, colour: int) -> Comm:
-        raise ValueError("split: there is only one group here")
-
-    def wait(self) -> None:
-        """Nothing is under way."""
-
-
 @tells_errors
 def probe_flat(answer: Any, case: Case) -> object:
     """The same, and how many sets of gradients are there at once."""
@@ -192,7 +180,7 @@ def probe_flat(answer: Any, case: Case) -> object:
         model, loss = _prepared(case, rank=0)
 
         def step() -> None:
-            answer(_NobodyAnswers(), model, loss)
+            answer(NobodyAnswers(), model, loss)
             torch.zeros(())  # what the answer let go of is gone by then
 
         trace = trace_memory(step, model, loss)
@@ -241,8 +229,8 @@ MISTAKES = (
         lambda *values: {"length_of_gradient": float(_own(*values).norm())},
     ),
     Mistake(
-        "Too short by the number of ranks. Each loss is a share of the mean already: what does "
-        "your division divide?",
+        "Too short by a factor, the number of ranks. Each loss is a share of the mean "
+        "already: what does your division divide?",
         lambda *values: {"length_of_gradient": float(_whole(*values).norm()) / values[1]},
     ),
 )

@@ -12,8 +12,8 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.on_ranks import ROUNDING, run_on
 from course_utils.checks.u09.steps import (
-    ROUNDING,
     Job,
     Ready,
     calls,
@@ -21,7 +21,6 @@ from course_utils.checks.u09.steps import (
     job_of,
     num_hooks,
     num_wrong,
-    run_on,
     waits_in_backward,
 )
 from course_utils.instruments import Comm, Event
@@ -51,9 +50,9 @@ def bucket_cases(seed: int) -> list[Case]:
     """Buckets of one gradient and of several, with and without a rest, on slow and fast links."""
     rng = random.Random(seed)
     cases = [_case("overlap", [2, 3, 4, 2], 2, 96, 8, False, False)]
-    kinds = ("exact", "rest", "several", "small", "reordered", "before", "all")
+    kinds = ("exact", "rest", "several", "small", "reordered", "before", "all", "single")
     for scenario in SCENARIOS:
-        for kind in (*kinds, "exact", "rest", "several"):
+        for kind in (*kinds, "exact", "rest"):
             cases.append(_kind(rng, scenario, kind))
     return cases
 
@@ -73,6 +72,7 @@ def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
         "reordered": sizes[0] + 8,
         "before": sizes[0] + sizes[1],
         "all": 2 * sum(sizes),
+        "single": 1,
     }[kind]
     ranks, bandwidth = rng.choice((2, 2, 3)), rng.choice((2, 4, 16))
     return _case(scenario, widths, ranks, threshold, bandwidth, is_reordered, kind == "before")
@@ -184,6 +184,16 @@ def _never_reset(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
     return [first, *rest]
 
 
+def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """From the first full bucket on everything is sent again with each gradient, and at the end."""
+    first, *_ = _greedy(gradients, bucket_bytes)
+    rest = [each for each in gradients if each.seconds > first.seconds]
+    made = [first]
+    for num_bytes, seconds in rest:
+        made.append(Ready(made[-1].num_bytes + num_bytes, seconds))
+    return [*made, made[-1]]
+
+
 def wanted(**case: Any) -> Numbers:
     """The gradient of the whole batch, and buckets that leave as soon as they are full."""
     job, buckets = job_of(case), _buckets(case)
@@ -266,15 +276,16 @@ BACKWARD_IN_BUCKETS = Check(
             _of_case(lambda case: {"gradient_length": length_of(_local(*_key(case)))}),
         ),
         Mistake(
-            "Gradients are too small by the number of ranks. What is a rank's loss a share of, "
-            "and who has divided already?",
+            "Gradients are too small by a factor, the number of ranks. What is a rank's loss "
+            "a share of, and who has divided already?",
             _of_case(
                 lambda case: {"gradient_length": length_of(_whole(*_key(case))) / case["num_ranks"]}
             ),
         ),
         Mistake(
-            "Gradients are too large by the number of ranks: sums of what had been summed up. "
-            "Which gradients are in two buckets, or in one and in an all-reduce besides?",
+            "Gradients are too large by a factor, the number of ranks: sums of what had been "
+            "summed up. Which gradients are in two buckets, or in one and in an all-reduce "
+            "besides?",
             _of_case(
                 lambda case: {"gradient_length": length_of(_whole(*_key(case))) * case["num_ranks"]}
             ),
@@ -301,6 +312,11 @@ BACKWARD_IN_BUCKETS = Check(
             "All gradients travel in one bucket. How many bytes must wait before the first one is "
             "sent?",
             _in_other_buckets(lambda case: _greedy(_ready_of(case), math.inf)),
+        ),
+        Mistake(
+            "From the first full bucket on, what was sent is sent again. What must be gone from "
+            "those waiting when a bucket leaves?",
+            _in_other_buckets(lambda case: _never_cleared(_ready_of(case), case["bucket_bytes"])),
         ),
         Mistake(
             "After the first full bucket each gradient travels by itself. What do you count, and "

@@ -1,5 +1,6 @@
 """Check of the fewest tokens on a rank with which an all-reduce hides behind backward."""
 
+import math
 import random
 from fractions import Fraction
 from typing import Any
@@ -15,6 +16,7 @@ def hidden_cases(seed: int) -> list[Case]:
     """One rank and many, slow and fast links; every third result comes out even."""
     rng = random.Random(seed)
     cases = [_case(1024, 4, 2, 64, 512), _case(4096, 1, 2, 64, 512)]
+    cases.append(_case(10**9, 2, 2, 25 * 10**9, 312 * 10**12))  # 6,240: a float may miss it
     for number in range(20):
         num_params = rng.randint(2, 90) * 10**6 + rng.randint(1, 999)
         if number % 3 == 0:  # powers of two
@@ -75,6 +77,12 @@ def _without_ranks(*values: int) -> int:
     return _up(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
 
 
+def _in_floats(*values: int) -> int:
+    """The quotient of the two times, rounded on the way."""
+    num_params, d, num_bytes, rate, flops = values
+    return math.ceil((2 * (d - 1) / d * num_params * num_bytes / rate) / (4 * num_params / flops))
+
+
 def _times(factor: Fraction | int) -> Any:
     return lambda *values: _up(_exact(*values) * factor)
 
@@ -105,6 +113,10 @@ MIN_TOKENS = Check(
             _times(Fraction(2, 3)),
         ),
         Mistake(
+            "Eight times as many. Do the links' rates on the card count bytes or bits?",
+            _times(8),
+        ),
+        Mistake(
             "Twice as many. How many products does backward make for each weight and token?",
             _times(2),
         ),
@@ -124,6 +136,15 @@ MIN_TOKENS = Check(
             "One token too few wherever it does not come out even. To which side do you round, if "
             "backward has to be at least as long?",
             lambda *values: _exact(*values) // 1,
+        ),
+        Mistake(
+            "On one rank nothing travels. How many tokens hide nothing?",
+            lambda *values: max(1, _up(_exact(*values))),
+        ),
+        Mistake(
+            "Right, but for one token in a case where the two times are equal. What does a float "
+            "make of a third, and which whole numbers could you compare instead?",
+            _in_floats,
         ),
         Mistake(
             "One token too many wherever it comes out even. May the two times be equal?",

@@ -14,7 +14,7 @@ from course_utils.checks.u09.on_ranks import most_calls, on_ranks
 from course_utils.instruments import Comm
 from course_utils.reference.gradient_sync import share_of_mean
 
-SCENARIOS = ("ragged", "equal", "a rank without", "none at all")
+SCENARIOS = ("ragged", "equal", "a rank without")
 NUM_CASES_EACH = 5
 
 # The sum of at most four quotients in float64.
@@ -25,15 +25,13 @@ def _num_targets(scenario: str, num_ranks: int, rng: random.Random) -> list[int]
     counts = rng.sample(range(1, 30), num_ranks)
     if scenario == "equal":
         return [counts[0]] * num_ranks
-    if scenario == "none at all":
-        return [0] * num_ranks
     if scenario == "a rank without":
         counts[rng.randrange(num_ranks)] = 0
     return counts
 
 
 def share_cases(seed: int) -> list[Case]:
-    """Each scenario on two to four ranks; equal numbers also on one."""
+    """Each scenario on two to four ranks; equal numbers also on one; nobody with a target."""
     rng = random.Random(seed)
     cases = [_case("ragged", [3, 1], [6.0, 4.0])]
     for scenario in SCENARIOS:
@@ -42,7 +40,8 @@ def share_cases(seed: int) -> list[Case]:
             counts = _num_targets(scenario, num_ranks, rng)
             losses = [round(n * rng.uniform(1, 4), 3) for n in counts]
             cases.append(_case(scenario, counts, losses))
-    return cases
+    nobody = [[0] * num_ranks for num_ranks in (1, 2, 2, 3, 4)]
+    return cases + [_case("a rank without", counts, [0.0] * len(counts)) for counts in nobody]
 
 
 def _case(scenario: str, num_targets: list[int], summed_losses: list[float]) -> Case:
@@ -65,10 +64,11 @@ def probe(answer: Any, case: Case) -> object:
     """Shares and gradients, summed over the ranks, and what was communicated."""
     run = on_ranks(len(case["num_targets"]), _rank, answer, case)
     shares, gradients, have_graphs = zip(*run.results, strict=True)
+    needs_no_call = run.num_ranks == 1 or not any(case["num_targets"])
     return {
         "sum_of_shares": sum(shares),
         "sum_of_gradients": sum(gradients),
-        "all_reduces": max(most_calls(run), int(run.num_ranks == 1)),
+        "all_reduces": max(most_calls(run), int(needs_no_call)),
         "shares_without_a_graph": have_graphs.count(False),
     }
 
@@ -110,6 +110,13 @@ SHARE_OF_MEAN = Check(
             _nobody_has_targets,
         ),
         Mistake(
+            "No rank has a target, and your zero is a new tensor, from which backward cannot "
+            "start. How does a zero come from the loss that was given?",
+            lambda scenario, n, losses: (
+                {} if any(n) else {"sum_of_gradients": 0, "shares_without_a_graph": len(n)}
+            ),
+        ),
+        Mistake(
             "The shares are right, and the ranks talk twice. Of which number does each need the "
             "sum?",
             lambda *values: {"sum_of_shares": _mean(*values), "all_reduces": 2},
@@ -134,21 +141,21 @@ SHARE_OF_MEAN = Check(
             },
         ),
         Mistake(
-            "Too large by the number of ranks. The gradients will be summed, and nobody divides "
-            "them: what is the factor for?",
+            "Too large by a factor, the number of ranks. The gradients will be summed, and "
+            "nobody divides them: what is the factor for?",
             lambda scenario, n, losses: {"sum_of_shares": len(n) * _mean("", n, losses)},
         ),
         Mistake(
-            "Too small by the number of ranks. The count is of all ranks already: what is left to "
-            "divide by?",
+            "Too small by a factor, the number of ranks. The count is of all ranks already: "
+            "what is left to divide by?",
             lambda scenario, n, losses: {
                 "sum_of_shares": _mean("", n, losses) / len(n),
                 "all_reduces": 1,
             },
         ),
         Mistake(
-            "Too small by the number of ranks, and two calls. What does a count hold that is "
-            "summed over all ranks a second time?",
+            "Too small by a factor, the number of ranks, and two calls. What does a count "
+            "hold that is summed over all ranks a second time?",
             lambda scenario, n, losses: {
                 "sum_of_shares": _mean("", n, losses) / len(n),
                 "all_reduces": 2,

@@ -14,14 +14,14 @@ from course_utils.checks.u09.on_ranks import (
     BYTES_PER_SECOND,
     FLOAT64_BYTES,
     LATENCY_SECONDS,
+    ROUNDING,
     on_ranks,
 )
 from course_utils.instruments import ClusterRun, Comm
 from course_utils.reference.ring import ring_all_reduce
 
-SCENARIOS = ("even parts", "a rest", "fewer numbers than ranks", "one rank")
-NUM_CASES_EACH = 5
-ROUNDING = 1e-9  # sums of some ten times in float64
+SCENARIOS = ("even parts", "a rest", "few numbers or one rank")
+NUM_CASES_ALONE = 4
 
 
 def _shape(scenario: str, place: int, num_ranks: int, rng: random.Random) -> list[int]:
@@ -30,7 +30,7 @@ def _shape(scenario: str, place: int, num_ranks: int, rng: random.Random) -> lis
         return [9]  # of which `chunk` makes three parts
     if scenario == "a rest":
         return [num_ranks * length + rng.randint(1, num_ranks - 1)]
-    if scenario == "fewer numbers than ranks":
+    if scenario == "few numbers or one rank":
         return [rng.randint(1, num_ranks - 1)]
     if scenario == "even parts" and place % 2:  # rows that do not come out even
         return [num_ranks + 1, num_ranks * length]
@@ -42,13 +42,12 @@ def ring_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [_case("even parts", 3, [6])]
     for scenario in SCENARIOS:
-        first = 3 if scenario == "fewer numbers than ranks" else 2
+        first = 3 if scenario == "few numbers or one rank" else 2
         sizes = [first, 3, 4, 5, rng.randint(first, 4)]
-        for place, num_ranks in enumerate(
-            [1] * NUM_CASES_EACH if scenario == "one rank" else sizes
-        ):
+        for place, num_ranks in enumerate(sizes):
             cases.append(_case(scenario, num_ranks, _shape(scenario, place, num_ranks, rng)))
-    return cases
+    alone = [[rng.randint(1, 9)] for _ in range(NUM_CASES_ALONE)]
+    return cases + [_case("few numbers or one rank", 1, shape) for shape in alone]
 
 
 def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
@@ -132,7 +131,7 @@ def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
 
 WRONG_SUMS = (
     "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: what does "
-    "each hold after each step, and which part may it send next?"
+    "each hold after each turn, and which part may it send next?"
 )
 
 RING_ALL_REDUCE = Check(
@@ -174,7 +173,7 @@ RING_ALL_REDUCE = Check(
         ),
         Mistake(
             "Two messages too many. A part is on one rank already when it sets out: how many "
-            "steps take it to all others?",
+            "turns take it to all others?",
             lambda scenario, d, shape: {"most_messages": 2 * d},
         ),
         Mistake(
@@ -198,7 +197,7 @@ RING_ALL_REDUCE = Check(
         ),
         Mistake(WRONG_SUMS, lambda scenario, d, shape: {"wrong_sums": 1}),
         Mistake(
-            "Everything is right but the time. In each step every rank could send and receive "
+            "Everything is right but the time. In each turn every rank could send and receive "
             "at once: which of yours wait for another pair?",
             lambda scenario, d, shape: {"is_too_late": 1},
         ),

@@ -4,7 +4,7 @@ One message takes a second and so does one FLOP, so that all times are whole num
 finds, up to the bytes of a ring's pieces.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,20 +16,14 @@ from torch.nn import functional as F
 from course_utils.checks.check import Case
 from course_utils.checks.counted import num_different
 from course_utils.instruments import (
-    ClusterRun,
     Comm,
     Event,
     Link,
     Network,
-    RankError,
     VirtualCluster,
 )
 
-# The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
-ROUNDING = 1e-9
 NUM_ROWS = 2
-
-Rank = Callable[..., Any]
 
 
 class Ready(NamedTuple):
@@ -156,14 +150,6 @@ def waits_in_backward(log: Sequence[Event]) -> int:
     """Waits after which a rank still computes."""
     last = max((n for n, event in enumerate(log) if event.kind == "compute"), default=0)
     return sum(event.kind == "wait" for event in log[:last])
-
-
-def run_on(cluster: VirtualCluster, function: Rank, *args: Any) -> ClusterRun:
-    """What ranks did; an error of the student's own code is raised as it was there."""
-    try:
-        return cluster.run(function, *args)
-    except RankError as error:
-        raise (error.__cause__ or error) from None
 
 
 def num_wrong(results: Iterable[Sequence[Tensor | None]], theirs: Sequence[Tensor]) -> int:

@@ -13,13 +13,12 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.on_ranks import ROUNDING, run_on
 from course_utils.checks.u09.steps import (
-    ROUNDING,
     Job,
     gradients_of,
     job_of,
     num_wrong,
-    run_on,
 )
 from course_utils.instruments import Comm
 from course_utils.reference.bucketing import accumulate_together
@@ -153,6 +152,14 @@ def _of_the_last(case: Case) -> float:
     return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
+def _first_exchanged(case: Case) -> float:
+    """Length of rank 0's gradient: the first micro-batch of all ranks, the others of its own."""
+    job = job_of(case)
+    made = [_of_one(job, rank, 0) for rank in range(job.num_ranks)]
+    made += [_of_one(job, 0, number) for number in range(1, _num(case))]
+    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
+
+
 def _own(case: Case) -> float:
     """Length of rank 0's own gradient."""
     return length_of(job_of(case).local_gradients(0, _num(case)))
@@ -183,6 +190,11 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {"forward_passes": 2 * _num(case)}),
         ),
         Mistake(
+            "One forward pass too many. Which micro-batch do you call once for its own backward "
+            "pass, and once more for the trainer?",
+            _of_case(lambda case: {"forward_passes": _num(case) + 1}),
+        ),
+        Mistake(
             "One micro-batch is missing. What becomes of the last one, and what of a list of one?",
             _of_case(lambda case: {"forward_passes": _num(case) - 1}),
         ),
@@ -201,6 +213,18 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {"exchanges": _num(case)}),
         ),
         Mistake(
+            "The first micro-batch is exchanged, and the others stay on their ranks. What is in "
+            "grad at the moment at which the trainer sums it up?",
+            _of_case(lambda case: {"gradient_length": _first_exchanged(case)}),
+        ),
+        Mistake(
+            "The gradient is too short by a factor, the number of ranks. What is each loss a share "
+            "of, and who has divided already?",
+            _of_case(
+                lambda case: {"gradient_length": length_of(_whole(*_key(case))) / case["num_ranks"]}
+            ),
+        ),
+        Mistake(
             "The trainer is never called, and each rank has its own gradients. Who exchanges what "
             "is in grad?",
             _of_case(lambda case: {"gradient_length": _own(case)}),
@@ -216,8 +240,8 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {"gradient_length": _of_the_last(case)}),
         ),
         Mistake(
-            "The gradient is too short by the number of micro-batches. What is each loss a share "
-            "of, and who has divided already?",
+            "The gradient is too short by a factor, the number of micro-batches. What is "
+            "each loss a share of, and who has divided already?",
             _of_case(lambda case: {"gradient_length": length_of(_whole(*_key(case))) / _num(case)}),
         ),
         relative_tolerance=ROUNDING,

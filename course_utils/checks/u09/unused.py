@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.on_ranks import ROUNDING, run_on
 from course_utils.checks.u09.steps import (
     NUM_ROWS,
-    ROUNDING,
     Job,
     Ready,
     calls,
@@ -24,7 +25,6 @@ from course_utils.checks.u09.steps import (
     num_hooks,
     num_wrong,
     random_rows,
-    run_on,
     waits_in_backward,
 )
 from course_utils.instruments import Comm, Event
@@ -42,7 +42,7 @@ Order = list[tuple[int, float]]
 def unused_cases(seed: int) -> list[Case]:
     """A parameter that one rank does without, or two each another one; all in use; a shared one."""
     rng = random.Random(seed)
-    cases = [_case([2, 4, 3, 2], 96, [[], [1]], False)]
+    cases = [_case([2, 3, 4, 2], 96, [[], [1]], False)]
     for number in range(5):
         widths = [rng.randint(1, 2)]
         while len(widths) < NUM_WIDTHS:
@@ -53,12 +53,18 @@ def unused_cases(seed: int) -> list[Case]:
             _case(widths, threshold, [[], [rng.randint(1, 3)]], False),
             _case(widths, threshold, [[2], [1], []], False),
             _case(widths, threshold, [[3], []] if number % 2 else [[], [0]], False),
-            _case(widths, threshold, [[], []], False),
+            _case(widths, _exact(widths, number), [[], []], False),
             _case(
                 [2, 4, 4, 4, 3], rng.choice((88, 104)), [[1], []] if number % 2 else [[], []], True
             ),
         ]
     return cases
+
+
+def _exact(widths: list[int], number: int) -> int:
+    """Bytes of the last two matrices together, or of all: a bucket that is exactly full."""
+    sizes = [FLOAT64_BYTES * a * b for a, b in pairwise(widths)]
+    return sum(sizes if number % 2 else sizes[-2:])
 
 
 def _case(*values: Any) -> Case:
@@ -244,6 +250,15 @@ def _num_params(case: Case) -> int:
     return len(list(_Job(case).model().parameters()))
 
 
+def _more_than_full(case: Case) -> Numbers:
+    """Buckets that end only when they have more bytes than asked for."""
+    job = _Job({**case, "bucket_bytes": case["bucket_bytes"] + 1})
+    made = [bucket.num_bytes for bucket in job.sent(0)]
+    theirs = [bucket.num_bytes for bucket in _sent(*_key(case))[0]]
+    differing = sum(one != other for one, other in zip(made, theirs, strict=False))
+    return {"collectives": len(made), "other_buckets": job.num_ranks * differing}
+
+
 def _first_to_last(case: Case) -> Numbers:
     """Buckets from the first parameter to the last."""
     sizes = [parameter.nbytes for parameter in _Job(case).model().parameters()]
@@ -269,6 +284,20 @@ BACKWARD_WITH_UNUSED = Check(
         Mistake(
             "Each parameter travels by itself. Where does a bucket end?",
             _of_case(lambda case: {"collectives": _num_params(case)}),
+        ),
+        Mistake(
+            "A bucket that is exactly full waits for one parameter more. What does the card say of "
+            "a bucket that has just as many bytes?",
+            _of_case(_more_than_full),
+        ),
+        Mistake(
+            "Gradients are too small by a factor, the number of ranks. What is a rank's loss a "
+            "share of?",
+            _of_case(
+                lambda case: {
+                    "gradient_length": length_of(_whole(*_key(case))) / len(case["unused"])
+                }
+            ),
         ),
         Mistake(
             "Buckets begin with the first parameter. Which gradient is complete first, and with "
