@@ -10,14 +10,8 @@ from torch import Tensor, nn
 from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors
 from course_utils.checks.judges import Behaviour, Mistake
-<<<<<<< HEAD
-from course_utils.checks.u09.on_ranks import FLOAT64_BYTES, most_calls, on_ranks
-from course_utils.instruments import Comm, Handle, trace_memory
-from course_utils.instruments.matching import Call, Group
-=======
 from course_utils.checks.u09.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
 from course_utils.instruments import NobodyAnswers, trace_memory
->>>>>>> f9
 from course_utils.reference.gradient_sync import backward_each, backward_flat
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")

@@ -11,12 +11,8 @@ from torch import Tensor, nn
 from course_utils.checks.check import Case, Check
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
-<<<<<<< HEAD
-from course_utils.checks.u09.steps import Job, run_on
-=======
 from course_utils.checks.u09.on_ranks import run_on
 from course_utils.checks.u09.steps import Job
->>>>>>> f9
 from course_utils.instruments import Comm
 from course_utils.reference.bucketing import start_equal
 
