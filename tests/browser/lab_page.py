@@ -32,9 +32,13 @@ IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 RUN_AGAIN = """([prompt, before]) =>
     /\\d/.test(prompt.textContent) && prompt.textContent !== before"""
 
-# JupyterLab leaves cells outside of the window unrendered, and such text reads as empty.
-RENDERED = """(cell) => [...cell.querySelectorAll('.jp-OutputArea-output')]
-    .every((output) => output.checkVisibility({contentVisibilityAuto: true}))"""
+# JupyterLab leaves cells outside of the window unrendered, and such text reads as empty. While
+# others are rendered for the first time they push each other about, so it is scrolled to each time.
+RENDERED = """(cell) => {
+    cell.scrollIntoView({block: 'center'});
+    return [...cell.querySelectorAll('.jp-OutputArea-output')]
+        .every((output) => output.checkVisibility({contentVisibilityAuto: true}));
+}"""
 
 # Text in outputs whose contrast to what lies behind it is below what WCAG 2 asks: 4.5 to 1 for
 # text, 3 to 1 for a mark of one character.
@@ -218,7 +222,6 @@ class LabPage:
 
     def outputs(self, name: str) -> str:
         """The outputs of a cell as they can be read in the page."""
-        self.cell(name).scroll_into_view_if_needed()
         self.page.wait_for_function(RENDERED, arg=self.cell(name).element_handle())
         return "\n".join(self.cell(name).locator(".jp-OutputArea-output").all_inner_texts())
 
