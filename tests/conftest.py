@@ -1,5 +1,7 @@
 """One browser and one JupyterLab for all tests that drive them; one thread for small tensors."""
 
+import signal
+
 import torch
 
 from tests.browser.fixtures import browser, notebooks, server
@@ -8,3 +10,6 @@ __all__ = ["browser", "notebooks", "server"]
 
 # The sizes of most tests are small: several threads would wait for each other longer than work.
 torch.set_num_threads(1)
+
+# A shell that starts the tests in the background has Ctrl-C ignored, in them and all they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -49,7 +49,7 @@ TENSOR_BYTES = Drawer(
             def tensor_bytes(shape, element_bytes):
                 return shape[0] * shape[1] * shape[2] * element_bytes
             """,
-            "What are the values in that line when these sizes come in?",
+            "How many parts are there in this case, and which one does that line ask for?",
         ),
         Wrong(
             "starts the product at zero",
