@@ -20,6 +20,11 @@ Case = dict[str, Plain]
 """Named sizes, in the order in which the student's function takes them."""
 
 
+def key_of(case: Case) -> tuple[Any, ...]:
+    """The values of a case as something that can be remembered."""
+    return tuple(tuple(each) if type(each) is list else each for each in case.values())
+
+
 def call(answer: Any, case: Case) -> object:
     """Call the student's function with the sizes of a case: the probe of every formula."""
     return answer(*arguments(case).values())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks import origin, wire
-from course_utils.checks.check import Case, Check
+from course_utils.checks.check import Case, Check, key_of
 from course_utils.checks.counted import num_different, tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.accumulation_runs import (
@@ -21,7 +21,6 @@ from course_utils.checks.u08.accumulation_runs import (
     Trial,
     accumulate_cases,
     case_of,
-    key_of,
     trial_of,
     wanted_gradients,
     whole,

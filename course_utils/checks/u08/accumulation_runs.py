@@ -122,11 +122,6 @@ class Trial:
         return [each.grad for each in self.model.parameters()]
 
 
-def key_of(case: Case) -> tuple[Any, ...]:
-    """The values of a case as something that can be remembered."""
-    return tuple(tuple(each) if type(each) is list else each for each in case.values())
-
-
 @lru_cache(maxsize=512)
 def whole(*key: Any) -> tuple[float, tuple[Tensor, ...]]:
     """Loss and gradients of the whole batch at once; zeros without targets."""

@@ -168,11 +168,6 @@ def _logs(values: list[float]) -> list[float]:
     return [math.log(each) for each in values]
 
 
-def _through(points: list[tuple[float, float]], slope: float) -> Pair:
-    """A law of that exponent through the mean of the points."""
-    return _law(slope, sum(y - slope * x for x, y in points) / len(points))
-
-
 def _ends(losses: list[float], sizes: list[float]) -> Pair:
     xs, ys = _logs(losses), _logs(sizes)
     slope = (ys[-1] - ys[0]) / (xs[-1] - xs[0])

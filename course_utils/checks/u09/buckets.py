@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_utils.checks.check import Case, Check
+from course_utils.checks.check import Case, Check, key_of
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
@@ -104,7 +104,7 @@ def probe(answer: Any, case: Case) -> object:
     wanted_buckets = _buckets(case)
     numbers = {
         "gradient_length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
+        "wrong_gradients": num_wrong(gradients, _whole(*key_of(case))),
         "collectives": len(seen),
         "other_buckets": _num_other(seen, wanted_buckets),
         "waits_in_backward": max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
@@ -131,10 +131,6 @@ def _num_other(seen: Buckets, wanted_buckets: Buckets) -> int:
 def _num_late(seen: Buckets, wanted_buckets: Buckets) -> int:
     pairs = zip(seen, wanted_buckets, strict=False)
     return sum(one.seconds > other.seconds for one, other in pairs)
-
-
-def _key(case: Case) -> tuple[Any, ...]:
-    return tuple(tuple(each) if type(each) is list else each for each in case.values())
 
 
 @lru_cache(maxsize=1024)
@@ -197,7 +193,7 @@ def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
 def wanted(**case: Any) -> Numbers:
     """The gradient of the whole batch, and buckets that leave as soon as they are full."""
     job, buckets = job_of(case), _buckets(case)
-    whole = _whole(*_key(case))
+    whole = _whole(*key_of(case))
     numbers = {
         "gradient_length": length_of(whole),
         "wrong_gradients": 0,
@@ -254,7 +250,7 @@ def _without_rest(case: Case) -> list[Tensor]:
     for ready in _ready_of(case):
         held += ready.num_bytes
         is_sent[ready.num_bytes] = held <= sent
-    pairs = zip(_whole(*_key(case)), _local(*_key(case)), strict=True)
+    pairs = zip(_whole(*key_of(case)), _local(*key_of(case)), strict=True)
     return [whole if is_sent[whole.nbytes] else own for whole, own in pairs]
 
 
@@ -273,13 +269,15 @@ BACKWARD_IN_BUCKETS = Check(
         Mistake(
             "Each rank still has the gradients of its own rows. How does what was summed up come "
             "back into grad, and at which moment is it the sum?",
-            _of_case(lambda case: {"gradient_length": length_of(_local(*_key(case)))}),
+            _of_case(lambda case: {"gradient_length": length_of(_local(*key_of(case)))}),
         ),
         Mistake(
             "Gradients are too small by a factor, the number of ranks. What is a rank's loss "
             "a share of, and who has divided already?",
             _of_case(
-                lambda case: {"gradient_length": length_of(_whole(*_key(case))) / case["num_ranks"]}
+                lambda case: {
+                    "gradient_length": length_of(_whole(*key_of(case))) / case["num_ranks"]
+                }
             ),
         ),
         Mistake(
@@ -287,7 +285,9 @@ BACKWARD_IN_BUCKETS = Check(
             "summed up. Which gradients are in two buckets, or in one and in an all-reduce "
             "besides?",
             _of_case(
-                lambda case: {"gradient_length": length_of(_whole(*_key(case))) * case["num_ranks"]}
+                lambda case: {
+                    "gradient_length": length_of(_whole(*key_of(case))) * case["num_ranks"]
+                }
             ),
         ),
         Mistake(
@@ -296,7 +296,7 @@ BACKWARD_IN_BUCKETS = Check(
             _of_case(
                 lambda case: {
                     "gradient_length": length_of(
-                        _whole(*_key({**case, "has_gradients": False}))
+                        _whole(*key_of({**case, "has_gradients": False}))
                         if case["has_gradients"]
                         else []
                     )

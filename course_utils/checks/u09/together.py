@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.check import Case, Check
+from course_utils.checks.check import Case, Check, key_of
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u08.trials import length_of
@@ -91,14 +91,10 @@ def probe(answer: Any, case: Case) -> object:
         "forward_passes": len(watch.order),
         "out_of_order": sum(one > other for one, other in pairwise(watch.order)),
         "gradient_length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, _whole(*_key(case))),
+        "wrong_gradients": num_wrong(gradients, _whole(*key_of(case))),
         "exchanges": num_exchanges,
         "collectives": len(run.communications()),
     }
-
-
-def _key(case: Case) -> tuple[Any, ...]:
-    return tuple(tuple(each) if type(each) is list else each for each in case.values())
 
 
 @lru_cache(maxsize=1024)
@@ -113,7 +109,7 @@ def wanted(**case: Any) -> Numbers:
         "micro_batches_at_once": 1,
         "forward_passes": case["num_micro_batches"],
         "out_of_order": 0,
-        "gradient_length": length_of(_whole(*_key(case))),
+        "gradient_length": length_of(_whole(*key_of(case))),
         "wrong_gradients": 0,
         "exchanges": 1,
         "collectives": _num_params(case),
@@ -221,7 +217,9 @@ ACCUMULATE_TOGETHER = Check(
             "The gradient is too short by a factor, the number of ranks. What is each loss a share "
             "of, and who has divided already?",
             _of_case(
-                lambda case: {"gradient_length": length_of(_whole(*_key(case))) / case["num_ranks"]}
+                lambda case: {
+                    "gradient_length": length_of(_whole(*key_of(case))) / case["num_ranks"]
+                }
             ),
         ),
         Mistake(
@@ -232,7 +230,9 @@ ACCUMULATE_TOGETHER = Check(
         Mistake(
             "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
             _of_case(
-                lambda case: {"gradient_length": case["num_ranks"] * length_of(_whole(*_key(case)))}
+                lambda case: {
+                    "gradient_length": case["num_ranks"] * length_of(_whole(*key_of(case)))
+                }
             ),
         ),
         Mistake(
@@ -242,7 +242,9 @@ ACCUMULATE_TOGETHER = Check(
         Mistake(
             "The gradient is too short by a factor, the number of micro-batches. What is "
             "each loss a share of, and who has divided already?",
-            _of_case(lambda case: {"gradient_length": length_of(_whole(*_key(case))) / _num(case)}),
+            _of_case(
+                lambda case: {"gradient_length": length_of(_whole(*key_of(case))) / _num(case)}
+            ),
         ),
         relative_tolerance=ROUNDING,
     ),
