@@ -9,8 +9,10 @@ outside of Python, runs on, and then the error says so.
 """
 
 import ctypes
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import copy_context
 from threading import Event, Thread
 
@@ -81,7 +83,8 @@ class Turns:
             except BaseException as error:
                 self.fail(error)
             finally:
-                self._end(threads)
+                with _told_again_in_silence():
+                    self._end(threads)
         if self.failure is not None:
             raise self.failure
 
@@ -172,7 +175,7 @@ class Turns:
     def _end(self, threads: Sequence[Thread]) -> None:
         """Come back when no thread is left, or none that can be ended."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._over.wait(0) and time.monotonic() < deadline:
+        while not self._over.wait(BETWEEN_TELLINGS_SECONDS) and time.monotonic() < deadline:
             alive = [number for number, thread in enumerate(threads) if thread.is_alive()]
             if not alive:
                 return
@@ -180,7 +183,6 @@ class Turns:
                 _raise_in(threads[self.holder])
             else:  # it ended in the midst of passing its turn on
                 self._give(alive[0])
-            self._over.wait(BETWEEN_TELLINGS_SECONDS)
         for thread in threads:
             if thread.ident is not None:
                 thread.join(max(deadline - time.monotonic(), 0.1))
@@ -191,6 +193,22 @@ class Turns:
 
 def _always() -> bool:
     return True
+
+
+@contextmanager
+def _told_again_in_silence() -> Iterator[None]:
+    """A callback of the garbage collector drops a `Stopped`; the thread is told again."""
+    hook = sys.unraisablehook
+
+    def report(dropped: "sys.UnraisableHookArgs") -> None:
+        if dropped.exc_type is not Stopped:
+            hook(dropped)
+
+    sys.unraisablehook = report
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 def _raise_in(thread: Thread) -> None:

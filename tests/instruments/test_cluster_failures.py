@@ -1,8 +1,10 @@
 """Ranks that cannot go on are named at once, and leave nothing behind."""
 
 import signal
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -224,6 +226,28 @@ def test_a_rank_that_never_returns_is_stopped(function):
     with pytest.raises(TimeLimitError, match=r"^0.3 s are used up: .*rank"):
         VirtualCluster(2, limit_seconds=0.3).run(function)
     assert_no_rank_is_left()
+
+
+class Node:
+    """Something that can be weakly referred to."""
+
+
+def collects_for_ever(comm: Comm) -> None:
+    while True:
+        node = Node()
+        reference = weakref.ref(node, lambda _: sum(range(2000)))
+        del node, reference
+        sum(range(2000))  # half of the time in the callback, half outside
+
+
+def test_a_stop_that_a_callback_of_the_collector_drops_is_told_again(monkeypatch):
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    for _ in range(5):
+        with pytest.raises(TimeLimitError):
+            VirtualCluster(2, limit_seconds=0.1).run(collects_for_ever)
+    assert_no_rank_is_left()
+    assert dropped == []
 
 
 def never_ends_after_all(comm: Comm) -> None:
