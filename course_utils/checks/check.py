@@ -52,18 +52,35 @@ class Check:
     may_use: tuple[str, ...] = ()
 
 
+Observe = Callable[[Case], dict[str, Plain]]
+"""From a case to what `guard.observe` tells of one call, wherever that call is made."""
+
+
 @one_thread()
 def examine(
     check: Check, answer: object, seeds: Iterable[int], limit_seconds: float = guard.LIMIT_SECONDS
 ) -> Examination:
-    """Try an answer on all cases of some seeds; stop where it raises or does not return."""
+    """Try an answer of this process on all cases of some seeds."""
+    if trouble := look(check, answer):
+        return Examination(trouble=trouble)
+    cases = [case for seed in seeds for case in check.cases(seed)]
+    return judged(check, cases, lambda c: guard.observe(check.probe, answer, c, limit_seconds))
+
+
+def look(check: Check, answer: object) -> dict[str, Plain] | None:
+    """What speaks against an answer before it is called: no function, or the course's own."""
     if not callable(answer):
-        return Examination(trouble={"trouble": "no function", "what": describe(answer)})
+        return {"trouble": "no function", "what": describe(answer)}
     if name := origin.borrowed(answer, (*origin.ANSWERS, *check.not_from), check.may_use):
-        return Examination(trouble={"trouble": "borrowed", "name": name})
+        return {"trouble": "borrowed", "name": name}
+    return None
+
+
+def judged(check: Check, cases: Iterable[Case], observe: Observe) -> Examination:
+    """Judge what is observed in all cases; stop where the answer raises or does not return."""
     trials: list[Trial] = []
-    for case in (case for seed in seeds for case in check.cases(seed)):
-        observed = guard.observe(check.probe, answer, case, limit_seconds)
+    for case in cases:
+        observed = observe(case)
         if "trouble" in observed:
             return Examination(trouble=observed, sizes=in_words(case))
         value = observed["value"]

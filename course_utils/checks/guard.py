@@ -22,6 +22,8 @@ from course_utils.checks import wire
 from course_utils.checks.wire import Plain
 
 LIMIT_SECONDS = 10.0
+PATIENCE = 3  # by the clock a call may take so many times its limit: it waits, or others work
+AGAIN_SECONDS = 0.1
 MAX_WORDS = 200
 
 # Files that no student wrote: the course, the standard library, installed packages.
@@ -29,6 +31,14 @@ PLACES = sysconfig.get_paths()
 NOT_STUDENTS = (
     str(Path(__file__).parents[1]),
     *(PLACES[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
+
+
+# By the processor's time and by the clock, where the system has them.
+TIMERS = (
+    ((signal.ITIMER_PROF, signal.SIGPROF), (signal.ITIMER_REAL, signal.SIGALRM))
+    if hasattr(signal, "setitimer")
+    else ()
 )
 
 
@@ -58,8 +68,9 @@ def observe(
         probe: Uses the student's object and returns what is to be judged.
         student_object: What the student wrote.
         case: Plain data; the probe gets a copy of its own.
-        limit_seconds: The call is stopped after this time where the system offers a timer signal
-            (Linux, macOS; in the main thread).
+        limit_seconds: The call is stopped after this time of the processor, so that a busy machine
+            changes nothing, or after `PATIENCE` times as long by the clock; where the system offers
+            timer signals (Linux, macOS; in the main thread).
 
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
@@ -68,7 +79,7 @@ def observe(
     printed = _Counting()
     result: dict[str, Plain] = {}
     try:
-        with _quiet(printed), _stopped_after(limit_seconds):
+        with _quiet(printed), stopped_after(limit_seconds):
             value = probe(student_object, wire.unpack(wire.pack(case)))
             result = {"value": wire.unpack(wire.pack(value))}
         if value is None:
@@ -138,12 +149,9 @@ def _quiet_descriptor(descriptor: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stopped_after(seconds: float) -> Iterator[None]:
-    """Raise `Stopped` in the body after some seconds, again and again if it is swallowed."""
-    if (
-        not hasattr(signal, "setitimer")
-        or threading.current_thread() is not threading.main_thread()
-    ):
+def stopped_after(seconds: float) -> Iterator[None]:
+    """Raise `Stopped` in the body when its time is used up, again and again if it is swallowed."""
+    if not TIMERS or threading.current_thread() is not threading.main_thread():
         yield
         return
     inside = True
@@ -152,11 +160,13 @@ def _stopped_after(seconds: float) -> Iterator[None]:
         if inside:
             raise Stopped
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
+    before = [(timer, number, signal.signal(number, stop)) for timer, number in TIMERS]
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds, AGAIN_SECONDS)
     try:
         yield
     finally:
         inside = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, number, handler in before:
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

@@ -20,6 +20,18 @@ WORDS = {
         "Stopped after {seconds:g} seconds without a result.",
         "How many turns does each loop in it make for these sizes, and does it end?",
     ),
+    "no name": (
+        "There is no `{name}` after your cells ran.",
+        "Does the cell that defines it run without an error, and is the name the card's?",
+    ),
+    "gone": (
+        "Python itself came to an end in it: {how}.",
+        "Does it leave Python, ask for all the memory, or wait for something that never comes?",
+    ),
+    "tampered": (
+        "It replaces `{what}`, a part of the course that observes it. A person will look at this.",
+        "Can your function do its work with names of its own?",
+    ),
     "nothing": ("It returned None.", "Does every way through your function end in a `return`?"),
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),

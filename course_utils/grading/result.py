@@ -45,6 +45,7 @@ class Result:
     def from_json(cls, line: str) -> "Result":
         """The result that `to_json` wrote."""
         entry: dict[str, Any] = json.loads(line)
-        verdicts = tuple(Verdict(**each) for each in entry.pop("verdicts"))
-        lists = {name: tuple(entry.pop(name)) for name in ("remarks", "needs_human")}
-        return cls(verdicts=verdicts, **lists, **entry)
+        entry["verdicts"] = tuple(Verdict(**each) for each in entry["verdicts"])
+        for name in ("remarks", "needs_human"):
+            entry[name] = tuple(entry[name])
+        return cls(**entry)

@@ -1,0 +1,114 @@
+"""How the referee reaches the sandbox: a visit for each submission, requests, time limits."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from typing import Any
+
+from course_utils.checks.wire import Plain
+from course_utils.grading.sandbox import frames
+from course_utils.grading.sandbox.room import Room
+
+NURSERY = "course_utils.grading.sandbox.nursery"
+READY = b"ready"
+START_SECONDS = 120.0
+END_SECONDS = 10.0
+MAX_REPLY_BYTES = 2**28
+
+
+class GoneError(RuntimeError):
+    """The process in which a submission ran is gone; the message says how."""
+
+
+class Nursery:
+    """A warm program in a room, from which processes for submissions come."""
+
+    def __init__(self, room: Room) -> None:
+        """Start it; it gets warm while the caller goes on."""
+        self.room = room
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = room.start(NURSERY, theirs.fileno())
+        self._is_ready = False
+
+    def visit(self) -> "Visit":
+        """A fresh process for one submission.
+
+        Raises:
+            GoneError: If the room cannot be started.
+        """
+        self._wait_until_ready()
+        talk, their_talk = socket.socketpair()
+        life, their_life = socket.socketpair()
+        with their_talk, their_life:
+            both = [their_talk.fileno(), their_life.fileno()]
+            socket.send_fds(self._control, [b"+"], both)
+        return Visit(talk, life)
+
+    def close(self) -> None:
+        """End the program and everything in its room."""
+        self._control.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _wait_until_ready(self) -> None:
+        if self._is_ready:
+            return
+        self._control.settimeout(START_SECONDS)
+        with contextlib.suppress(OSError):
+            self._is_ready = self._control.recv(16) == READY
+        if not self._is_ready:
+            self.close()
+            said = (self._process.stderr.read().decode() if self._process.stderr else "").strip()
+            reason = (said or f"exit code {self._process.returncode}").splitlines()[-1]
+            raise GoneError(
+                f"The sandbox does not start ({reason}). Is the course's folder readable for "
+                "everybody, and is the environment whole?"
+            )
+
+
+class Visit:
+    """A conversation with the process of one submission."""
+
+    def __init__(self, talk: socket.socket, life: socket.socket) -> None:
+        """Take the two ends of its sockets."""
+        self._talk, self._life = talk, life
+        self.cpu_seconds = 0.0
+
+    def ask(self, request: dict[str, Any], seconds: float) -> Plain:
+        """Send a request and wait for its reply.
+
+        Raises:
+            GoneError: If the process ends, does not reply in time, or replies with no plain data.
+        """
+        try:
+            frames.send(self._talk, request, seconds)
+            return frames.receive(self._talk, MAX_REPLY_BYTES, seconds)
+        except TimeoutError:
+            raise GoneError(f"it did not come back within {seconds:g} seconds") from None
+        except (EOFError, OSError):
+            raise GoneError("its process ended") from None
+        except (ValueError, TypeError, KeyError, RecursionError, MemoryError):
+            raise GoneError("its process sent something that is no plain data") from None
+        except Exception as error:
+            raise GoneError(
+                f"its process sent what cannot be read ({type(error).__name__})"
+            ) from None
+
+    def end(self) -> int:
+        """End the process with all that it started, and give its exit code."""
+        self._talk.close()
+        with contextlib.suppress(OSError):
+            self._life.shutdown(socket.SHUT_WR)
+            self._life.settimeout(END_SECONDS)
+            told = json.loads(self._life.recv(200) or b"{}")
+            self.cpu_seconds = told.get("cpu_seconds", 0.0)
+            self._life.close()
+            return int(told.get("exit_code", -1))
+        return -1

@@ -1,0 +1,137 @@
+"""The closed room in which students' code runs, made by bubblewrap where it is installed.
+
+In the room there is Python with its packages and the course's package, all of it read-only; no
+network, no home, no work of other students, no gradebook.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2]
+COURSE = Path("/course")
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+NOBODY = "65534"
+ENVIRONMENT = {
+    "HOME": "/tmp",
+    "USER": "student",
+    "PATH": "/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "MPLCONFIGDIR": "/tmp/matplotlib",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "NBGRADER_EXECUTION": "autograde",
+}
+TRIAL_SECONDS = 20
+HOW_TO_GET = "install bubblewrap (`apt-get install bubblewrap`)"
+
+
+class NoRoomError(RuntimeError):
+    """Files and network cannot be shut off here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A way to start Python for students' code.
+
+    Attributes:
+        prefix: What stands before the program.
+        package: Where the room has the course's package.
+        is_closed: Whether files and network are shut off.
+    """
+
+    prefix: tuple[str, ...]
+    package: Path
+    is_closed: bool
+
+    def start(self, module: str, descriptor: int) -> subprocess.Popen[bytes]:
+        """Run a module of the sandbox, which gets one open descriptor to talk through.
+
+        What it says on stderr can be read where it does not start.
+        """
+        words = [*self.prefix, sys.executable, "-m", module, str(descriptor)]
+        environment = ENVIRONMENT | {"PYTHONPATH": str(self.package.parent)}
+        return subprocess.Popen(
+            words,
+            env=environment,
+            pass_fds=(descriptor,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+OPEN = Room(prefix=(), package=PACKAGE, is_closed=False)
+
+
+@cache
+def closed() -> Room:
+    """The room that bubblewrap closes.
+
+    Raises:
+        NoRoomError: If it is not installed or not allowed to.
+    """
+    prefix = tuple(_bubblewrap())
+    program = (*prefix, sys.executable, "-c", "")
+    try:
+        done = subprocess.run(
+            program, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        raise NoRoomError(_refusal("bubblewrap is not installed")) from None
+    except subprocess.TimeoutExpired:
+        raise NoRoomError(_refusal("bubblewrap does not answer")) from None
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise NoRoomError(_refusal(f"bubblewrap cannot close a room ({reason[0]})"))
+    return Room(prefix=prefix, package=COURSE / PACKAGE.name, is_closed=True)
+
+
+def _refusal(why: str) -> str:
+    return (
+        f"Students' code is not run, because it could read files and use the network: {why}. "
+        f"Either {HOW_TO_GET}, or grade with --unsafe on a machine that holds nothing else."
+    )
+
+
+def _bubblewrap() -> list[str]:
+    words = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
+    words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    words += ["--cap-drop", "ALL", *_places(), "--proc", "/proc", "--dev", "/dev"]
+    words += ["--perms", "1777", "--size", str(2**28), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    if os.getuid() != 0:
+        return [*words, "--unshare-user"]
+    # The limit on processes does not hold for root: its room is left to nobody.
+    for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+        words += ["--cap-add", capability]
+    words += ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
+    return [*words, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+
+
+def _places() -> list[str]:
+    """Options that show Python, its packages and the course, and nothing else."""
+    words = [word for place in SYSTEM for word in ("--ro-bind-try", place, place)]
+    shown = {Path(sys.prefix), Path(sys.base_prefix)}
+    for place in sorted(shown):
+        if Path("/usr") not in (place, *place.parents):
+            words += [*_folders_to(place), "--ro-bind", str(place), str(place)]
+    return [*words, *_folders_to(COURSE / PACKAGE.name), "--ro-bind", str(PACKAGE), _in_room()]
+
+
+def _in_room() -> str:
+    return str(COURSE / PACKAGE.name)
+
+
+def _folders_to(place: Path) -> list[str]:
+    """The folders above a place, which bubblewrap would close to everyone but root."""
+    above = list(place.parents)[-2::-1]
+    return [word for folder in above for word in ("--perms", "0755", "--dir", str(folder))]

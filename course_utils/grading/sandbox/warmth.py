@@ -1,0 +1,44 @@
+"""Which modules are loaded before any submission is there? None of them may compute at import."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import course_utils
+from course_utils import catalogue
+
+ROOMS = ("checks", "configs", "formulas", "instruments", "reference", "show")
+# What torch and the notebooks load late, at their first use.
+LATE = (
+    "torch._dynamo",
+    "torch.distributed",
+    "torch.func",
+    "torch.fx",
+    "torch.profiler",
+    "torch.testing",
+    "torch.utils.checkpoint",
+    "torch.utils.flop_counter",
+    "torch._subclasses.fake_tensor",
+    "torch.nn.attention",
+    "matplotlib.pyplot",
+    "matplotlib_inline.backend_inline",
+    "pandas",
+    "ipywidgets",
+    "scipy.optimize",
+)
+
+
+def load() -> None:
+    """Import the course's rooms and what is used late; what is not installed is left out."""
+    for name in (*LATE, *_course_modules()):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as missing:
+            if name.startswith("course_utils") or missing.name != name.split(".", maxsplit=1)[0]:
+                raise
+    catalogue.units()
+
+
+def _course_modules() -> Iterator[str]:
+    found = pkgutil.walk_packages(course_utils.__path__, "course_utils.")
+    return (each.name for each in found if each.name.split(".")[1] in ROOMS)
