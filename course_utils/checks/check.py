@@ -42,6 +42,8 @@ class Check:
         probe: Uses the student's object and returns plain data.
         not_from: Modules beside the course's own that hold the answer already.
         may_use: Names of the course's own that hold no answer to this exercise.
+        probe_runs_reference: Whether the probe runs the reference beside the student's object, so
+            that it cannot be put away meanwhile.
     """
 
     cases: Callable[[int], list[Case]]
@@ -50,6 +52,7 @@ class Check:
     probe: Callable[[Any, Case], object] = call
     not_from: tuple[str, ...] = ()
     may_use: tuple[str, ...] = ()
+    probe_runs_reference: bool = False
 
 
 Observe = Callable[[Case], dict[str, Plain]]

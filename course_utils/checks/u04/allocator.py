@@ -215,6 +215,7 @@ LISTED: tuple[Callable[[Piece], tuple[int, ...]], ...] = (
 ALLOCATOR = Check(
     cases=allocator_cases,
     reference=Allocator,
+    probe_runs_reference=True,
     probe=probe_allocator,
     judge=Behaviour(
         all_served,

@@ -118,6 +118,7 @@ def average_cases(seed: int) -> list[Case]:
 REPAIR_AVERAGE = Check(
     cases=average_cases,
     reference=train_with_average,
+    probe_runs_reference=True,
     probe=probe_average,
     judge=EqualTo(
         nothing_held(

@@ -226,6 +226,7 @@ def _gradients_of_all(more: int) -> Mistake:
 ACCUMULATE = Check(
     cases=accumulate_cases,
     reference=accumulate,
+    probe_runs_reference=True,
     probe=probe,
     judge=Behaviour(
         wanted,

@@ -1,67 +1,73 @@
 """The sandbox forgets what is right before a student's code comes in.
 
-A function that reaches for the course's formula, reference, case generator or measurement finds
-its name and, in place of its code, an error. Checks in cells say nothing here: the referee judges.
+A function that reaches for a formula of the course, for hidden cases or for the reference of the
+exercise that is tried finds its name and, in place of its code, an error. Checks in cells say
+nothing here: the referee judges.
 """
 
-import functools
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, NoReturn
 
 import course_utils.checks
 from course_utils import catalogue
-from course_utils.checks import run
-from course_utils.checks.check import Check
+from course_utils.checks.check import Check, call
 
 FORGOTTEN_ROOM = "course_utils.formulas."
 
 
 def forget() -> None:
-    """Take the code out of every function that knows an answer."""
+    """Take the code out of every formula, and the cases and judges out of every check."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(FORGOTTEN_ROOM):
+            _empty([value for value in vars(module).values() if _is_of(value, name)])
     for unit in catalogue.units():
         checks = sys.modules[f"course_utils.checks.u{unit.folder[:2]}"].CHECKS
         for name, check in checks.items():
-            for known in _answers(check):
-                _empty(known)
+            if check.probe is call:
+                _empty([check.reference, *_callables(check.judge)])
             checks[name] = replace(check, judge=_gone, cases=_gone)
-    for name, module in list(sys.modules.items()):
-        if name.startswith(FORGOTTEN_ROOM):
-            for value in vars(module).values():
-                if getattr(value, "__module__", None) == name:
-                    _empty(value)
-    for place in (course_utils.checks, run):
-        place.check = place.grade = _no_points  # type: ignore[attr-defined]
-        place.answer = _as_it_is  # type: ignore[attr-defined]
+    course_utils.checks.check = course_utils.checks.grade = _no_points
+    course_utils.checks.answer = _as_it_is
 
 
-def _answers(check: Check) -> Iterator[object]:
-    yield from (check.reference, check.cases, check.judge)
-    judged = vars(check.judge) if hasattr(check.judge, "__dict__") else {}
-    yield from (value for value in judged.values() if callable(value))
+@contextlib.contextmanager
+def hidden(check: Check) -> Iterator[None]:
+    """The reference of an exercise has no code while a student's answer is tried."""
+    functions = [] if check.probe_runs_reference else list(_functions(check.reference))
+    codes = [function.__code__ for function in functions]
+    _empty(functions)
+    try:
+        yield
+    finally:
+        for function, code in zip(functions, codes, strict=True):
+            function.__code__ = code
 
 
-def _empty(known: object) -> None:
-    """Put an error in the place of a function's code, or of all functions of a class."""
-    for function in _functions(known):
-        code = function.__code__
-        function.__code__ = _gone.__code__.replace(
-            co_freevars=code.co_freevars, co_name=code.co_name
-        )
+def _is_of(value: object, module: str) -> bool:
+    return getattr(value, "__module__", None) == module
 
 
-def _functions(known: object) -> Iterator[FunctionType]:
+def _callables(judge: object) -> list[object]:
+    return [value for value in vars(judge).values() if callable(value)]
+
+
+def _empty(known: list[Any]) -> None:
+    """Put an error in the place of the code of functions, or of all functions of classes."""
+    for function in (function for each in known for function in _functions(each)):
+        free = function.__code__.co_freevars
+        function.__code__ = _gone.__code__.replace(co_freevars=free)
+
+
+def _functions(known: Any) -> Iterator[FunctionType]:
     known = inspect.unwrap(known) if callable(known) else known
-    if isinstance(known, functools.partial):
-        yield from _functions(known.func)
-    elif isinstance(known, MethodType):
-        yield from _functions(known.__func__)
-    elif isinstance(known, FunctionType):
+    if isinstance(known, FunctionType):
         yield known
-    elif isinstance(known, type) and known.__module__.startswith("course_utils"):
+    elif isinstance(known, type):
         yield from (part for part in vars(known).values() if isinstance(part, FunctionType))
 
 

@@ -15,6 +15,9 @@ NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x08000000  # user, pid,
 NO_NEW_PRIVILEGES = 38
 CAPABILITY_VERSION = 0x20080522
 
+PROC = Path("/proc")
+READ_BY_LIBRARIES = ("cpuinfo", "meminfo")
+
 MAX_FILES = 256
 MAX_FILE_BYTES = 64 * MEBIBYTE
 MAX_FOLDER_BYTES = 128 * MEBIBYTE
@@ -44,8 +47,11 @@ def take_away(hidden: list[Path], folder: Path) -> None:
     Raises:
         OSError: If the system does not allow it.
     """
-    for place in (Path("/proc"), *hidden):
-        _call("mount", b"none", bytes(place), b"tmpfs", 1, b"size=4k")
+    facts = {name: (PROC / name).read_text() for name in READ_BY_LIBRARIES}
+    for place in (PROC, *hidden):
+        _call("mount", b"none", bytes(place), b"tmpfs", 0, b"size=1m")
+    for name, text in facts.items():
+        (PROC / name).write_text(text)
     _call("mount", b"none", bytes(folder), b"tmpfs", 0, b"size=%d" % MAX_FOLDER_BYTES)
     os.chdir(folder)
     _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)

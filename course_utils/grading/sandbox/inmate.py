@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from course_utils.checks import guard
-from course_utils.checks.check import look
+from course_utils.checks.check import call, look
 from course_utils.checks.run import find
 from course_utils.checks.threads import one_thread
 from course_utils.checks.wire import Plain
@@ -30,7 +30,7 @@ def warm_up() -> None:
     warmth.load()
     answers.forget()
     shell()
-    _ready["seal"] = tamper.seal()
+    _ready["seal"] = tamper.Seal()
 
 
 def serve(descriptor: int) -> None:
@@ -75,10 +75,12 @@ class Inmate:
     def _look(self, exercise: str, name: str) -> Plain:
         if name not in self._shell.user_ns:
             return {"trouble": "no name", "name": name}
-        trouble = look(find(exercise), self._shell.user_ns[name])
-        return trouble or {"value": True, "broken": self._seal.broken()}
+        return look(find(exercise), self._shell.user_ns[name]) or {"value": True}
 
     def _observe(self, exercise: str, name: str, case: Plain) -> Plain:
-        with one_thread():
-            observed = guard.observe(find(exercise).probe, self._shell.user_ns.get(name), case)
+        check, answer = find(exercise), self._shell.user_ns.get(name)
+        if check.probe is call:  # what it returns is all there is to see
+            return guard.observe(check.probe, answer, case)
+        with one_thread(), answers.hidden(check):
+            observed = guard.observe(check.probe, answer, case)
         return observed | {"broken": self._seal.broken()}

@@ -1,0 +1,103 @@
+"""Verdicts on one submission: cases go out, observations come in, judges sit here."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from nbformat import NotebookNode
+
+from course_utils import catalogue
+from course_utils.checks import troubles
+from course_utils.checks.check import Case, judged
+from course_utils.checks.examination import Examination
+from course_utils.checks.run import find
+from course_utils.checks.threads import one_thread
+from course_utils.checks.verdict import Verdict
+from course_utils.checks.wire import Plain
+from course_utils.grading import outputs
+from course_utils.grading.plan import Ask, steps
+from course_utils.grading.sandbox.door import GoneError
+from course_utils.grading.session import Session
+
+Seeds = tuple[int, ...]
+
+
+def grade(
+    session: Session,
+    notebook: NotebookNode,
+    release: NotebookNode,
+    seeds: Seeds,
+    known: Mapping[str, Verdict],
+) -> list[Verdict]:
+    """Put outputs and verdicts into a notebook, and give the verdicts.
+
+    Args:
+        session: The sandbox for this submission.
+        notebook: What intake made; its code cells get their outputs here.
+        release: The notebook as students got it.
+        seeds: Those of the hidden cases.
+        known: Verdicts that hold already and are not asked for again.
+    """
+    verdicts = []
+    try:
+        for step in steps(notebook, release):
+            cell = notebook.cells[step.position]
+            if isinstance(step, Ask):
+                verdicts.append(known.get(step.exercise) or verdict(session, step, seeds))
+                cell.outputs = outputs.of_verdict(verdicts[-1])
+            else:
+                cell.outputs = _run(session, step.source)
+    finally:
+        session.end()
+    return verdicts
+
+
+@one_thread()
+def verdict(session: Session, ask: Ask, seeds: Seeds) -> Verdict:
+    """The verdict on one answer; where none can be reached, there are no points."""
+    max_points = catalogue.exercise(ask.exercise).points
+    try:
+        examination = _examination(session, ask, seeds)
+        return examination.verdict(ask.exercise, max_points, tell_all=False)
+    except Exception as error:
+        how = f"what came back cannot be judged ({type(error).__name__})"
+    lost = Examination(trouble={"trouble": "gone", "how": how})
+    return lost.verdict(ask.exercise, max_points, tell_all=False)
+
+
+@cache
+def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
+    """The hidden cases of an exercise; the same for every submission."""
+    return [case for seed in seeds for case in find(exercise).cases(seed)]
+
+
+def _run(session: Session, source: str) -> list[NotebookNode]:
+    try:
+        reply = session.run(source)
+    except GoneError as gone:
+        return outputs.lost(str(gone))
+    return outputs.clean(reply.get("outputs") if type(reply) is dict else None)
+
+
+def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
+    about = {"exercise": ask.exercise, "name": ask.name}
+
+    def observe(case: Case) -> dict[str, Plain]:
+        return _told(session.ask(do="observe", case=case, **about))
+
+    try:
+        first = _told(session.ask(do="look", **about))
+        if "trouble" in first:
+            return Examination(trouble=first)
+        return judged(find(ask.exercise), cases_of(ask.exercise, seeds), observe)
+    except GoneError as gone:
+        return Examination(trouble={"trouble": "gone", "how": str(gone)})
+
+
+def _told(reply: Plain) -> dict[str, Plain]:
+    """What a sandbox says of an answer, if it has the form of an observation."""
+    told = reply if type(reply) is dict else {}
+    if broken := told.get("broken"):
+        return {"trouble": "tampered", "what": str(broken)[:200]}
+    if told.get("trouble") in troubles.WORDS or ("value" in told and "trouble" not in told):
+        return told
+    return {"trouble": "gone", "how": "no observation came back"}
