@@ -158,7 +158,7 @@ def test_folder_with_the_name_of_a_notebook(folder):
     (folder / NAME).mkdir()
     nothing(folder, "no notebook")
     (folder / NAME / NAME).write_bytes(NOTEBOOK)
-    taken(folder, "is called")
+    taken(folder)
 
 
 def test_too_big_a_file_is_not_read(folder):

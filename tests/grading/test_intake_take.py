@@ -165,6 +165,15 @@ def test_old_formats_are_converted(version):
         taken_whole(packed(old | {"worksheets": [{"cells": sheet, "metadata": {}}]}))
 
 
+def test_cells_need_no_outputs_and_no_metadata_of_their_own():
+    content = plain()
+    for cell in content["cells"]:
+        cell.pop("outputs", None)
+        if not cell["metadata"]:
+            del cell["metadata"]
+    taken_whole(packed(content))
+
+
 def test_stored_outputs_are_dropped():
     content = plain()
     outputs = [{"output_type": "stream", "name": "stdout", "text": "x" * 1000}] * 20_000

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from course_utils.grading.intake.words import listed, shown
 
@@ -82,13 +82,14 @@ def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
     """What makes a file the unit's notebook: its name and cells, else its cells, else its name."""
     prefix = f"u{unit[:2]}-".encode()
     ids = set(re.findall(rb'"(' + prefix + rb'[\w-]+)"', raw.replace(b"\0", b"")))
-    return (bool(ids) and path == f"{unit}.ipynb", len(ids), _is_named(path, unit))
+    exact = PurePosixPath(path).name == f"{unit}.ipynb"
+    return (exact and bool(ids), len(ids), _is_named(path, unit))
 
 
 def _is_named(path: str, unit: str) -> bool:
     """Whether a file has the unit's name, as browsers and JupyterLab change it."""
-    name = re.sub(r"([ _-]?\(\d+\)|-copy\d*|-\d+)*\.ipynb$", "", path.lower())
-    return name == unit.lower()
+    stem = PurePosixPath(path.lower()).stem
+    return re.sub(r"([ _-]?\(\d+\)|-copy\d*|-\d+)*$", "", stem) == unit.lower()
 
 
 def _about(chosen: str, names: list[str], unit: str) -> Iterator[str]:
