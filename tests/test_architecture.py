@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "show": {"colours", "literals", "configs", "formulas", "instruments"},
     "desk": {"catalogue", "store"},
     "authoring": {"catalogue"},
+    "grading": {"catalogue", "checks", "desk"},
     "catalogue": set(),
     "colours": set(),
     "literals": set(),

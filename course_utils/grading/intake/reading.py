@@ -1,0 +1,142 @@
+"""Which cells does a notebook file hold, whatever else may be wrong with it?
+
+Only what an answer needs is taken out: the kind, text and claimed names of each cell. Outputs and
+all other metadata are dropped before anything looks at them.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import nbformat
+
+KINDS = ("code", "markdown", "raw")
+
+
+class Unreadable(ValueError):
+    """Why a file is no notebook, as the end of a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell as a file tells it.
+
+    Attributes:
+        kind: `code`, `markdown` or `raw`.
+        source: Its text, or None where that is no text.
+        claims: The names it goes by, nbgrader's before the format's own.
+        grading: What nbgrader's metadata say of it.
+        tags: Its tags.
+        has_attachments: Whether pictures were pasted into it.
+    """
+
+    kind: str
+    source: str | None
+    claims: tuple[str, ...] = ()
+    grading: Mapping[str, Any]
+    tags: frozenset[str] = frozenset()
+    has_attachments: bool = False
+
+
+def read(raw: bytes) -> tuple[list[Cell], list[str]]:
+    """The cells of a notebook file, and what was odd about the file.
+
+    Raises:
+        Unreadable: If it is no notebook.
+    """
+    text, remarks = _text(raw)
+    entries = _entries(_parsed(text))
+    cells = [_cell(entry) for entry in entries if isinstance(entry, dict)]
+    if len(cells) < len(entries):
+        remarks.append(f"{len(entries) - len(cells)} entries among the cells are no cells.")
+    return cells, remarks
+
+
+def _text(raw: bytes) -> tuple[str, list[str]]:
+    """The text of a file in UTF-8, 16 or 32, with or without a mark of order; else in Latin-1."""
+    encoding = json.detect_encoding(raw)
+    try:
+        return raw.decode(encoding, "surrogatepass"), []
+    except UnicodeDecodeError:
+        return raw.decode("latin-1"), [
+            f"The file is no {encoding.upper()}; it was read as Latin-1."
+        ]
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text, parse_int=_bearable)
+    except (RecursionError, MemoryError):
+        raise Unreadable("it is nested too deeply or too large") from None
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"it is no JSON (line {error.lineno}: {error.msg})") from None
+    if not isinstance(content, dict):
+        raise Unreadable(f"it holds a JSON {type(content).__name__} and no notebook")
+    return content
+
+
+def _bearable(digits: str) -> int:
+    """A whole number; one that is longer than any of the format stands for nothing."""
+    return int(digits) if len(digits) < 20 else 0
+
+
+def _entries(content: dict[str, Any]) -> list[Any]:
+    if "cells" not in content and isinstance(content.get("worksheets"), list):
+        content = _converted(content)
+    entries = content.get("cells")
+    if not isinstance(entries, list):
+        raise Unreadable("it has no list of cells")
+    return entries
+
+
+def _converted(content: dict[str, Any]) -> dict[str, Any]:
+    """A notebook of format 2 or 3 as one of format 4."""
+    try:
+        for sheet in content["worksheets"]:
+            for cell in sheet["cells"]:
+                if cell["cell_type"] == "code":
+                    cell["outputs"] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dict(nbformat.convert(nbformat.from_dict(content), 4))
+    except Exception as error:  # the converters raise whatever a damaged notebook brings about
+        raise Unreadable(
+            f"it is of an old format and cannot be converted ({type(error).__name__})"
+        ) from None
+
+
+def _cell(entry: dict[str, Any]) -> Cell:
+    metadata = _table(entry.get("metadata"))
+    grading, tags = _table(metadata.get("nbgrader")), metadata.get("tags")
+    claims = (grading.get("grade_id"), entry.get("id"))
+    kind = entry.get("cell_type")
+    return Cell(
+        kind=kind if isinstance(kind, str) and kind in KINDS else "raw",
+        source=_source(entry.get("source", "")),
+        claims=tuple(dict.fromkeys(each for each in claims if isinstance(each, str))),
+        grading=grading,
+        tags=frozenset(_texts(tags)),
+        has_attachments=bool(entry.get("attachments")),
+    )
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> Iterator[str]:
+    return (
+        (each for each in value if isinstance(each, str)) if isinstance(value, list) else iter(())
+    )
+
+
+def _source(value: object) -> str | None:
+    """The text of a cell with plain line ends, and without halves of characters."""
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        value = "".join(value)
+    if not isinstance(value, str):
+        return None
+    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\r\n", "\n")
