@@ -54,14 +54,18 @@ def grade(
 @one_thread()
 def verdict(session: Session, ask: Ask, seeds: Seeds) -> Verdict:
     """The verdict on one answer; where none can be reached, there are no points."""
-    max_points = catalogue.exercise(ask.exercise).points
     try:
         examination = _examination(session, ask, seeds)
+        max_points = catalogue.exercise(ask.exercise).points
         return examination.verdict(ask.exercise, max_points, tell_all=False)
     except Exception as error:
-        how = f"what came back cannot be judged ({type(error).__name__})"
+        return no_verdict(ask.exercise, f"what came back cannot be judged ({type(error).__name__})")
+
+
+def no_verdict(exercise: str, how: str) -> Verdict:
+    """No points, and how it came to that."""
     lost = Examination(trouble={"trouble": "gone", "how": how})
-    return lost.verdict(ask.exercise, max_points, tell_all=False)
+    return lost.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
 
 
 @cache

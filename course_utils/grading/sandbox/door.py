@@ -34,6 +34,11 @@ class Nursery:
             self._process = room.start(NURSERY, theirs.fileno())
         self._is_ready = False
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the program still runs."""
+        return self._process.poll() is None
+
     def visit(self) -> "Visit":
         """A fresh process for one submission.
 

@@ -1,0 +1,88 @@
+"""`make grade UNIT=01`: grade what was collected of a unit, with a progress bar and a summary."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from course_utils.desk.environment import ROOT
+from course_utils.grading.errors import GradingError
+from course_utils.grading.result import Result
+from course_utils.grading.run import Options, Run, configuration
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Grade and say in plain words what happened; 0 if nothing stopped the run."""
+    options = _parser().parse_args(arguments)
+    try:
+        run = Run(root, options.unit, _options(options), configuration(root))
+        start = time.perf_counter()
+        results = run.grade(_Bar(len(run.students)))
+    except GradingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped; run it again and it goes on where it was.", file=sys.stderr)
+        return 130
+    print("\n".join(summary(results, len(run.students), time.perf_counter() - start)))
+    return 0
+
+
+def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
+    """A line on how many were graded, then one for each submission with something to say."""
+    states = Counter(result.state for result in results)
+    told = ", ".join(f"{count} {state}" for state, count in states.most_common()) or "none"
+    unchanged = num_students - len(results)
+    rate = f"{seconds / len(results):.2f} s each, " if results else ""
+    lines = [f"{len(results)} submissions in {seconds:.1f} s ({rate}{unchanged} unchanged): {told}"]
+    for result in sorted(results, key=lambda each: each.student):
+        lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]
+        lines += [f"  {result.student}: {remark}" for remark in result.remarks]
+    return lines
+
+
+class _Bar:
+    """A progress bar that counts those with remarks and those that need a human."""
+
+    def __init__(self, num_students: int) -> None:
+        self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)
+        self._states: Counter[str] = Counter()
+
+    def __call__(self, result: Result) -> None:
+        self._states[result.state] += 1
+        self._bar.set_postfix_str(
+            f"{self._states['graded with remarks']} with remarks, "
+            f"{self._states['needs a human']} for a human"
+        )
+        self._bar.update()
+
+
+def _options(given: argparse.Namespace) -> Options:
+    return Options(
+        jobs=given.jobs,
+        students=tuple(name for name in given.student.split(",") if name),
+        exercise=given.exercise,
+        again=given.again,
+        is_unsafe=given.unsafe,
+        scheduler=given.scheduler,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make grade", description=__doc__)
+    parser.add_argument("unit", help="number or folder of the unit")
+    parser.add_argument("--jobs", type=int, default=Options.jobs, help="processes")
+    parser.add_argument("--student", default="", help="only these, with commas between them")
+    parser.add_argument("--exercise", default="", help="ask again for this exercise only")
+    parser.add_argument("--again", action="store_true", help="also what is graded already")
+    parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
+    parser.add_argument("--unsafe", action="store_true", help="without a closed room")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

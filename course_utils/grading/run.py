@@ -1,0 +1,171 @@
+"""Grade what was collected of a unit: `make grade UNIT=01`.
+
+Submissions are graded by several processes, or by a Dask cluster; this process alone writes. What
+is in the gradebook already, from the same submission, release, grader and seeds, is not done again,
+so that a run that was stopped at any moment goes on where it was.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from course_utils import catalogue
+from course_utils.checks.run import grading_seeds
+from course_utils.checks.verdict import Verdict
+from course_utils.desk.errors import DeskError
+from course_utils.desk.workfolder import find_unit
+from course_utils.grading import intake
+from course_utils.grading.errors import GradingError
+from course_utils.grading.journal import Journal, key_of
+from course_utils.grading.pool import Dask, Local, stream
+from course_utils.grading.result import Result
+from course_utils.grading.sandbox import room
+from course_utils.grading.store import Store
+from course_utils.grading.task import Task
+
+Watcher = Callable[[Result], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to grade.
+
+    Attributes:
+        jobs: Processes on this machine.
+        students: Only these, or all who handed in.
+        exercise: Ask again for this exercise only; other verdicts stay.
+        again: Whether to grade also what is graded already.
+        is_unsafe: Whether code may run where files and network are not shut off.
+        scheduler: Address of a Dask scheduler instead of processes on this machine.
+    """
+
+    jobs: int = os.cpu_count() or 1
+    students: tuple[str, ...] = ()
+    exercise: str = ""
+    again: bool = False
+    is_unsafe: bool = False
+    scheduler: str = ""
+
+
+class Run:
+    """One run over what was collected of one unit."""
+
+    def __init__(self, root: Path, unit: str, options: Options, config: Config) -> None:
+        """Check that the unit can be graded.
+
+        Raises:
+            GradingError: If it cannot; the message says what to do.
+        """
+        self.root, self.options = root, options
+        try:
+            self.unit = find_unit(root / "notebooks", unit)
+        except DeskError as error:
+            raise GradingError(str(error)) from None
+        self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
+        self.seeds = grading_seeds()
+        self.store = Store(root, config)
+        self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
+        self.journal = Journal(root / "grading" / f"{self.unit}.jsonl")
+        self.students = self._students()
+        if options.exercise:
+            self._check_exercise()
+        if not options.is_unsafe:
+            _require_a_room()
+
+    def grade(self, watch: Watcher) -> list[Result]:
+        """Grade, write, tell each result, and give them all in the order in which they came.
+
+        Raises:
+            GradingError: If disk or gradebook cannot be written; what is written stays.
+        """
+        keys: dict[str, str] = {}
+        results: list[Result] = []
+        with self.store.sentences(), self._pool() as pool:
+            for graded in stream(pool, self._tasks(keys)):
+                if not results:
+                    self.store.back_up()
+                student = graded.result.student
+                self.journal.note_result(graded.result)
+                self.store.put(graded, self._folder(student))
+                self.journal.note_stored(student, keys[student])
+                results.append(graded.result)
+                watch(graded.result)
+        return results
+
+    def _pool(self) -> Local | Dask:
+        if self.options.scheduler:
+            return Dask(self.options.scheduler)
+        return Local(min(self.options.jobs, len(self.students)), self.options.is_unsafe)
+
+    def _tasks(self, keys: dict[str, str]) -> Iterator[Task]:
+        """What is to do; the key of each is put down."""
+        for student in self.students:
+            found = intake.find(self._folder(student), self.unit)
+            parts = (found.raw or b"", "\n".join(found.remarks).encode(), self.release.encode())
+            keys[student] = key_of(*parts, repr(self.seeds).encode())
+            is_done = self.journal.is_stored(student, keys[student])
+            if self.options.again or self.options.exercise or not is_done:
+                yield Task(
+                    unit=self.unit,
+                    student=student,
+                    raw=found.raw,
+                    release=self.release,
+                    seeds=self.seeds,
+                    remarks=found.remarks,
+                    known=self._known(student),
+                    is_unsafe=self.options.is_unsafe,
+                )
+
+    def _known(self, student: str) -> dict[str, Verdict]:
+        """Verdicts that stay, where one exercise alone is graded again."""
+        last = self.journal.results.get(student)
+        if not self.options.exercise or last is None:
+            return {}
+        return {v.exercise: v for v in last.verdicts if v.exercise != self.options.exercise}
+
+    def _students(self) -> list[str]:
+        """Who handed in, of those that are wanted."""
+        submitted = self.root / "submitted"
+        there = sorted(path.name for path in submitted.glob("*") if (path / self.unit).is_dir())
+        if missing := sorted(set(self.options.students) - set(there)):
+            raise GradingError(
+                f"Nothing was collected of {self.unit} from {', '.join(missing)}; "
+                f"{len(there)} others handed in."
+            )
+        if not there:
+            raise GradingError(
+                f"Nothing was collected of {self.unit}: run `nbgrader collect {self.unit}`, or put "
+                f"notebooks at submitted/<student>/{self.unit}/{self.unit}.ipynb."
+            )
+        return [
+            name for name in there if not self.options.students or name in self.options.students
+        ]
+
+    def _folder(self, student: str) -> Path:
+        return self.root / "submitted" / student / self.unit
+
+    def _check_exercise(self) -> None:
+        unit = next(each for each in catalogue.units() if each.folder == self.unit)
+        names = [item.id for item in unit.exercises if not item.manual]
+        if self.options.exercise not in names:
+            raise GradingError(
+                f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
+                f"one of {', '.join(names)}."
+            )
+
+
+def configuration(root: Path) -> Config:
+    """What `nbgrader_config.py` says."""
+    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+
+
+def _require_a_room() -> None:
+    try:
+        room.closed()
+    except room.NoRoomError as error:
+        raise GradingError(str(error)) from None

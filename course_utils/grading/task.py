@@ -1,0 +1,162 @@
+"""The unit of work: one submission as bytes in, its result and its notebook as bytes out.
+
+So the same function serves a pool of processes on this machine and a Dask cluster.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+import nbformat
+from nbformat import NotebookNode
+
+from course_utils.checks.verdict import Verdict
+from course_utils.desk.transplant import is_solution, key
+from course_utils.grading import intake, outputs, referee, suspicion
+from course_utils.grading.plan import Ask, steps
+from course_utils.grading.result import Result
+from course_utils.grading.sandbox import room
+from course_utils.grading.sandbox.door import Nursery
+from course_utils.grading.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One submission to grade.
+
+    Attributes:
+        unit: Folder of the unit.
+        student: Id of the student.
+        raw: The notebook as it was handed in, or None if there is none to read.
+        release: The notebook as students got it, as JSON.
+        seeds: Those of the hidden cases.
+        remarks: What was found while the files were read.
+        known: Verdicts that hold already, by exercise.
+        is_unsafe: Whether the code may run where files and network are not shut off.
+    """
+
+    unit: str
+    student: str
+    raw: bytes | None
+    release: str
+    seeds: tuple[int, ...]
+    remarks: tuple[str, ...] = ()
+    known: Mapping[str, Verdict] = field(default_factory=dict)
+    is_unsafe: bool = False
+
+    def to_bytes(self) -> bytes:
+        """The task as JSON."""
+        raw = None if self.raw is None else base64.b64encode(self.raw).decode()
+        return json.dumps(asdict(self) | {"raw": raw}).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Task":
+        """The task that `to_bytes` wrote."""
+        entry = json.loads(message)
+        raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
+        known = {name: Verdict(**each) for name, each in entry["known"].items()}
+        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
+        return cls(**entry | {"raw": raw, "known": known} | lists)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The result of a submission and its notebook with outputs and verdicts, as JSON."""
+
+    result: Result
+    notebook: str
+
+    def to_bytes(self) -> bytes:
+        """Both as JSON."""
+        return json.dumps([self.result.to_json(), self.notebook]).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Graded":
+        """What `to_bytes` wrote."""
+        result, notebook = json.loads(message)
+        return cls(Result.from_json(result), notebook)
+
+
+def work(message: bytes) -> bytes:
+    """Grade one submission: a `Task` in, a `Graded` out."""
+    return grade(Task.from_bytes(message)).to_bytes()
+
+
+def grade(task: Task) -> Graded:
+    """Grade one submission in this process's sandbox."""
+    watch = _Watch()
+    release = nbformat.reads(task.release, as_version=4)
+    with watch.phase("intake"):
+        taken = intake.take(task.raw, release)
+    start(task.is_unsafe)
+    session = Session(_nurseries[task.is_unsafe])
+    with watch.phase("cells and answers"):
+        verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
+    answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
+    result = Result(
+        unit=task.unit,
+        student=task.student,
+        verdicts=tuple(verdicts),
+        remarks=(*task.remarks, *taken.remarks, *suspicion.remarks(taken.notebook, release)),
+        needs_human=(*taken.needs_human, *suspicion.of_verdicts(verdicts)),
+        answers=answers,
+        seconds=watch.seconds,
+        cpu_seconds=session.cpu_seconds,
+    )
+    return Graded(result, nbformat.writes(_with_remarks(taken.notebook, result)))
+
+
+def ungraded(task: Task, why: str) -> Graded:
+    """No points for a submission that a person has to look at first."""
+    notebook = nbformat.reads(task.release, as_version=4)
+    verdicts = []
+    for step in steps(notebook, notebook):
+        if isinstance(step, Ask):
+            verdicts.append(referee.no_verdict(step.exercise, "its notebook was not graded"))
+            notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
+    result = Result(
+        unit=task.unit, student=task.student, verdicts=tuple(verdicts), needs_human=(why,)
+    )
+    return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
+
+
+_nurseries: dict[bool, Nursery] = {}
+
+
+def start(is_unsafe: bool) -> None:
+    """Start this process's sandbox, which gets warm meanwhile; a dead one is replaced.
+
+    Raises:
+        NoRoomError: If files and network cannot be shut off and nobody said that this is fine.
+    """
+    known = _nurseries.get(is_unsafe)
+    if known is None or not known.is_alive:
+        _nurseries[is_unsafe] = Nursery(room.OPEN if is_unsafe else room.closed())
+
+
+def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
+    """The remarks in a cell of their own at the top, where people and students read them."""
+    lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
+    lines += result.remarks
+    if lines:
+        text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in lines)])
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id="remarks-of-the-grader"))
+    return notebook
+
+
+class _Watch:
+    """Wall time by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - start
