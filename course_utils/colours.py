@@ -32,5 +32,6 @@ NEUTRAL = "#7a7a7a"
 
 # Verdicts, with a mark of their own beside them.
 RIGHT = "#007a5a"
+PARTLY = "#8fcbb5"
 WRONG = "#b84a00"
 OPEN = "#7a7a7a"

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "show": {"colours", "literals", "configs", "formulas", "instruments"},
     "desk": {"catalogue", "store"},
     "authoring": {"catalogue"},
-    "grading": {"catalogue", "checks", "desk"},
+    "grading": {"catalogue", "checks", "colours", "desk", "show"},
     "catalogue": set(),
     "colours": set(),
     "literals": set(),
@@ -37,6 +37,7 @@ WITHOUT = {
     "instruments": {"matplotlib", "ipywidgets"},
     "checks": {"matplotlib", "ipywidgets"},
     "desk": HEAVY,
+    "grading": {"matplotlib", "ipywidgets"},  # its figures are drawn by `show`
     "catalogue": HEAVY,
     "store": HEAVY,
 }

@@ -1,6 +1,7 @@
 """Processes that grade, on this machine or on a Dask cluster, behind the same two calls."""
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -86,34 +87,33 @@ class Dask:
 
 
 def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
-    """Results as they come; only so many tasks are held at once, however many there are."""
+    """Results as they come; only so many tasks are held at once, however many there are.
+
+    Raises:
+        GradingError: If the processes die before any of them has graded anything.
+    """
     waiting: dict[Future[bytes], Task] = {}
-    tries: dict[str, int] = {}
-    source = iter(tasks)
+    tries: Counter[str] = Counter()
+    source, is_proven = iter(tasks), False
     while True:
         while len(waiting) < AHEAD * pool.jobs and (task := next(source, None)):
             waiting[pool.submit(task.to_bytes())] = task
         if not waiting:
             return
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-        lost = [waiting[future] for future in done if _is_lost(future)]
-        if lost:
-            pool.renew()
-            again = list(waiting.values())
-            waiting.clear()
-            for task in again:
-                tries[task.student] = tries.get(task.student, 0) + 1
-                if tries[task.student] > MAX_TRIES:
-                    yield ungraded(task, "The process that graded it died, again and again.")
-                else:
-                    waiting[pool.submit(task.to_bytes())] = task
+        if not any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+            for future in done:
+                yield _outcome(future, waiting.pop(future))
+            is_proven = True
             continue
-        for future in done:
-            yield _outcome(future, waiting.pop(future))
-
-
-def _is_lost(future: "Future[bytes]") -> bool:
-    return isinstance(future.exception(), BrokenProcessPool)
+        tries.update(task.student for task in waiting.values())
+        lost = [task for task in waiting.values() if tries[task.student] > MAX_TRIES]
+        if lost and not is_proven:
+            raise GradingError("The grading processes die as soon as they start; nothing is graded.")
+        again = [task for task in waiting.values() if task not in lost]
+        pool.renew()
+        waiting = {pool.submit(task.to_bytes()): task for task in again}
+        yield from (ungraded(task, "The process that graded it died, again and again.") for task in lost)
 
 
 def _outcome(future: "Future[bytes]", task: Task) -> Graded:

@@ -1,0 +1,59 @@
+"""What became of each exercise, as one horizontal bar."""
+
+import textwrap
+
+import pandas as pd
+
+from course_utils import colours
+from course_utils.show.picture import Picture, axes
+
+OUTCOMES = {
+    "full": ("full marks", {"color": colours.RIGHT}),
+    "part": ("part of the points", {"color": colours.PARTLY}),
+    "wrong": ("wrong", {"color": colours.WRONG}),
+    "not_written": ("not written", {"color": "white", "edgecolor": colours.OPEN, "hatch": "////"}),
+}
+TITLE_WIDTH = 42  # letters of an exercise's title in one line
+
+
+def outcome_picture(table: pd.DataFrame) -> Picture:
+    """The shares of a class with full marks, part of the points, a wrong answer, and none.
+
+    Args:
+        table: As `exercise_table` gives it, with at least one exercise.
+    """
+    figure, pair = axes(9.0, 1.3 + 0.42 * len(table))
+    titles = [textwrap.shorten(title, TITLE_WIDTH, placeholder=" …") for title in table["title"]]
+    left = pd.Series(0.0, index=table.index)
+    for name, (label, style) in OUTCOMES.items():
+        shares = 100 * table[name] / table["judged"].clip(lower=1)
+        bars = pair.barh(range(len(table)), shares, left=left, height=0.72, label=label, **style)
+        if name == "full":
+            labels = [f"{share:.0f} %" if share >= 8 else "" for share in shares]
+            pair.bar_label(bars, labels, label_type="center", color="white", fontsize=9)
+        left += shares
+    pair.set_yticks(range(len(table)), titles)
+    pair.invert_yaxis()
+    pair.set_xlim(0, 100)
+    pair.set_xlabel("percent of the submissions")
+    pair.tick_params(axis="y", length=0)
+    pair.spines["left"].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=len(OUTCOMES), frameon=False)
+    figure.suptitle(finding(table), x=0.01, ha="left", fontweight="bold", fontsize=12)
+    return Picture(figure, finding(table))
+
+
+def finding(table: pd.DataFrame) -> str:
+    """The sentence that the picture shows."""
+    table = table[table["judged"] > 0]
+    if table.empty:
+        return "Nothing was judged yet"
+    hardest = table.loc[table["full_fraction"].idxmin()]
+    if hardest["full_fraction"] == 1:
+        return "Everybody has full marks in every exercise"
+    unwritten = table.loc[table["not_written"].idxmax()]
+    where = f"“{hardest['title']}” is the hardest"
+    share = f"{hardest['full']} of {hardest['judged']} have full marks"
+    if unwritten["not_written"] <= hardest["not_written"]:
+        return f"{where}: {share}, {hardest['not_written']} wrote nothing"
+    return f"{where}: {share}"
