@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import stat
 import tarfile
 import zipfile
@@ -333,6 +334,19 @@ def test_tar_whose_sizes_go_backwards_ends(submitted):
     header[148:156] = b"%06o\0 " % sum(header)
     collect(submitted, {"eve_1_2_work.tar": bytes(header) * 3})
     assert find(submitted / "eve" / UNIT, UNIT).raw == b""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_damage_of_a_download_ends_and_stays_inside(submitted, seed):
+    chance = random.Random(seed)
+    files = {CANVAS.format("ada"): NOTEBOOK, "eve_1_2_w.tar": tarred([(NAME, NOTEBOOK)], "w")}
+    raw = bytearray(zipped(files.items(), compression=zipfile.ZIP_STORED))
+    for _ in range(chance.randint(1, 20)):
+        raw[chance.randrange(len(raw))] = chance.randrange(256)
+    collected = collect(submitted, bytes(raw[: chance.randint(len(raw) // 2, 3 * len(raw))]))
+    for student in collected.students:
+        assert (submitted / student / UNIT / NAME).is_file()
+    nothing_outside(submitted, *collected.students)
 
 
 def test_damaged_and_locked_members_are_told(submitted):

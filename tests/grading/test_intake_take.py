@@ -371,6 +371,15 @@ def test_written_copy_counts_where_the_first_is_the_stub():
     taken_whole(packed(content), f"2 cells claim to be {ANSWER}")
 
 
+@pytest.mark.parametrize("source", [None, "#" * (MAX_CHARACTERS + 1)], ids=["none", "long"])
+def test_copy_that_is_text_counts_where_the_first_is_none(source):
+    content = plain()
+    content["cells"].insert(2, cell_of(content, ANSWER) | {"source": source, "id": "other"})
+    taken = take(packed(content), FRESH)
+    assert answers_in(taken.notebook) == ANSWERS
+    assert taken.needs_human == ()
+
+
 def test_copied_test_counts_once():
     content = plain()
     content["cells"] += [cell_of(content, TEST)] * 2

@@ -79,8 +79,11 @@ def unpack(archive: Path, submitted: Path, unit: str, students: Students) -> Col
     try:
         with archive.open("rb") as file:
             return _Collecting(archive, submitted, unit).collect(members(file), students)
-    except (BadArchive, OSError) as error:
-        return Collected(refused=(f"{shown(str(archive))} is not collected: {error}.",))
+    except OSError as error:
+        reason = f"it cannot be read ({error.strerror})"
+    except BadArchive as error:
+        reason = str(error)
+    return Collected(refused=(f"{shown(str(archive))} is not collected: {reason}.",))
 
 
 @dataclass

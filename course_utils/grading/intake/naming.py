@@ -49,7 +49,8 @@ def _fits(cell: Cell, name: str, known: Mapping[str, NotebookNode]) -> bool:
 
 def _by_text(cells: Sequence[Cell], claimed: list[str], fresh: NotebookNode) -> list[str]:
     """The names, with those of given cells that lost theirs and kept their text."""
-    lost = {cell.source: key(cell) for cell in fresh.cells if key(cell) not in set(claimed)}
+    present = set(claimed)
+    lost = {cell.source: key(cell) for cell in fresh.cells if key(cell) not in present}
     return [
         name or lost.pop(cell.source or "", "") for cell, name in zip(cells, claimed, strict=True)
     ]

@@ -108,7 +108,8 @@ class _Submission:
         return [index for index in range(len(self.cells)) if index not in counting]
 
     def _is_written(self, index: int) -> bool:
-        return bool(self.cells[index].source != self.known[self.names[index]].source)
+        stub = self.known[self.names[index]].source
+        return self._has_text(index) and self.cells[index].source != stub
 
     def _has_text(self, index: int) -> bool:
         source = self.cells[index].source
@@ -132,21 +133,15 @@ class _Submission:
 
     def _about_names(self) -> Iterator[str]:
         graded = [name for name, cell in self.known.items() if grader(cell)]
-        if missing := [name for name in graded if name not in self.names]:
+        if missing := [name for name in graded if name not in self._counting]:
             yield f"Missing and put back as the course made them: {listed(missing)}."
         for name, count in Counter(self.names).items():
             if name in graded and count > 1:
                 yield f"{count} cells claim to be {name}; the first written counts, no other runs."
         for name, index in self._counting.items():
-            cell = self.cells[index]
-            if (
-                is_solution(self.known[name])
-                and name not in cell.claims
-                and self._is_written(index)
-            ):
-                place = (
-                    f"the cell {shown(cell.claims[0])}" if cell.claims else "a cell without name"
-                )
+            claims = self.cells[index].claims
+            if is_solution(self.known[name]) and name not in claims and self._is_written(index):
+                place = f"the cell {shown(claims[0])}" if claims else "a cell without a name"
                 yield f"The answer to {name} was found in {place}."
 
     def _about_course_cells(self) -> Iterator[str]:
