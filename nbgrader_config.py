@@ -1,5 +1,6 @@
 """Configuration of nbgrader for this course; every `nbgrader` command run here reads it."""
 
+import importlib.util
 import os
 import tempfile
 import uuid
@@ -44,3 +45,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The seed of the hidden cases: one line in the ignored file `grading_seed`, a new one each year.
 if SEED_FILE.exists():
     os.environ.setdefault("COURSE_GRADING_SEED", SEED_FILE.read_text(encoding="utf-8").strip())
+
+# Whoever has the grading rooms (students have not) grades with them, by command and in formgrader.
+if importlib.util.find_spec("course_utils.grading"):
+    from course_utils.grading import plugin
+
+    plugin.use()

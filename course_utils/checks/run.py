@@ -63,7 +63,11 @@ def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
 
 def grading_seeds() -> tuple[int, ...]:
     """Seeds for grading, from the course's secret in ``COURSE_GRADING_SEED``."""
-    secret = os.environ.get("COURSE_GRADING_SEED", "")
+    return seeds_from(os.environ.get("COURSE_GRADING_SEED", ""))
+
+
+def seeds_from(secret: str) -> tuple[int, ...]:
+    """Seeds for grading that follow from a secret."""
     first = zlib.crc32(secret.encode()) + len(PRACTICE_SEEDS) + 1
     return tuple(range(first, first + NUM_GRADING_SEEDS))
 

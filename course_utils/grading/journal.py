@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from course_utils.grading.errors import GradingError
 from course_utils.grading.result import Result
 
 PACKAGE = Path(__file__).parents[1]
@@ -58,9 +59,22 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def results(path: Path) -> list[Result]:
-    """The last result of every student in a journal."""
-    return list(Journal(path).results.values())
+def path_of(root: Path, unit: str) -> Path:
+    """Where a course keeps the journal of a unit."""
+    return root / "grading" / f"{unit}.jsonl"
+
+
+def results_of(root: Path, unit: str) -> list[Result]:
+    """The last result of every student, in the order of their names.
+
+    Raises:
+        GradingError: If nothing of the unit was graded.
+    """
+    path = path_of(root, unit)
+    results = Journal(path).results
+    if not results:
+        raise GradingError(f"{path} holds nothing: `make grade UNIT={unit}` writes it.")
+    return [results[student] for student in sorted(results)]
 
 
 def key_of(*parts: bytes) -> str:

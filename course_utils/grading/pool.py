@@ -109,11 +109,15 @@ def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
         tries.update(task.student for task in waiting.values())
         lost = [task for task in waiting.values() if tries[task.student] > MAX_TRIES]
         if lost and not is_proven:
-            raise GradingError("The grading processes die as soon as they start; nothing is graded.")
+            raise GradingError(
+                "The grading processes die as soon as they start; nothing is graded."
+            )
         again = [task for task in waiting.values() if task not in lost]
         pool.renew()
         waiting = {pool.submit(task.to_bytes()): task for task in again}
-        yield from (ungraded(task, "The process that graded it died, again and again.") for task in lost)
+        yield from (
+            ungraded(task, "The process that graded it died, again and again.") for task in lost
+        )
 
 
 def _outcome(future: "Future[bytes]", task: Task) -> Graded:

@@ -6,6 +6,7 @@ so that a run that was stopped at any moment goes on where it was.
 """
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +16,20 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from course_utils import catalogue
-from course_utils.checks.run import grading_seeds
+from course_utils.checks.run import seeds_from
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
 from course_utils.grading import intake
 from course_utils.grading.errors import GradingError
-from course_utils.grading.journal import Journal, key_of
+from course_utils.grading.journal import Journal, key_of, path_of
 from course_utils.grading.pool import Dask, Local, stream
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
 from course_utils.grading.store import Store
 from course_utils.grading.task import Task
+
+SEED_FILE = "grading_seed"
 
 Watcher = Callable[[Result], None]
 
@@ -67,10 +70,10 @@ class Run:
         except DeskError as error:
             raise GradingError(str(error)) from None
         self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
-        self.seeds = grading_seeds()
+        self.seeds = seeds_from(secret_of(root))
         self.store = Store(root, config)
         self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
-        self.journal = Journal(root / "grading" / f"{self.unit}.jsonl")
+        self.journal = Journal(path_of(root, self.unit))
         self.students = self._students()
         if options.exercise:
             self._check_exercise()
@@ -130,8 +133,7 @@ class Run:
 
     def _students(self) -> list[str]:
         """Who handed in, of those that are wanted."""
-        submitted = self.root / "submitted"
-        there = sorted(path.name for path in submitted.glob("*") if (path / self.unit).is_dir())
+        there = students_of(self.root, self.unit)
         if missing := sorted(set(self.options.students) - set(there)):
             raise GradingError(
                 f"Nothing was collected of {self.unit} from {', '.join(missing)}; "
@@ -157,6 +159,21 @@ class Run:
                 f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
                 f"one of {', '.join(names)}."
             )
+
+
+def students_of(root: Path, unit: str) -> list[str]:
+    """Who handed in something for a unit."""
+    folders = (root / "submitted").glob("*")
+    return sorted(path.name for path in folders if (path / unit).is_dir())
+
+
+def secret_of(root: Path) -> str:
+    """The secret from which hidden cases are drawn; the first grading makes one and keeps it."""
+    file = root / SEED_FILE
+    if not file.exists() and "COURSE_GRADING_SEED" not in os.environ:
+        file.touch(mode=0o600)
+        file.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+    return os.environ.get("COURSE_GRADING_SEED") or file.read_text(encoding="utf-8").strip()
 
 
 def configuration(root: Path) -> Config:

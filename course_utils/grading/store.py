@@ -5,7 +5,6 @@ have made of it; manual scores and comments stay as they are.
 """
 
 import contextlib
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from traitlets.config import Config
 
 from course_utils.desk.transplant import grader, key
 from course_utils.grading.errors import GradingError
+from course_utils.grading.files import write_whole
 from course_utils.grading.task import Graded
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
@@ -86,8 +86,9 @@ class Store:
         result = graded.result
         folder = self.root / "autograded" / result.student / result.unit
         stamp = _timestamp(submitted)
-        _write(folder / f"{result.unit}.ipynb", graded.notebook)
-        _write(folder / "timestamp.txt", stamp)
+        write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
+        if stamp:
+            write_whole(folder / "timestamp.txt", stamp)
         with self._open() as book:
             book.update_or_create_student(result.student)
             when = {"timestamp": parse_utc(stamp)} if stamp else {}
@@ -140,14 +141,3 @@ def _timestamp(submitted: Path) -> str:
     except (OSError, ValueError, OverflowError):
         return ""
     return text
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from course_utils import catalogue
 from course_utils.checks.verdict import Verdict
+from course_utils.grading.journal import Journal, path_of
 from course_utils.grading.result import Result
 from tests.notebooks.filling import drawers_of, released, solved
 
@@ -54,10 +55,10 @@ def _result(unit: str, student: str, chance: random.Random) -> Result:
 
 
 def write_journal(root: Path, results: list[Result]) -> Path:
-    path = root / "grading" / f"{results[0].unit}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{each.to_json()}\n" for each in results), encoding="utf-8")
-    return path
+    journal = Journal(path_of(root, results[0].unit))
+    for each in results:
+        journal.note_result(each)
+    return journal.path
 
 
 def disguised(source: str) -> str:

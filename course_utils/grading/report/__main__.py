@@ -7,8 +7,9 @@ from pathlib import Path
 from course_utils.desk.environment import ROOT
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
+from course_utils.grading.errors import GradingError
+from course_utils.grading.files import write_whole
 from course_utils.grading.report.class_report import report_on
-from course_utils.grading.report.journal import JournalError
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -19,21 +20,13 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     try:
         unit = find_unit(root / "notebooks", options.unit)
         report = report_on(root, unit)
-    except (DeskError, JournalError) as error:
+    except (DeskError, GradingError) as error:
         print(error, file=sys.stderr)
         return 1
     path = root / "report" / f"{unit}.html"
-    _write(path, report.page())
+    write_whole(path, report.page())
     print(report.in_short(), f"The whole report: {path}", sep="\n")
     return 0
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_suffix(".writing")
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
-    beside.replace(path)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from course_utils import catalogue, colours
 from course_utils.catalogue import Unit
+from course_utils.grading.journal import results_of
 from course_utils.grading.report.figure import outcome_picture
-from course_utils.grading.report.journal import read_results
 from course_utils.grading.report.likeness import Alike, find_alike, is_too_short, surest_first
 from course_utils.grading.report.tables import exercise_table, submission_table
 from course_utils.grading.report.tasks import tasks_of
@@ -78,9 +78,9 @@ def report_on(root: Path, unit: str) -> ClassReport:
         unit: The unit's folder name.
 
     Raises:
-        JournalError: If nothing of it was graded, or the journal holds something else.
+        GradingError: If nothing of it was graded.
     """
-    results = read_results(root, unit)
+    results = results_of(root, unit)
     known = next(each for each in catalogue.units() if each.folder == unit)
     answers = {each.student: each.answers for each in results}
     alike: list[Alike] = []

@@ -11,6 +11,7 @@ core exercises, so that a bonus is one.
 
 import csv
 import html
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from nbgrader.plugins import ExportPlugin
 
 from course_utils import catalogue
 from course_utils.checks.verdict import Verdict
-from course_utils.grading.report.journal import JournalError, read_results
+from course_utils.grading.errors import GradingError
+from course_utils.grading.files import write_whole
+from course_utils.grading.journal import results_of
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
 EXERCISES = {item.graded_cell: item for unit in catalogue.units() for item in unit.exercises}
@@ -46,11 +49,9 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader has no types
             self.log.warning("%s: a person has to read %s; not final yet", student.id, names)
 
     def _write(self, rows: Iterable[Sequence[Cell]], default: str) -> None:
-        path = Path(self.to or default)
-        beside = path.with_name(f"{path.name}.writing")
-        with beside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
-            csv.writer(file).writerows([harmless(cell) for cell in row] for row in rows)
-        beside.replace(path)
+        path, text = Path(self.to or default), io.StringIO(newline="")
+        csv.writer(text).writerows([harmless(cell) for cell in row] for row in rows)
+        write_whole(path, text.getvalue())
         self.log.info("Wrote %s", path)
 
 
@@ -116,8 +117,8 @@ class MoodleExporter(_Exporter):
     def _verdicts(self, unit: str) -> dict[str, dict[str, Verdict]]:
         """By student and exercise; nothing where the unit has no journal."""
         try:
-            results = read_results(Path(self.parent.coursedir.root), unit)
-        except JournalError as error:
+            results = results_of(Path(self.parent.coursedir.root), unit)
+        except GradingError as error:
             self.log.warning("Comments are without hints: %s", error)
             return {}
         return {each.student: {v.exercise: v for v in each.verdicts} for each in results}

@@ -1,0 +1,50 @@
+"""`nbgrader autograde` and formgrader's button grade with the course's own engine.
+
+nbgrader names its converter in two modules and offers no setting for it; `use` puts ours there.
+"""
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+from nbgrader.apps import api, autogradeapp
+from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
+
+from course_utils.grading.errors import GradingError
+from course_utils.grading.result import Result
+from course_utils.grading.run import Options, Run, students_of
+
+
+class CourseAutograde(Autograde):  # type: ignore[misc]
+    """nbgrader's command with another engine: same options, same gradebook, same files."""
+
+    def start(self) -> None:
+        """Grade the students whose ids match.
+
+        Raises:
+            NbGraderException: If nothing can be graded; the log says why.
+        """
+        root, unit = Path(self.coursedir.root), self.coursedir.assignment_id
+        try:
+            options = Options(students=self._students(root, unit), again=self.force)
+            Run(root, unit, options, self.config).grade(self._tell)
+        except GradingError as error:
+            self.log.error(str(error))
+            raise NbGraderException(str(error)) from None
+
+    def _students(self, root: Path, unit: str) -> tuple[str, ...]:
+        wanted, left_out = self.coursedir.student_id, self.coursedir.student_id_exclude.split(",")
+        there = students_of(root, unit)
+        found = [name for name in there if fnmatch(name, wanted) and name not in left_out]
+        return tuple(found) or (wanted,)
+
+    def _tell(self, result: Result) -> None:
+        points = sum(verdict.points for verdict in result.verdicts)
+        self.log.info("%s: %g points, %s", result.student, points, result.state)
+        for why in (*result.needs_human, *result.remarks):
+            self.log.warning("%s: %s", result.student, why)
+
+
+def use() -> None:
+    """Have nbgrader's commands and its web pages grade with this engine."""
+    api.Autograde = autogradeapp.Autograde = CourseAutograde
