@@ -405,9 +405,44 @@ def _unused(*changes: tuple[str, str]) -> str:
 
 _ASYNC = "            sent.append((comm.all_reduce(flat, async_op=True), flat))\n"
 
+_SEND_ALL = "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
+_LIST = "reversed(list(model.parameters()))"
+_BY_MODULE = "[p for m in model.modules() for p in m.parameters(recurse=False)][::-1]"
+_ASSIGN = "p.grad = part.view_as(p)"
+
 UNUSED = Drawer(
     function="backward_with_unused",
     wrong=[
+        Wrong(
+            "one bucket in each hook",
+            _unused((_SEND_ALL, _SEND_ALL.replace("while", "if"))),
+            "leaves one gradient late",
+        ),
+        Wrong(
+            "listed by module",
+            _unused((_LIST, _BY_MODULE)),
+            "A parameter that two modules share travels twice.",
+        ),
+        Wrong(
+            "None where the sum is zero",
+            _unused((_ASSIGN, "p.grad = part.view_as(p) if part.any() else None")),
+            "what is a sum of zeros?",
+        ),
+        Wrong(
+            "a gradient only where one was",
+            _unused((_ASSIGN, "if p.grad is not None: p.grad = part.view_as(p)")),
+            "Into what do you write the sum there?",
+        ),
+        Wrong(
+            "added to its own",
+            _unused(
+                (
+                    _ASSIGN,
+                    "p.grad = part.view_as(p) + (0 if p.grad is None else p.grad)",
+                )
+            ),
+            "Which operation puts new numbers in the place of old ones?",
+        ),
         Wrong(
             "each by itself",
             _unused(("if held >= bucket_bytes:", "if held:")),
@@ -558,8 +593,10 @@ UNUSED = Drawer(
     ],
     features={
         "unused on one rank": lambda case: case["unused"][0] != case["unused"][1],
-        "all used": lambda case: not any(case["unused"]) and not case["is_shared"],
-        "shared": lambda case: case["is_shared"],
+        "unused on all ranks": lambda case: set.intersection(*map(set, case["unused"])),
+        "all used": lambda case: not any(case["unused"]) and case["kind"] == "exact",
+        "shared": lambda case: case["kind"] == "shared",
+        "out of order": lambda case: case["kind"] == "reordered",
         "three ranks": lambda case: len(case["unused"]) == 3,
     },
 )
