@@ -315,8 +315,32 @@ BEGIN = Drawer(
         ),
         Wrong(
             "sent twice",
-            _begin(every="[*model.parameters(), *model.buffers(), *model.state_dict().values()]"),
-            "Something is sent more than once.",
+            _begin(every="[*model.parameters(), *model.buffers(), *model.parameters()]"),
+            "Which tensors do two of your loops share?",
+        ),
+        Wrong(
+            "in messages",
+            _begin(
+                "if comm.rank: comm.receive(each, 0)\n"
+                "                for rank in range(1, comm.size) if comm.rank == 0 else ():\n"
+                "                    comm.send(each, rank)"
+            ),
+            "Which call brings it to all of them at once?",
+        ),
+        Wrong(
+            "the shared weight twice",
+            _begin(every="model.state_dict().values()"),
+            "A weight that two layers share is sent twice.",
+        ),
+        Wrong(
+            "module by module",
+            _begin(every="[t for m in model.modules() for t in (*m.parameters(), *m.buffers())]"),
+            "What lies in a module inside another one is sent with both.",
+        ),
+        Wrong(
+            "a multiple of the seed",
+            _begin(seed="torch.manual_seed(seed * (comm.rank + 1))"),
+            "By how much do the seeds of two neighbours differ",
         ),
         Wrong(
             "one seed",
@@ -341,7 +365,7 @@ BEGIN = Drawer(
         import torch
 
         def start_equal(comm, model, seed):
-            tensors = list(model.state_dict().values())
+            tensors = [*model.buffers(), *(each.data for each in model.parameters())]
             flat = torch.cat([each.flatten() for each in tensors])
             comm.broadcast(flat, source=0)
             for each, part in zip(tensors, flat.split([t.numel() for t in tensors])):
@@ -352,7 +376,8 @@ BEGIN = Drawer(
     features={
         "two ranks": lambda case: case["num_ranks"] == 2,
         "four ranks": lambda case: case["num_ranks"] == 4,
-        "one layer": lambda case: len(case["widths"]) == 2,
+        "nested": lambda case: case["kind"] == "nested",
+        "shared": lambda case: case["kind"] == "shared",
     },
 )
 
