@@ -413,7 +413,7 @@ BUCKETS = Drawer(
         "another order": lambda case: case["is_reordered"],
         "gradients before": lambda case: case["has_gradients"],
         "three matrices": lambda case: len(case["widths"]) == 4,
-        "all in one": lambda case: case["bucket_bytes"] > 600,
+        "all in one": lambda case: case["bucket_bytes"] > 300,
         "the last one full": lambda case: case["bucket_bytes"] == 1,
     },
 )

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.check import Case, Check
+from course_utils.checks.check import Case, Check, key_of
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.u09.on_ranks import run_on
@@ -34,8 +35,8 @@ def begin_cases(seed: int) -> list[Case]:
     """Some layers with a buffer, in a row, in each other, or with one weight; two to four ranks."""
     rng = random.Random(seed)
     cases = [_case([2, 3, 4], 2, 7, "flat")]
-    for num_ranks in (2, 3, 2, 4):
-        for kind in KINDS:
+    for most_ranks in (2, 3, 2, 4):
+        for kind, num_ranks in zip(KINDS, (2, 2, most_ranks, 2, 2), strict=True):
             width = rng.randint(2, 4)
             widths = [width] * 3 if kind == "shared" else [width, rng.randint(2, 4), width]
             cases.append(_case(widths, num_ranks, rng.randint(1, 10**6), kind))
@@ -77,7 +78,7 @@ def probe(answer: Any, case: Case) -> object:
 
     with undisturbed():
         run = run_on(Job(widths=(), num_ranks=case["num_ranks"]).cluster(), step)
-    first = _model(case, 0)
+    first = _kept(*key_of(case))
     numbers = [number for _, _, number, _ in run.results]
     return {
         WEIGHTS: sum(_num_other(ours, first.parameters()) for ours, *_ in run.results),
@@ -100,13 +101,19 @@ def _random(seed: int) -> float:
     return torch.rand((), generator=torch.Generator().manual_seed(seed)).item()
 
 
+@lru_cache(maxsize=1024)
+def _kept(*key: Any) -> nn.Module:
+    """The model of rank 0, to be looked at only."""
+    return _model(_case(*key), 0)
+
+
 def _num_weights(case: Case) -> int:
-    return len(list(_model(case, 0).parameters()))
+    return len(list(_kept(*key_of(case)).parameters()))
 
 
 def _bytes(case: Case, *, times: int = 1) -> int:
     """Of weights, so many times, and of buffers."""
-    model = _model(case, 0)
+    model = _kept(*key_of(case))
     weights, buffers = list(model.parameters()), list(model.buffers())
     return times * sum(each.nbytes for each in weights) + sum(each.nbytes for each in buffers)
 
@@ -115,7 +122,7 @@ def _bytes_by_module(case: Case, *, recurse: bool) -> int:
     """Of what each module names; with those inside of it, or only its own."""
     return sum(
         each.nbytes
-        for module in _model(case, 0).modules()
+        for module in _kept(*key_of(case)).modules()
         for each in (*module.parameters(recurse), *module.buffers(recurse))
     )
 

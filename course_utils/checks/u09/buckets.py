@@ -44,7 +44,6 @@ FIELDS = (
     *("is_reordered", "has_gradients"),
 )
 FLOAT64_BYTES = 8
-NUM_WIDTHS = 5
 
 Run = Callable[..., Any]
 Numbers = dict[str, Any]
@@ -72,7 +71,7 @@ def bucket_cases(seed: int) -> list[Case]:
 def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
     """Layers that grow, so that no two gradients have one size."""
     widths = [rng.randint(1, 2)]
-    while len(widths) < NUM_WIDTHS:
+    while len(widths) < (5 if kind in ("several", "small", "reordered") else 4):
         widths.append(widths[-1] + rng.randint(1, 2))
     is_reordered = kind == "reordered"
     sizes = [ready.num_bytes for ready in _ready(tuple(widths), is_reordered)]
@@ -80,13 +79,13 @@ def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
         "exact": sizes[0] + sizes[1],
         "rest": sum(sizes[:2]) - 8,
         "several": sum(sizes[:3]) - 8,
-        "small": sizes[-2],
+        "small": sizes[-1] + 8,
         "reordered": sizes[0] + 8,
         "before": sizes[0] + sizes[1],
         "all": 2 * sum(sizes),
         "single": 1,
     }[kind]
-    ranks, bandwidth = rng.choice((2, 2, 3)), rng.choice((2, 4, 16))
+    ranks, bandwidth = 3 if kind == "before" else 2, rng.choice((2, 4, 16))
     return _case(scenario, widths, ranks, threshold, bandwidth, is_reordered, kind == "before")
 
 
@@ -346,6 +345,11 @@ BACKWARD_IN_BUCKETS = Check(
             _in_other_buckets(lambda case: _greedy(_as_made(case)[::-1], case["bucket_bytes"])),
         ),
         Mistake(
+            "A bucket that is exactly full waits for one gradient more. What does the card say of "
+            "a bucket that has just as many bytes?",
+            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
+        ),
+        Mistake(
             "All gradients travel in one bucket. How many bytes must wait before the first one is "
             "sent?",
             _in_other_buckets(lambda case: _greedy(_ready_of(case), math.inf)),
@@ -369,11 +373,6 @@ BACKWARD_IN_BUCKETS = Check(
             _in_other_buckets(
                 lambda case: _greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
             ),
-        ),
-        Mistake(
-            "A bucket that is exactly full waits for one gradient more. What does the card say of "
-            "a bucket that has just as many bytes?",
-            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
             "Your buckets never have more than so many bytes. Is the number on the card the "
