@@ -46,8 +46,8 @@ ERRORS = (
     ),
     (
         "wants tensors, got",
-        "A collective writes into what it is given, on every rank: a tensor. What holds your number "
-        "so that it can be written into?",
+        "A collective writes into what it is given, on every rank: a tensor. What holds your "
+        "number so that it can be written into?",
     ),
     ("positional argument", "How many arguments does the card's function take, in which order?"),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),

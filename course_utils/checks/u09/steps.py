@@ -201,6 +201,16 @@ def telling_early_hooks(models: Iterable[nn.Module]) -> Iterator[None]:
         raise told.with_traceback(error.__traceback__) from None
 
 
+def grouped(sizes: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    """Sizes in their order, in groups that end as soon as they have so many bytes."""
+    groups: list[list[int]] = []
+    for size in sizes:
+        if not groups or sum(groups[-1]) >= bucket_bytes:
+            groups.append([])
+        groups[-1].append(size)
+    return groups
+
+
 def job_of(case: Case) -> Job:
     """The job of a case, which names its fields."""
     names = [name for name in Job.__dataclass_fields__ if name in case]

@@ -29,6 +29,7 @@ from course_utils.checks.u09.steps import (
     Ready,
     calls,
     gradients_of,
+    grouped,
     num_hooks,
     num_wrong,
     random_rows,
@@ -168,7 +169,7 @@ class _Job:
         """Places of the parameters of each bucket, the last parameter first."""
         sizes = self.sizes()
         places = iter(range(len(sizes) - 1, -1, -1))
-        buckets = _grouped(sizes[::-1], self.case["bucket_bytes"])
+        buckets = grouped(sizes[::-1], self.case["bucket_bytes"])
         return [[next(places) for _ in bucket] for bucket in buckets]
 
     def order(self, rank: int) -> tuple[Order, float]:
@@ -194,16 +195,6 @@ class _Job:
             if len(moments) < len(buckets) and complete.issuperset(buckets[len(moments)]):
                 moments.append(clock)
         return moments + [end] * (len(buckets) - len(moments))
-
-
-def _grouped(sizes: Sequence[int], bucket_bytes: int) -> list[list[int]]:
-    """Sizes in their order, in groups that end as soon as they have so many bytes."""
-    groups: list[list[int]] = []
-    for size in sizes:
-        if not groups or sum(groups[-1]) >= bucket_bytes:
-            groups.append([])
-        groups[-1].append(size)
-    return groups
 
 
 @lru_cache(maxsize=1024)
@@ -325,7 +316,7 @@ def _one_by_one(case: Case) -> Numbers:
 
 def _in_other_buckets(case: Case, sizes: Sequence[int], more_bytes: int = 0) -> Numbers:
     """Buckets of other sizes, or with so many bytes more."""
-    made = [sum(each) for each in _grouped(sizes, case["bucket_bytes"] + more_bytes)]
+    made = [sum(each) for each in grouped(sizes, case["bucket_bytes"] + more_bytes)]
     theirs = [bucket.num_bytes for bucket in _sent(*_key(case))[0]]
     differing = sum(one != other for one, other in zip(made, theirs, strict=False))
     return {COLLECTIVES: len(made), OTHER_BUCKETS: len(case["unused"]) * differing}
