@@ -1193,7 +1193,7 @@ def bytes_of_replica():
 
 replica = bytes_of_replica()
 pd.DataFrame(
-    {f"{d} ranks": {kind: d * each for kind, each in replica.items()} for d in (1, 8, 64)}
+    {f"ranks: {d}": {kind: d * each for kind, each in replica.items()} for d in (1, 8, 64)}
 ).rename_axis("bytes per parameter")
 
 # %% [markdown]
@@ -1286,7 +1286,7 @@ ways_of_buckets = {
 print({name: sets_at_peak(way) for name, way in ways_of_buckets.items()})
 
 # %% [markdown]
-# **Explain.** With views a whole set of gradients is saved, 4 bytes of each parameter, and the copying too. What is left to save are the replicas themselves: where each rank keeps a part of the optimizer states, gradients and weights and asks for the rest when it needs it, that is sharding.
+# **Explain.** What views take above one set is a single layer's gradient, before it is added to its bucket: of six layers a sixth. A second set is saved, and the copying. What is left to save are the replicas themselves: where each rank keeps a part of the optimizer states, gradients and weights and asks for the rest when it needs it, that is sharding.
 
 # %% [markdown]
 # ## Equal weights, different dropout
