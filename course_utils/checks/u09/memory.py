@@ -148,7 +148,7 @@ def _in_other_buckets(case: Case, sizes: Sequence[int], bucket_bytes: int) -> Nu
 
 
 def _last_is_full(case: Case) -> bool:
-    return _bytes(case)[-1] >= case["bucket_bytes"]
+    return bool(_bytes(case)[-1] >= case["bucket_bytes"])
 
 
 def _without_rest(case: Case) -> Numbers:

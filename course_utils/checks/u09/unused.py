@@ -43,9 +43,8 @@ MISSING = "gradients that are None afterwards"
 BANDWIDTH = 8
 FLOAT64_BYTES = 8
 
-# Three of each, and one of each again.
-KINDS = ("one rank", "two ranks", "all ranks", "exact", "shared", "reordered") * 3
-KINDS += ("one rank", "exact")
+EACH_KIND = ("one rank", "two ranks", "all ranks", "exact", "shared", "reordered")
+KINDS = (*EACH_KIND, *EACH_KIND, *EACH_KIND, "one rank", "exact")
 
 Numbers = dict[str, Any]
 Order = list[tuple[int, float]]
@@ -59,7 +58,7 @@ def unused_cases(seed: int) -> list[Case]:
     """
     rng = random.Random(seed)
     cases = [_case([2, 3, 4, 2], 96, [[], [1]], "one rank")]
-    cases += [_kind(rng, kind, number // 6) for number, kind in enumerate(KINDS)]
+    cases += [_kind(rng, kind, number // len(EACH_KIND)) for number, kind in enumerate(KINDS)]
     return cases
 
 
