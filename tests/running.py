@@ -45,7 +45,7 @@ def solved_notebooks(reports: list[pytest.TestReport]) -> dict[str, float]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say the times that tests took down, and keep them."""
+    """Say the times that tests took down, and ratios of times; keep them."""
     reports = terminalreporter.getreports("passed")
     seconds = solved_notebooks(reports)
     seconds |= {name: taken for report in reports for name, taken in report.user_properties}
@@ -53,6 +53,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("seconds taken")
     for name, taken in seconds.items():
-        terminalreporter.write_line(f"{taken:6.1f}  {name}")
+        terminalreporter.write_line(f"{taken:>6}  {name}")
     TIMES.parent.mkdir(exist_ok=True)
     TIMES.write_text(json.dumps(seconds, indent=1), encoding="utf-8")

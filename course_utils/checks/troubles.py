@@ -4,6 +4,13 @@ from course_utils.checks.wire import Plain
 
 WHICH_TYPE = "What type does the card ask for, and which line makes the returned value?"
 
+# Said by a probe that sees which hooks were set.
+TOO_EARLY = "in a hook that runs before grad is filled"
+WHICH_HOOK = (
+    "Your hooks run before grad is filled, and get the new gradient, not the parameter. Which kind "
+    "of hook comes after, as the one that the notebook gives?"
+)
+
 # Kind of trouble: what happened, and the question that leads on. The braces are filled from what
 # was observed.
 WORDS = {
@@ -44,6 +51,16 @@ WORDS = {
 
 # What to ask about an error that Python raised; the first words that its message has decide.
 ERRORS = (
+    (TOO_EARLY, WHICH_HOOK),
+    (
+        "wants tensors, got None",
+        "What is None there, and in which of the cases has nothing filled it?",
+    ),
+    (
+        "wants tensors, got",
+        "A collective writes into what it is given, on every rank: a tensor. What holds your "
+        "number so that it can be written into?",
+    ),
     ("positional argument", "How many arguments does the card's function take, in which order?"),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
     (
@@ -136,7 +153,11 @@ ERRORS = (
     ),
     ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
-    ("'NoneType'", "What is None there, and in which of the cases has nothing filled it?"),
+    (
+        "'NoneType'",
+        "What is None there, and in which of the cases has nothing filled it? Or did it come from "
+        "a call that works in place and gives nothing back?",
+    ),
 )
 
 

@@ -127,9 +127,8 @@ class Comm(ABC):
         peer: int | None = None,
     ) -> Handle | None:
         """Check and begin; a blocking call gives None, as a gradient hook must."""
-        for each in (tensor, output):
-            if each is not None:
-                _require_sendable(kind, each)
+        for each in (tensor,) if kind == "send" else (tensor, output):
+            _require_sendable(kind, each)
         whole = self._whole(kind, tensor, output)
         world_peer = None if peer is None else self._peer(kind, peer)
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -164,9 +163,10 @@ class Comm(ABC):
         return self._group.members[peer]
 
 
-def _require_sendable(kind: str, tensor: Tensor) -> None:
+def _require_sendable(kind: str, tensor: Tensor | None) -> None:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{kind} wants tensors, got {type(tensor).__name__}")
+        got = "None" if tensor is None else type(tensor).__name__
+        raise TypeError(f"{kind} wants tensors, got {got}")
     if tensor.layout is not torch.strided or not tensor.is_contiguous():
         raise ValueError(
             f"{kind}: the tensor of shape {tuple(tensor.shape)} is not contiguous: "

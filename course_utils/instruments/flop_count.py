@@ -106,9 +106,14 @@ def operation_flops(
     Raises:
         ValueError: If it multiplies and adds and there is no rule to count it.
     """
-    require_countable(operation)
-    rule = RULES.get(operation.overloadpacket)
+    rule = _rule(operation)
     return rule(*args, **kwargs, out_val=result) if rule else 0
+
+
+@functools.cache
+def _rule(operation: Any) -> Callable[..., int] | None:
+    require_countable(operation)
+    return RULES.get(operation.overloadpacket)
 
 
 @alone

@@ -89,9 +89,9 @@ def _require_gpus(backend: str, num_ranks: int) -> None:
 def _tell_of_shared_cores(num_ranks: int) -> None:
     num_cores = os.cpu_count() or 1
     if num_ranks > num_cores:
+        cores = "one core" if num_cores == 1 else f"{num_cores} cores"
         print(
-            f"{num_ranks} ranks share {num_cores} cores: what they compute holds, how long they "
-            f"take does not"
+            f"{num_ranks} ranks share {cores}: what they compute holds, how long they take does not"
         )
 
 

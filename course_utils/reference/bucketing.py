@@ -142,6 +142,22 @@ def _static_buckets(model: nn.Module, bucket_bytes: int) -> list[list[nn.Paramet
     return buckets
 
 
+def make_buckets(model: nn.Module, bucket_bytes: int) -> list[Tensor]:
+    """Flat tensors of zeros that can be sent as they are: every ``grad`` becomes a view of one.
+
+    Args:
+        model: No parameter is frozen, and all have one dtype.
+        bucket_bytes: A bucket is complete when its parameters have at least so many.
+    """
+    made = []
+    for bucket in _static_buckets(model, bucket_bytes):
+        flat = torch.zeros(sum(each.numel() for each in bucket), dtype=bucket[0].dtype)
+        for parameter, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+            parameter.grad = part.view_as(parameter)
+        made.append(flat)
+    return made
+
+
 def start_equal(comm: Comm, model: nn.Module, seed: int) -> None:
     """Give all ranks the weights of rank 0, and each random numbers of its own.
 

@@ -608,9 +608,15 @@ saved = (
 compare(
     "u09-latency", "ms", computed=round(1e3 * 145 * one_message, 2), measured=round(1e3 * saved, 2)
 )
+weights = list(Transformer(preset("Llama-3.2-1B"), "meta", torch.bfloat16).parameters())
+embedding_bytes, num_bytes_of_all = weights[0].nbytes, sum(each.nbytes for each in weights)
+embedding_seconds = network.seconds("all_reduce", embedding_bytes, range(8))
+print(
+    f"embedding: {embedding_bytes / num_bytes_of_all:.0%} of all, {1e3 * embedding_seconds:.1f} ms"
+)
 
 # %% [markdown]
-# **Explain.** The bytes are the same. What one call saves is the latency of the 145 others: 14 messages for each of them on eight ranks, two on two. What is left is bandwidth, and all of it is **exposed**: the device computes nothing while the links work. And memory? With a `comm` that nobody answers both ways can be traced; how many sets of gradients are there at the peak?
+# **Explain.** The bytes are the same. The long bar that comes first in the upper row is the embedding, the first in the model's list of parameters: a fifth of all, 4.7 ms for one call. What one call saves is the latency of the 145 others: 14 messages for each of them on eight ranks, two on two. What is left is bandwidth, and all of it is **exposed**: the device computes nothing while the links work. And memory? With a `comm` that nobody answers both ways can be traced; how many sets of gradients are there at the peak?
 
 
 # %% tags=["nbval-check-output"]
@@ -772,11 +778,13 @@ cluster_timelines({"one call": llama_runs[8, "one call for all"], "25 MiB": over
 
 # %% tags=["nbval-check-output"]
 compare("u09-overlapped", "ms", measured=round(1e3 * overlapped.step_seconds, 1))
-sizes = [each.numel() for each in Transformer(preset("Llama-3.2-1B"), "meta").parameters()]
-print(f"the largest parameter, the embedding: {max(sizes) / sum(sizes):.0%} of all")
+tail_seconds = overlapped.exposed_seconds()
+print(
+    f"exposed: {1e3 * tail_seconds:.1f} ms, of which the embedding {1e3 * embedding_seconds:.1f} ms"
+)
 
 # %% [markdown]
-# **Explain.** Of 22 ms exposed, 5 are left: the **tail**, the long block of communication at the end. It is the embedding, a fifth of all weights: read first and tied to the head, its gradient is complete last, when nothing is left to hide it.
+# **Explain.** Of 22 ms exposed, 4.9 are left: the **tail**, the long bar at the end. For 4.7 of them it is the embedding again, which came first above. Here gradients travel in the order in which they are complete, and that of the embedding is the last: backward ends where forward began, with the look-up of the tokens. With 501 MiB it is also twenty times the size of a bucket, and no computation is left to hide it.
 #
 # What do buckets cost in memory?
 
@@ -1163,6 +1171,124 @@ data_parallel_plan(4, 100, 10, 4, 8_192)
 # What follows is **extra**: bonus points. Real processes and the recap are at the end.
 
 # %% [markdown]
+# ## What it does to memory
+#
+# Every rank is a **replica**: it holds all weights, gradients and optimizer states. For a model in float32 with Adam, traced on one rank and added up over more:
+
+
+# %% tags=["nbval-check-output"]
+def bytes_of_replica():
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+
+    def step():
+        model(torch.ones(1, 256)).sum().backward()
+        optimizer.step()
+
+    live = trace_memory(step, model, optimizer).live_bytes
+    num_params = sum(each.numel() for each in model.parameters())
+    kinds = ("parameters", "gradients", "optimizer_states")
+    return {kind: round(live[kind][-1] / num_params, 2) for kind in kinds}
+
+
+replica = bytes_of_replica()
+pd.DataFrame(
+    {f"ranks: {d}": {kind: d * each for kind, each in replica.items()} for d in (1, 8, 64)}
+).rename_axis("bytes per parameter")
+
+# %% [markdown]
+# Of 1,024 bytes on 64 ranks 16 would do: nothing is saved, however many ranks there are. And buckets that are copies cost 4 more on each, as you have measured: a second set of gradients. A bucket that is there *before* backward costs nothing, if each `grad` is a view of it: backward adds into the bucket, which travels as it is.
+
+# %% [markdown] exercise={"id": "u09-memory", "title": "Gradients that live in buckets", "difficulty": 3, "importance": 3, "minutes": 12, "extra": true}
+# **Write** `make_buckets`, which is called before backward: every parameter gets as `grad` a view, of its own shape, of a flat tensor of zeros; these buckets are returned in a list. All or nothing.
+#
+# - Parameters go from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
+# - The call takes the bytes of one set of gradients, at its peak too, and nothing else.
+# - All parameters want a gradient, have one precision, and `grad` is None.
+#
+# *Worked case:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96`: buckets of **160** and **48** bytes.
+
+
+# %% nbgrader={"grade": false, "grade_id": "u09-memory", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_buckets(model: nn.Module, bucket_bytes: int) -> list[Tensor]:
+    """Flat tensors of zeros, of which every `grad` becomes a view.
+
+    Args:
+        model: Without gradients.
+        bucket_bytes: A bucket has at least as many, but the last.
+    """
+    ### BEGIN SOLUTION
+    groups: list[list[nn.Parameter]] = []
+    num_bytes = bucket_bytes
+    for parameter in reversed(list(model.parameters())):
+        if num_bytes >= bucket_bytes:
+            groups.append([])
+            num_bytes = 0
+        groups[-1].append(parameter)
+        num_bytes += parameter.nbytes
+    made = []
+    for group in groups:
+        lengths = [each.numel() for each in group]
+        made.append(group[0].new_zeros(sum(lengths)))
+        for each, view in zip(group, made[-1].split(lengths), strict=True):
+            each.grad = view.view_as(each)
+    return made
+    ### END SOLUTION
+
+
+# %%
+def filled_buckets(make_buckets, bucket_bytes):
+    model = three_layers()
+    buckets = make_buckets(model, bucket_bytes)
+    model(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+    return {
+        "bytes": [each.nbytes for each in buckets],
+        "numbers that backward has filled": [each.count_nonzero().item() for each in buckets],
+    }
+
+
+try_it(filled_buckets, make_buckets, 96)
+
+# %% nbgrader={"grade": true, "grade_id": "u09-memory-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# Buckets and their bytes; what backward fills; bytes at the peak of the call and afterwards.
+check("u09-memory", make_buckets)
+### BEGIN HIDDEN TESTS
+from course_utils.checks import grade
+
+grade("u09-memory", make_buckets)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Backward fills grad, and my buckets stay zero</summary>
+#
+# Which operations give a part of a tensor that shares its numbers, and which make new ones? Ask two tensors for `untyped_storage().data_ptr()`.
+# </details>
+
+# %% [markdown]
+# **Measure.** Sets of gradients at the peak of a step that sends them, in copies and in place:
+
+
+# %% tags=["nbval-check-output"]
+make_buckets_of = answer("u09-memory", make_buckets)
+
+
+def backward_in_place(comm, model, share):
+    flat_buckets = make_buckets_of(model, 2**19)
+    share.backward()
+    for flat in flat_buckets:
+        comm.all_reduce(flat)
+
+
+ways_of_buckets = {
+    "copies": lambda comm, model, loss: buckets_of(comm, model, loss, 2**19),
+    "views": backward_in_place,
+}
+print({name: sets_at_peak(way) for name, way in ways_of_buckets.items()})
+
+# %% [markdown]
+# **Explain.** What views take above one set is a single layer's gradient, before it is added to its bucket: of six layers a sixth. A second set is saved, and the copying. What is left to save are the replicas themselves: where each rank keeps a part of the optimizer states, gradients and weights and asks for the rest when it needs it, that is sharding.
+
+# %% [markdown]
 # ## Equal weights, different dropout
 #
 # Ranks that begin with different weights never agree again, however exactly they exchange gradients. Ranks that draw the *same* random numbers drop the same units of different rows, which is less random than a large batch on one device.
@@ -1346,31 +1472,35 @@ for rank, gradients in enumerate(gradients_of_two):
     print(f"rank {rank} as one:", all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs))
 
 # %% [markdown]
-# And beside PyTorch's own `DistributedDataParallel`, which registers such hooks in C++. It takes the mean over ranks, so its loss is multiplied by their number. Times of a laptop's processes say little (ten seconds):
+# And beside PyTorch's own `DistributedDataParallel`, which registers such hooks in C++: in the same two processes, one step after the other. It takes the mean over ranks, so its loss is multiplied by their number (some seconds):
 
 # %% tags=["demonstration"]
 
 
-def timed_steps(comm, way):
-    model = wide_model()
-    wrapped = DistributedDataParallel(model) if way == "DDP" else model
-    seconds = []
-    for _ in range(8):
-        model.zero_grad()
-        comm.barrier()
-        start = time.perf_counter()
-        loss = share_of_rows(wrapped, comm)
-        if way == "DDP":
-            (loss * comm.size).backward()
-        else:
-            buckets_of(comm, model, loss, 2**20)
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * sorted(seconds)[4], model[0].weight.grad.norm().item()
+def both_in_turn(comm, num_steps):
+    ours, theirs = wide_model(), wide_model()
+    wrapped = DistributedDataParallel(theirs, bucket_cap_mb=1)
+
+    def step_ours():
+        buckets_of(comm, ours, share_of_rows(ours, comm), 2**20)
+
+    def step_theirs():
+        (share_of_rows(wrapped, comm) * comm.size).backward()
+
+    milliseconds = {"your buckets": [], "DDP": []}
+    for _ in range(num_steps):
+        for name, step in (("your buckets", step_ours), ("DDP", step_theirs)):
+            ours.zero_grad()
+            theirs.zero_grad()
+            comm.barrier()
+            start = time.perf_counter()
+            step()
+            milliseconds[name].append(1e3 * (time.perf_counter() - start))
+    return {name: sorted(each)[num_steps // 2] for name, each in milliseconds.items()}
 
 
-for way in ("buckets", "DDP"):
-    milliseconds, norm = run_ranks(timed_steps, 2, way)[0]
-    print(f"{way}: {milliseconds:.1f} ms a step, gradient of norm {norm:.4f}")
+for name, median in run_ranks(both_in_turn, 2, 21)[0].items():
+    print(f"{name}: {median:.1f} ms a step")
 if torch.cuda.device_count() > 1:
     print(f"several GPUs: run_ranks(real_step, {torch.cuda.device_count()}, backend='nccl')")
 

@@ -173,6 +173,45 @@ BUCKETS = Drawer(
             points=0.0,
         ),
         Wrong(
+            "added to its own",
+            _changed(_HOOKS, ("p.grad.copy_(", "p.grad.add_(")),
+            "Which operation puts new numbers in the place of old ones?",
+        ),
+        Wrong(
+            "a hook on the new gradient",
+            _changed(_HOOKS, ("register_post_accumulate_grad_hook", "register_hook")),
+            "Your hooks run before grad is filled",
+        ),
+        Wrong(
+            "a hook on the new gradient that knows its parameter",
+            _changed(
+                _HOOKS,
+                (
+                    "p.register_post_accumulate_grad_hook(collect)",
+                    "p.register_hook(lambda gradient, p=p: collect(p))",
+                ),
+            ),
+            "Your hooks run before grad is filled",
+        ),
+        Wrong(
+            "last to first, after backward",
+            _changed(
+                _AFTERWARDS,
+                ("parameters = ready", "parameters = list(model.parameters())[::-1]"),
+            ),
+            "Backward is over before your first bucket leaves",
+        ),
+        Wrong(
+            "None is sent",
+            _changed(_HOOKS, ("comm.all_reduce(flat, async", "comm.all_reduce(None, async")),
+            "What is None there",
+        ),
+        Wrong(
+            "a number is sent",
+            _changed(_HOOKS, ("comm.all_reduce(flat, async", "comm.all_reduce(len(flat), async")),
+            "What holds your number so that it can be written into?",
+        ),
+        Wrong(
             "one bucket",
             _changed(_HOOKS, (_FULL, "if False:")),
             "All gradients travel in one bucket.",
@@ -374,7 +413,7 @@ BUCKETS = Drawer(
         "another order": lambda case: case["is_reordered"],
         "gradients before": lambda case: case["has_gradients"],
         "three matrices": lambda case: len(case["widths"]) == 4,
-        "all in one": lambda case: case["bucket_bytes"] > 600,
+        "all in one": lambda case: case["bucket_bytes"] > 300,
         "the last one full": lambda case: case["bucket_bytes"] == 1,
     },
 )

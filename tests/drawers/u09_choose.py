@@ -1,5 +1,7 @@
 """Drawers of unit 09: accumulation, tokens that hide communication, and equal beginnings."""
 
+from itertools import pairwise
+
 from tests.drawers import Drawer, Wrong
 
 _TOGETHER = """
@@ -315,8 +317,32 @@ BEGIN = Drawer(
         ),
         Wrong(
             "sent twice",
-            _begin(every="[*model.parameters(), *model.buffers(), *model.state_dict().values()]"),
-            "Something is sent more than once.",
+            _begin(every="[*model.parameters(), *model.buffers(), *model.parameters()]"),
+            "Which tensors do two of your loops share?",
+        ),
+        Wrong(
+            "in messages",
+            _begin(
+                "if comm.rank: comm.receive(each, 0)\n"
+                "                for rank in range(1, comm.size) if comm.rank == 0 else ():\n"
+                "                    comm.send(each, rank)"
+            ),
+            "Which call brings it to all of them at once?",
+        ),
+        Wrong(
+            "the shared weight twice",
+            _begin(every="model.state_dict().values()"),
+            "A weight that two layers share is sent twice.",
+        ),
+        Wrong(
+            "module by module",
+            _begin(every="[t for m in model.modules() for t in (*m.parameters(), *m.buffers())]"),
+            "What lies in a module inside another one is sent with both.",
+        ),
+        Wrong(
+            "a multiple of the seed",
+            _begin(seed="torch.manual_seed(seed * (comm.rank + 1))"),
+            "By how much do the seeds of two neighbours differ",
         ),
         Wrong(
             "one seed",
@@ -341,7 +367,7 @@ BEGIN = Drawer(
         import torch
 
         def start_equal(comm, model, seed):
-            tensors = list(model.state_dict().values())
+            tensors = [*model.buffers(), *(each.data for each in model.parameters())]
             flat = torch.cat([each.flatten() for each in tensors])
             comm.broadcast(flat, source=0)
             for each, part in zip(tensors, flat.split([t.numel() for t in tensors])):
@@ -352,7 +378,8 @@ BEGIN = Drawer(
     features={
         "two ranks": lambda case: case["num_ranks"] == 2,
         "four ranks": lambda case: case["num_ranks"] == 4,
-        "one layer": lambda case: len(case["widths"]) == 2,
+        "nested": lambda case: case["kind"] == "nested",
+        "shared": lambda case: case["kind"] == "shared",
     },
 )
 
@@ -405,9 +432,44 @@ def _unused(*changes: tuple[str, str]) -> str:
 
 _ASYNC = "            sent.append((comm.all_reduce(flat, async_op=True), flat))\n"
 
+_SEND_ALL = "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
+_LIST = "reversed(list(model.parameters()))"
+_BY_MODULE = "[p for m in model.modules() for p in m.parameters(recurse=False)][::-1]"
+_ASSIGN = "p.grad = part.view_as(p)"
+
 UNUSED = Drawer(
     function="backward_with_unused",
     wrong=[
+        Wrong(
+            "one bucket in each hook",
+            _unused((_SEND_ALL, _SEND_ALL.replace("while", "if"))),
+            "leaves one gradient late",
+        ),
+        Wrong(
+            "listed by module",
+            _unused((_LIST, _BY_MODULE)),
+            "A parameter that two modules share travels twice.",
+        ),
+        Wrong(
+            "None where the sum is zero",
+            _unused((_ASSIGN, "p.grad = part.view_as(p) if part.any() else None")),
+            "what is a sum of zeros?",
+        ),
+        Wrong(
+            "a gradient only where one was",
+            _unused((_ASSIGN, "if p.grad is not None: p.grad = part.view_as(p)")),
+            "Into what do you write the sum there?",
+        ),
+        Wrong(
+            "added to its own",
+            _unused(
+                (
+                    _ASSIGN,
+                    "p.grad = part.view_as(p) + (0 if p.grad is None else p.grad)",
+                )
+            ),
+            "Which operation puts new numbers in the place of old ones?",
+        ),
         Wrong(
             "each by itself",
             _unused(("if held >= bucket_bytes:", "if held:")),
@@ -558,13 +620,169 @@ UNUSED = Drawer(
     ],
     features={
         "unused on one rank": lambda case: case["unused"][0] != case["unused"][1],
-        "all used": lambda case: not any(case["unused"]) and not case["is_shared"],
-        "shared": lambda case: case["is_shared"],
+        "unused on all ranks": lambda case: set.intersection(*map(set, case["unused"])),
+        "all used": lambda case: not any(case["unused"]) and case["kind"] == "exact",
+        "shared": lambda case: case["kind"] == "shared",
+        "out of order": lambda case: case["kind"] == "reordered",
         "three ranks": lambda case: len(case["unused"]) == 3,
     },
 )
 
+_VIEWS = """
+    import torch
+
+    def make_buckets(model, bucket_bytes):
+        members, held = [[]], 0
+        for p in reversed(list(model.parameters())):
+            if held >= bucket_bytes:
+                members.append([])
+                held = 0
+            members[-1].append(p)
+            held += p.nbytes
+        flats = []
+        for bucket in members:
+            length = sum(p.numel() for p in bucket)
+            flat, start = torch.zeros(length, dtype=bucket[0].dtype), 0
+            for p in bucket:
+                part = flat[start : start + p.numel()]
+                p.grad = part.view_as(p)
+                start += p.numel()
+            flats.append(flat)
+        return flats
+"""
+
+
+def _views(*changes: tuple[str, str]) -> str:
+    source = _VIEWS
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+_FILLED = "            if held >= bucket_bytes:\n"
+
+MEMORY = Drawer(
+    function="make_buckets",
+    wrong=[
+        Wrong(
+            "copies",
+            _views(("p.grad = part.view_as(p)", "p.grad = part.view_as(p).clone()")),
+            "Which of your operations makes a copy where a view would do",
+        ),
+        Wrong(
+            "new zeros in grad",
+            _views(("p.grad = part.view_as(p)", "p.grad = torch.zeros_like(p)")),
+            "backward fills other memory than your buckets",
+        ),
+        Wrong(
+            "nothing in grad",
+            _views(("                p.grad = part.view_as(p)\n", "")),
+            "and what is in grad?",
+        ),
+        Wrong(
+            "gradients joined",
+            _views(
+                (
+                    "flat, start = torch.zeros(length, dtype=bucket[0].dtype), 0",
+                    "flat, start = torch.cat([torch.zeros_like(p).flatten() for p in bucket]), 0",
+                )
+            ),
+            "What is made only to be copied from?",
+        ),
+        Wrong(
+            "memory as it is found",
+            _views(("torch.zeros(length", "torch.empty(length")),
+            "what stands in your buckets before?",
+        ),
+        Wrong(
+            "from the first",
+            _views(("reversed(list(model.parameters()))", "model.parameters()")),
+            "Your buckets begin with the first parameter.",
+        ),
+        Wrong(
+            "more than full",
+            _views((_FILLED, "            if held > bucket_bytes:\n")),
+            "A bucket that is exactly full waits for one parameter more.",
+        ),
+        Wrong(
+            "numbers for bytes",
+            _views(("held += p.nbytes", "held += p.numel()")),
+            "Does the card count numbers or bytes?",
+        ),
+        Wrong(
+            "one for all",
+            _views((_FILLED, "            if False:\n")),
+            "All parameters are in one bucket.",
+        ),
+        Wrong(
+            "one for each",
+            _views((_FILLED, "            if held:\n")),
+            "Each parameter has a bucket of its own.",
+        ),
+        Wrong(
+            "an empty one at the end",
+            _views(
+                (
+                    f"{_FILLED}                members.append([])\n                held = 0\n"
+                    "            members[-1].append(p)\n            held += p.nbytes\n",
+                    "            members[-1].append(p)\n            held += p.nbytes\n"
+                    f"{_FILLED}                members.append([])\n                held = 0\n",
+                ),
+                ("dtype=bucket[0].dtype", "dtype=torch.float64"),
+            ),
+            "An empty bucket comes last.",
+        ),
+        Wrong(
+            "the rest left out",
+            _views(
+                (
+                    "for bucket in members:",
+                    "for bucket in members[: -1 if held < bucket_bytes else None]:",
+                )
+            ),
+            "The last bucket is missing where it does not become full.",
+        ),
+        Wrong(
+            "nothing returned",
+            _views(("        return flats\n", "")),
+            "Does every way through your function end in a",
+        ),
+    ],
+    right=[
+        _VIEWS,
+        """
+        import torch
+
+        def make_buckets(model, bucket_bytes):
+            waiting, made = [], []
+            every = list(model.parameters())[::-1]
+            for p in every:
+                waiting.append(p)
+                if sum(q.nbytes for q in waiting) >= bucket_bytes or p is every[-1]:
+                    sizes = [q.numel() for q in waiting]
+                    flat = p.new_zeros(sum(sizes))
+                    for q, part in zip(waiting, flat.split(sizes)):
+                        q.grad = part.view(q.shape)
+                    made.append(flat)
+                    waiting = []
+            return tuple(made)
+        """,
+    ],
+    features={
+        "one for all": lambda case: case["bucket_bytes"] > _total_bytes(case),
+        "one for each": lambda case: case["bucket_bytes"] == 8,
+        "three matrices": lambda case: len(case["widths"]) == 4,
+    },
+)
+
+
+def _total_bytes(case: dict[str, list[int]]) -> int:
+    return sum(8 * a * b for a, b in pairwise(case["widths"]))
+
+
 DRAWERS = {
+    "u09-memory": MEMORY,
     "u09-no-sync": TOGETHER,
     "u09-hidden": HIDDEN,
     "u09-dropout": BEGIN,

@@ -123,6 +123,16 @@ SHARE_OF_MEAN = Drawer(
             "What type does the card ask for",
         ),
         Wrong(
+            "a number goes over the links",
+            _share("comm.all_reduce(num_targets)", "return summed_loss / num_targets"),
+            "What holds your number so that it can be written into?",
+        ),
+        Wrong(
+            "what the call gives back",
+            _share(_COUNT[0], "total = comm.all_reduce(total)", "return summed_loss / total"),
+            "a call that works in place and gives nothing back?",
+        ),
+        Wrong(
             "nothing returned",
             _share(*_COUNT, "summed_loss / total.clamp(min=1)"),
             "Does every way through your function end in a",
@@ -488,6 +498,11 @@ BACKWARD_EACH = Drawer(
             "in which of the cases has nothing filled it?",
             points=1.5,
         ),
+        Wrong(
+            "the gradient itself is None",
+            _each(reduce="comm.all_reduce(None)"),
+            "What is None there",
+        ),
         Wrong("frozen ones too", _each(frozen="pass"), "Frozen parameters take part", points=1.5),
         Wrong(
             "gradients thrown away",
@@ -633,6 +648,11 @@ BACKWARD_FLAT = Drawer(
             "a buffer in float32",
             _flat(flat="torch.cat([p.grad.flatten().float() for p in wanting])"),
             "Which precision has your buffer",
+        ),
+        Wrong(
+            "added to its own",
+            _flat(write="p.grad.add_(flat[start : start + p.numel()].view_as(p))"),
+            "Which operation puts new numbers in the place of old ones?",
         ),
         Wrong(
             "read in another order",

@@ -116,7 +116,7 @@ def test_processes_give_what_the_virtual_cluster_gives(capfd):
     printed = capfd.readouterr()
     lines = printed.out.splitlines()
     if (os.cpu_count() or 1) < 3:
-        assert lines.pop(0).startswith("3 ranks share 2 cores: what they compute holds")
+        assert lines.pop(0).startswith("3 ranks share ")
     assert lines == [
         line
         for rank in range(3)
@@ -191,6 +191,28 @@ def kills_itself(comm: Comm, folder: Path) -> None:
     comm.all_reduce(torch.ones(3))
 
 
+def is_killed_in_a_call(comm: Comm, folder: Path) -> None:
+    """By the other rank, once it waits; its call stands in the journal before it is made."""
+    pid = torch.tensor([os.getpid() * comm.rank])
+    comm.all_reduce(pid)
+    if comm.rank == 1:
+        comm.all_reduce(torch.ones(3))
+    time.sleep(1)
+    os.kill(int(pid), signal.SIGKILL)
+    comm.all_reduce(torch.ones(3))
+
+
+def closes_over_a_lock(comm: Comm, folder: Path) -> Callable[[], object]:
+    lock = threading.Lock()
+    comm.barrier()
+    return lambda: lock
+
+
+def sends_a_number(comm: Comm, folder: Path) -> None:
+    comm.barrier()
+    comm.all_reduce(comm.rank)  # type: ignore[arg-type]
+
+
 def returns_a_generator(comm: Comm, folder: Path) -> Iterator[int]:
     return (each for each in range(3))
 
@@ -215,6 +237,13 @@ NAMED: list[tuple[Callable[[Comm, Path], object], type[Exception], str]] = [
     (raises, RankError, "rank 1 raised IndexError after barrier #0: list index out of range"),
     (leaves, RankError, "rank 1 ended with status 3 while it runs after barrier #0"),
     (kills_itself, RankError, "rank 1 was killed by SIGKILL while it runs after barrier #0"),
+    (
+        is_killed_in_a_call,
+        RankError,
+        "rank 1 was killed by SIGKILL while it waits in all_reduce #1 of (3,) float32",
+    ),
+    (closes_over_a_lock, RankError, "returned a function that cannot be sent back (cannot pickle"),
+    (sends_a_number, RankError, "raised TypeError after barrier #0: all_reduce wants tensors, got"),
     (returns_a_generator, RankError, "returned a generator that cannot be sent back (cannot"),
 ]
 
@@ -241,6 +270,14 @@ def never_returns(comm: Comm, folder: Path) -> None:
     while comm.rank == 1:
         pass
     comm.barrier()
+
+
+def test_more_ranks_than_cores_are_told_of(monkeypatch, capsys):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert run_ranks(lambda comm: comm.rank, 2) == [0, 1]
+    assert capsys.readouterr().out == (
+        "2 ranks share one core: what they compute holds, how long they take does not\n"
+    )
 
 
 def test_a_used_up_limit_names_who_runs_and_who_waits(folder, capsys):
@@ -309,6 +346,24 @@ def test_backends_that_are_not_there():
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="torch has no NCCL here, which needs NVIDIA GPUs"):
             run_ranks(skips, 2, backend="nccl")
+
+
+def test_too_few_gpus_for_nccl(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    with pytest.raises(ValueError, match="2 ranks with nccl need as many GPUs, and here are 1"):
+        run_ranks(skips, 2, backend="nccl")
+
+
+def test_without_nccl_torchrun_is_told_of_gloo(monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for name, value in {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    with pytest.raises(ValueError, match=r'no NCCL here, .*: use the backend "gloo"'):
+        torch_comm("nccl")
 
 
 CELLS = [

@@ -9,6 +9,7 @@ from course_utils.reference.bucketing import (
     accumulate_together,
     backward_in_buckets,
     backward_with_unused,
+    make_buckets,
     start_equal,
 )
 
@@ -89,6 +90,19 @@ def test_a_parameter_that_one_rank_does_not_use():
     alone = VirtualCluster(1).run(skipping).results[0]
     torch.testing.assert_close(both[1][1], alone[1])
     assert_all_have(both, both[0])
+
+
+# 48 and 120 bytes reach 49 together; what backward fills is the 168 and 80 bytes that were made.
+def test_gradients_that_live_in_buckets():
+    net, twin = model(), model()
+    buckets = make_buckets(net, 49)
+    assert [each.nbytes for each in buckets] == [168, 80]
+    for each in (net, twin):
+        each(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+    gradients = [each.grad for each in twin.parameters()]
+    assert_all_have([[each.grad for each in net.parameters()]], gradients)
+    last_to_first = torch.cat([gradients[n].flatten() for n in (2, 1, 0)])
+    torch.testing.assert_close(torch.cat(buckets), last_to_first)
 
 
 def test_a_common_beginning():

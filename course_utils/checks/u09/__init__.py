@@ -6,6 +6,7 @@ from course_utils.checks.u09 import (
     buckets,
     hidden,
     mean,
+    memory,
     ring,
     together,
     unused,
@@ -20,5 +21,6 @@ CHECKS = {
     "u09-no-sync": together.ACCUMULATE_TOGETHER,
     "u09-hidden": hidden.MIN_TOKENS,
     "u09-dropout": begin.START_EQUAL,
+    "u09-memory": memory.MAKE_BUCKETS,
     "u09-unused": unused.BACKWARD_WITH_UNUSED,
 }

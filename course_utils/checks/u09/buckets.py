@@ -11,16 +11,28 @@ from torch import Tensor
 from course_utils.checks.check import Case, Check, key_of
 from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
+from course_utils.checks.troubles import WHICH_HOOK
 from course_utils.checks.u08.trials import length_of
 from course_utils.checks.u09.on_ranks import ROUNDING, run_on
 from course_utils.checks.u09.steps import (
+    COLLECTIVES,
+    EARLY_HOOKS,
+    HOOKS_LEFT,
+    LATE,
+    LENGTH,
+    OTHER_BUCKETS,
+    SECONDS,
+    WAITS,
+    WRONG,
     Job,
     Ready,
     calls,
     gradients_of,
     job_of,
+    num_early_hooks,
     num_hooks,
     num_wrong,
+    telling_early_hooks,
     waits_in_backward,
 )
 from course_utils.instruments import Comm, Event
@@ -32,17 +44,16 @@ FIELDS = (
     *("is_reordered", "has_gradients"),
 )
 FLOAT64_BYTES = 8
-NUM_WIDTHS = 5
 
 Run = Callable[..., Any]
 Numbers = dict[str, Any]
 Buckets = Sequence[Ready]
 
 # What each scenario looks at: overlap counts for nothing where gradients or buckets are wrong.
-BUCKETS = ("gradient_length", "wrong_gradients", "collectives", "other_buckets")
+BUCKETS = (EARLY_HOOKS, LENGTH, WRONG, COLLECTIVES, OTHER_BUCKETS)
 LOOKED_AT = {
-    "buckets": (*BUCKETS, "hooks_left"),
-    "overlap": (*BUCKETS, "waits_in_backward", "started_late", "step_seconds"),
+    "buckets": (*BUCKETS, HOOKS_LEFT),
+    "overlap": (*BUCKETS, WAITS, LATE, SECONDS),
 }
 
 
@@ -60,7 +71,7 @@ def bucket_cases(seed: int) -> list[Case]:
 def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
     """Layers that grow, so that no two gradients have one size."""
     widths = [rng.randint(1, 2)]
-    while len(widths) < NUM_WIDTHS:
+    while len(widths) < (5 if kind in ("several", "small", "reordered") else 4):
         widths.append(widths[-1] + rng.randint(1, 2))
     is_reordered = kind == "reordered"
     sizes = [ready.num_bytes for ready in _ready(tuple(widths), is_reordered)]
@@ -68,13 +79,13 @@ def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
         "exact": sizes[0] + sizes[1],
         "rest": sum(sizes[:2]) - 8,
         "several": sum(sizes[:3]) - 8,
-        "small": sizes[-2],
+        "small": sizes[-1] + 8,
         "reordered": sizes[0] + 8,
         "before": sizes[0] + sizes[1],
         "all": 2 * sum(sizes),
         "single": 1,
     }[kind]
-    ranks, bandwidth = rng.choice((2, 2, 3)), rng.choice((2, 4, 16))
+    ranks, bandwidth = 3 if kind == "before" else 2, rng.choice((2, 4, 16))
     return _case(scenario, widths, ranks, threshold, bandwidth, is_reordered, kind == "before")
 
 
@@ -92,25 +103,30 @@ def probe(answer: Any, case: Case) -> object:
     """Gradients, collectives and their moments, under the student's backward."""
     job = job_of(case)
 
-    def step(comm: Comm, model: Any) -> tuple[list[Tensor | None], int]:
+    models = [job.model() for _ in range(job.num_ranks)]
+
+    def step(comm: Comm) -> tuple[list[Tensor | None], int]:
+        model = models[comm.rank]
         job.fill(model, comm.rank)
         answer(comm, model, job.loss(model, comm.rank), case["bucket_bytes"])
         return gradients_of(model), num_hooks(model)
 
-    with undisturbed():
-        run = run_on(job.cluster(), step, job.model())
+    with undisturbed(), telling_early_hooks(models):
+        run = run_on(job.cluster(), step)
     gradients = [each for each, _ in run.results]
     seen = _sent_of(run.of(0))
     wanted_buckets = _buckets(case)
+    num_wrong_ones = num_wrong(gradients, _whole(*key_of(case)))
     numbers = {
-        "gradient_length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, _whole(*key_of(case))),
-        "collectives": len(seen),
-        "other_buckets": _num_other(seen, wanted_buckets),
-        "waits_in_backward": max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
-        "started_late": _num_late(seen, wanted_buckets),
-        "step_seconds": run.step_seconds,
-        "hooks_left": run.results[0][1],
+        EARLY_HOOKS: num_early_hooks(models) if num_wrong_ones else 0,
+        LENGTH: length_of(gradients[0]),
+        WRONG: num_wrong_ones,
+        COLLECTIVES: len(seen),
+        OTHER_BUCKETS: _num_other(seen, wanted_buckets),
+        WAITS: max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
+        LATE: _num_late(seen, wanted_buckets),
+        SECONDS: run.step_seconds,
+        HOOKS_LEFT: run.results[0][1],
     }
     return _looked_at(case, numbers)
 
@@ -195,14 +211,15 @@ def wanted(**case: Any) -> Numbers:
     job, buckets = job_of(case), _buckets(case)
     whole = _whole(*key_of(case))
     numbers = {
-        "gradient_length": length_of(whole),
-        "wrong_gradients": 0,
-        "collectives": len(buckets),
-        "other_buckets": 0,
-        "waits_in_backward": 0,
-        "started_late": 0,
-        "step_seconds": _step_seconds(job, buckets, _ready_of(case)[-1].seconds),
-        "hooks_left": 0,
+        EARLY_HOOKS: 0,
+        LENGTH: length_of(whole),
+        WRONG: 0,
+        COLLECTIVES: len(buckets),
+        OTHER_BUCKETS: 0,
+        WAITS: 0,
+        LATE: 0,
+        SECONDS: _step_seconds(job, buckets, _ready_of(case)[-1].seconds),
+        HOOKS_LEFT: 0,
     }
     return _looked_at(case, numbers)
 
@@ -235,9 +252,9 @@ def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
 def _in_other_buckets(group: Callable[[Case], Buckets]) -> Callable[..., Numbers]:
     def formula(case: Case) -> Numbers:
         made, wanted_buckets = group(case), _buckets(case)
-        numbers = {"collectives": len(made), "other_buckets": _num_other(made, wanted_buckets)}
+        numbers = {COLLECTIVES: len(made), OTHER_BUCKETS: _num_other(made, wanted_buckets)}
         is_same = [each.num_bytes for each in made] == [each.num_bytes for each in wanted_buckets]
-        late = {"started_late": _num_late(made, wanted_buckets)} if is_same else {}
+        late = {LATE: _num_late(made, wanted_buckets)} if is_same else {}
         return numbers | late
 
     return _of_case(formula)
@@ -254,6 +271,24 @@ def _without_rest(case: Case) -> list[Tensor]:
     return [whole if is_sent[whole.nbytes] else own for whole, own in pairs]
 
 
+def _added_to_own(case: Case) -> list[Tensor]:
+    """Sums of all ranks, added to what rank 0 has in grad."""
+    pairs = zip(_whole(*key_of(case)), _local(*key_of(case)), strict=True)
+    return [whole + own for whole, own in pairs]
+
+
+def _reversed_afterwards(case: Case) -> Numbers:
+    """Buckets of the model's parameters from the last to the first, when backward is over."""
+    end = _ready_of(case)[-1].seconds
+    made = _greedy([Ready(each, end) for each, _ in _as_made(case)[::-1]], case["bucket_bytes"])
+    wanted_buckets = _buckets(case)
+    return {
+        COLLECTIVES: len(made),
+        OTHER_BUCKETS: _num_other(made, wanted_buckets),
+        LATE: _num_late(made, wanted_buckets),
+    }
+
+
 def _as_made(case: Case) -> list[Ready]:
     """The parameters in the order in which the model has them."""
     sizes = [parameter.nbytes for parameter in job_of(case).model().parameters()]
@@ -267,35 +302,31 @@ BACKWARD_IN_BUCKETS = Check(
     judge=Behaviour(
         wanted,
         Mistake(
+            WHICH_HOOK,
+            _of_case(lambda case: {EARLY_HOOKS: case["num_ranks"] * len(_ready_of(case))}),
+        ),
+        Mistake(
             "Each rank still has the gradients of its own rows. How does what was summed up come "
             "back into grad, and at which moment is it the sum?",
-            _of_case(lambda case: {"gradient_length": length_of(_local(*key_of(case)))}),
+            _of_case(lambda case: {LENGTH: length_of(_local(*key_of(case)))}),
         ),
         Mistake(
             "Gradients are too small by a factor, the number of ranks. What is a rank's loss "
             "a share of, and who has divided already?",
-            _of_case(
-                lambda case: {
-                    "gradient_length": length_of(_whole(*key_of(case))) / case["num_ranks"]
-                }
-            ),
+            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) / case["num_ranks"]}),
         ),
         Mistake(
             "Gradients are too large by a factor, the number of ranks: sums of what had been "
             "summed up. Which gradients are in two buckets, or in one and in an all-reduce "
             "besides?",
-            _of_case(
-                lambda case: {
-                    "gradient_length": length_of(_whole(*key_of(case))) * case["num_ranks"]
-                }
-            ),
+            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) * case["num_ranks"]}),
         ),
         Mistake(
             "What was in grad before this backward pass is gone. Does a hook get only what this "
             "pass adds, or the sum with what was there?",
             _of_case(
                 lambda case: {
-                    "gradient_length": length_of(
+                    LENGTH: length_of(
                         _whole(*key_of({**case, "has_gradients": False}))
                         if case["has_gradients"]
                         else []
@@ -304,9 +335,19 @@ BACKWARD_IN_BUCKETS = Check(
             ),
         ),
         Mistake(
+            "The sums are added to what each rank has of its own already. Which operation puts "
+            "new numbers in the place of old ones?",
+            _of_case(lambda case: {LENGTH: length_of(_added_to_own(case))}),
+        ),
+        Mistake(
             "Your buckets follow the model's parameters from the last to the first. That is the "
             "order of their making: who knows in which order gradients become ready?",
             _in_other_buckets(lambda case: _greedy(_as_made(case)[::-1], case["bucket_bytes"])),
+        ),
+        Mistake(
+            "A bucket that is exactly full waits for one gradient more. What does the card say of "
+            "a bucket that has just as many bytes?",
+            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
             "All gradients travel in one bucket. How many bytes must wait before the first one is "
@@ -334,11 +375,6 @@ BACKWARD_IN_BUCKETS = Check(
             ),
         ),
         Mistake(
-            "A bucket that is exactly full waits for one gradient more. What does the card say of "
-            "a bucket that has just as many bytes?",
-            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
-        ),
-        Mistake(
             "Your buckets never have more than so many bytes. Is the number on the card the "
             "largest size of a bucket, or the one from which on it is sent?",
             _in_other_buckets(lambda case: _at_most(_ready_of(case), case["bucket_bytes"])),
@@ -351,27 +387,33 @@ BACKWARD_IN_BUCKETS = Check(
         Mistake(
             "Gradients that fill no bucket are never sent. What is still waiting when backward is "
             "over?",
-            _of_case(lambda case: {"gradient_length": length_of(_without_rest(case))}),
+            _of_case(lambda case: {LENGTH: length_of(_without_rest(case))}),
         ),
         Mistake(
             "Backward stands still until a bucket has arrived, for every one of them. Which form "
             "of the call comes back at once, and when is its result needed?",
-            _of_case(lambda case: {"waits_in_backward": _num_early(case)}),
+            _of_case(lambda case: {WAITS: _num_early(case)}),
         ),
         Mistake(
             "Before a bucket is sent your hook waits for the one before it. Who else takes care "
             "that they travel one after the other?",
-            _of_case(lambda case: {"waits_in_backward": max(0, _num_early(case) - 1)}),
+            _of_case(lambda case: {WAITS: max(0, _num_early(case) - 1)}),
         ),
         Mistake(
             "All buckets are sent only when backward is over, so that nothing overlaps. Who could "
             "start the call at the moment at which a bucket is full?",
-            _of_case(lambda case: {"started_late": _num_early(case)}),
+            _of_case(lambda case: {LATE: _num_early(case)}),
+        ),
+        Mistake(
+            "Backward is over before your first bucket leaves, and then the model's parameters "
+            "are taken from the last to the first. Who knows, and when, which gradient is "
+            "complete?",
+            _of_case(_reversed_afterwards),
         ),
         Mistake(
             "Your hooks are still there when the function returns: what will the next backward "
             "pass set off?",
-            _of_case(lambda case: {"hooks_left": len(_ready_of(case))}),
+            _of_case(lambda case: {HOOKS_LEFT: len(_ready_of(case))}),
         ),
         scenarios=SCENARIOS,
         relative_tolerance=ROUNDING,

@@ -17,6 +17,11 @@ from course_utils.reference.gradient_sync import share_of_mean
 SCENARIOS = ("ragged", "equal", "a rank without")
 NUM_CASES_EACH = 5
 
+SHARES = "the sum of all shares"
+GRADIENT = "the gradient of that sum"
+CALLS = "calls to the other ranks"
+DEAD_ENDS = "ranks with a share from which backward cannot start"
+
 # The sum of at most four quotients in float64.
 ROUNDING = 1e-12
 
@@ -66,10 +71,10 @@ def probe(answer: Any, case: Case) -> object:
     shares, gradients, have_graphs = zip(*run.results, strict=True)
     needs_no_call = run.num_ranks == 1 or not any(case["num_targets"])
     return {
-        "sum_of_shares": sum(shares),
-        "sum_of_gradients": sum(gradients),
-        "all_reduces": max(most_calls(run), int(needs_no_call)),
-        "shares_without_a_graph": have_graphs.count(False),
+        SHARES: sum(shares),
+        GRADIENT: sum(gradients),
+        CALLS: max(most_calls(run), int(needs_no_call)),
+        DEAD_ENDS: have_graphs.count(False),
     }
 
 
@@ -77,10 +82,10 @@ def wanted(**case: Any) -> dict[str, float]:
     """The mean of all targets' losses; the gradient of a square at one is twice it."""
     mean = _mean(**case)
     return {
-        "sum_of_shares": mean,
-        "sum_of_gradients": 2 * mean,
-        "all_reduces": 1,
-        "shares_without_a_graph": 0,
+        SHARES: mean,
+        GRADIENT: 2 * mean,
+        CALLS: 1,
+        DEAD_ENDS: 0,
     }
 
 
@@ -95,7 +100,7 @@ def _means(num_targets: list[int], summed_losses: list[float]) -> list[float]:
 
 
 def _nobody_has_targets(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
-    return {} if any(num_targets) else {"sum_of_shares": math.nan}
+    return {} if any(num_targets) else {SHARES: math.nan}
 
 
 SHARE_OF_MEAN = Check(
@@ -112,65 +117,63 @@ SHARE_OF_MEAN = Check(
         Mistake(
             "No rank has a target, and your zero is a new tensor, from which backward cannot "
             "start. How does a zero come from the loss that was given?",
-            lambda scenario, n, losses: (
-                {} if any(n) else {"sum_of_gradients": 0, "shares_without_a_graph": len(n)}
-            ),
+            lambda scenario, n, losses: {} if any(n) else {GRADIENT: 0, DEAD_ENDS: len(n)},
         ),
         Mistake(
             "The shares are right, and the ranks talk twice. Of which number does each need the "
             "sum?",
-            lambda *values: {"sum_of_shares": _mean(*values), "all_reduces": 2},
+            lambda *values: {SHARES: _mean(*values), CALLS: 2},
         ),
         Mistake(
             "The mean of the ranks' means: a target on a rank with few counts more than one on a "
             "rank with many. By which number is every target divided?",
-            lambda scenario, n, losses: {"sum_of_shares": sum(_means(n, losses)) / len(n)},
+            lambda scenario, n, losses: {SHARES: sum(_means(n, losses)) / len(n)},
         ),
         Mistake(
             "The sum of the ranks' means. Over how many targets does the mean of the whole batch "
             "go, and which of them does this rank not see?",
-            lambda scenario, n, losses: {"sum_of_shares": sum(_means(n, losses))},
+            lambda scenario, n, losses: {SHARES: sum(_means(n, losses))},
         ),
         Mistake(
             "Every rank gives the mean of all, and no gradient can flow from a loss that came over "
             "the links. What of the others does a rank need: their losses, or less?",
             lambda scenario, n, losses: {
-                "sum_of_shares": len(n) * _mean("", n, losses),
-                "sum_of_gradients": 0,
-                "shares_without_a_graph": len(n),
+                SHARES: len(n) * _mean("", n, losses),
+                GRADIENT: 0,
+                DEAD_ENDS: len(n),
             },
         ),
         Mistake(
             "Too large by a factor, the number of ranks. The gradients will be summed, and "
             "nobody divides them: what is the factor for?",
-            lambda scenario, n, losses: {"sum_of_shares": len(n) * _mean("", n, losses)},
+            lambda scenario, n, losses: {SHARES: len(n) * _mean("", n, losses)},
         ),
         Mistake(
             "Too small by a factor, the number of ranks. The count is of all ranks already: "
             "what is left to divide by?",
             lambda scenario, n, losses: {
-                "sum_of_shares": _mean("", n, losses) / len(n),
-                "all_reduces": 1,
+                SHARES: _mean("", n, losses) / len(n),
+                CALLS: 1,
             },
         ),
         Mistake(
             "Too small by a factor, the number of ranks, and two calls. What does a count "
             "hold that is summed over all ranks a second time?",
             lambda scenario, n, losses: {
-                "sum_of_shares": _mean("", n, losses) / len(n),
-                "all_reduces": 2,
+                SHARES: _mean("", n, losses) / len(n),
+                CALLS: 2,
             },
         ),
         Mistake(
             "This is the sum over all targets. What makes a mean of it?",
-            lambda scenario, n, losses: {"sum_of_shares": sum(losses)},
+            lambda scenario, n, losses: {SHARES: sum(losses)},
         ),
         Mistake(
             "The number is right, and backward cannot start from it: the share is a new tensor. "
             "How does it come from the loss that was given, also where that is zero?",
             lambda scenario, n, losses: {
-                "sum_of_gradients": 0,
-                "shares_without_a_graph": n.count(0) or len(n),
+                GRADIENT: 0,
+                DEAD_ENDS: n.count(0) or len(n),
             },
         ),
         scenarios=SCENARIOS,

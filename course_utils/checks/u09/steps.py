@@ -4,7 +4,8 @@ One message takes a second and so does one FLOP, so that all times are whole num
 finds, up to the bytes of a ring's pieces.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from course_utils.checks.check import Case
 from course_utils.checks.counted import num_different
+from course_utils.checks.troubles import TOO_EARLY
 from course_utils.instruments import (
     Comm,
     Event,
@@ -24,6 +26,17 @@ from course_utils.instruments import (
 )
 
 NUM_ROWS = 2
+
+# What is counted, in the words of the sentence that tells wanted and got.
+LENGTH = "the length of the gradient"
+WRONG = "gradients that are not the sum of all ranks'"
+COLLECTIVES = "collectives"
+OTHER_BUCKETS = "buckets with other bytes than wanted"
+WAITS = "waits before backward is over"
+LATE = "buckets that leave later than they could"
+SECONDS = "the seconds of the step"
+HOOKS_LEFT = "hooks that are left afterwards"
+EARLY_HOOKS = "hooks that run before grad is filled"
 
 
 class Ready(NamedTuple):
@@ -41,7 +54,10 @@ def random_rows(width: int, seed: int) -> Tensor:
 
 
 class Layers(nn.Module):
-    """Matrices in a row, in float64, that forward takes in another order than they were made."""
+    """Matrices in a row, in float64, that forward takes in another order than they were made.
+
+    Nothing is between them: each operation costs a check its time.
+    """
 
     def __init__(self, widths: Sequence[int], is_reordered: bool) -> None:
         """Make matrices between neighbouring widths, every second one first if reordered."""
@@ -61,7 +77,7 @@ class Layers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From (rows, first width) to (rows, last width)."""
         for place in self.order:
-            x = torch.tanh(F.linear(x, self.weights[place]))
+            x = F.linear(x, self.weights[place])
         return x
 
 
@@ -166,6 +182,33 @@ def num_hooks(model: nn.Module) -> int:
     """Hooks on parameters; torch has no public way to ask for them."""
     kinds = ("_post_accumulate_grad_hooks", "_backward_hooks")
     return sum(len(getattr(p, kind) or ()) for p in model.parameters() for kind in kinds)
+
+
+def num_early_hooks(models: Iterable[nn.Module]) -> int:
+    """Parameters that had a hook on their new gradient; torch keeps an empty dictionary of them."""
+    return sum(p._backward_hooks is not None for model in models for p in model.parameters())
+
+
+@contextmanager
+def telling_early_hooks(models: Iterable[nn.Module]) -> Iterator[None]:
+    """An error inside says so, if hooks were set that come before ``grad`` is filled."""
+    try:
+        yield
+    except Exception as error:
+        if not num_early_hooks(models):
+            raise
+        told = RuntimeError(f"{TOO_EARLY} ({error})")
+        raise told.with_traceback(error.__traceback__) from None
+
+
+def grouped(sizes: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    """Sizes in their order, in groups that end as soon as they have so many bytes."""
+    groups: list[list[int]] = []
+    for size in sizes:
+        if not groups or sum(groups[-1]) >= bucket_bytes:
+            groups.append([])
+        groups[-1].append(size)
+    return groups
 
 
 def job_of(case: Case) -> Job:
