@@ -5,6 +5,7 @@ So the same function serves a pool of processes on this machine and a Dask clust
 
 import base64
 import json
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from nbformat import NotebookNode
 
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
-from course_utils.grading import intake, outputs, referee, suspicion
+from course_utils.grading import intake, outputs, referee, suspicion, version
+from course_utils.grading.errors import GradingError
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
@@ -36,6 +38,7 @@ class Task:
         remarks: What was found while the files were read.
         known: Verdicts that hold already, by exercise.
         is_unsafe: Whether the code may run where files and network are not shut off.
+        course: Version of the course that has to grade it.
     """
 
     unit: str
@@ -46,6 +49,7 @@ class Task:
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
+    course: str = field(default_factory=version.of_course)
 
     def to_bytes(self) -> bytes:
         """The task as JSON."""
@@ -81,12 +85,25 @@ class Graded:
 
 
 def work(message: bytes) -> bytes:
-    """Grade one submission: a `Task` in, a `Graded` out."""
-    return grade(Task.from_bytes(message)).to_bytes()
+    """Grade one submission: a `Task` in, a `Graded` out.
+
+    Raises:
+        GradingError: If this process cannot grade, whatever the submission is.
+    """
+    task = Task.from_bytes(message)
+    if task.course != version.of_course():
+        raise GradingError(
+            f"{platform.node()} has another version of the course: install the same one there."
+        )
+    return grade(task).to_bytes()
 
 
 def grade(task: Task) -> Graded:
-    """Grade one submission in this process's sandbox."""
+    """Grade one submission in this process's sandbox.
+
+    Raises:
+        GradingError: If there is no sandbox.
+    """
     watch = _Watch()
     release = nbformat.reads(task.release, as_version=4)
     with watch.phase("intake"):
@@ -130,11 +147,14 @@ def start(is_unsafe: bool) -> None:
     """Start this process's sandbox, which gets warm meanwhile; a dead one is replaced.
 
     Raises:
-        NoRoomError: If files and network cannot be shut off and nobody said that this is fine.
+        GradingError: If files and network cannot be shut off and nobody said that this is fine.
     """
     known = _nurseries.get(is_unsafe)
     if known is None or not known.is_alive:
-        _nurseries[is_unsafe] = Nursery(room.OPEN if is_unsafe else room.closed())
+        try:
+            _nurseries[is_unsafe] = Nursery(room.OPEN if is_unsafe else room.closed())
+        except room.NoRoomError as error:
+            raise GradingError(str(error)) from None
 
 
 def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
