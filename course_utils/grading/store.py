@@ -83,11 +83,11 @@ class Store:
             )
 
     def deadlines(self, unit: str) -> Callable[[str], str]:
-        """What says until when a student may hand in a unit, extensions included."""
+        """What says until when a student may hand in a unit, an extension included."""
         with self._open() as book:
-            common = str(book.find_assignment(unit).duedate)
-            own = {each.student_id: str(each.duedate) for each in book.assignment_submissions(unit)}
-        return lambda student: own.get(student, common)
+            common = book.find_assignment(unit).duedate
+            longer = {each.student_id: each.extension for each in book.assignment_submissions(unit)}
+        return lambda student: f"{common} {longer.get(student)}"
 
     def back_up(self) -> Path:
         """Copy the gradebook as it is, and keep the last copies only."""
