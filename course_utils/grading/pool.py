@@ -9,58 +9,78 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from typing import Self
 
-from course_utils.grading.errors import GradingError
-from course_utils.grading.task import Graded, Task, start, ungraded, work
+from course_utils.grading.errors import GradingError, SandboxGoneError
+from course_utils.grading.sandbox.door import Door
+from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_for, work
 
 AHEAD = 2  # submissions that wait for each process
+DEATHS = (BrokenProcessPool, SandboxGoneError)
 LOADED_ONCE = ["course_utils.grading.plugin"]  # it imports all that a process needs
 
 
 class Local:
-    """Processes on this machine, each with a sandbox of its own; they go when this one goes."""
+    """Processes on this machine around one sandbox; they go when this one goes."""
 
     def __init__(self, jobs: int, is_unsafe: bool) -> None:
-        """Say how many."""
+        """Say how many; nothing is started before the first submission."""
         self.jobs, self._is_unsafe = jobs, is_unsafe
+        self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        """Have processes that start with the first submission."""
-        self._executor = self._executor_with(self.jobs)
+        """Nothing is started yet."""
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End them; where something stops the run, nobody waits for what they are at."""
+        """End the processes; where something stops the run, nobody waits for what they are at."""
         if kind is not None:
             for process in multiprocessing.active_children():
                 process.terminate()
-        self._executor.shutdown(cancel_futures=True)
+        self._end()
 
     def submit(self, message: bytes) -> "Future[bytes]":
-        """Have one submission graded."""
-        return self._executor.submit(work, message)
-
-    def renew(self) -> None:
-        """Start other processes in the place of those of which one died.
+        """Have one submission graded.
 
         Raises:
-            GradingError: If they die as soon as they start.
+            GradingError: If the sandbox does not start.
         """
-        self._executor.shutdown(cancel_futures=True)
-        self._executor = self._executor_with(self.jobs)
+        if self._executor is None:
+            self._start()
+        return self._running().submit(work, message)
+
+    def renew(self) -> None:
+        """Start anew after something died.
+
+        Raises:
+            GradingError: If the processes die as soon as they start.
+        """
+        self._end()
+        self._start()
         try:
-            self._executor.submit(os.getpid).result()
+            self._running().submit(os.getpid).result()
         except BrokenProcessPool:
             raise GradingError(
                 "The grading processes die as soon as they start: is there memory for "
                 f"{self.jobs} of them? Fewer are started with `--jobs`."
             ) from None
 
-    def _executor_with(self, jobs: int) -> ProcessPoolExecutor:
+    def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(LOADED_ONCE)
-        return ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=_begin, initargs=(self._is_unsafe,)
+        self._nursery = raised(self._is_unsafe)
+        self._executor = ProcessPoolExecutor(
+            self.jobs, mp_context=context, initializer=_begin, initargs=(self._nursery.door,)
         )
+        self._executor.submit(os.getpid)  # modules are loaded while the sandbox gets warm
+        wait_for(self._nursery)
+
+    def _running(self) -> ProcessPoolExecutor:
+        assert self._executor is not None
+        return self._executor
+
+    def _end(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._nursery.close()
 
 
 class Dask:
@@ -119,7 +139,7 @@ def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
         if not waiting:
             return
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+        if any(isinstance(future.exception(), DEATHS) for future in done):
             yield from _one_by_one(pool, list(waiting.values()))
             waiting = {}
         for future in done & waiting.keys():
@@ -131,7 +151,7 @@ def _one_by_one(pool: Local | Dask, tasks: list[Task]) -> Iterator[Graded]:
     pool.renew()
     for task in tasks:
         future = pool.submit(task.to_bytes())
-        is_fatal = isinstance(future.exception(), BrokenProcessPool)
+        is_fatal = isinstance(future.exception(), DEATHS)
         yield _outcome(future, task)
         if is_fatal:
             pool.renew()
@@ -147,17 +167,17 @@ def _outcome(future: "Future[bytes]", task: Task) -> Graded:
         return Graded.from_bytes(future.result())
     except GradingError:
         raise
-    except BrokenProcessPool:
+    except DEATHS:
         return ungraded(task, "The process that graded it died, twice.")
     except Exception as error:
         return ungraded(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
 
 
-def _begin(is_unsafe: bool) -> None:
+def _begin(door: Door) -> None:
     """Get ready in a process of this machine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    start(is_unsafe)
+    use(door)
 
 
 def _end_with_parent() -> None:

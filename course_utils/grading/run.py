@@ -77,7 +77,7 @@ class Run:
         self.students = self._students()
         if options.exercise:
             self._check_exercise()
-        if not options.is_unsafe:
+        if not options.is_unsafe and not options.scheduler:
             _require_a_room()
 
     def grade(self, watch: Watcher) -> list[Result]:

@@ -17,11 +17,11 @@ from nbformat import NotebookNode
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
 from course_utils.grading import intake, outputs, referee, suspicion, version
-from course_utils.grading.errors import GradingError
+from course_utils.grading.errors import GradingError, SandboxGoneError
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
-from course_utils.grading.sandbox.door import Nursery
+from course_utils.grading.sandbox.door import Door, GoneError, Nursery
 from course_utils.grading.session import Session
 
 
@@ -103,15 +103,18 @@ def grade(task: Task) -> Graded:
 
     Raises:
         GradingError: If there is no sandbox.
+        SandboxGoneError: If it ended meanwhile.
     """
     watch = _Watch()
     release = nbformat.reads(task.release, as_version=4)
     with watch.phase("intake"):
         taken = intake.take(task.raw, release)
-    start(task.is_unsafe)
-    session = Session(_nurseries[task.is_unsafe])
+    door = _door(task.is_unsafe)
+    session = Session(door)
     with watch.phase("cells and answers"):
         verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
+    if not door.is_open:
+        raise SandboxGoneError("the sandbox ended while it was graded")
     answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
     result = Result(
         unit=task.unit,
@@ -141,20 +144,47 @@ def ungraded(task: Task, why: str) -> Graded:
 
 
 _nurseries: dict[bool, Nursery] = {}
+_given: list[Door] = []
 
 
-def start(is_unsafe: bool) -> None:
-    """Start this process's sandbox, which gets warm meanwhile; a dead one is replaced.
+def raised(is_unsafe: bool) -> Nursery:
+    """A new sandbox, which gets warm meanwhile.
 
     Raises:
         GradingError: If files and network cannot be shut off and nobody said that this is fine.
     """
+    try:
+        return Nursery(room.OPEN if is_unsafe else room.closed())
+    except room.NoRoomError as error:
+        raise GradingError(str(error)) from None
+
+
+def wait_for(nursery: Nursery) -> Door:
+    """The door of a sandbox that is warm.
+
+    Raises:
+        GradingError: If it does not start.
+    """
+    try:
+        nursery.wait_until_ready()
+    except GoneError as error:
+        raise GradingError(str(error)) from None
+    return nursery.door
+
+
+def use(door: Door) -> None:
+    """Grade behind this door in this process, in place of raising a sandbox of its own."""
+    _given[:] = [door]
+
+
+def _door(is_unsafe: bool) -> Door:
+    """The door of this process's sandbox; a sandbox of its own that died is replaced."""
+    if _given:
+        return _given[0]
     known = _nurseries.get(is_unsafe)
     if known is None or not known.is_alive:
-        try:
-            _nurseries[is_unsafe] = Nursery(room.OPEN if is_unsafe else room.closed())
-        except room.NoRoomError as error:
-            raise GradingError(str(error)) from None
+        known = _nurseries[is_unsafe] = raised(is_unsafe)
+    return wait_for(known)
 
 
 def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
