@@ -142,7 +142,7 @@ def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
         if any(isinstance(future.exception(), DEATHS) for future in done):
             yield from _one_by_one(pool, list(waiting.values()))
             waiting = {}
-        for future in done & waiting.keys():
+        for future in [each for each in waiting if each in done]:
             yield _outcome(future, waiting.pop(future))
 
 
