@@ -88,7 +88,7 @@ class Nursery:
         self._control.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.communicate()
 
     def wait_until_ready(self) -> None:
         """Wait until it is warm.
@@ -103,15 +103,20 @@ class Nursery:
             self._is_ready = self._control.recv(16) == READY
         self._control.settimeout(None)
         if not self._is_ready:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_SECONDS)
+            reason = self._last_words()
             self.close()
-            said = (self._process.stderr.read().decode() if self._process.stderr else "").strip()
-            reason = (said or f"exit code {self._process.returncode}").splitlines()[-1]
             raise GoneError(
                 f"The sandbox does not start ({reason}). Is the course's folder readable for "
                 "everybody, and is the environment whole?"
             )
+
+    def _last_words(self) -> str:
+        """What it complained of last, if it ended by itself."""
+        try:
+            said = self._process.communicate(timeout=END_SECONDS)[1].decode().strip()
+        except subprocess.TimeoutExpired:
+            said = ""
+        return (said or f"exit code {self._process.returncode}").splitlines()[-1]
 
 
 class Visit:
