@@ -2,8 +2,22 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+MAX_LINE_BYTES = 1000
+
+
+def line_of(path: Path) -> str:
+    """The one line of a small file, or nothing where there is no such regular file."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LINE_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -22,11 +22,12 @@ from traitlets.config import Config
 
 from course_utils.desk.transplant import grader, key
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import whole, write_whole
+from course_utils.grading.files import line_of, whole, write_whole
 from course_utils.grading.task import Graded
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 NUM_BACKUPS = 10
+SECRET = "submission_secret.txt"  # by which the exchange gives feedback to whom it is for
 
 
 class Store:
@@ -104,7 +105,7 @@ class Store:
     def put(self, graded: Graded, submitted: Path) -> None:
         """Put a graded notebook in its place and its grades into the gradebook."""
         result, stamp = graded.result, timestamp_of(submitted)
-        self._put_files(graded, stamp)
+        self._put_files(graded, submitted)
         with self._open() as book:
             book.update_or_create_student(result.student)
             with warnings.catch_warnings():
@@ -116,15 +117,17 @@ class Store:
             if result.needs_human:
                 _ask_for_a_person(book, result.unit, result.student)
 
-    def _put_files(self, graded: Graded, stamp: str) -> None:
+    def _put_files(self, graded: Graded, submitted: Path) -> None:
         result = graded.result
         folder = self.root / "autograded" / result.student / result.unit
+        lines = {"timestamp.txt": timestamp_of(submitted), SECRET: line_of(submitted / SECRET)}
         with self.sentences():
             write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
-            if stamp:
-                write_whole(folder / "timestamp.txt", stamp)
-            else:
-                (folder / "timestamp.txt").unlink(missing_ok=True)
+            for name, line in lines.items():
+                if line:
+                    write_whole(folder / name, line)
+                else:
+                    (folder / name).unlink(missing_ok=True)
 
     def _save_grades(self, book: Gradebook, graded: Graded) -> None:
         saving = SaveAutoGrades(config=self._config)
@@ -200,9 +203,8 @@ def _ask_for_a_person(book: Gradebook, unit: str, student: str) -> None:
 
 def timestamp_of(submitted: Path) -> str:
     """When it was handed in, as nbgrader reads it, or nothing if that is not said readably."""
+    text = line_of(submitted / "timestamp.txt")
     try:
-        text = (submitted / "timestamp.txt").read_text(encoding="utf-8").strip()
-        parse_utc(text)
-    except (OSError, ValueError, OverflowError):
+        return text if parse_utc(text) else ""
+    except (ValueError, OverflowError):
         return ""
-    return text

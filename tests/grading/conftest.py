@@ -68,7 +68,7 @@ class Course:
         return done.stdout + done.stderr
 
     def autograde(self, unit: str, *students: str) -> None:
-        """Grade some students (patterns), two commands at a time: the gradebook allows it."""
+        """Grade some students (patterns), two commands at a time: stock nbgrader allows it."""
         commands = [("autograde", unit, f"--student={pattern}") for pattern in students]
         with ThreadPoolExecutor(max_workers=2) as pool:
             list(pool.map(lambda command: self.run(*command), commands))
