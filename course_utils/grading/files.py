@@ -1,7 +1,23 @@
 """Files that appear whole or not at all."""
 
+import contextlib
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+MAX_LINE_BYTES = 1000
+
+
+def line_of(path: Path) -> str:
+    """The one line of a small file, or nothing where there is no such regular file."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LINE_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -11,9 +27,19 @@ def write_whole(path: Path, text: str) -> None:
         OSError: If it cannot be written; the old one stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.writing")
-    with beside.open("wb") as file:
+    with whole(path) as beside, beside.open("wb") as file:
         file.write(text.encode(errors="backslashreplace"))  # half a character stays readable
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place beside a file to write it to; it takes the file's place if nothing goes wrong."""
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        yield beside
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,47 +1,86 @@
-"""Processes that grade, on this machine or on a Dask cluster, behind the same two calls."""
+"""Processes that grade, on this machine or on a Dask cluster, behind the same calls."""
 
 import multiprocessing
-from collections import Counter
+import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Self
 
-from course_utils.grading.errors import GradingError
-from course_utils.grading.task import Graded, Task, start, ungraded, work
+from course_utils.grading.errors import GradingError, SandboxGoneError
+from course_utils.grading.sandbox.door import Door
+from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_for, work
 
 AHEAD = 2  # submissions that wait for each process
-MAX_TRIES = 2
+DEATHS = (BrokenProcessPool, SandboxGoneError)
+LOADED_ONCE = ["course_utils.grading.plugin"]  # it imports all that a process needs
 
 
 class Local:
-    """Processes on this machine, each with a sandbox of its own; one that dies is replaced."""
+    """Processes on this machine around one sandbox; they go when this one goes."""
 
     def __init__(self, jobs: int, is_unsafe: bool) -> None:
-        """Say how many."""
+        """Say how many; nothing is started before the first submission."""
         self.jobs, self._is_unsafe = jobs, is_unsafe
+        self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        """Start the processes."""
-        self.renew()
+        """Nothing is started yet."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End them; what waits is not begun."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
-
-    def renew(self) -> None:
-        """Start the processes, again if some died."""
-        self._executor: Executor = ProcessPoolExecutor(
-            self.jobs,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start,
-            initargs=(self._is_unsafe,),
-        )
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End the processes; where something stops the run, nobody waits for what they are at."""
+        if kind is not None:
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._end()
 
     def submit(self, message: bytes) -> "Future[bytes]":
-        """Have one submission graded."""
-        return self._executor.submit(work, message)
+        """Have one submission graded.
+
+        Raises:
+            GradingError: If the sandbox does not start.
+        """
+        if self._executor is None:
+            self._start()
+        return self._running().submit(work, message)
+
+    def renew(self) -> None:
+        """Start anew after something died.
+
+        Raises:
+            GradingError: If the processes die as soon as they start.
+        """
+        self._end()
+        self._start()
+        try:
+            self._running().submit(os.getpid).result()
+        except BrokenProcessPool:
+            raise GradingError(
+                "The grading processes die as soon as they start: is there memory for "
+                f"{self.jobs} of them? Fewer are started with `--jobs`."
+            ) from None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(LOADED_ONCE)
+        self._nursery = raised(self._is_unsafe)
+        self._executor = ProcessPoolExecutor(
+            self.jobs, mp_context=context, initializer=_begin, initargs=(self._nursery.door,)
+        )
+        self._executor.submit(os.getpid)  # modules are loaded while the sandbox gets warm
+        wait_for(self._nursery)
+
+    def _running(self) -> ProcessPoolExecutor:
+        assert self._executor is not None
+        return self._executor
+
+    def _end(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._nursery.close()
 
 
 class Dask:
@@ -78,51 +117,71 @@ class Dask:
         self._executor.shutdown(wait=False)
         self._client.close()
 
-    def renew(self) -> None:
-        """Dask replaces its workers itself."""
-
     def submit(self, message: bytes) -> "Future[bytes]":
         """Have one submission graded."""
         return self._executor.submit(work, message)
+
+    def renew(self) -> None:
+        """Dask replaces its workers itself."""
 
 
 def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
     """Results as they come; only so many tasks are held at once, however many there are.
 
     Raises:
-        GradingError: If the processes die before any of them has graded anything.
+        GradingError: If the processes cannot grade, whatever is handed in.
     """
     waiting: dict[Future[bytes], Task] = {}
-    tries: Counter[str] = Counter()
-    source, is_proven = iter(tasks), False
+    source = iter(tasks)
     while True:
         while len(waiting) < AHEAD * pool.jobs and (task := next(source, None)):
             waiting[pool.submit(task.to_bytes())] = task
         if not waiting:
             return
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-        if not any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-            for future in done:
-                yield _outcome(future, waiting.pop(future))
-            is_proven = True
-            continue
-        tries.update(task.student for task in waiting.values())
-        lost = [task for task in waiting.values() if tries[task.student] > MAX_TRIES]
-        if lost and not is_proven:
-            raise GradingError(
-                "The grading processes die as soon as they start; nothing is graded."
-            )
-        again = [task for task in waiting.values() if task not in lost]
-        pool.renew()
-        waiting = {pool.submit(task.to_bytes()): task for task in again}
-        yield from (
-            ungraded(task, "The process that graded it died, again and again.") for task in lost
-        )
+        if any(isinstance(future.exception(), DEATHS) for future in done):
+            yield from _one_by_one(pool, list(waiting.values()))
+            waiting = {}
+        for future in [each for each in waiting if each in done]:
+            yield _outcome(future, waiting.pop(future))
+
+
+def _one_by_one(pool: Local | Dask, tasks: list[Task]) -> Iterator[Graded]:
+    """Find out which of some submissions ends the process that grades it."""
+    pool.renew()
+    for task in tasks:
+        future = pool.submit(task.to_bytes())
+        is_fatal = isinstance(future.exception(), DEATHS)
+        yield _outcome(future, task)
+        if is_fatal:
+            pool.renew()
 
 
 def _outcome(future: "Future[bytes]", task: Task) -> Graded:
-    """The result, or no points with the reason for a person."""
+    """The result, or no points with the reason for a person.
+
+    Raises:
+        GradingError: If it has nothing to do with the submission.
+    """
     try:
         return Graded.from_bytes(future.result())
+    except GradingError:
+        raise
+    except DEATHS:
+        return ungraded(task, "The process that graded it died, twice.")
     except Exception as error:
         return ungraded(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
+
+
+def _begin(door: Door) -> None:
+    """Get ready in a process of this machine."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    use(door)
+
+
+def _end_with_parent() -> None:
+    """End at once when the process that writes is gone, be it killed."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

@@ -5,6 +5,7 @@ is in the gradebook already, from the same submission, release, grader and seeds
 so that a run that was stopped at any moment goes on where it was.
 """
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -22,12 +23,12 @@ from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
 from course_utils.grading import intake
 from course_utils.grading.errors import GradingError
-from course_utils.grading.journal import Journal, key_of, path_of
+from course_utils.grading.journal import Journal, Key, held, key_of, path_of
 from course_utils.grading.pool import Dask, Local, stream
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
-from course_utils.grading.store import Store
-from course_utils.grading.task import Task
+from course_utils.grading.store import Store, timestamp_of
+from course_utils.grading.task import Graded, Task
 
 SEED_FILE = "grading_seed"
 
@@ -73,11 +74,10 @@ class Run:
         self.seeds = seeds_from(secret_of(root))
         self.store = Store(root, config)
         self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
-        self.journal = Journal(path_of(root, self.unit))
         self.students = self._students()
         if options.exercise:
             self._check_exercise()
-        if not options.is_unsafe:
+        if not options.is_unsafe and not options.scheduler:
             _require_a_room()
 
     def grade(self, watch: Watcher) -> list[Result]:
@@ -86,33 +86,40 @@ class Run:
         Raises:
             GradingError: If disk or gradebook cannot be written; what is written stays.
         """
-        keys: dict[str, str] = {}
         results: list[Result] = []
-        with self.store.sentences(), self._pool() as pool:
-            for graded in stream(pool, self._tasks(keys)):
+        path = path_of(self.root, self.unit)
+        with held(path), contextlib.closing(self.store), self._pool() as pool:
+            journal, keys = Journal(path), dict[str, Key]()
+            for graded in stream(pool, self._tasks(journal, keys)):
                 if not results:
                     self.store.back_up()
-                student = graded.result.student
-                self.journal.note_result(graded.result)
-                self.store.put(graded, self._folder(student))
-                self.journal.note_stored(student, keys[student])
+                self._write(journal, graded, keys[graded.result.student])
                 results.append(graded.result)
                 watch(graded.result)
         return results
 
+    def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
+        student = graded.result.student
+        with self.store.sentences():
+            journal.note_result(graded.result)
+            self.store.put(graded, self._folder(student))
+            journal.note_stored(student, key)
+
     def _pool(self) -> Local | Dask:
         if self.options.scheduler:
             return Dask(self.options.scheduler)
-        return Local(min(self.options.jobs, len(self.students)), self.options.is_unsafe)
+        return Local(max(1, min(self.options.jobs, len(self.students))), self.options.is_unsafe)
 
-    def _tasks(self, keys: dict[str, str]) -> Iterator[Task]:
+    def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
         """What is to do; the key of each is put down."""
+        due = self.store.deadlines(self.unit)
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
-            parts = (found.raw or b"", "\n".join(found.remarks).encode(), self.release.encode())
-            keys[student] = key_of(*parts, repr(self.seeds).encode())
-            is_done = self.journal.is_stored(student, keys[student])
-            if self.options.again or self.options.exercise or not is_done:
+            about = (*found.remarks, timestamp_of(self._folder(student)), due(student))
+            parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
+            key = keys[student] = key_of(*parts)
+            is_wanted = self.options.again or self.options.exercise
+            if is_wanted or not journal.is_stored(student, key):
                 yield Task(
                     unit=self.unit,
                     student=student,
@@ -120,14 +127,16 @@ class Run:
                     release=self.release,
                     seeds=self.seeds,
                     remarks=found.remarks,
-                    known=self._known(student),
+                    known=self._known(journal, student, key),
                     is_unsafe=self.options.is_unsafe,
                 )
 
-    def _known(self, student: str) -> dict[str, Verdict]:
+    def _known(self, journal: Journal, student: str, key: Key) -> dict[str, Verdict]:
         """Verdicts that stay, where one exercise alone is graded again."""
-        last = self.journal.results.get(student)
-        if not self.options.exercise or last is None:
+        last = journal.results.get(student)
+        if not self.options.exercise or not journal.has_graded(student, key):
+            return {}
+        if last is None or last.needs_human:
             return {}
         return {v.exercise: v for v in last.verdicts if v.exercise != self.options.exercise}
 

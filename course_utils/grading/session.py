@@ -8,7 +8,7 @@ from typing import Any
 
 from course_utils.checks.guard import LIMIT_SECONDS
 from course_utils.checks.wire import Plain
-from course_utils.grading.sandbox.door import GoneError, Nursery, Visit
+from course_utils.grading.sandbox.door import Door, GoneError, Visit
 from course_utils.grading.sandbox.inmate import CELL_SECONDS
 
 PATIENCE = 4  # by the clock a request may take so many times its limit on the processor
@@ -23,9 +23,9 @@ class Session:
         cpu_seconds: What the processes that have ended took.
     """
 
-    def __init__(self, nursery: Nursery) -> None:
+    def __init__(self, door: Door) -> None:
         """Nothing is started before the first request."""
-        self._nursery = nursery
+        self._door = door
         self._visit: Visit | None = None
         self._ran: list[str] = []
         self._lives = 0
@@ -69,7 +69,7 @@ class Session:
             self._lives += 1
             if self._lives > MAX_LIVES or self.cpu_seconds > MAX_CPU_SECONDS:
                 raise GoneError("too much of this notebook ended its process or took too long")
-            self._visit = self._nursery.visit()
+            self._visit = self._door.visit()
             for source in self._ran:
                 self._visit.ask({"do": "run", "source": source}, PATIENCE * CELL_SECONDS)
         return self._visit

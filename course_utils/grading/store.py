@@ -7,25 +7,27 @@ have made of it; manual scores and comments stay as they are.
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Base, Gradebook, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
 from course_utils.desk.transplant import grader, key
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import write_whole
+from course_utils.grading.files import line_of, whole, write_whole
 from course_utils.grading.task import Graded
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 NUM_BACKUPS = 10
+SECRET = "submission_secret.txt"  # by which the exchange gives feedback to whom it is for
 
 
 class Store:
@@ -36,6 +38,7 @@ class Store:
         self.root, self._config = root, config
         self._course = config.CourseDirectory.course_id
         self.gradebook = root / "gradebook.db"
+        self._book: Gradebook | None = None
         self.url = f"sqlite:///{self.gradebook}"
 
     def check(self, unit: str, release: NotebookNode) -> None:
@@ -47,6 +50,7 @@ class Store:
         again = f"Run `nbgrader generate_assignment {unit} --force`, then grade again."
         if not self.gradebook.exists():
             raise GradingError(f"There is no gradebook yet. {again}")
+        self._check_form()
         with self._open() as book:
             try:
                 known = book.find_notebook(unit, unit)
@@ -66,78 +70,141 @@ class Store:
                 f"{again}"
             )
 
+    def _check_form(self) -> None:
+        """Stop before a gradebook of an older nbgrader, which has other tables."""
+        tables = Base.metadata.sorted_tables
+        wanted = {(table.name, column.name) for table in tables for column in table.columns}
+        told = "select t.name, c.name from sqlite_master t, pragma_table_info(t.name) c"
+        with self.sentences(), _connected(self.gradebook) as (book,):
+            came = set(book.execute(told))
+        if came and wanted - came:
+            raise GradingError(
+                f"{self.gradebook} was made by an older nbgrader: run `nbgrader db upgrade`, then "
+                "grade again."
+            )
+
+    def deadlines(self, unit: str) -> Callable[[str], str]:
+        """What says until when a student may hand in a unit, an extension included."""
+        with self._open() as book:
+            common = book.find_assignment(unit).duedate
+            longer = {each.student_id: each.extension for each in book.assignment_submissions(unit)}
+        return lambda student: f"{common} {longer.get(student)}"
+
     def back_up(self) -> Path:
         """Copy the gradebook as it is, and keep the last copies only."""
         folder = self.root / "gradebook_backups"
-        folder.mkdir(exist_ok=True)
         copy = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.db"
-        with (
-            contextlib.closing(sqlite3.connect(self.gradebook)) as book,
-            contextlib.closing(sqlite3.connect(copy)) as kept,
-        ):
-            book.backup(kept)
+        with self.sentences():
+            folder.mkdir(exist_ok=True)
+            with whole(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
+                book.backup(kept)
         for old in sorted(folder.glob("gradebook-*.db"))[:-NUM_BACKUPS]:
             old.unlink()
         return copy
 
     def put(self, graded: Graded, submitted: Path) -> None:
         """Put a graded notebook in its place and its grades into the gradebook."""
-        notebook = nbformat.reads(graded.notebook, as_version=4)
-        result = graded.result
-        folder = self.root / "autograded" / result.student / result.unit
-        stamp = _timestamp(submitted)
-        write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
-        if stamp:
-            write_whole(folder / "timestamp.txt", stamp)
+        result, stamp = graded.result, timestamp_of(submitted)
+        self._put_files(graded, submitted)
         with self._open() as book:
             book.update_or_create_student(result.student)
-            when = {"timestamp": parse_utc(stamp)} if stamp else {}
-            book.update_or_create_submission(result.unit, result.student, **when)
-        self._save_grades(notebook, result.unit, result.student)
-        if result.needs_human:
-            self._ask_for_a_person(result.unit, result.student)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
+                when = parse_utc(stamp) if stamp else None
+                book.update_or_create_submission(result.unit, result.student, timestamp=when)
+            self._save_grades(book, graded)
+            self._save_penalty(book, result.unit, result.student)
+            if result.needs_human:
+                _ask_for_a_person(book, result.unit, result.student)
 
-    def _save_grades(self, notebook: NotebookNode, unit: str, student: str) -> None:
-        names = {"notebook": unit, "assignment": unit, "student": student, "db_url": self.url}
-        for step in (SaveAutoGrades, AssignLatePenalties):
-            step(config=self._config).preprocess(notebook, ResourcesDict(nbgrader=names))
+    def _put_files(self, graded: Graded, submitted: Path) -> None:
+        result = graded.result
+        folder = self.root / "autograded" / result.student / result.unit
+        lines = {"timestamp.txt": timestamp_of(submitted), SECRET: line_of(submitted / SECRET)}
+        with self.sentences():
+            write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
+            for name, line in lines.items():
+                if line:
+                    write_whole(folder / name, line)
+                else:
+                    (folder / name).unlink(missing_ok=True)
 
-    def _ask_for_a_person(self, unit: str, student: str) -> None:
-        with self._open() as book:
-            for notebook in book.find_submission(unit, student).notebooks:
-                for each in notebook.grades:
-                    each.needs_manual_grade = True
-            book.db.commit()
+    def _save_grades(self, book: Gradebook, graded: Graded) -> None:
+        saving = SaveAutoGrades(config=self._config)
+        saving.gradebook, saving.student_id = book, graded.result.student
+        saving.assignment_id = saving.notebook_id = graded.result.unit
+        notebook = nbformat.reads(graded.notebook, as_version=4)
+        for position, cell in enumerate(notebook.cells):
+            saving.preprocess_cell(cell, ResourcesDict(), position)
+
+    def _save_penalty(self, book: Gradebook, unit: str, student: str) -> None:
+        """Have nbgrader say what being late costs, where it is late or was."""
+        submission = book.find_submission(unit, student)
+        if submission.total_seconds_late or submission.late_submission_penalty:
+            names = {"notebook": unit, "assignment": unit, "student": student, "db_url": self.url}
+            step = AssignLatePenalties(config=self._config)
+            step.preprocess(nbformat.v4.new_notebook(), ResourcesDict(nbgrader=names))
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Gradebook]:
-        with self.sentences(), Gradebook(self.url, self._course) as book:
-            yield book
+        """The gradebook; what others have written meanwhile is seen."""
+        with self.sentences():
+            self._book = self._book or Gradebook(self.url, self._course)
+            try:
+                yield self._book
+            finally:
+                self._book.db.remove()
+
+    def close(self) -> None:
+        """Let the gradebook go."""
+        if self._book is not None:
+            self._book.close()
 
     @contextlib.contextmanager
     def sentences(self) -> Iterator[None]:
         """Trouble with disk and gradebook in one sentence each."""
+        onwards = "and run this again: it goes on where it was."
         try:
             yield
-        except OperationalError as error:
-            if "locked" not in str(error):
-                raise
+        except (OperationalError, sqlite3.OperationalError) as error:
+            reason = str(getattr(error, "orig", error))
+            if "locked" in reason:
+                raise GradingError(
+                    "The gradebook is held by another process. Close what uses it (formgrader, "
+                    f"another grading run) {onwards}"
+                ) from None
             raise GradingError(
-                "The gradebook is held by another process. Close what uses it (formgrader, another "
-                "grading run) and run this again: it goes on where it was."
+                f"{self.gradebook} cannot be used ({reason}). Mend that {onwards}"
+            ) from None
+        except (DatabaseError, sqlite3.DatabaseError) as error:
+            raise GradingError(
+                f"{self.gradebook} is damaged ({getattr(error, 'orig', error)}). Put the last one "
+                f"of gradebook_backups in its place {onwards}"
             ) from None
         except OSError as error:
             raise GradingError(
                 f"{error.filename or self.root} cannot be written ({error.strerror}). Mend that "
-                "and run this again: it goes on where it was."
+                f"{onwards}"
             ) from None
 
 
-def _timestamp(submitted: Path) -> str:
+@contextlib.contextmanager
+def _connected(*paths: Path) -> Iterator[list[sqlite3.Connection]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(sqlite3.connect(path))) for path in paths]
+
+
+def _ask_for_a_person(book: Gradebook, unit: str, student: str) -> None:
+    for notebook in book.find_submission(unit, student).notebooks:
+        for each in notebook.grades:
+            each.needs_manual_grade = True
+    book.db.commit()
+
+
+def timestamp_of(submitted: Path) -> str:
     """When it was handed in, as nbgrader reads it, or nothing if that is not said readably."""
+    text = line_of(submitted / "timestamp.txt")
     try:
-        text = (submitted / "timestamp.txt").read_text(encoding="utf-8").strip()
-        parse_utc(text)
-    except (OSError, ValueError, OverflowError):
+        return text if parse_utc(text) else ""
+    except (ValueError, OverflowError):
         return ""
-    return text

@@ -5,6 +5,7 @@ So the same function serves a pool of processes on this machine and a Dask clust
 
 import base64
 import json
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from nbformat import NotebookNode
 
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
-from course_utils.grading import intake, outputs, referee, suspicion
+from course_utils.grading import intake, outputs, referee, suspicion, version
+from course_utils.grading.errors import GradingError, SandboxGoneError
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
-from course_utils.grading.sandbox.door import Nursery
+from course_utils.grading.sandbox.door import Door, GoneError, Nursery
 from course_utils.grading.session import Session
 
 
@@ -36,6 +38,7 @@ class Task:
         remarks: What was found while the files were read.
         known: Verdicts that hold already, by exercise.
         is_unsafe: Whether the code may run where files and network are not shut off.
+        course: Version of the course that has to grade it.
     """
 
     unit: str
@@ -46,6 +49,7 @@ class Task:
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
+    course: str = field(default_factory=version.of_course)
 
     def to_bytes(self) -> bytes:
         """The task as JSON."""
@@ -81,20 +85,36 @@ class Graded:
 
 
 def work(message: bytes) -> bytes:
-    """Grade one submission: a `Task` in, a `Graded` out."""
-    return grade(Task.from_bytes(message)).to_bytes()
+    """Grade one submission: a `Task` in, a `Graded` out.
+
+    Raises:
+        GradingError: If this process cannot grade, whatever the submission is.
+    """
+    task = Task.from_bytes(message)
+    if task.course != version.of_course():
+        raise GradingError(
+            f"{platform.node()} has another version of the course: install the same one there."
+        )
+    return grade(task).to_bytes()
 
 
 def grade(task: Task) -> Graded:
-    """Grade one submission in this process's sandbox."""
+    """Grade one submission in this process's sandbox.
+
+    Raises:
+        GradingError: If there is no sandbox.
+        SandboxGoneError: If it ended meanwhile.
+    """
     watch = _Watch()
     release = nbformat.reads(task.release, as_version=4)
     with watch.phase("intake"):
         taken = intake.take(task.raw, release)
-    start(task.is_unsafe)
-    session = Session(_nurseries[task.is_unsafe])
+    door = _door(task.is_unsafe)
+    session = Session(door)
     with watch.phase("cells and answers"):
         verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
+    if not door.is_open:
+        raise SandboxGoneError("the sandbox ended while it was graded")
     answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
     result = Result(
         unit=task.unit,
@@ -124,17 +144,47 @@ def ungraded(task: Task, why: str) -> Graded:
 
 
 _nurseries: dict[bool, Nursery] = {}
+_given: list[Door] = []
 
 
-def start(is_unsafe: bool) -> None:
-    """Start this process's sandbox, which gets warm meanwhile; a dead one is replaced.
+def raised(is_unsafe: bool) -> Nursery:
+    """A new sandbox, which gets warm meanwhile.
 
     Raises:
-        NoRoomError: If files and network cannot be shut off and nobody said that this is fine.
+        GradingError: If files and network cannot be shut off and nobody said that this is fine.
     """
+    try:
+        return Nursery(room.OPEN if is_unsafe else room.closed())
+    except room.NoRoomError as error:
+        raise GradingError(str(error)) from None
+
+
+def wait_for(nursery: Nursery) -> Door:
+    """The door of a sandbox that is warm.
+
+    Raises:
+        GradingError: If it does not start.
+    """
+    try:
+        nursery.wait_until_ready()
+    except GoneError as error:
+        raise GradingError(str(error)) from None
+    return nursery.door
+
+
+def use(door: Door) -> None:
+    """Grade behind this door in this process, in place of raising a sandbox of its own."""
+    _given[:] = [door]
+
+
+def _door(is_unsafe: bool) -> Door:
+    """The door of this process's sandbox; a sandbox of its own that died is replaced."""
+    if _given:
+        return _given[0]
     known = _nurseries.get(is_unsafe)
     if known is None or not known.is_alive:
-        _nurseries[is_unsafe] = Nursery(room.OPEN if is_unsafe else room.closed())
+        known = _nurseries[is_unsafe] = raised(is_unsafe)
+    return wait_for(known)
 
 
 def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:

@@ -16,7 +16,8 @@ from tests.notebooks.filling import ROOT, filled, solved
 
 NOON = "2026-01-01 12:00:00.000000 UTC"
 CONFIG = """
-exec(compile(open("{config}").read(), "{copy}", "exec"))
+from pathlib import Path
+exec(compile(Path("{config}").read_text(), "{copy}", "exec"))
 c.Exchange.root = "{exchange}"
 c.CourseDirectory.root = "{course}"
 {more}
@@ -67,7 +68,7 @@ class Course:
         return done.stdout + done.stderr
 
     def autograde(self, unit: str, *students: str) -> None:
-        """Grade some students (patterns), two commands at a time: the gradebook allows it."""
+        """Grade some students (patterns), two commands at a time: stock nbgrader allows it."""
         commands = [("autograde", unit, f"--student={pattern}") for pattern in students]
         with ThreadPoolExecutor(max_workers=2) as pool:
             list(pool.map(lambda command: self.run(*command), commands))

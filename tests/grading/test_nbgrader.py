@@ -57,7 +57,7 @@ def graded(request, course):
     course.hand_in_from_work_folder("by_file", unit)
     for k in composites(unit):
         course.hand_in(f"wrong{k}", unit, solved(unit) | composite(unit, k))
-    course.autograde(unit, "wrong*", "b*", *solvers(unit)[:-1])
+    course.run("autograde", unit)
     return unit
 
 
@@ -88,9 +88,9 @@ def test_solved_earns_full_automatic_marks(course, graded):
 def test_demonstrations_are_not_run(course, graded):
     path = course.folder / "autograded" / "by_file" / graded / f"{graded}.ipynb"
     cells = nbformat.read(path, as_version=4).cells
-    assert any(cell.get("execution_count") for cell in cells)
+    assert any(cell.get("outputs") for cell in cells)
     for cell in filter(is_demonstration, cells):
-        assert cell.execution_count is None, cell.id
+        assert cell.outputs == [], cell.id
 
 
 def test_blank_earns_nothing(course, graded):

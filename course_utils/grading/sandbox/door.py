@@ -23,6 +23,40 @@ class GoneError(RuntimeError):
     """The process in which a submission ran is gone; the message says how."""
 
 
+class Door:
+    """The way into a nursery, which several processes may share."""
+
+    def __init__(self, control: socket.socket) -> None:
+        """Take the socket on which visits are announced."""
+        self._control = control
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody is behind it."""
+        try:
+            return bool(self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def visit(self) -> "Visit":
+        """A fresh process for one submission.
+
+        Raises:
+            GoneError: If nobody is there any more.
+        """
+        talk, their_talk = socket.socketpair()
+        life, their_life = socket.socketpair()
+        with their_talk, their_life:
+            both = [their_talk.fileno(), their_life.fileno()]
+            try:
+                socket.send_fds(self._control, [b"+"], both)
+            except OSError:
+                raise GoneError("the sandbox is gone") from None
+        return Visit(talk, life)
+
+
 class Nursery:
     """A warm program in a room, from which processes for submissions come."""
 
@@ -30,6 +64,7 @@ class Nursery:
         """Start it; it gets warm while the caller goes on."""
         self.room = room
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.door = Door(self._control)
         with theirs:
             self._process = room.start(NURSERY, theirs.fileno())
         self._is_ready = False
@@ -45,37 +80,43 @@ class Nursery:
         Raises:
             GoneError: If the room cannot be started.
         """
-        self._wait_until_ready()
-        talk, their_talk = socket.socketpair()
-        life, their_life = socket.socketpair()
-        with their_talk, their_life:
-            both = [their_talk.fileno(), their_life.fileno()]
-            socket.send_fds(self._control, [b"+"], both)
-        return Visit(talk, life)
+        self.wait_until_ready()
+        return self.door.visit()
 
     def close(self) -> None:
         """End the program and everything in its room."""
         self._control.close()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        self._process.communicate()
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Wait until it is warm.
+
+        Raises:
+            GoneError: If the room cannot be started.
+        """
         if self._is_ready:
             return
         self._control.settimeout(START_SECONDS)
         with contextlib.suppress(OSError):
             self._is_ready = self._control.recv(16) == READY
+        self._control.settimeout(None)
         if not self._is_ready:
+            reason = self._last_words()
             self.close()
-            said = (self._process.stderr.read().decode() if self._process.stderr else "").strip()
-            reason = (said or f"exit code {self._process.returncode}").splitlines()[-1]
             raise GoneError(
                 f"The sandbox does not start ({reason}). Is the course's folder readable for "
                 "everybody, and is the environment whole?"
             )
+
+    def _last_words(self) -> str:
+        """What it complained of last, if it ended by itself."""
+        try:
+            said = self._process.communicate(timeout=END_SECONDS)[1].decode().strip()
+        except subprocess.TimeoutExpired:
+            said = ""
+        return (said or f"exit code {self._process.returncode}").splitlines()[-1]
 
 
 class Visit:

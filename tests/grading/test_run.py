@@ -1,0 +1,294 @@
+"""What is graded again and what is not, what stays as people left it, and what stops a run."""
+
+import random
+import resource
+import shutil
+import sqlite3
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+
+import pytest
+from nbgrader.api import Gradebook
+
+from course_utils.grading import __main__, run, task, version
+from course_utils.grading.errors import GradingError
+from course_utils.grading.run import Run
+from course_utils.grading.sandbox import room
+from tests.grading.conftest import NOON
+from tests.grading.small import UNIT, generated, small
+from tests.notebooks.filling import composite, solved
+
+__all__ = ["generated", "small"]
+
+CLASS = ["s000", "s001", "s002"]
+LATER = "2026-01-01 14:00:00.000000 UTC"
+
+
+class InThisProcess:
+    """Grades at once, so that all tests share one sandbox."""
+
+    jobs = 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, message: bytes) -> Future:
+        future = Future()
+        future.set_result(task.work(message))
+        return future
+
+
+@pytest.fixture(scope="module")
+def graded_once(generated, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+        patch.setattr(Run, "_pool", lambda _: InThisProcess())
+        course = generated.copy(tmp_path_factory.mktemp("graded") / "course")
+        course.hand_in_a_class(3)
+        assert names(course.grade()) == CLASS
+    return course
+
+
+@pytest.fixture
+def graded(graded_once, tmp_path, monkeypatch):
+    """A class of three, the first of them blank, of which all were graded."""
+    monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    monkeypatch.setattr(Run, "_pool", lambda _: InThisProcess())
+    return graded_once.copy(tmp_path / "graded")
+
+
+def names(results):
+    return [result.student for result in results]
+
+
+def opened(small):
+    return Gradebook(f"sqlite:///{small.root / 'gradebook.db'}", "efficient_llm_training")
+
+
+def sentence(small, **options):
+    """What the run says that does not go through; no file is left half-written."""
+    with pytest.raises(GradingError) as stopped:
+        small.grade(**options)
+    assert not list(small.root.rglob("*.writing"))
+    (line,) = str(stopped.value).splitlines()
+    return line
+
+
+def test_what_is_graded_is_not_graded_again(graded):
+    before, files = graded.contents(), graded.files()
+    assert graded.grade() == []
+    assert names(graded.grade(again=True)) == CLASS
+    assert names(graded.grade(again=True, students=("s001", "s002"))) == CLASS[1:]
+    assert (graded.contents(), graded.files()) == (before, files)
+
+
+def test_another_notebook_another_time_and_a_new_student_are_graded(graded):
+    graded.hand_in("s001", solved(UNIT))
+    graded.hand_in("s002", solved(UNIT), LATER)
+    graded.hand_in("s003", {})
+    assert names(graded.grade()) == ["s001", "s002", "s003"]
+    stamps = {row[0]: row[1] for row in graded.contents()["submissions"]}
+    assert stamps["s001"].startswith("2026-01-01 12:00")
+    assert stamps["s002"].startswith("2026-01-01 14:00")
+
+
+def test_a_time_that_is_gone_is_gone_everywhere(graded):
+    (graded.root / "submitted" / "s001" / UNIT / "timestamp.txt").unlink()
+    assert names(graded.grade()) == ["s001"]
+    assert not (graded.root / "autograded" / "s001" / UNIT / "timestamp.txt").exists()
+    assert {row[0]: row[1] for row in graded.contents()["submissions"]}["s001"] is None
+
+
+def test_a_changed_course_grades_everything_again(graded, monkeypatch):
+    changed = version.of_course() + "x"
+    monkeypatch.setattr(version, "of_course", lambda: changed)
+    monkeypatch.setattr(task, "work", lambda message: task.grade(from_bytes(message)).to_bytes())
+    from_bytes = task.Task.from_bytes
+    assert names(graded.grade()) == CLASS
+
+
+def test_a_worker_with_another_version_is_refused(graded, monkeypatch):
+    monkeypatch.setattr(version, "of_course", lambda: "another")
+    assert "has another version of the course: install the same one there" in sentence(graded)
+
+
+def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch):
+    asked = []
+    verdict = task.referee.verdict
+    monkeypatch.setattr(
+        task.referee, "verdict", lambda *args: asked.append(args[1].exercise) or verdict(*args)
+    )
+    before, files = graded.contents(), graded.files()
+    exercise = graded.grade(students=("s002",), again=True)[0].verdicts[0].exercise
+    asked.clear()
+    assert names(graded.grade(exercise=exercise)) == CLASS
+    assert asked == 3 * [exercise]
+    assert (graded.contents(), graded.files()) == (before, files)
+    graded.hand_in("s001", solved(UNIT))
+    asked.clear()
+    graded.grade(exercise=exercise, students=("s001",))
+    assert len(asked) > 1, "of another submission nothing is known"
+    assert graded.grade() == []
+
+
+def test_what_people_wrote_survives_and_is_flagged(graded):
+    with opened(graded) as book:
+        notebook = book.find_submission(UNIT, "s002").notebooks[0]
+        automatic = next(each for each in notebook.grades if each.auto_score)
+        name, automatic.manual_score, automatic.extra_credit = automatic.name, 0.5, 0.25
+        notebook.comments[0].manual_comment = "well done"
+        book.db.commit()
+    graded.grade(again=True)
+    with opened(graded) as book:
+        notebook = book.find_submission(UNIT, "s002").notebooks[0]
+        grade = next(each for each in notebook.grades if each.name == name)
+        assert (grade.manual_score, grade.extra_credit, grade.needs_manual_grade) == (
+            0.5,
+            0.25,
+            True,
+        )
+        assert notebook.comments[0].manual_comment == "well done"
+
+
+def test_a_penalty_comes_with_a_deadline_and_goes_with_an_extension(graded):
+    config = graded.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + 'c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    due = datetime.strptime(NOON, "%Y-%m-%d %H:%M:%S.%f %Z") - timedelta(hours=2)
+    with opened(graded) as book:
+        book.update_or_create_assignment(UNIT, duedate=due)
+    assert names(graded.grade()) == CLASS
+    with opened(graded) as book:
+        late = book.find_submission(UNIT, "s002")
+        assert late.late_submission_penalty == late.score > 0
+        book.grant_extension(UNIT, "s002", hours=3)
+    assert names(graded.grade()) == ["s002"]
+    with opened(graded) as book:
+        assert not book.find_submission(UNIT, "s002").late_submission_penalty
+
+
+def test_the_gradebook_is_copied_before_the_first_grade_of_a_run(graded):
+    folder = graded.root / "gradebook_backups"
+    (first,) = folder.iterdir()
+    kept = sqlite3.connect(first)
+    assert kept.execute("select count(*) from grade").fetchone() == (0,)
+    kept.close()
+    for n in range(12):
+        (folder / f"gradebook-2020{n:02}.db").touch()
+    graded.grade(again=True)
+    kept = sorted(path.name for path in folder.iterdir())
+    assert len(kept) == 10
+    assert first.name in kept
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"students": ("nobody",)}, "Nothing was collected of 00_start_here from nobody; 3 others"),
+        ({"exercise": "u00-x"}, "has no exercise `u00-x` that a check judges: name one of u00-"),
+    ],
+)
+def test_wrong_options_say_what_is_there(graded, options, wanted):
+    assert wanted in sentence(graded, **options)
+
+
+def test_no_such_unit_and_nothing_collected(small, capsys):
+    assert __main__.main(["77"], small.root) == 1
+    assert __main__.main([UNIT], small.root) == 1
+    one, other = capsys.readouterr().err.splitlines()
+    assert "77" in one
+    assert other.startswith(f"Nothing was collected of {UNIT}: run `nbgrader collect {UNIT}`")
+
+
+def test_a_release_that_the_gradebook_does_not_know(graded):
+    release = graded.root / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    release.write_text(release.read_text().replace("check(", "check( "))
+    assert f"{UNIT} has changed since the gradebook learned it (u00-" in sentence(graded)
+    (graded.root / "gradebook.db").unlink()
+    assert sentence(graded) == (
+        f"There is no gradebook yet. Run `nbgrader generate_assignment {UNIT} --force`, then grade "
+        "again."
+    )
+
+
+def test_a_gradebook_that_another_process_holds(graded):
+    other = sqlite3.connect(graded.root / "gradebook.db")
+    other.execute("BEGIN EXCLUSIVE")
+    assert "The gradebook is held by another process." in sentence(graded, again=True)
+    other.close()
+    assert names(graded.grade(again=True)) == CLASS
+
+
+def test_a_gradebook_of_an_older_nbgrader(graded):
+    book = sqlite3.connect(graded.root / "gradebook.db")
+    book.execute("alter table grade drop column extra_credit")
+    book.close()
+    assert "was made by an older nbgrader: run `nbgrader db upgrade`" in sentence(graded)
+
+
+def test_a_damaged_gradebook(graded):
+    path = graded.root / "gradebook.db"
+    path.write_bytes(random.Random(0).randbytes(path.stat().st_size))
+    assert f"{path} is damaged (file is not a database)." in sentence(graded)
+
+
+def test_a_folder_that_cannot_be_written(graded):
+    shutil.rmtree(graded.root / "autograded")
+    (graded.root / "autograded").touch()
+    assert "cannot be written (Not a directory)" in sentence(graded, again=True)
+    (graded.root / "autograded").unlink()
+    assert names(graded.grade(again=True)) == CLASS
+
+
+@pytest.mark.parametrize("room_for_bytes", [10, 2_000, 30_000, 150_000])
+def test_a_full_disk_loses_nothing(graded, room_for_bytes):
+    """Of no file more than so many bytes can be written: here the journal, there a notebook."""
+    before, files = graded.contents(), graded.files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_for_bytes, hard))
+    try:
+        said = sentence(graded, again=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "cannot be" in said
+    assert (graded.contents(), graded.files()) == (before, files)
+    graded.grade()
+    assert (graded.contents(), graded.files()) == (before, files)
+
+
+def test_without_bubblewrap_only_who_insists_grades(graded, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    room.closed.cache_clear()
+    try:
+        said = sentence(graded)
+        assert "bubblewrap is not installed" in said
+        assert "--unsafe" in said
+        assert names(graded.grade(again=True, is_unsafe=True, students=("s002",))) == ["s002"]
+    finally:
+        room.closed.cache_clear()
+
+
+def test_the_seed_is_made_once_and_for_nobody_else(small, monkeypatch):
+    monkeypatch.delenv("COURSE_GRADING_SEED")
+    secret = run.secret_of(small.root)
+    assert len(secret) == 32
+    assert run.secret_of(small.root) == secret
+    assert (small.root / run.SEED_FILE).stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("COURSE_GRADING_SEED", "from outside")
+    assert run.secret_of(small.root) == "from outside"
+
+
+def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkeypatch):
+    wrong = solved(UNIT) | composite(UNIT, 0)
+    folder = graded.hand_in("s001", wrong)
+    (folder / f"{UNIT}.ipynb").rename(folder / "mine.ipynb")
+    (graded.hand_in("s002", {}) / f"{UNIT}.ipynb").write_text("{")
+    assert __main__.main([UNIT], graded.root) == 0
+    said = capsys.readouterr().out.splitlines()
+    told = [line for line in said if line.startswith("  s")]
+    assert "2 submissions in" in said[-len(told) - 1]
+    assert "1 unchanged" in said[-len(told) - 1]
+    assert {line.split(":")[0].strip() for line in told} == {"s001", "s002"}
+    assert any(line.startswith("  s002: needs a human: ") for line in told)
