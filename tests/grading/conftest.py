@@ -16,7 +16,8 @@ from tests.notebooks.filling import ROOT, filled, solved
 
 NOON = "2026-01-01 12:00:00.000000 UTC"
 CONFIG = """
-exec(compile(open("{config}").read(), "{copy}", "exec"))
+from pathlib import Path
+exec(compile(Path("{config}").read_text(), "{copy}", "exec"))
 c.Exchange.root = "{exchange}"
 c.CourseDirectory.root = "{course}"
 {more}
