@@ -36,7 +36,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         wanted, left_out = self.coursedir.student_id, self.coursedir.student_id_exclude.split(",")
         there = students_of(root, unit)
         found = [name for name in there if fnmatch(name, wanted) and name not in left_out]
-        return tuple(found) or (wanted,)
+        return tuple(found) or ((wanted,) if there else ())
 
     def _tell(self, result: Result) -> None:
         points = sum(verdict.points for verdict in result.verdicts)

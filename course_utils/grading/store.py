@@ -5,6 +5,8 @@ have made of it; manual scores and comments stay as they are.
 """
 
 import contextlib
+import re
+import secrets
 import sqlite3
 import time
 import warnings
@@ -27,7 +29,8 @@ from course_utils.grading.task import Graded
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 NUM_BACKUPS = 10
-SECRET = "submission_secret.txt"  # by which the exchange gives feedback to whom it is for
+SECRET_FILE = "submission_secret.txt"
+SECRET = re.compile(r"[0-9a-f]{128}")
 
 
 class Store:
@@ -120,7 +123,10 @@ class Store:
     def _put_files(self, graded: Graded, submitted: Path) -> None:
         result = graded.result
         folder = self.root / "autograded" / result.student / result.unit
-        lines = {"timestamp.txt": timestamp_of(submitted), SECRET: line_of(submitted / SECRET)}
+        lines = {
+            "timestamp.txt": timestamp_of(submitted),
+            SECRET_FILE: _secret(submitted, folder),
+        }
         with self.sentences():
             write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
             for name, line in lines.items():
@@ -208,3 +214,12 @@ def timestamp_of(submitted: Path) -> str:
         return text if parse_utc(text) else ""
     except (ValueError, OverflowError):
         return ""
+
+
+def _secret(*folders: Path) -> str:
+    """What names a student's feedback in nbgrader's exchange, which stops where there is none.
+
+    `nbgrader submit` makes it; what came in another way gets one when it is first graded.
+    """
+    known = (line_of(folder / SECRET_FILE) for folder in folders)
+    return next(filter(SECRET.fullmatch, known), None) or secrets.token_hex(64)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -39,7 +40,7 @@ START = """
 import sys
 from pathlib import Path
 from course_utils.desk.launch import main
-sys.exit(main(["lab", "--port", sys.argv[1]], Path.cwd()))
+sys.exit(main([sys.argv[1], "--port", sys.argv[2]], Path.cwd()))
 """
 
 
@@ -110,15 +111,13 @@ def stop(process: subprocess.Popen[bytes]) -> list[str]:
     return names
 
 
-@pytest.fixture(scope="session")
-def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """JupyterLab as `make lab` starts it; at the end it and its kernels are gone."""
-    folder = tmp_path_factory.mktemp("course")
-    course_in(folder)
+@contextmanager
+def running(command: str, folder: Path) -> Iterator[Any]:
+    """The address of JupyterLab as `make lab` or `make author` starts it; at the end it is gone."""
     printed = folder / "printed.txt"
     with printed.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", START, str(free_port())],
+            [sys.executable, "-c", START, command, str(free_port())],
             cwd=folder,
             env=student_environ(folder / "home"),
             stdin=subprocess.DEVNULL,
@@ -126,13 +125,21 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             stderr=subprocess.STDOUT,
         )
     try:
-        address = started(process, printed)
-        token = address.query.removeprefix("token=")
-        yield Server(f"http://{address.netloc}", token, folder / "work")
+        yield started(process, printed)
     finally:
         left = stop(process)
-        shutil.copy(printed, PICTURES / "server.txt")
+        shutil.copy(printed, PICTURES / f"{command}.txt")
     assert not left, f"these outlived the server: {left}"
+
+
+@pytest.fixture(scope="session")
+def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """JupyterLab as `make lab` starts it; at the end it and its kernels are gone."""
+    folder = tmp_path_factory.mktemp("course")
+    course_in(folder)
+    with running("lab", folder) as address:
+        token = address.query.removeprefix("token=")
+        yield Server(f"http://{address.netloc}", token, folder / "work")
 
 
 @pytest.fixture(scope="session")

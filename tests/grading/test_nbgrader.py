@@ -111,7 +111,7 @@ def test_feedback_tells_hints_and_export_has_every_student(course, graded):
     for drawer in drawers_of(graded).values():
         assert drawer.wrong[0].hint in page.replace("\n", " ")
     if graded == EXCHANGED:
-        course.run("release_feedback", graded, f"--student={ME}")
+        course.run("release_feedback", graded)
         course.run("fetch_feedback", graded, place=course.student_folder)
         assert list((course.student_folder / graded / "feedback").glob(f"*/{graded}.html"))
     course.run("export")
