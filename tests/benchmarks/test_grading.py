@@ -8,6 +8,7 @@ import os
 import shutil
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -76,7 +77,7 @@ def test_memory_and_rate_stay_the_same(generated, tmp_path, monkeypatch, record_
         record_property(f"{name}, MiB, tenth by tenth", [each[name] // MIB for each in memory])
     tenth = NUM_MANY // 10
     ends = moments[tenth - 1 :: tenth]
-    seconds = [round(b - a, 1) for a, b in zip(ends, ends[1:], strict=False)]
+    seconds = [round(b - a, 1) for a, b in pairwise(ends)]
     record_property(f"seconds for {tenth} submissions, tenth by tenth", seconds)
     for name in memory[0]:
         assert memory[-1][name] < 1.1 * statistics.median(each[name] for each in memory[:3])
