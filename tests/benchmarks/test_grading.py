@@ -1,0 +1,94 @@
+"""How long does a class take, by our engine and by nbgrader's own? And is memory flat?
+
+A few submissions of each unit always; `CLASS_SIZE=20` in the environment makes sixty of three
+units. `MANY_SUBMISSIONS=1000` grades so many of one unit and reports memory and rate.
+"""
+
+import os
+import shutil
+import statistics
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+
+from course_utils.grading.run import Options, Run, configuration
+from tests.grading.conftest import Course
+from tests.grading.small import Small, generated
+from tests.grading.test_stock import BY_PLUGIN
+from tests.notebooks.filling import composite, solved
+
+__all__ = ["generated"]
+
+# The lightest unit, one of formulas, and one in which the student's own code computes most.
+MIXED = ["00_start_here", "01_transformer_flops", "07_mixed_precision"]
+CLASS_SIZE = int(os.environ.get("CLASS_SIZE", "3"))
+NUM_MANY = int(os.environ.get("MANY_SUBMISSIONS", "0"))
+NUM_STOCK = 2
+MIB = 2**20
+
+
+def hand_in_a_class(course: Course, unit: str) -> None:
+    """Of ten students seven are right, two are wrong everywhere, and one is blank."""
+    for n in range(CLASS_SIZE):
+        wrong = solved(unit) | composite(unit, n // 10)
+        kind = n % 10 if CLASS_SIZE >= 10 else 7 + n
+        answers = {7: wrong, 8: wrong, 9: {}}.get(kind, solved(unit))
+        course.hand_in(f"s{n:03}", unit, answers)
+
+
+@pytest.mark.parametrize("unit", MIXED)
+def test_a_class(unit, tmp_path, timed, monkeypatch, record_property):
+    monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    course = Course(tmp_path)
+    config = course.folder / "course_config.py"
+    config.write_text(config.read_text().split(BY_PLUGIN)[0])
+    course.run("generate_assignment", unit)
+    hand_in_a_class(course, unit)
+    ours = Small(Path(shutil.copytree(course.folder, tmp_path / "ours")))
+    run = Run(ours.root, unit, Options(), configuration(ours.root))
+    moments = [time.perf_counter()]
+    with timed(f"{unit}: {CLASS_SIZE} submissions, ours, with the start"):
+        results = run.grade(lambda _: moments.append(time.perf_counter()))
+    cells = sum(result.cpu_seconds for result in results) / (os.cpu_count() or 1)
+    record_property(f"{unit}: start until the first result", round(moments[1] - moments[0], 1))
+    record_property(f"{unit}: from the first to the last", round(moments[-1] - moments[1], 1))
+    record_property(f"{unit}: its cells alone, over the cores", round(cells, 1))
+    with timed(f"{unit}: {NUM_STOCK} of them, nbgrader's own engine"):
+        course.run("autograde", unit, f"--student=s00[0-{NUM_STOCK - 1}]")
+
+
+@pytest.mark.skipif(not NUM_MANY, reason="MANY_SUBMISSIONS says how many")
+def test_memory_and_rate_stay_the_same(generated, tmp_path, monkeypatch, record_property):
+    monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    small = generated.copy(tmp_path / "course")
+    small.hand_in_a_class(NUM_MANY)
+    moments, memory = [], []
+
+    def watch(_) -> None:
+        moments.append(time.perf_counter())
+        if len(moments) % (NUM_MANY // 10) == 0:
+            memory.append({name: max(each) for name, each in resident().items()})
+
+    small.grade(watch, jobs=os.cpu_count())
+    for name in memory[0]:
+        record_property(f"{name}, MiB, tenth by tenth", [each[name] // MIB for each in memory])
+    tenth = NUM_MANY // 10
+    ends = moments[tenth - 1 :: tenth]
+    seconds = [round(b - a, 1) for a, b in pairwise(ends)]
+    record_property(f"seconds for {tenth} submissions, tenth by tenth", seconds)
+    for name in memory[0]:
+        assert memory[-1][name] < 1.1 * statistics.median(each[name] for each in memory[:3])
+
+
+def resident() -> dict[str, list[int]]:
+    """Bytes in memory of this process, those that grade, and the warm program."""
+    found: dict[str, list[int]] = {"writer": [psutil.Process().memory_info().rss]}
+    for process in psutil.Process().children(recursive=True):
+        words = " ".join(process.cmdline())
+        name = "sandbox" if "nursery" in words else "grader" if "forkserver" in words else ""
+        if name and process.memory_info().rss > 100 * MIB:
+            found.setdefault(name, []).append(process.memory_info().rss)
+    return found
