@@ -20,7 +20,7 @@ from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
 from course_utils.grading.sandbox.door import Nursery
-from course_utils.grading.session import Session
+from course_utils.grading.session import Limits, Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class Task:
         remarks: What was found while the files were read.
         known: Verdicts that hold already, by exercise.
         is_unsafe: Whether the code may run where files and network are not shut off.
+        limits: What a cell and an answer may take.
     """
 
     unit: str
@@ -46,6 +47,7 @@ class Task:
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     def to_bytes(self) -> bytes:
         """The task as JSON."""
@@ -59,7 +61,8 @@ class Task:
         raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
         known = {name: Verdict(**each) for name, each in entry["known"].items()}
         lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
-        return cls(**entry | {"raw": raw, "known": known} | lists)
+        limits = Limits(**entry["limits"])
+        return cls(**entry | {"raw": raw, "known": known, "limits": limits} | lists)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def grade(task: Task) -> Graded:
     with watch.phase("intake"):
         taken = intake.take(task.raw, release)
     start(task.is_unsafe)
-    session = Session(_nurseries[task.is_unsafe])
+    session = Session(_nurseries[task.is_unsafe], task.limits)
     with watch.phase("cells and answers"):
         verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
     answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}

@@ -18,6 +18,7 @@ from course_utils import catalogue
 from course_utils.checks.check import Check, call
 
 FORGOTTEN_ROOM = "course_utils.formulas."
+PUT_AWAY = ("course_utils.checks.", "course_utils.grading")
 
 
 def forget() -> None:
@@ -33,6 +34,16 @@ def forget() -> None:
             checks[name] = replace(check, judge=_gone, cases=_gone)
     course_utils.checks.check = course_utils.checks.grade = _no_points
     course_utils.checks.answer = _as_it_is
+
+
+def put_away() -> None:
+    """No name leads any more to the rooms that observe; the folder is hidden as well."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(PUT_AWAY):
+            parent, _, last = name.rpartition(".")
+            del sys.modules[name]
+            if vars(sys.modules.get(parent, module)).get(last) is module:
+                delattr(sys.modules[parent], last)
 
 
 @contextlib.contextmanager

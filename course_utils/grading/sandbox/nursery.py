@@ -14,7 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
-from course_utils.grading.sandbox import confine, inmate
+from course_utils.grading.sandbox import confine, inmate, line
 from course_utils.grading.sandbox.door import READY
 from course_utils.grading.sandbox.room import COURSE, PACKAGE
 
@@ -60,6 +60,7 @@ def _live(talk: int, *, is_closed: bool) -> None:
     try:
         os.setsid()
         _say_nothing()
+        talk = line.lift(talk)
         confine.limit()
         confine.be_first_to_go()
         if is_closed:
