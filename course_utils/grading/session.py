@@ -30,6 +30,7 @@ class Session:
 
     Attributes:
         cpu_seconds: What the processes that have ended took.
+        exit_codes: How they ended.
     """
 
     def __init__(self, nursery: Nursery, limits: Limits) -> None:
@@ -39,6 +40,7 @@ class Session:
         self._ran: list[dict[str, Any]] = []
         self._lives = 0
         self.cpu_seconds = 0.0
+        self.exit_codes: list[int] = []
 
     def run(self, source: str) -> Plain:
         """Run a cell.
@@ -69,7 +71,7 @@ class Session:
     def end(self) -> None:
         """End the process with all that it started."""
         if self._visit is not None:
-            self._visit.end()
+            self.exit_codes.append(self._visit.end())
             self.cpu_seconds += self._visit.cpu_seconds
             self._visit = None
 

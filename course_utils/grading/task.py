@@ -104,7 +104,7 @@ def grade(task: Task) -> Graded:
         student=task.student,
         verdicts=tuple(verdicts),
         remarks=(*task.remarks, *taken.remarks, *suspicion.remarks(taken.notebook, release)),
-        needs_human=(*taken.needs_human, *suspicion.of_verdicts(verdicts)),
+        needs_human=(*taken.needs_human, *suspicion.of_run(verdicts, session.exit_codes)),
         answers=answers,
         seconds=watch.seconds,
         cpu_seconds=session.cpu_seconds,

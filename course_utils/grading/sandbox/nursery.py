@@ -19,7 +19,8 @@ from course_utils.grading.sandbox.door import READY
 from course_utils.grading.sandbox.room import COURSE, PACKAGE
 
 HIDDEN = tuple(PACKAGE / room for room in ("checks", "formulas", "reference", "grading"))
-FOLDER = Path("/tmp")
+FOLDERS = (Path("/tmp"), Path("/dev/shm"))
+WATCH_SECONDS = 0.1
 
 
 def main() -> None:
@@ -64,7 +65,7 @@ def _live(talk: int, *, is_closed: bool) -> None:
         confine.limit()
         confine.be_first_to_go()
         if is_closed:
-            confine.take_away(list(HIDDEN), FOLDER)
+            confine.take_away(list(HIDDEN), list(FOLDERS))
         inmate.serve(talk)
     finally:
         os._exit(0)
@@ -78,7 +79,9 @@ def _say_nothing() -> None:
 
 def _tell_the_end(child: int, life: int) -> None:
     ended = os.pidfd_open(child)
-    ready, _, _ = select.select([ended, life], [], [])
+    ready: list[int] = []
+    while not ready and confine.bytes_below(child) < confine.MAX_BYTES_TOGETHER:
+        ready, _, _ = select.select([ended, life], [], [], WATCH_SECONDS)
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
