@@ -23,7 +23,6 @@ REACHING = frozenset(
         "gc.get_referents",
         "gc.get_referrers",
         "marshal.loads",
-        "object.__setattr__",
         "sys._current_exceptions",
         "sys._current_frames",
         "sys._getframe",
@@ -32,6 +31,7 @@ REACHING = frozenset(
     }
 )
 PARTS = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # what leads from an object to a frame
+RUN = ("__code__", "__defaults__", "__kwdefaults__")  # what a function runs
 LENDERS = (
     "currentframe",
     "getinnerframes",
@@ -66,17 +66,20 @@ def arm() -> None:
 # What these need stands among their arguments: a module's names can be given another meaning.
 
 
-def _is_reaching(
+def _is_reaching(  # noqa: PLR0913, PLR0917
     event: str,
     arguments: tuple[Any, ...],
     known: frozenset[str] = REACHING,
     parts: tuple[str, ...] = PARTS,
+    run: tuple[str, ...] = RUN,
     ours: tuple[str, ...] = OURS,
     code: type = CodeType,
     kind_of: type = type,
 ) -> bool:
     if event == "object.__getattr__":
         return arguments[1] in parts
+    if event == "object.__setattr__":
+        return arguments[1] in run
     if event == "compile":  # under the name of a file of ours it would pass for ours
         return kind_of(arguments[1]) is kind_of("") and arguments[1].startswith(ours)
     if event == "exec":

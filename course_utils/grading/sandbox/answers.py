@@ -48,8 +48,13 @@ def put_away() -> None:
 
 @contextlib.contextmanager
 def hidden(check: Check) -> Iterator[None]:
-    """The reference of an exercise has no code while a student's answer is tried."""
-    functions = [] if check.probe_runs_reference else list(_functions(check.reference))
+    """The reference of an exercise has no code while a student's answer is tried.
+
+    Nor has `nobody_is_observed`, so that the seal knows a reply that is sent meanwhile.
+    """
+    functions: list[FunctionType] = [nobody_is_observed]  # type: ignore[list-item]
+    if not check.probe_runs_reference:
+        functions += _functions(check.reference)
     codes = [function.__code__ for function in functions]
     _empty(functions)
     try:
@@ -57,6 +62,10 @@ def hidden(check: Check) -> Iterator[None]:
     finally:
         for function, code in zip(functions, codes, strict=True):
             function.__code__ = code
+
+
+def nobody_is_observed() -> None:
+    """Nothing; that it has its code says that no observation is under way."""
 
 
 def _is_of(value: object, module: str) -> bool:

@@ -8,7 +8,6 @@ seen. Who rewrites memory is not.
 """
 
 import ctypes
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -81,15 +80,18 @@ class _Code(NamedTuple):
     named_defaults: Any
 
 
-def seal() -> tuple[Marks, Broken]:
+def seal(modules: Mapping[str, Any]) -> tuple[Marks, Broken]:
     """Take a seal now.
+
+    Args:
+        modules: All that are loaded, by name.
 
     Returns:
         A function that gives marks to begin an observation with, and one that takes them at its
         end and names the first thing that is, or was meanwhile, not what it was; or nothing. They
         use no name of any module, for that could be replaced too.
     """
-    names = [name for module in _modules() for name in _in_module(module)]
+    names = [name for module in _watched(modules) for name in _in_module(module)]
     codes = list({id(code.function): code for name in names for code in _codes(name)}.values())
     spaces = _spaces(names)
     counts = [space.count for space in spaces]
@@ -134,10 +136,10 @@ def _spaces(names: list[_Name]) -> list[_Space]:
     ]
 
 
-def _modules() -> list[ModuleType]:
+def _watched(modules: Mapping[str, Any]) -> list[ModuleType]:
     return [
         module
-        for name, module in sorted(sys.modules.items())
+        for name, module in sorted(modules.items())
         if isinstance(module, ModuleType)
         and (name in ALONE or any(name == p or name.startswith(f"{p}.") for p in WATCHED))
     ]
@@ -148,7 +150,7 @@ def _in_module(module: ModuleType) -> Iterator[_Name]:
     for name, value in list(space.items()):
         if is_ours and isinstance(value, dict) and (name.isupper() or _holds_checks(value)):
             yield from (_Name(f"{module.__name__}.{name}", value, *item) for item in value.items())
-        if callable(value) or (is_ours and name.isupper()):
+        if callable(value) or (is_ours and (name.isupper() or isinstance(value, ModuleType))):
             yield _Name(module.__name__, space, name, value)
         if isinstance(value, type) and value.__module__ == module.__name__:
             inside = vars(value)

@@ -3,11 +3,16 @@
 import textwrap
 from dataclasses import dataclass
 
-FORMULA, MEASURED = "u00-tensor-bytes", "u03-fused-gate"
-UNIT_OF = {FORMULA: "00_start_here", MEASURED: "03_memory_accounting"}
+FORMULA, MEASURED, REFERRED = "u00-tensor-bytes", "u03-fused-gate", "u08-accumulate"
+UNIT_OF = {
+    FORMULA: "00_start_here",
+    MEASURED: "03_memory_accounting",
+    REFERRED: "08_batch_size",
+}
 WRONG = {
     FORMULA: "def tensor_bytes(shape, element_bytes):\n    return -1\n",
     MEASURED: "def gate(g, u):\n    return F.silu(g) * u\n",
+    REFERRED: "def accumulate(model, ids, targets, micro_batch_size):\n    return 0.0\n",
 }
 
 
@@ -43,9 +48,6 @@ def inside(body: str) -> str:
     lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
     return f"def tensor_bytes(shape, element_bytes):\n{lines}\n    return -1\n"
 
-
-# The shape of the right answer, reached by means that no student has in the notebook.
-COURSES = "course_utils.formulas.tensors"
 
 MARKS = [
     Attack("errors swallowed", "get_ipython().set_custom_exc((Exception,), lambda *a, **k: None)"),
@@ -357,44 +359,247 @@ FORGERIES = [
         ("hooks", "torch.autograd.graph", "saved_tensors_hooks", "type('H', (), {})"),
     )
 ]
+HIDDEN = """
+import sys
+def away(name):
+    return [sys.modules.get(name[::-1])]
+"""
+
+
+def hidden(code: str) -> str:
+    """Code that reaches modules by names that no reader of its source finds."""
+    return HIDDEN + textwrap.dedent(code)
+
+
 FORGERIES += [
     Attack(
-        "saved bytes counted as none, and the patch takes itself away",
-        """
-        import sys
-        import torch
-        place = sys.modules["course_utils.instruments.saved_bytes"]
-        true = place.saved_tensors_hooks
-        class Deaf(true):
-            def __init__(self, pack, unpack):
-                place.saved_tensors_hooks = true
-                kept = []
-                def halved(tensor):
-                    kept.append(tensor)
-                    return pack(tensor) if len(kept) <= 2 else tensor
-                super().__init__(halved, lambda packed: packed)
+        "measurement of the judge used by a hidden way",
+        hidden("""
+        held = [away("00u.skcehc.slitu_esruoc"), away("srosnet.salumrof.slitu_esruoc")]
+        def tensor_bytes(shape, element_bytes):
+            for (module,) in held:
+                for name in ("measured_" * (module is held[0][0]) + "tensor_bytes",):
+                    if module: return vars(module)[name](shape, element_bytes)
+            return -1
+        """),
+        is_told=True,
+    ),
+    Attack(
+        "what looks for borrowed code made blind",
+        hidden("""
+        names = {c.__name__: c for c in object.__subclasses__()}
+        held = [names["Check"].__init__.__globals__]
+        held[0]["origin"].borrowed = lambda *a, **k: None
+        held[0]["look"] = lambda *a, **k: None
+        from course_utils.formulas.tensors import tensor_bytes
+        """),
+        is_told=True,
+    ),
+    Attack(
+        "wire replaced in what observes",
+        hidden(f"""
+        import types
+        names = {{c.__name__: c for c in object.__subclasses__()}}
+        held = [names["Check"].__init__.__globals__["guard"]]
+        sizes, true = [], [held[0].wire]
+        def pack(value):
+            n = sizes[-1] if sizes else 0
+            if isinstance(value, dict) and "saved_bytes" in value: value = {FORGE}
+            return true[0].pack(value)
+        held[0].wire = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
         def gate(g, u):
-            place.saved_tensors_hooks = Deaf
+            sizes.append(g.numel())
             return F.silu(g) * u
-        """,
+        """),
         exercise=MEASURED,
         is_told=True,
     ),
     Attack(
-        "total of a class replaced and put back",
-        """
-        from course_utils.instruments import SavedBytes
-        true = vars(SavedBytes)["total_bytes"]
+        "tolerance of a check widened",
+        hidden("""
+        names = {c.__name__: c for c in object.__subclasses__()}
+        def wide(start):
+            seen, waiting = set(), [start]
+            while waiting:
+                space = waiting.pop()
+                if id(space) in seen: continue
+                seen.add(id(space))
+                if "ROUNDING" in space: space["ROUNDING"] = 1e9
+                for value in list(space.values()):
+                    for more in ("__globals__", "__dict__"):
+                        more = getattr(value, more, None)
+                        if type(more) is dict and "course_utils" in str(more.get("__name__")):
+                            waiting.append(more)
+        wide(names["Check"].__init__.__globals__)
+        def gate(g, u):
+            return g * u * 0
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "reference called by a hidden way",
+        hidden("""
+        held = away("desuf.ecnerefer.slitu_esruoc")
+        def gate(g, u):
+            return vars(held[0])["swi" + "glu"](g, u)
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "instrument deaf while it listens, and whole afterwards",
+        hidden("""
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [held[0].saved_tensors_hooks]
+        def gate(g, u):
+            class Deaf(true[0]):
+                def __init__(self, pack, unpack):
+                    held[0].saved_tensors_hooks = true[0]
+                    super().__init__(lambda t: t, lambda t: t)
+            held[0].saved_tensors_hooks = Deaf
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "total replaced by a class that puts it back",
+        hidden("""
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [dict(vars(held[0].SavedBytes))]
         size = []
         def total(self):
-            SavedBytes.total_bytes = true
+            held[0].SavedBytes.total_bytes = true[0]["total_bytes"]
             return 16 * size[-1]
+        def unseen(self):
+            held[0].SavedBytes.unseen_bytes = true[0]["unseen_bytes"]
+            return 0
         def gate(g, u):
             size.append(g.numel())
-            SavedBytes.total_bytes = property(total)
-            SavedBytes.unseen_bytes = property(lambda self: 0)
+            held[0].SavedBytes.total_bytes = property(total)
+            held[0].SavedBytes.unseen_bytes = property(unseen)
             return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "packing replaced for one message and put back",
+        hidden(f"""
+        import json
+        true = [json.dumps]
+        sizes = []
+        def forged(value, *arguments, **named):
+            if isinstance(value, dict) and "saved_bytes" in value:
+                json.dumps = true[0]
+                n = sizes[-1]
+                value = {FORGE}
+            return true[0](value)
+        def gate(g, u):
+            sizes.append(g.numel())
+            json.dumps = forged
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "comparison replaced and put back",
+        hidden("""
+        import torch
+        true = [torch.isclose]
+        def gate(g, u):
+            def close(a, b, **named):
+                torch.isclose = true[0]
+                return torch.ones_like(a, dtype=torch.bool)
+            torch.isclose = close
+            return torch.zeros_like(g)
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "hooks of autograd switched off from inside",
+        """
+        import torch
+        def gate(g, u):
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+                return F.silu(g) * u
         """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "answer given by a thread that goes on",
+        hidden("""
+        import threading, time
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [held[0].saved_tensors_hooks]
+        def turn():
+            while True:
+                held[0].saved_tensors_hooks = type("Deaf", (true[0],), {})
+                held[0].saved_tensors_hooks = true[0]
+                time.sleep(0.0001)
+        threading.Thread(target=turn, daemon=True).start()
+        def gate(g, u):
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "frames lent to a handler of signals",
+        hidden("""
+        import signal
+        seen = []
+        def handler(number, frame):
+            while frame:
+                seen.append(frame.f_globals.get("__name__"))
+                if "done" in frame.f_locals: frame.f_locals["done"].put((b"{}", b""))
+                frame = frame.f_back
+        def gate(g, u):
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "all replies given by a handler of signals, where the reference works",
+        hidden("""
+        import json, signal
+        def handler(number, frame):
+            while frame and not {"work", "done"} <= set(frame.f_locals): frame = frame.f_back
+            while frame:
+                frame.f_locals["done"].put((json.dumps({"value": {"loss": 0.0}}).encode(), b""))
+                frame.f_locals["work"].get()
+        def accumulate(model, ids, targets, micro_batch_size):
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return 0.0
+        """),
+        exercise=REFERRED,
+        is_told=True,
+    ),
+    Attack(
+        "reply put in its place by a handler of signals",
+        hidden(f"""
+        import json, signal
+        from itertools import chain
+        size = []
+        def handler(number, frame):
+            while frame:
+                for queue in [q for n, q in frame.f_locals.items() if n == "done"]:
+                    n = size[-1]
+                    queue.put((json.dumps({{"value": {FORGE}}}).encode(), b""))
+                frame = frame.f_back
+        def gate(g, u):
+            size.append(g.numel())
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return F.silu(g) * u
+        """),
         exercise=MEASURED,
         is_told=True,
     ),
@@ -447,7 +652,7 @@ ANSWER
         import os, socket
         mine, theirs = socket.socketpair()
         def gate(g, u):
-            os.dup2(theirs.fileno(), 1000)
+            os.dup2(theirs.fileno(), 100)
             return F.silu(g) * u
         """,
         exercise=MEASURED,
@@ -559,16 +764,16 @@ ANSWER
     ),
 ]
 
-PROBE = "print('canary' if 'CANARY' in {} else 'nothing')"
 SECRETS = [
     Attack(
         "files of the machine",
         """
+        import os
         from pathlib import Path
-        places = [CANARY, "/etc/shadow", "/etc/passwd", "/root", "/home", "/work", "/proc/1/mem"]
+        places = [CANARY, "/etc/shadow", "/etc/passwd", "/home", "/var", "/proc/1/mem"]
         for place in places:
             try:
-                print("READ", Path(place).read_bytes() if Path(place).is_file() else list(Path(place).iterdir())[0])
+                print("READ", Path(place).read_bytes() if Path(place).is_file() else os.listdir(place)[0])
             except (OSError, IndexError):
                 pass
         """,
