@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 
 from course_utils import catalogue
 from course_utils.checks import troubles
-from course_utils.checks.check import Case, judged
+from course_utils.checks.check import Case, call, judged
 from course_utils.checks.examination import Examination
 from course_utils.checks.run import find
 from course_utils.checks.threads import one_thread
@@ -16,6 +16,7 @@ from course_utils.checks.wire import Plain
 from course_utils.grading import outputs
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.sandbox.door import GoneError
+from course_utils.grading.sandbox.frames import Reply
 from course_utils.grading.session import Session
 
 Seeds = tuple[int, ...]
@@ -84,9 +85,11 @@ def _run(session: Session, source: str) -> list[NotebookNode]:
 
 def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
     about = {"exercise": ask.exercise, "name": ask.name}
+    # Of a formula all that counts is what it returns: nothing beside it is observed.
+    is_watched = find(ask.exercise).probe is not call
 
     def observe(case: Case) -> dict[str, Plain]:
-        return _told(session.ask(do="observe", case=case, **about))
+        return _told(session.ask(do="observe", case=case, is_watched=is_watched, **about))
 
     try:
         first = _told(session.ask(do="look", **about))
@@ -97,11 +100,11 @@ def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
         return Examination(trouble={"trouble": "gone", "how": str(gone)})
 
 
-def _told(reply: Plain) -> dict[str, Plain]:
+def _told(reply: Reply) -> dict[str, Plain]:
     """What a sandbox says of an answer, if it has the form of an observation."""
-    told = reply if type(reply) is dict else {}
-    if broken := told.get("broken"):
-        return {"trouble": "tampered", "what": str(broken)[:200]}
+    if reply.broken:
+        return {"trouble": "tampered", "what": reply.broken}
+    told = reply.value if type(reply.value) is dict else {}
     if told.get("trouble") in troubles.WORDS or ("value" in told and "trouble" not in told):
         return told
     return {"trouble": "gone", "how": "no observation came back"}

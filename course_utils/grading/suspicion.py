@@ -1,21 +1,40 @@
 """What should a person look at? Nothing here decides a point."""
 
 import re
+import signal
 from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
+from course_utils.grading.sandbox import alarm
 
 # What no exercise needs and what looks into other code, memory or the grader.
 UNUSUAL = re.compile(
-    r"\b(ctypes|gc\.get_\w+|sys\._getframe|settrace|setprofile|inspect\.(stack|currentframe)"
-    r"|__code__|__globals__|f_locals|f_back|get_ipython|importlib|__import__|exec|eval|compile"
-    r"|os\.(kill|fork|system|exec\w*|environ)|subprocess|socket|signal\.\w+|sys\.modules"
-    r"|course_utils\.(grading|checks\.\w+|formulas|reference)|grading_seed|gradebook)\b"
+    r"""
+    \b( signal\.\w+ | ctypes | gc\.get_\w+ | marshal | mmap | multiprocessing | pickle | socket | subprocess
+       | importlib | builtins | threading | faulthandler | get_ipython | setrecursionlimit
+       | sys\.(_\w+|modules|meta_path|path|set\w+|excepthook)
+       | os\.(?!path\b|cpu_count\b|getcwd\b|sep\b)\w+
+       | inspect\.(stack|currentframe|trace|getsource\w*|getmembers\w*)
+       | __(import|code|globals|closure|builtins|subclasses|bases|mro|loader|spec|wrapped)__
+       | (f|tb|gi|cr|ag)_(frame|locals|globals|back|code)
+       | __array_interface__ | as_strided | _construct_storage\w* | from_blob | load_library | torch\._C
+       | grading_seed | gradebook
+       | course_utils\.(grading|checks\.\w+|formulas|reference)
+       ) \b
+    | (?<![.\w]) (exec|eval|compile|globals|vars|setattr|delattr) (?=\s*\()
+    | \.num_calls\b
+    | (?<![.\w]) getattr (?=\s*\([^,()]+,\s*[^"'\s])
+    """,
+    re.VERBOSE,
 )
 TAMPERED = "replaces"
+ALARMS = {
+    alarm.EXIT_CODE: "reaches for Python's own frames, memory or objects",
+    -signal.SIGSYS: "reaches for what the sandbox talks through",
+}
 
 
 def remarks(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
@@ -29,11 +48,14 @@ def remarks(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
             yield f"{key(cell)} uses {', '.join(found)}, which no exercise needs."
 
 
-def of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """One sentence for each answer that tampered with what observes it."""
+def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
+    """One sentence for each answer that tampered with what observes it, and for each alarm."""
     for verdict in verdicts:
         if TAMPERED in verdict.sentence:
             yield f"{verdict.exercise}: {verdict.sentence}"
+    for code, what in ALARMS.items():
+        if code in exit_codes:
+            yield f"Its code {what}, which ended its process."
 
 
 def _words(source: str) -> list[str]:

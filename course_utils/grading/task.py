@@ -22,7 +22,7 @@ from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
 from course_utils.grading.sandbox.door import Door, GoneError, Nursery
-from course_utils.grading.session import Session
+from course_utils.grading.session import Limits, Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class Task:
         remarks: What was found while the files were read.
         known: Verdicts that hold already, by exercise.
         is_unsafe: Whether the code may run where files and network are not shut off.
+        limits: What a cell and an answer may take.
         course: Version of the course that has to grade it.
     """
 
@@ -49,6 +50,7 @@ class Task:
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
     course: str = field(default_factory=version.of_course)
 
     def to_bytes(self) -> bytes:
@@ -63,7 +65,8 @@ class Task:
         raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
         known = {name: Verdict(**each) for name, each in entry["known"].items()}
         lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
-        return cls(**entry | {"raw": raw, "known": known} | lists)
+        limits = Limits(**entry["limits"])
+        return cls(**entry | {"raw": raw, "known": known, "limits": limits} | lists)
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def grade(task: Task) -> Graded:
     with watch.phase("intake"):
         taken = intake.take(task.raw, release)
     door = _door(task.is_unsafe)
-    session = Session(door)
+    session = Session(door, task.limits)
     with watch.phase("cells and answers"):
         verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
     if not door.is_open:
@@ -121,7 +124,7 @@ def grade(task: Task) -> Graded:
         student=task.student,
         verdicts=tuple(verdicts),
         remarks=(*task.remarks, *taken.remarks, *suspicion.remarks(taken.notebook, release)),
-        needs_human=(*taken.needs_human, *suspicion.of_verdicts(verdicts)),
+        needs_human=(*taken.needs_human, *suspicion.of_run(verdicts, session.exit_codes)),
         answers=answers,
         seconds=watch.seconds,
         cpu_seconds=session.cpu_seconds,

@@ -18,6 +18,7 @@ from course_utils import catalogue
 from course_utils.checks.check import Check, call
 
 FORGOTTEN_ROOM = "course_utils.formulas."
+PUT_AWAY = ("course_utils.checks.", "course_utils.grading")
 
 
 def forget() -> None:
@@ -31,14 +32,29 @@ def forget() -> None:
             if check.probe is call:
                 _empty([check.reference, *_callables(check.judge)])
             checks[name] = replace(check, judge=_gone, cases=_gone)
-    course_utils.checks.check = course_utils.checks.grade = _no_points
-    course_utils.checks.answer = _as_it_is
+    course_utils.checks.check = course_utils.checks.grade = _alone(_no_points)
+    course_utils.checks.answer = _alone(_as_it_is)
+
+
+def put_away() -> None:
+    """No name leads any more to the rooms that observe; the folder is hidden as well."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(PUT_AWAY):
+            parent, _, last = name.rpartition(".")
+            del sys.modules[name]
+            if vars(sys.modules.get(parent, module)).get(last) is module:
+                delattr(sys.modules[parent], last)
 
 
 @contextlib.contextmanager
 def hidden(check: Check) -> Iterator[None]:
-    """The reference of an exercise has no code while a student's answer is tried."""
-    functions = [] if check.probe_runs_reference else list(_functions(check.reference))
+    """The reference of an exercise has no code while a student's answer is tried.
+
+    Nor has `nobody_is_observed`, so that the seal knows a reply that is sent meanwhile.
+    """
+    functions: list[FunctionType] = [nobody_is_observed]  # type: ignore[list-item]
+    if not check.probe_runs_reference:
+        functions += _functions(check.reference)
     codes = [function.__code__ for function in functions]
     _empty(functions)
     try:
@@ -46,6 +62,10 @@ def hidden(check: Check) -> Iterator[None]:
     finally:
         for function, code in zip(functions, codes, strict=True):
             function.__code__ = code
+
+
+def nobody_is_observed() -> None:
+    """Nothing; that it has its code says that no observation is under way."""
 
 
 def _is_of(value: object, module: str) -> bool:
@@ -73,6 +93,11 @@ def _functions(known: Any) -> Iterator[FunctionType]:
 
 def _gone(*arguments: Any, **named: Any) -> NoReturn:
     raise RuntimeError("the course's own answers are not here while yours are graded")
+
+
+def _alone(function: Any) -> FunctionType:
+    """The same function without the names of this module, which lead on."""
+    return FunctionType(function.__code__, {}, function.__name__)
 
 
 def _no_points(exercise: str, answer: object) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 MEBIBYTE = 2**20
 NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x08000000  # user, pid, mount, ipc
+NO_PROGRAMS = 0x2 | 0x4 | 0x8  # nosuid, nodev, noexec
 NO_NEW_PRIVILEGES = 38
 CAPABILITY_VERSION = 0x20080522
 
@@ -24,6 +25,7 @@ MAX_FOLDER_BYTES = 128 * MEBIBYTE
 MAX_TASKS = 128  # threads and processes together
 MAX_NEW_BYTES = 4096 * MEBIBYTE
 MAX_CPU_SECONDS = 900
+MAX_BYTES_TOGETHER = 6144 * MEBIBYTE
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,8 +43,8 @@ def leave_the_others() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def take_away(hidden: list[Path], folder: Path) -> None:
-    """An empty folder of its own, no sight of `/proc` or the hidden places, and no rights.
+def take_away(hidden: list[Path], folders: list[Path]) -> None:
+    """Empty folders of its own, the first to be in; no sight of `/proc` or the hidden places, and no rights.
 
     Raises:
         OSError: If the system does not allow it.
@@ -52,8 +54,10 @@ def take_away(hidden: list[Path], folder: Path) -> None:
         _call("mount", b"none", bytes(place), b"tmpfs", 0, b"size=1m")
     for name, text in facts.items():
         (PROC / name).write_text(text)
-    _call("mount", b"none", bytes(folder), b"tmpfs", 0, b"size=%d" % MAX_FOLDER_BYTES)
-    os.chdir(folder)
+    for place in folders:
+        size = b"size=%d" % MAX_FOLDER_BYTES
+        _call("mount", b"none", bytes(place), b"tmpfs", NO_PROGRAMS, size)
+    os.chdir(folders[0])
     _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _call("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
 
@@ -61,6 +65,32 @@ def take_away(hidden: list[Path], folder: Path) -> None:
 def be_first_to_go() -> None:
     """Where memory runs out, the system ends this process and its children before others."""
     Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def bytes_below(first: int) -> int:
+    """Memory of a process and all others in its world, if it has one of its own.
+
+    A page that several share counts in each.
+    """
+    world = _world(str(first))
+    if world in ("", _world("self")):
+        return 0
+    others = (entry.name for entry in PROC.iterdir() if entry.name.isdigit())
+    return sum(_resident_bytes(name) for name in others if _world(name) == world)
+
+
+def _world(process: str) -> str:
+    try:
+        return str((PROC / process / "ns" / "pid").readlink())
+    except OSError:  # it ended, or is none of ours
+        return ""
+
+
+def _resident_bytes(process: str) -> int:
+    try:
+        return int((PROC / process / "statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
 
 
 def limit() -> None:

@@ -8,8 +8,8 @@ import socket
 import subprocess
 from typing import Any
 
-from course_utils.checks.wire import Plain
 from course_utils.grading.sandbox import frames
+from course_utils.grading.sandbox.frames import Reply
 from course_utils.grading.sandbox.room import Room
 
 NURSERY = "course_utils.grading.sandbox.nursery"
@@ -127,14 +127,19 @@ class Visit:
         self._talk, self._life = talk, life
         self.cpu_seconds = 0.0
 
-    def ask(self, request: dict[str, Any], seconds: float) -> Plain:
+    def ask(self, request: dict[str, Any], seconds: float, *, is_watched: bool = False) -> Reply:
         """Send a request and wait for its reply.
+
+        Args:
+            request: What to do.
+            seconds: How long a reply may take, by the clock.
+            is_watched: Whether it is to be told what was replaced meanwhile.
 
         Raises:
             GoneError: If the process ends, does not reply in time, or replies with no plain data.
         """
         try:
-            frames.send(self._talk, request, seconds)
+            frames.send(self._talk, request, seconds, frames.WATCH if is_watched else b"")
             return frames.receive(self._talk, MAX_REPLY_BYTES, seconds)
         except TimeoutError:
             raise GoneError(f"it did not come back within {seconds:g} seconds") from None

@@ -1,11 +1,14 @@
 """Plain data through a socket whose other end may lie, stall or drip.
 
-A message is two frames, JSON and tensors, each behind its length in eight bytes.
+A message is three frames, each behind its length in eight bytes: a note, JSON and tensors. The note
+of a request says whether the seal is to be watched while it is carried out; that of the reply names
+what of the course's was not as it should be, or nothing.
 """
 
 import socket
 import struct
 import time
+from typing import NamedTuple
 
 from course_utils.checks import wire
 from course_utils.checks.wire import Message, Plain
@@ -13,52 +16,70 @@ from course_utils.checks.wire import Message, Plain
 LENGTH = struct.Struct(">Q")
 MAX_BYTES = 2**29
 MAX_CHUNK_BYTES = 2**20
+MAX_NOTE_BYTES = 1000
+WATCH = b"watch"
 
 
-def send(connection: socket.socket, value: Plain, seconds: float | None = None) -> None:
-    """Send plain data.
+class Reply(NamedTuple):
+    """What an inmate says, and what was replaced in it meanwhile, if that was watched."""
+
+    value: Plain
+    broken: str
+
+
+def packed(value: Plain) -> tuple[bytes, bytes]:
+    """The two frames of plain data."""
+    message = wire.pack(value)
+    return message.json.encode(), message.tensors
+
+
+def unpacked(text: bytes, tensors: bytes) -> Plain:
+    """The plain data in two frames.
+
+    Raises:
+        ValueError: If it is none; whoever has no trust in the other side expects other errors of
+            reading as well.
+    """
+    return wire.unpack(Message(text.decode(), tensors))
+
+
+def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = b"") -> None:
+    """Send plain data with a note.
 
     Raises:
         OSError: If the other side is gone or does not take it in time.
     """
     connection.settimeout(seconds)
-    for frame in _frames(wire.pack(value)):
+    for frame in (note, *packed(value)):
         connection.sendall(LENGTH.pack(len(frame)))
         connection.sendall(frame)
 
 
-def receive(
-    connection: socket.socket, max_bytes: int = MAX_BYTES, seconds: float | None = None
-) -> Plain:
-    """The plain data that comes next.
+def receive(connection: socket.socket, max_bytes: int, seconds: float) -> Reply:
+    """The reply that comes next.
 
     Raises:
         EOFError: If the other side is gone.
         OSError: If it takes more time or more bytes than allowed.
-        ValueError: If it is no plain data; whoever has no trust in the other side expects other
-            errors of reading as well.
+        ValueError: As `unpacked` does.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
-    text = _frame(connection, max_bytes, deadline).decode()
-    return wire.unpack(Message(text, _frame(connection, max_bytes, deadline)))
+    deadline = time.monotonic() + seconds
+    broken = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
+    text = _frame(connection, max_bytes, deadline)
+    return Reply(unpacked(text, _frame(connection, max_bytes, deadline)), broken)
 
 
-def _frames(message: Message) -> tuple[bytes, bytes]:
-    return message.json.encode(), message.tensors
-
-
-def _frame(connection: socket.socket, max_bytes: int, deadline: float | None) -> bytes:
+def _frame(connection: socket.socket, max_bytes: int, deadline: float) -> bytes:
     (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size, deadline))
     if length > max_bytes:
         raise OSError(f"a frame of {length:,} bytes, where {max_bytes:,} are allowed")
     return _exactly(connection, length, deadline)
 
 
-def _exactly(connection: socket.socket, num_bytes: int, deadline: float | None) -> bytes:
+def _exactly(connection: socket.socket, num_bytes: int, deadline: float) -> bytes:
     parts, missing = [], num_bytes
     while missing:
-        if deadline is not None:
-            connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+        connection.settimeout(max(deadline - time.monotonic(), 1e-3))
         part = connection.recv(min(missing, MAX_CHUNK_BYTES))
         if not part:
             raise EOFError

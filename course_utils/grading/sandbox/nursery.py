@@ -14,12 +14,13 @@ import socket
 import sys
 from pathlib import Path
 
-from course_utils.grading.sandbox import confine, inmate
+from course_utils.grading.sandbox import confine, inmate, line
 from course_utils.grading.sandbox.door import READY
 from course_utils.grading.sandbox.room import COURSE, PACKAGE
 
 HIDDEN = tuple(PACKAGE / room for room in ("checks", "formulas", "reference", "grading"))
-FOLDER = Path("/tmp")
+FOLDERS = (Path("/tmp"), Path("/dev/shm"))
+WATCH_SECONDS = 0.1
 
 
 def main() -> None:
@@ -60,10 +61,11 @@ def _live(talk: int, *, is_closed: bool) -> None:
     try:
         os.setsid()
         _say_nothing()
+        talk = line.lift(talk)
         confine.limit()
         confine.be_first_to_go()
         if is_closed:
-            confine.take_away(list(HIDDEN), FOLDER)
+            confine.take_away(list(HIDDEN), list(FOLDERS))
         inmate.serve(talk)
     finally:
         os._exit(0)
@@ -77,7 +79,9 @@ def _say_nothing() -> None:
 
 def _tell_the_end(child: int, life: int) -> None:
     ended = os.pidfd_open(child)
-    ready, _, _ = select.select([ended, life], [], [])
+    ready: list[int] = []
+    while not ready and confine.bytes_below(child) < confine.MAX_BYTES_TOGETHER:
+        ready, _, _ = select.select([ended, life], [], [], WATCH_SECONDS)
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)

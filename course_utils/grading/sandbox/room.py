@@ -108,6 +108,7 @@ def _bubblewrap() -> list[str]:
     words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     words += ["--cap-drop", "ALL", *_places(), "--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(2**28), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if os.getuid() != 0:
         return [*words, "--unshare-user"]
     # The limit on processes does not hold for root: its room is left to nobody.

@@ -1,0 +1,139 @@
+"""No hostile submission gains a point, reads, harms or leaves anything; the next is graded whole.
+
+All go through one warm sandbox, one after the other, and an honest submission after each of them.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_utils import catalogue
+from course_utils.checks.verdict import Verdict
+from course_utils.grading import task
+from course_utils.grading.session import Limits
+from tests.grading.attacks.bank import EVERY, FORMULA, UNIT_OF, Attack
+from tests.notebooks.filling import filled, released, solved
+
+SEEDS = (4711, 4712)
+SECRET = "canary in a cage"
+LOOK = """
+import os, socket
+from pathlib import Path
+print(sorted(p for place in ("/", "/tmp", "/dev/shm", "/course", "/dev") for p in os.listdir(place)))
+with socket.socket(socket.AF_UNIX) as one:
+    print(one.connect_ex("\\0canary"))
+"""
+HONEST = "00_start_here"
+FULL = 6.0
+
+
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory):
+    """A file beside the course that nobody in the room may know of."""
+    path = tmp_path_factory.mktemp("others") / "work.txt"
+    path.write_text(SECRET, encoding="utf-8")
+    return path
+
+
+def graded(unit, answers, exercises, *, added=()):
+    """The outcome for some exercises of a unit, within small limits."""
+    notebook = filled(unit, answers)
+    notebook.cells[3:3] = [nbformat.v4.new_code_cell(source) for source in added]
+    items = next(each for each in catalogue.units() if each.folder == unit).exercises
+    known = {
+        item.id: Verdict(exercise=item.id, points=0, max_points=item.points, sentence="-")
+        for item in items
+        if not item.manual and item.id not in exercises
+    }
+    return task.grade(
+        task.Task(
+            unit=unit,
+            student="mallory",
+            raw=nbformat.writes(notebook).encode(),
+            release=nbformat.writes(released(unit)),
+            seeds=SEEDS,
+            known=known,
+            limits=Limits(cell_seconds=1.0, answer_seconds=0.5),
+        )
+    )
+
+
+def attacked(attack: Attack, canary: Path):
+    source = attack.source.replace("CANARY", repr(str(canary)))
+    return graded(UNIT_OF[attack.exercise], {attack.exercise: source}, [attack.exercise])
+
+
+def honest():
+    """Its points, what was shown, and the files that it sees."""
+    ids = [name for name in solved(HONEST)]
+    outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK])
+    cells = nbformat.reads(outcome.notebook, as_version=4).cells
+    shown = next(cell.outputs for cell in cells if cell.source == LOOK)
+    return sum(verdict.points for verdict in outcome.result.verdicts), shown
+
+
+def processes_below(first: int) -> set[str]:
+    """Processes that a process and its children started."""
+    tree: dict[str, list[str]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = place.read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        tree.setdefault(parent, []).append(place.parent.name)
+    found, waiting = set(), [str(first)]
+    while waiting:
+        new = tree.get(waiting.pop(), [])
+        found.update(new)
+        waiting += new
+    return found
+
+
+@pytest.fixture(scope="module")
+def at_first(canary):
+    """What an honest submission gets and sees, and which processes stand, before any attack."""
+    seen = honest()
+    assert seen[0] == FULL
+    return seen, processes_of_the_room()
+
+
+def processes_of_the_room():
+    return processes_below(os.getpid())
+
+
+def assert_nothing_is_left(before):
+    for _ in range(50):
+        if processes_of_the_room() <= before:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"left: {processes_of_the_room() - before}")
+
+
+@pytest.mark.parametrize("attack", EVERY, ids=lambda attack: attack.name)
+def test_attack(attack, canary, at_first):
+    seen, processes = at_first
+    outcome = attacked(attack, canary)
+    verdict = next(v for v in outcome.result.verdicts if v.exercise == attack.exercise)
+    assert verdict.points == 0, verdict
+    assert SECRET not in outcome.notebook
+    assert "READ" not in shown_by(outcome)
+    assert len(outcome.notebook) < 5_000_000
+    if attack.is_told:
+        assert outcome.result.needs_human or outcome.result.remarks
+    assert canary.read_text(encoding="utf-8") == SECRET
+    assert honest() == seen
+    assert_nothing_is_left(processes)
+
+
+def shown_by(outcome):
+    cells = nbformat.reads(outcome.notebook, as_version=4).cells
+    texts = [each.get("text", "") for cell in cells for each in cell.get("outputs", [])]
+    return "".join(texts)
+
+
+def test_the_answers_are_wrong_but_well_formed(at_first):
+    """So that a point is a point gained by the attack."""
+    assert graded(HONEST, solved(HONEST), [FORMULA]).result.verdicts[0].points == 2
