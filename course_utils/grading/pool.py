@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Self
 
 from course_utils.grading.errors import GradingError, SandboxGoneError
+from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door
 from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_for, work
 
@@ -173,7 +174,7 @@ def _outcome(future: "Future[bytes]", task: Task) -> Graded:
         return ungraded(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
 
 
-def _begin(door: Door) -> None:
+def _begin(door: Door | Cold) -> None:
     """Get ready in a process of this machine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -9,7 +9,8 @@ from typing import Any
 
 from course_utils.checks.guard import LIMIT_SECONDS
 from course_utils.checks.wire import Plain
-from course_utils.grading.sandbox.door import Door, GoneError, Visit
+from course_utils.grading.sandbox.cold import Cold
+from course_utils.grading.sandbox.door import Door, GoneError, Talk
 from course_utils.grading.sandbox.frames import Reply
 
 PATIENCE = 4  # by the clock a request may take so many times its limit on the processor
@@ -33,10 +34,10 @@ class Session:
         exit_codes: How they ended.
     """
 
-    def __init__(self, door: Door, limits: Limits) -> None:
+    def __init__(self, door: Door | Cold, limits: Limits) -> None:
         """Nothing is started before the first request."""
         self._door, self._limits = door, limits
-        self._visit: Visit | None = None
+        self._visit: Talk | None = None
         self._ran: list[dict[str, Any]] = []
         self._lives = 0
         self.cpu_seconds = 0.0
@@ -84,7 +85,7 @@ class Session:
             self.end()
             raise
 
-    def _living(self) -> Visit:
+    def _living(self) -> Talk:
         """The process that is there, or a fresh one in which the cells have run again."""
         if self._visit is None:
             self._lives += 1

@@ -21,6 +21,7 @@ from course_utils.grading.errors import GradingError, SandboxGoneError
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
+from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door, GoneError, Nursery
 from course_utils.grading.session import Limits, Session
 
@@ -146,23 +147,23 @@ def ungraded(task: Task, why: str) -> Graded:
     return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
 
 
-_nurseries: dict[bool, Nursery] = {}
-_given: list[Door] = []
+_nurseries: dict[bool, Nursery | Cold] = {}
+_given: list[Door | Cold] = []
 
 
-def raised(is_unsafe: bool) -> Nursery:
+def raised(is_unsafe: bool) -> Nursery | Cold:
     """A new sandbox, which gets warm meanwhile.
 
     Raises:
         GradingError: If files and network cannot be shut off and nobody said that this is fine.
     """
     try:
-        return Nursery(room.OPEN if is_unsafe else room.closed())
+        return Cold() if is_unsafe else Nursery(room.closed())
     except room.NoRoomError as error:
         raise GradingError(str(error)) from None
 
 
-def wait_for(nursery: Nursery) -> Door:
+def wait_for(nursery: Nursery | Cold) -> Door | Cold:
     """The door of a sandbox that is warm.
 
     Raises:
@@ -175,12 +176,12 @@ def wait_for(nursery: Nursery) -> Door:
     return nursery.door
 
 
-def use(door: Door) -> None:
+def use(door: Door | Cold) -> None:
     """Grade behind this door in this process, in place of raising a sandbox of its own."""
     _given[:] = [door]
 
 
-def _door(is_unsafe: bool) -> Door:
+def _door(is_unsafe: bool) -> Door | Cold:
     """The door of this process's sandbox; a sandbox of its own that died is replaced."""
     if _given:
         return _given[0]

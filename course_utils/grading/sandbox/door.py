@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+from abc import ABC, abstractmethod
 from typing import Any
 
 from course_utils.grading.sandbox import frames
@@ -119,12 +120,16 @@ class Nursery:
         return (said or f"exit code {self._process.returncode}").splitlines()[-1]
 
 
-class Visit:
-    """A conversation with the process of one submission."""
+class Talk(ABC):
+    """A conversation with the process of one submission.
 
-    def __init__(self, talk: socket.socket, life: socket.socket) -> None:
-        """Take the two ends of its sockets."""
-        self._talk, self._life = talk, life
+    Attributes:
+        cpu_seconds: What it took, where that is known when it has ended.
+    """
+
+    def __init__(self, talk: socket.socket) -> None:
+        """Take this end of a socket."""
+        self._talk = talk
         self.cpu_seconds = 0.0
 
     def ask(self, request: dict[str, Any], seconds: float, *, is_watched: bool = False) -> Reply:
@@ -151,6 +156,19 @@ class Visit:
             raise GoneError(
                 f"its process sent what cannot be read ({type(error).__name__})"
             ) from None
+
+    @abstractmethod
+    def end(self) -> int:
+        """End the process with all that it started, and give its exit code."""
+
+
+class Visit(Talk):
+    """A conversation with a process of the nursery, which a keeper watches."""
+
+    def __init__(self, talk: socket.socket, life: socket.socket) -> None:
+        """Take the ends of the sockets to the process and to its keeper."""
+        super().__init__(talk)
+        self._life = life
 
     def end(self) -> int:
         """End the process with all that it started, and give its exit code."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from course_utils.grading.sandbox import confine, inmate, line
 from course_utils.grading.sandbox.door import READY
-from course_utils.grading.sandbox.room import COURSE, PACKAGE
+from course_utils.grading.sandbox.room import PACKAGE
 
 HIDDEN = tuple(PACKAGE / room for room in ("checks", "formulas", "reference", "grading"))
 FOLDERS = (Path("/tmp"), Path("/dev/shm"))
@@ -25,7 +25,6 @@ WATCH_SECONDS = 0.1
 
 def main() -> None:
     """Get warm, say so, and raise one process for each pair of descriptors that comes."""
-    is_closed = PACKAGE.is_relative_to(COURSE)
     control = socket.socket(fileno=int(sys.argv[1]))
     inmate.warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -36,36 +35,34 @@ def main() -> None:
             return
         if os.fork() == 0:
             control.close()
-            _keep(*descriptors, is_closed=is_closed)
+            _keep(*descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _keep(talk: int, life: int, *, is_closed: bool) -> None:
+def _keep(talk: int, life: int) -> None:
     """Start the inmate, wait for its end or the referee's, and tell how it ended."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        if is_closed:
-            confine.leave_the_others()
+        confine.leave_the_others()
         child = os.fork()
         if child == 0:
             os.close(life)
-            _live(talk, is_closed=is_closed)
+            _live(talk)
         os.close(talk)
         _tell_the_end(child, life)
     finally:
         os._exit(0)
 
 
-def _live(talk: int, *, is_closed: bool) -> None:
+def _live(talk: int) -> None:
     try:
         os.setsid()
         _say_nothing()
         talk = line.lift(talk)
         confine.limit()
         confine.be_first_to_go()
-        if is_closed:
-            confine.take_away(list(HIDDEN), list(FOLDERS))
+        confine.take_away(list(HIDDEN), list(FOLDERS))
         inmate.serve(talk)
     finally:
         os._exit(0)
@@ -85,8 +82,6 @@ def _tell_the_end(child: int, life: int) -> None:
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # in a room that is not closed others may be left
     end = {
         "exit_code": os.waitstatus_to_exitcode(status),
         "cpu_seconds": usage.ru_utime + usage.ru_stime,

@@ -17,14 +17,12 @@ COURSE = Path("/course")
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 NOBODY = "65534"
 ENVIRONMENT = {
-    "HOME": "/tmp",
     "USER": "student",
     "PATH": "/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-    "MPLCONFIGDIR": "/tmp/matplotlib",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "NBGRADER_EXECUTION": "autograde",
@@ -44,33 +42,31 @@ class Room:
     Attributes:
         prefix: What stands before the program.
         package: Where the room has the course's package.
-        is_closed: Whether files and network are shut off.
     """
 
     prefix: tuple[str, ...]
     package: Path
-    is_closed: bool
 
-    def start(self, module: str, descriptor: int) -> subprocess.Popen[bytes]:
-        """Run a module of the sandbox, which gets one open descriptor to talk through.
+    def start(self, module: str, descriptor: int, folder: str = "/tmp") -> subprocess.Popen[bytes]:
+        """Run a module of the sandbox in a folder; it gets one open descriptor to talk through.
 
         What it says on stderr can be read where it does not start.
         """
         words = [*self.prefix, sys.executable, "-m", module, str(descriptor)]
-        environment = ENVIRONMENT | {"PYTHONPATH": str(self.package.parent)}
+        places = {"HOME": folder, "MPLCONFIGDIR": folder, "PYTHONPATH": str(self.package.parent)}
         return subprocess.Popen(
             words,
-            env=environment,
+            env=ENVIRONMENT | places,
             pass_fds=(descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            cwd="/",
+            cwd=folder,
         )
 
 
-OPEN = Room(prefix=(), package=PACKAGE, is_closed=False)
+OPEN = Room(prefix=(), package=PACKAGE)
 
 
 @cache
@@ -93,7 +89,7 @@ def closed() -> Room:
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise NoRoomError(_refusal(f"bubblewrap cannot close a room ({reason[0]})"))
-    return Room(prefix=prefix, package=COURSE / PACKAGE.name, is_closed=True)
+    return Room(prefix=prefix, package=COURSE / PACKAGE.name)
 
 
 def _refusal(why: str) -> str:
