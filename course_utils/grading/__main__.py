@@ -13,6 +13,7 @@ from course_utils.desk.environment import ROOT
 from course_utils.grading.errors import GradingError
 from course_utils.grading.result import Result
 from course_utils.grading.run import Options, Run, configuration
+from course_utils.grading.sandbox import room
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -20,6 +21,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     options = _parser().parse_args(arguments)
     try:
         run = Run(root, options.unit, _options(options), configuration(root))
+        if not options.scheduler:
+            print(room.NO_WALLS if options.unsafe else room.WALLS)
         start = time.perf_counter()
         results = run.grade(_Bar(len(run.students)))
     except GradingError as error:
