@@ -22,7 +22,8 @@ SECRET = "canary in a cage"
 LOOK = """
 import os, socket
 from pathlib import Path
-print(sorted(p for place in ("/", "/tmp", "/dev/shm", "/course", "/dev") for p in os.listdir(place)))
+places = ("/", "/tmp", "/dev/shm", "/course", "/dev")
+print([sorted(os.listdir(place)) for place in places])
 with socket.socket(socket.AF_UNIX) as one:
     print(one.connect_ex("\\0canary"))
 """
