@@ -84,15 +84,15 @@ def _run(session: Session, source: str) -> list[NotebookNode]:
 
 
 def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
-    about = {"exercise": ask.exercise, "name": ask.name}
+    about: dict[str, Plain] = {"exercise": ask.exercise, "name": ask.name}
     # Of a formula all that counts is what it returns: nothing beside it is observed.
     is_watched = find(ask.exercise).probe is not call
 
     def observe(case: Case) -> dict[str, Plain]:
-        return _told(session.ask(do="observe", case=case, is_watched=is_watched, **about))
+        return _told(session.ask(about | {"do": "observe", "case": case}, is_watched=is_watched))
 
     try:
-        first = _told(session.ask(do="look", **about))
+        first = _told(session.ask(about | {"do": "look"}))
         if "trouble" in first:
             return Examination(trouble=first)
         return judged(find(ask.exercise), cases_of(ask.exercise, seeds), observe)

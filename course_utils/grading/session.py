@@ -55,19 +55,19 @@ class Session:
         self._ran.append(request)
         return reply
 
-    def ask(self, *, is_watched: bool = False, **request: Any) -> Reply:
+    def ask(self, request: dict[str, Any], *, is_watched: bool = False) -> Reply:
         """Ask something about the objects that the cells have made.
 
         Args:
-            is_watched: Whether it is to be told what was replaced meanwhile.
             request: What is asked.
+            is_watched: Whether it is to be told what was replaced meanwhile.
 
         Raises:
             GoneError: If the process does not survive it.
         """
         seconds = self._limits.answer_seconds
-        request |= {"seconds": seconds}
-        return self._request(request, PATIENCE * seconds, is_watched=is_watched)
+        limited = request | {"seconds": seconds}
+        return self._request(limited, PATIENCE * seconds, is_watched=is_watched)
 
     def end(self) -> None:
         """End the process with all that it started."""

@@ -13,20 +13,20 @@ from course_utils.grading.sandbox import alarm
 # What no exercise needs and what looks into other code, memory or the grader.
 UNUSUAL = re.compile(
     r"""
-    \b( signal\.\w+ | ctypes | gc\.get_\w+ | marshal | mmap | multiprocessing | pickle | socket | subprocess
-       | importlib | builtins | threading | faulthandler | get_ipython | setrecursionlimit
+    \b( signal\.\w+ | ctypes | gc\.get_\w+ | marshal | mmap | multiprocessing | pickle | socket
+       | subprocess | importlib | builtins | threading | faulthandler | get_ipython
        | sys\.(_\w+|modules|meta_path|path|set\w+|excepthook)
        | os\.(?!path\b|cpu_count\b|getcwd\b|sep\b)\w+
        | inspect\.(stack|currentframe|trace|getsource\w*|getmembers\w*)
        | __(import|code|globals|closure|builtins|subclasses|bases|mro|loader|spec|wrapped)__
        | (f|tb|gi|cr|ag)_(frame|locals|globals|back|code)
-       | __array_interface__ | as_strided | _construct_storage\w* | from_blob | load_library | torch\._C
-       | grading_seed | gradebook
+       | __array_interface__ | as_strided | _construct_storage\w* | from_blob | load_library
+       | torch\._C | flop_counter | grading_seed | gradebook
        | course_utils\.(grading|checks\.\w+|formulas|reference)
        ) \b
     | (?<![.\w]) (exec|eval|compile|globals|vars|setattr|delattr) (?=\s*\()
-    | \.num_calls\b
     | (?<![.\w]) getattr (?=\s*\([^,()]+,\s*[^"'\s])
+    | \.num_calls\b
     """,
     re.VERBOSE,
 )

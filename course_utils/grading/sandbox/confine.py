@@ -44,7 +44,11 @@ def leave_the_others() -> None:
 
 
 def take_away(hidden: list[Path], folders: list[Path]) -> None:
-    """Empty folders of its own, the first to be in; no sight of `/proc` or the hidden places, and no rights.
+    """Empty folders of its own, no sight of `/proc` or the hidden places, and no rights.
+
+    Args:
+        hidden: Places that look empty afterwards.
+        folders: Places to write to; the first is the one to be in.
 
     Raises:
         OSError: If the system does not allow it.

@@ -66,7 +66,7 @@ class _Space(NamedTuple):
 
     place: str
     names: list[_Name]
-    count: ctypes.c_uint64
+    changes: ctypes.c_uint64
     is_restless: bool
 
 
@@ -94,7 +94,7 @@ def seal(modules: Mapping[str, Any]) -> tuple[Marks, Broken]:
     names = [name for module in _watched(modules) for name in _in_module(module)]
     codes = list({id(code.function): code for name in names for code in _codes(name)}.values())
     spaces = _spaces(names)
-    counts = [space.count for space in spaces]
+    counts = [space.changes for space in spaces]
     at_first, together = [count.value for count in counts], zip
 
     def marks() -> list[int]:

@@ -218,7 +218,7 @@ MARKS = [
         import glob, json
         found = glob.glob("/**/solutions/**/*.ipynb", recursive=True)
         cells = json.load(open(found[0]))["cells"]
-        exec(next("".join(c["source"]) for c in cells if "def tensor_bytes" in "".join(c["source"])))
+        exec(next(t for t in ("".join(c["source"]) for c in cells) if "def tensor_bytes" in t))
         """,
         is_told=True,
     ),
@@ -773,7 +773,8 @@ SECRETS = [
         places = [CANARY, "/etc/shadow", "/etc/passwd", "/home", "/var", "/proc/1/mem"]
         for place in places:
             try:
-                print("READ", Path(place).read_bytes() if Path(place).is_file() else os.listdir(place)[0])
+                is_file = Path(place).is_file()
+                print("READ", Path(place).read_bytes() if is_file else os.listdir(place)[0])
             except (OSError, IndexError):
                 pass
         """,
@@ -791,9 +792,9 @@ SECRETS = [
         "network",
         """
         import socket
-        for kind, address in ((socket.AF_INET, ("1.1.1.1", 53)), (socket.AF_INET, ("127.0.0.1", 22))):
+        for address in (("1.1.1.1", 53), ("127.0.0.1", 22)):
             try:
-                with socket.socket(kind) as one:
+                with socket.socket() as one:
                     one.settimeout(0.2)
                     one.connect(address)
                     print("READ")
@@ -858,8 +859,8 @@ SECRETS = [
         inside = Path(course_utils.__file__).parent
         for room in ("grading", "checks", "formulas"):
             if list((inside / room).rglob("*.py*")): print("READ")
-        if [n for n in sys.modules if n.startswith(("course_utils.grading", "course_utils.checks."))]:
-            print("READ")
+        rooms = ("course_utils.grading", "course_utils.checks.")
+        if any(name.startswith(rooms) for name in sys.modules): print("READ")
         """,
         is_told=True,
     ),
@@ -1064,7 +1065,8 @@ TRACES = [
         "files for the next one",
         """
         import os
-        places = ["/tmp", "/dev/shm", "/", "/dev", "/course", os.path.expanduser("~/.ipython"), "/usr"]
+        home = os.path.expanduser("~/.ipython")
+        places = ["/tmp", "/dev/shm", "/", "/dev", "/course", home, "/usr"]
         for place in places:
             for name in ("sitecustomize.py", "usercustomize.py", "evil.py", "canary"):
                 try:

@@ -1,6 +1,8 @@
 """No hostile submission gains a point, reads, harms or leaves anything; the next is graded whole.
 
-All go through one warm sandbox, one after the other, and an honest submission after each of them.
+They go through one warm sandbox, one after the other, and an honest submission after each of them.
+All forgeries are tried, and every fourth of the others; with `ALL_ATTACKS=1` in the environment all
+of them.
 """
 
 import os
@@ -14,7 +16,7 @@ from course_utils import catalogue
 from course_utils.checks.verdict import Verdict
 from course_utils.grading import task
 from course_utils.grading.session import Limits
-from tests.grading.attacks.bank import EVERY, FORMULA, UNIT_OF, Attack
+from tests.grading.attacks.bank import EVERY, FORGERIES, FORMULA, UNIT_OF, Attack
 from tests.notebooks.filling import filled, released, solved
 
 SEEDS = (4711, 4712)
@@ -22,11 +24,14 @@ SECRET = "canary in a cage"
 LOOK = """
 import os, socket
 from pathlib import Path
-print(sorted(p for place in ("/", "/tmp", "/dev/shm", "/course", "/dev") for p in os.listdir(place)))
+places = ("/", "/tmp", "/dev/shm", "/course", "/dev")
+print([sorted(os.listdir(place)) for place in places])
 with socket.socket(socket.AF_UNIX) as one:
     print(one.connect_ex("\\0canary"))
 """
 HONEST = "00_start_here"
+OTHERS = [attack for attack in EVERY if attack not in FORGERIES]
+TRIED = EVERY if os.environ.get("ALL_ATTACKS") else [*FORGERIES, *OTHERS[::4]]
 FULL = 6.0
 
 
@@ -112,7 +117,7 @@ def assert_nothing_is_left(before):
     raise AssertionError(f"left: {processes_of_the_room() - before}")
 
 
-@pytest.mark.parametrize("attack", EVERY, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
 def test_attack(attack, canary, at_first):
     seen, processes = at_first
     outcome = attacked(attack, canary)
