@@ -40,7 +40,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     else:
         pair.set_xlim(left=0)
         pair.set_ylim(bottom=0)
-    slant = {} if is_log else {"rotation": 30, "ha": "right"}
+    is_crowded = not is_log and max(sizes) >= 100
+    slant = {"rotation": 30, "ha": "right"} if is_crowded else {}
     pair.set_xticks(list(dots), [f"{size:,}" for size in dots], **slant)
     if unit == "bytes":
         ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]

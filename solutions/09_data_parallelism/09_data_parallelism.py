@@ -410,6 +410,7 @@ computed_and_measured(
     ],
     size_label="ranks",
     unit="messages of each rank",
+    is_log=False,
 )
 
 # %%
@@ -1130,10 +1131,10 @@ pd.DataFrame({**kept, "strong: tokens on each": shared_tokens, "min_tokens": few
 
 
 # %%
-def data_parallel_plan(ranks, bandwidth_gb_per_second, latency_us, bucket_mib, tokens_per_rank):
+def data_parallel_plan(ranks, link_gb_per_second, latency_us, bucket_mib, tokens_per_rank):
     link = Link(
         latency_seconds=latency_us / 10**6,
-        bandwidth_bytes_per_second=bandwidth_gb_per_second * 10**9,
+        bandwidth_bytes_per_second=link_gb_per_second * 10**9,
     )
     cluster = VirtualCluster(ranks, network=Network(inside=link))
     run = cluster.run(stack_step, stack_of(16, 1024), tokens_per_rank, bucket_mib * 2**20)
@@ -1145,7 +1146,7 @@ def data_parallel_plan(ranks, bandwidth_gb_per_second, latency_us, bucket_mib, t
 explorer(
     data_parallel_plan,
     ranks=([2, 4, 8], 4),
-    bandwidth_gb_per_second=([10, 25, 50, 100, 200, 400], 100),
+    link_gb_per_second=([10, 25, 50, 100, 200, 400], 100),
     latency_us=([0, 2, 10, 50], 10),
     bucket_mib=([2, 4, 8, 16, 32], 4),
     tokens_per_rank=([512, 2_048, 8_192, 32_768], 8_192),
@@ -1445,9 +1446,8 @@ grade("u09-unused", backward_with_unused)
 #
 # Your trainer knows nothing of clocks. The same function on two processes of this machine, which talk through gloo (PyTorch's way between processes without GPUs), against one process with the whole batch (a few seconds):
 
+
 # %% tags=["demonstration"]
-
-
 def wide_model():
     torch.manual_seed(0)
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.Tanh())]
@@ -1474,9 +1474,8 @@ for rank, gradients in enumerate(gradients_of_two):
 # %% [markdown]
 # And beside PyTorch's own `DistributedDataParallel`, which registers such hooks in C++: in the same two processes, one step after the other. It takes the mean over ranks, so its loss is multiplied by their number (some seconds):
 
+
 # %% tags=["demonstration"]
-
-
 def both_in_turn(comm, num_steps):
     ours, theirs = wide_model(), wide_model()
     wrapped = DistributedDataParallel(theirs, bucket_cap_mb=1)

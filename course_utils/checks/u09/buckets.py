@@ -198,8 +198,7 @@ def _never_reset(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
 
 def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
     """From the first full bucket on everything is sent again with each gradient, and at the end."""
-    first, *_ = _greedy(gradients, bucket_bytes)
-    rest = [each for each in gradients if each.seconds > first.seconds]
+    first, *rest = _never_reset(gradients, bucket_bytes)
     made = [first]
     for num_bytes, seconds in rest:
         made.append(Ready(made[-1].num_bytes + num_bytes, seconds))
