@@ -38,7 +38,7 @@ def visit(tmp_path, monkeypatch):
 
 
 def run(visit, source, seconds=60):
-    return visit.ask({"do": "run", "source": source, "seconds": 5.0}, seconds).value["outputs"]
+    return visit.ask({"do": "run", "source": source, "seconds": 30.0}, seconds).value["outputs"]
 
 
 def test_nothing_of_a_submission_stays(visit, tmp_path):
