@@ -3,6 +3,7 @@
 So the same function serves a pool of processes on this machine and a Dask cluster.
 """
 
+import atexit
 import base64
 import json
 import platform
@@ -188,6 +189,7 @@ def _door(is_unsafe: bool) -> Door | Cold:
     known = _nurseries.get(is_unsafe)
     if known is None or not known.is_alive:
         known = _nurseries[is_unsafe] = raised(is_unsafe)
+        atexit.register(known.close)
     return wait_for(known)
 
 
