@@ -14,7 +14,7 @@ import subprocess
 import sys
 from tempfile import TemporaryDirectory
 
-from course_utils.grading.sandbox import inmate
+from course_utils.grading.sandbox import inmate, line
 from course_utils.grading.sandbox.confine import MAX_CPU_SECONDS, MAX_FILE_BYTES
 from course_utils.grading.sandbox.door import Talk
 from course_utils.grading.sandbox.room import OPEN
@@ -67,13 +67,14 @@ class ColdVisit(Talk):
 def main() -> None:
     """Get warm, take bounds, and serve one submission."""
     for kind, bound in (
+        (resource.RLIMIT_NOFILE, line.PLACE + 1),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
         (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
     ):
         resource.setrlimit(kind, (bound, bound))
     inmate.warm_up()
-    inmate.serve(int(sys.argv[1]))
+    inmate.serve(line.lift(int(sys.argv[1])))
 
 
 if __name__ == "__main__":
