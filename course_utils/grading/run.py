@@ -23,6 +23,7 @@ from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
 from course_utils.grading import intake
 from course_utils.grading.errors import GradingError
+from course_utils.grading.files import whole
 from course_utils.grading.journal import Journal, Key, held, key_of, path_of
 from course_utils.grading.pool import Dask, Local, stream
 from course_utils.grading.result import Result
@@ -180,8 +181,9 @@ def secret_of(root: Path) -> str:
     """The secret from which hidden cases are drawn; the first grading makes one and keeps it."""
     file = root / SEED_FILE
     if not file.exists() and "COURSE_GRADING_SEED" not in os.environ:
-        file.touch(mode=0o600)
-        file.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+        with whole(file) as beside:
+            beside.touch(mode=0o600)
+            beside.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
     return os.environ.get("COURSE_GRADING_SEED") or file.read_text(encoding="utf-8").strip()
 
 

@@ -4,6 +4,7 @@ A few submissions of each unit always; `CLASS_SIZE=20` in the environment makes 
 units. `MANY_SUBMISSIONS=1000` grades so many of one unit and reports memory and rate.
 """
 
+import contextlib
 import os
 import shutil
 import statistics
@@ -87,8 +88,9 @@ def resident() -> dict[str, list[int]]:
     """Bytes in memory of this process, those that grade, and the warm program."""
     found: dict[str, list[int]] = {"writer": [psutil.Process().memory_info().rss]}
     for process in psutil.Process().children(recursive=True):
-        words = " ".join(process.cmdline())
-        name = "sandbox" if "nursery" in words else "grader" if "forkserver" in words else ""
-        if name and process.memory_info().rss > 100 * MIB:
-            found.setdefault(name, []).append(process.memory_info().rss)
+        with contextlib.suppress(psutil.Error):  # some of them end while one looks
+            words, size = " ".join(process.cmdline()), process.memory_info().rss
+            name = "sandbox" if "nursery" in words else "grader" if "forkserver" in words else ""
+            if name and size > 100 * MIB:
+                found.setdefault(name, []).append(size)
     return found
