@@ -143,6 +143,64 @@ TOGETHER = Drawer(
             "Only the last micro-batch is in your gradients.",
         ),
         Wrong(
+            "zeroed in the loop",
+            _together(
+                "for each in micro_batches[:-1]:\n"
+                "    model.zero_grad()\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[-1]())"
+            ),
+            "Only the last two micro-batches are in your gradients.",
+        ),
+        Wrong(
+            "the first kept for the trainer",
+            _together(
+                "for each in micro_batches[1:]:\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[0]())"
+            ),
+            "Micro-batches run in another order",
+        ),
+        Wrong(
+            "its own exchange",
+            _together(
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "for p in model.parameters():\n"
+                "    comm.all_reduce(p.grad)"
+            ),
+            "You exchange gradients by yourself",
+        ),
+        Wrong(
+            "a zero for the trainer",
+            _together(
+                "import torch\n"
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "backward(comm, model, torch.zeros((), requires_grad=True))"
+            ),
+            "The trainer gets a loss that no micro-batch has made.",
+        ),
+        Wrong(
+            "a zero of all parameters for the trainer",
+            _together(
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "backward(comm, model, sum(p.sum() for p in model.parameters()) * 0)"
+            ),
+            "The trainer gets a loss that no micro-batch has made.",
+        ),
+        Wrong(
+            "the last graph twice",
+            _together(
+                "for each in micro_batches:\n"
+                "    loss = each()\n"
+                "    loss.backward(retain_graph=True)\n"
+                "backward(comm, model, loss * 0)"
+            ),
+            "A micro-batch runs backward once by itself and once more in the trainer.",
+        ),
+        Wrong(
             "divided by micro-batches",
             _together(
                 "n = len(micro_batches)\n"
@@ -166,6 +224,12 @@ TOGETHER = Drawer(
         "one micro-batch": lambda case: case["num_micro_batches"] == 1,
         "several": lambda case: case["num_micro_batches"] > 2,
         "three ranks": lambda case: case["num_ranks"] == 3,
+        "one micro-batch in buckets": lambda case: (
+            case["num_micro_batches"] == 1 and case["trainer"] == "buckets"
+        ),
+        "several in buckets": lambda case: (
+            case["num_micro_batches"] > 2 and case["trainer"] == "buckets"
+        ),
     },
 )
 
@@ -250,6 +314,47 @@ HIDDEN = Drawer(
             """,
             "What does a float make of a third",
         ),
+        Wrong(
+            "one quotient as a float",
+            f"""
+            import math
+
+            def min_tokens({_HEAD}):
+                return math.ceil({_VALUE} / ({_BY}))
+            """,
+            "What does a float make of a third",
+        ),
+        Wrong(
+            "rounded down as a float, and one more",
+            f"""
+            import math
+
+            def min_tokens({_HEAD}):
+                share = (num_ranks - 1) / num_ranks
+                tokens = share * bytes_per_element * flops_per_second / (2 * bytes_per_second)
+                return math.floor(tokens) + (tokens % 1 > 0)
+            """,
+            "What does a float make of a third",
+        ),
+        Wrong(
+            "whole bytes",
+            f"""
+            def min_tokens({_HEAD}):
+                sent = 2 * (num_ranks - 1) * num_params * bytes_per_element // num_ranks
+                return -(-sent * flops_per_second // (4 * num_params * bytes_per_second))
+            """,
+            "The ring moves a part of a byte less in your formula",
+        ),
+        Wrong(
+            "whole seconds",
+            f"""
+            def min_tokens({_HEAD}):
+                sent = 2 * (num_ranks - 1) * num_params * bytes_per_element
+                seconds = -(-sent // (num_ranks * bytes_per_second))
+                return -(-seconds * flops_per_second // (4 * num_params))
+            """,
+            "Seconds are rounded before tokens are counted.",
+        ),
         Wrong("a fraction", _tokens(rounded="value / by"), "?"),
     ],
     right=[
@@ -271,6 +376,8 @@ HIDDEN = Drawer(
             % (2 * case["num_ranks"] * case["bytes_per_second"])
             == 0
         ),
+        "nearly even": lambda case: case["num_ranks"] > 500,
+        "few parameters": lambda case: case["num_params"] < 5,
         "four bytes": lambda case: case["bytes_per_element"] == 4,
     },
 )
