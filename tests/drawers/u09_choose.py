@@ -428,6 +428,11 @@ BEGIN = Drawer(
             "Which tensors do two of your loops share?",
         ),
         Wrong(
+            "its own source",
+            _begin("comm.broadcast(each, comm.rank)"),
+            "Which rank has what all others want?",
+        ),
+        Wrong(
             "in messages",
             _begin(
                 "if comm.rank: comm.receive(each, 0)\n"
@@ -645,7 +650,7 @@ UNUSED = Drawer(
                     "grads = [p.grad for p in bucket if p.grad is not None]",
                 )
             ),
-            "All ranks make the same calls in the same order.",
+            "What is in the one that the other lacks",
         ),
         Wrong(
             "None sent",
@@ -682,7 +687,7 @@ UNUSED = Drawer(
                     "        for bucket, (handle, flat) in zip(buckets, sent):\n",
                 ),
             ),
-            "All ranks make the same calls in the same order.",
+            "What is in the one that the other lacks",
         ),
     ],
     right=[

@@ -324,7 +324,7 @@ RING_ALL_REDUCE = Drawer(
         Wrong(
             "a copy is summed",
             _ring(before="tensor = tensor.clone()"),
-            "every tensor is as it was",
+            "every tensor is as it was.",
         ),
         Wrong(
             "the rest left out",
@@ -370,6 +370,67 @@ RING_ALL_REDUCE = Drawer(
             _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
             "while it is still on its way",
         ),
+        Wrong(
+            "new names",
+            _ring(first="mine = mine + theirs", second="mine = theirs"),
+            "give the name of a part to a new tensor?",
+        ),
+        Wrong(
+            "a new name in the second round",
+            _ring(second="mine = theirs"),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a new name in the first round",
+            _ring(first="mine = mine + theirs"),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts, in the first round",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                first="parts[(sent - 1) % n] = mine + theirs",
+            ),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts, in the second round",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                second="parts[(sent - 1) % n] = theirs",
+            ),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                first="parts[(sent - 1) % n] = mine + theirs",
+                second="parts[(sent - 1) % n] = theirs",
+            ),
+            "give the name of a part to a new tensor?",
+        ),
+        Wrong(
+            "empty messages left out",
+            _ring(
+                send="handle = parts[sent % n].numel() "
+                "and comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
+                wait="handle and handle.wait()",
+            ).replace("comm.receive(", "mine.numel() and comm.receive("),
+            "What does the card say of empty ones?",
+            points=2.0,
+        ),
+        Wrong(
+            "a buffer as long as what goes out",
+            _ring().replace("torch.empty_like(mine)", "torch.empty_like(parts[sent % n])"),
+            "Which part arrives there, and is it the one that goes out?",
+            points=1.0,
+        ),
+        Wrong(
+            "a buffer in another precision",
+            _ring().replace("torch.empty_like(mine)", "torch.empty(len(mine))"),
+            "Two precisions meet in one call.",
+        ),
         Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?"),
         Wrong(
             "chunks, which may be fewer",
@@ -399,6 +460,11 @@ RING_ALL_REDUCE = Drawer(
                 rows[incoming] = theirs + (rows[incoming] if step < n - 1 else 0)
             tensor.copy_(padded[: tensor.numel()].view_as(tensor))
         """,
+        _ring(
+            parts="list(tensor.view(-1).tensor_split(n))",
+            first="parts[(sent - 1) % n] += theirs",
+            second="parts[(sent - 1) % n][:] = theirs",
+        ),
         """
         import torch
 
@@ -619,7 +685,7 @@ BACKWARD_FLAT = Drawer(
         Wrong(
             "those without a gradient left out",
             _flat(wanting="[p for p in model.parameters() if p.grad is not None]"),
-            "Which rank leaves one out",
+            "What is in the one that the other lacks",
             points=4 * _SHARE,
         ),
         Wrong(
