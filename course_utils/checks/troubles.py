@@ -142,10 +142,13 @@ ERRORS = (
     ),
     ("stack expects", "Which of the tensors have other sizes, and what joins them all the same?"),
     (
-        "assigned grad has data of a different type",
+        "assigned grad has data of a different type|assign a gradient with dtype",
         "Which precision has the parameter, and which has what you assign?",
     ),
-    ("assigned grad has", "Which shape has the parameter, and which has what you assign?"),
+    (
+        "assigned grad has|assign a gradient of size",
+        "Which shape has the parameter, and which has what you assign?",
+    ),
     (
         "is invalid for input of size",
         "How many numbers has that piece, and how many has the shape you want? Are they counted in "
@@ -196,6 +199,20 @@ ERRORS = (
         "a call that works in place and gives nothing back?",
     ),
 )
+
+
+# What several errors of ranks have in common, where each case raises another one.
+RANKS_DIFFER = (
+    "deadlock:|mismatch in",
+    "Ranks do not make the same calls: in some cases one waits for ever, in others two different "
+    "calls meet. What has one rank in these cases that another has not, and what does it send?",
+)
+
+
+def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:
+    """A hint that fits other errors of the same kind as well."""
+    words, hint = RANKS_DIFFER
+    return (hint,) if re.search(words, trouble.get("message", "")) else ()
 
 
 def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:

@@ -553,6 +553,39 @@ UNUSED = Drawer(
     function="backward_with_unused",
     wrong=[
         Wrong(
+            "buckets of what is complete",
+            """
+            import torch
+
+            def backward_with_unused(comm, model, loss, bucket_bytes):
+                waiting, sent = [], []
+
+                def send():
+                    flat = torch.cat([p.grad.flatten() for p in waiting])
+                    sent.append((comm.all_reduce(flat, async_op=True), flat, list(waiting)))
+                    waiting.clear()
+
+                def collect(parameter):
+                    waiting.append(parameter)
+                    if sum(p.grad.nbytes for p in waiting) >= bucket_bytes:
+                        send()
+
+                hooks = [
+                    p.register_post_accumulate_grad_hook(collect) for p in model.parameters()
+                ]
+                loss.backward()
+                for hook in hooks:
+                    hook.remove()
+                if waiting:
+                    send()
+                for handle, flat, parameters in sent:
+                    handle.wait()
+                    for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+                        p.grad = part.view_as(p)
+            """,
+            "What is in the one that the other lacks",
+        ),
+        Wrong(
             "one bucket in each hook",
             _unused((_SEND_ALL, _SEND_ALL.replace("while", "if"))),
             "leaves one gradient late",
@@ -801,6 +834,31 @@ MEMORY = Drawer(
                 )
             ),
             "What is made only to be copied from?",
+        ),
+        Wrong(
+            "zeros in all gradients first",
+            _views(
+                (
+                    "flats = []\n",
+                    "flats = []\n        for p in model.parameters():\n"
+                    "            p.grad = torch.zeros_like(p)\n",
+                ),
+                (
+                    "flat, start = torch.zeros(length, dtype=bucket[0].dtype), 0",
+                    "flat, start = torch.cat([p.grad.flatten() for p in bucket]), 0",
+                ),
+            ),
+            "What is made only to be copied from?",
+        ),
+        Wrong(
+            "in float32",
+            _views(("torch.zeros(length, dtype=bucket[0].dtype)", "torch.zeros(length)")),
+            "Which precision has the parameter",
+        ),
+        Wrong(
+            "flat pieces",
+            _views(("p.grad = part.view_as(p)", "p.grad = part")),
+            "Which shape has the parameter",
         ),
         Wrong(
             "memory as it is found",

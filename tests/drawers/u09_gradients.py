@@ -54,7 +54,65 @@ SHARE_OF_MEAN = Drawer(
         Wrong(
             "as for an average of gradients",
             _share(*_COUNT, "return summed_loss * comm.size / total.clamp(min=1)"),
-            "what is the factor for?",
+            "The shares are added up, not averaged",
+        ),
+        Wrong(
+            "an average of the counts",
+            _share(*_COUNT, "return summed_loss / (total / comm.size).clamp(min=1e-9)"),
+            "or divide by it on the way?",
+        ),
+        Wrong(
+            "the number of a loss",
+            _share(*_COUNT, "return summed_loss.item() / total"),
+            "What is left of a loss's history in a plain number?",
+        ),
+        Wrong(
+            "no numbers mended",
+            _share(*_COUNT, "return (summed_loss / total).nan_to_num(0)"),
+            "its gradient is not a number",
+            points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "no numbers left out",
+            _share(
+                *_COUNT,
+                "share = summed_loss / total",
+                "return torch.where(total > 0, share, summed_loss * 0)",
+            ),
+            "its gradient is not a number",
+            points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "a weighted mean of its own",
+            _share(
+                *_COUNT,
+                "total = total.clamp(min=1)",
+                "return (summed_loss / max(1, num_targets)) * (num_targets / total)",
+            ),
+            "Right but for some digits",
+        ),
+        Wrong(
+            "times one over the count",
+            _share(*_COUNT, "return summed_loss * (1 / total.clamp(min=1))"),
+            "Right but for some digits",
+        ),
+        Wrong(
+            "counted in bfloat16",
+            _share(
+                "total = torch.tensor(num_targets, dtype=torch.bfloat16)",
+                "comm.all_reduce(total)",
+                "return summed_loss / max(1, total.item())",
+            ),
+            "In which precision do you count",
+        ),
+        Wrong(
+            "counted in float16",
+            _share(
+                "total = torch.tensor(num_targets, dtype=torch.float16)",
+                "comm.all_reduce(total)",
+                "return summed_loss / max(1, total.item())",
+            ),
+            "In which precision do you count",
         ),
         Wrong(
             "divided by ranks too",
@@ -155,6 +213,7 @@ SHARE_OF_MEAN = Drawer(
     features={
         "ragged": lambda case: len(set(case["num_targets"])) > 1,
         "a rank without": lambda case: 0 in case["num_targets"] and any(case["num_targets"]),
+        "many targets": lambda case: max(case["num_targets"]) > 2048,
         "none at all": lambda case: not any(case["num_targets"]),
         "one rank": lambda case: len(case["num_targets"]) == 1,
     },
@@ -577,6 +636,63 @@ BACKWARD_EACH = Drawer(
             points=1.5,
         ),
         Wrong(
+            "what the call gives back",
+            _each(reduce="p.grad = comm.all_reduce(p.grad)"),
+            "Afterwards grad is None.",
+        ),
+        Wrong("no backward", _each(before="pass"), "Backward never runs"),
+        Wrong(
+            "the loss too",
+            _each(before="loss.backward(); comm.all_reduce(loss.detach())"),
+            "one call more than there are gradients",
+        ),
+        Wrong(
+            "times the ranks",
+            _each(reduce="comm.all_reduce(p.grad); p.grad *= comm.size"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "the loss times the ranks",
+            _each(before="(loss * comm.size).backward()"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "the new part alone summed",
+            _each(
+                before="old = [p.grad for p in model.parameters()]; "
+                "model.zero_grad(); loss.backward()",
+                after="for p, was in zip(model.parameters(), old): "
+                "p.grad = p.grad if was is None else p.grad + was",
+            ),
+            "What was in grad before stays on its rank",
+            points=1.5,
+        ),
+        Wrong(
+            "in hooks, as gradients come",
+            """
+            def backward_each(comm, model, loss):
+                trained = [p for p in model.parameters() if p.requires_grad]
+                def hook(p):
+                    comm.all_reduce(p.grad)
+                hooks = [p.register_post_accumulate_grad_hook(hook) for p in trained]
+                loss.backward()
+                for each in hooks:
+                    each.remove()
+            """,
+            "Ranks do not make the same calls",
+            points=1.5,
+        ),
+        Wrong(
+            "in float32",
+            _each(reduce="comm.all_reduce(p.grad.float())"),
+            "Which precision has what you send",
+        ),
+        Wrong(
+            "in float32 and back",
+            _each(reduce="g = p.grad.float(); comm.all_reduce(g); p.grad.copy_(g)"),
+            "Which precision has what you send",
+        ),
+        Wrong(
             "handles lost",
             _each(reduce="comm.all_reduce(p.grad, async_op=True)"),
             "who waits for it?",
@@ -713,7 +829,7 @@ BACKWARD_FLAT = Drawer(
         Wrong(
             "a buffer in float32",
             _flat(flat="torch.cat([p.grad.flatten().float() for p in wanting])"),
-            "Which precision has your buffer",
+            "Which precision has what you send",
         ),
         Wrong(
             "added to its own",
@@ -724,6 +840,41 @@ BACKWARD_FLAT = Drawer(
             "read in another order",
             _flat(order="reversed(wanting)"),
             "its numbers are in wrong places",
+        ),
+        Wrong("no backward", _flat(before="pass"), "Backward never runs"),
+        Wrong(
+            "the loss times the ranks",
+            _flat(before="(loss * comm.size).backward()"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "joined as they are",
+            _flat(flat="torch.cat([p.grad for p in wanting])"),
+            "which form has each of them before?",
+        ),
+        Wrong(
+            "a flat piece in grad",
+            _flat(write="p.grad = flat[start : start + p.numel()]"),
+            "Which shape has the parameter",
+        ),
+        Wrong(
+            "pieces counted in bytes",
+            _flat(write="p.grad.copy_(flat[start : start + p.nbytes].view_as(p))"),
+            "Are they counted in numbers",
+        ),
+        Wrong(
+            "pieces for frozen ones too",
+            _flat(
+                order="model.parameters()",
+                write="p.grad = flat[start : start + p.numel()].view_as(p)",
+            ),
+            "do pieces and shapes belong to the same tensors?",
+            points=4 * _SHARE,
+        ),
+        Wrong(
+            "what the call gives back",
+            _flat(reduce="flat = comm.all_reduce(flat)"),
+            "a call that works in place and gives nothing back?",
         ),
         Wrong(
             "every part copied first",
