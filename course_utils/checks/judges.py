@@ -136,7 +136,8 @@ class Behaviour(EqualTo):
 
 def _finding_of(trouble: Plain) -> Finding:
     sentence, hint = troubles.in_words(trouble)
-    return Finding(right={"": False}, sentence=sentence, hints=(hint,))
+    hints = (hint, *troubles.more_hints(trouble))
+    return Finding(right={"": False}, sentence=sentence, hints=hints)
 
 
 def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:

@@ -1,5 +1,7 @@
 """What is said of an answer that could not be compared: it raised, hung, or returned no data."""
 
+import re
+
 from course_utils.checks.wire import Plain
 
 WHICH_TYPE = "What type does the card ask for, and which line makes the returned value?"
@@ -49,7 +51,12 @@ WORDS = {
 }
 
 
-# What to ask about an error that Python raised; the first words that its message has decide.
+# What two ranks, or a sender and its receiver, name in calls that should be the same.
+_OTHER_PRECISION = r"of \([\d, ]*\) (\w+)\b.* of \([\d, ]*\) (?!\1\b)\w"
+_OTHER_LENGTHS = r"calls (\w+) of .* and rank \d+ \1 of"
+_OTHER_SOURCE = r"calls broadcast of (.*) from rank .* and rank \d+ broadcast of \1 from rank"
+
+# What to ask about an error that Python raised; the first pattern that its message has decides.
 ERRORS = (
     (TOO_EARLY, WHICH_HOOK),
     (
@@ -71,6 +78,26 @@ ERRORS = (
     (
         "deadlock:",
         "In which call does each rank stand, and which call of which rank would let it go on?",
+    ),
+    (
+        f"mismatch in .*{_OTHER_PRECISION}",
+        "Two precisions meet in one call. Which has the tensor that is given, and which the one "
+        "that you have made for it?",
+    ),
+    (
+        "mismatch in message",
+        "What is sent and the buffer that it fills differ in length. Which part arrives there, and "
+        "is it the one that goes out?",
+    ),
+    (
+        f"mismatch in .*{_OTHER_SOURCE}",
+        "All ranks name the same source, whoever they are. Which rank has what all others want?",
+    ),
+    (
+        f"mismatch in .*{_OTHER_LENGTHS}",
+        "Two ranks come to the same call with tensors of different lengths. What is in the one "
+        "that the other lacks, or which call has a rank left out before, and in which of the "
+        "cases?",
     ),
     (
         "mismatch in",
@@ -114,7 +141,19 @@ ERRORS = (
         "word says that the name belongs to the outer one?",
     ),
     ("stack expects", "Which of the tensors have other sizes, and what joins them all the same?"),
-    ("assigned grad has", "Which shape has the parameter, and which has what you assign?"),
+    (
+        "assigned grad has data of a different type|assign a gradient with dtype",
+        "Which precision has the parameter, and which has what you assign?",
+    ),
+    (
+        "assigned grad has|assign a gradient of size",
+        "Which shape has the parameter, and which has what you assign?",
+    ),
+    (
+        "is invalid for input of size",
+        "How many numbers has that piece, and how many has the shape you want? Are they counted in "
+        "numbers, and do pieces and shapes belong to the same tensors?",
+    ),
     ("must match the size", "Which shapes have the two tensors there, and which do you want?"),
     ("KeyError", "Which keys does the dictionary that comes in have for these sizes?"),
     (
@@ -148,8 +187,9 @@ ERRORS = (
     ("wanted a ", "What does the card ask your function to return?"),
     ("is non-finite", "What does the card want of such a group? Who stops the whole run there?"),
     (
-        "Sizes of tensors must match",
-        "In which dimension do these tensors differ, and need they become one?",
+        "Sizes of tensors must match|same number of dimensions",
+        "In which dimension do these tensors differ, and need they become one? If they need only "
+        "lie one after the other, which form has each of them before?",
     ),
     ("ZeroDivisionError", "What is divided by there, and for which of these sizes is it zero?"),
     ("is not callable", "What stands before the brackets there: a function, or a number?"),
@@ -161,6 +201,20 @@ ERRORS = (
 )
 
 
+# What several errors of ranks have in common, where each case raises another one.
+RANKS_DIFFER = (
+    "deadlock:|mismatch in",
+    "Ranks do not make the same calls: in some cases one waits for ever, in others two different "
+    "calls meet. What has one rank in these cases that another has not, and what does it send?",
+)
+
+
+def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:
+    """A hint that fits other errors of the same kind as well."""
+    words, hint = RANKS_DIFFER
+    return (hint,) if re.search(words, trouble.get("message", "")) else ()
+
+
 def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
     """The sentence and the hint for what `guard.observe` saw."""
     kind = trouble["trouble"]
@@ -170,5 +224,5 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
     sentence, hint = WORDS[kind]
     if kind == "raised":
         told = f"{trouble['error']}: {trouble['message']}"
-        hint = next((question for words, question in ERRORS if words in told), hint)
+        hint = next((question for words, question in ERRORS if re.search(words, told)), hint)
     return sentence.format(place=place, **trouble), hint

@@ -278,6 +278,58 @@ BUCKETS = Drawer(
             "what was sent is sent again",
         ),
         Wrong(
+            "the count reset, the list not",
+            _changed(
+                _HOOKS,
+                ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
+                (
+                    "            waiting.append(parameter)\n",
+                    "            nonlocal held\n"
+                    "            waiting.append(parameter)\n"
+                    "            held += parameter.grad.nbytes\n",
+                ),
+                (f"{_FULL}\n", "if held >= bucket_bytes:\n                held = 0\n"),
+                ("            waiting.clear()\n", ""),
+            ),
+            "what was sent is sent again",
+        ),
+        Wrong(
+            "the count reset and asked at the end, the list not",
+            _changed(
+                _HOOKS,
+                ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
+                (
+                    "            waiting.append(parameter)\n",
+                    "            nonlocal held\n"
+                    "            waiting.append(parameter)\n"
+                    "            held += parameter.grad.nbytes\n",
+                ),
+                (f"{_FULL}\n", "if held >= bucket_bytes:\n                held = 0\n"),
+                ("        if waiting:\n", "        if held:\n"),
+                ("            waiting.clear()\n", ""),
+            ),
+            "what was sent is sent again",
+        ),
+        Wrong(
+            "joined as they are",
+            _changed(_HOOKS, ("p.grad.flatten() for p in waiting", "p.grad for p in waiting")),
+            "which form has each of them before?",
+        ),
+        Wrong(
+            "looked at with the next gradient",
+            _changed(
+                _HOOKS,
+                (
+                    f"            waiting.append(parameter)\n            {_FULL}\n"
+                    "                send()\n",
+                    f"            {_FULL}\n                send()\n"
+                    "            waiting.append(parameter)\n",
+                ),
+            ),
+            "A full bucket leaves one gradient late",
+            points=2.0,
+        ),
+        Wrong(
             "the rest sent without looking",
             _changed(_HOOKS, ("        if waiting:\n            send()\n", "        send()\n")),
             "In which of the cases is there nothing to join?",

@@ -143,6 +143,64 @@ TOGETHER = Drawer(
             "Only the last micro-batch is in your gradients.",
         ),
         Wrong(
+            "zeroed in the loop",
+            _together(
+                "for each in micro_batches[:-1]:\n"
+                "    model.zero_grad()\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[-1]())"
+            ),
+            "Only the last two micro-batches are in your gradients.",
+        ),
+        Wrong(
+            "the first kept for the trainer",
+            _together(
+                "for each in micro_batches[1:]:\n"
+                "    each().backward()\n"
+                "backward(comm, model, micro_batches[0]())"
+            ),
+            "Micro-batches run in another order",
+        ),
+        Wrong(
+            "its own exchange",
+            _together(
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "for p in model.parameters():\n"
+                "    comm.all_reduce(p.grad)"
+            ),
+            "You exchange gradients by yourself",
+        ),
+        Wrong(
+            "a zero for the trainer",
+            _together(
+                "import torch\n"
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "backward(comm, model, torch.zeros((), requires_grad=True))"
+            ),
+            "The trainer gets a loss that no micro-batch has made.",
+        ),
+        Wrong(
+            "a zero of all parameters for the trainer",
+            _together(
+                "for each in micro_batches:\n"
+                "    each().backward()\n"
+                "backward(comm, model, sum(p.sum() for p in model.parameters()) * 0)"
+            ),
+            "The trainer gets a loss that no micro-batch has made.",
+        ),
+        Wrong(
+            "the last graph twice",
+            _together(
+                "for each in micro_batches:\n"
+                "    loss = each()\n"
+                "    loss.backward(retain_graph=True)\n"
+                "backward(comm, model, loss * 0)"
+            ),
+            "A micro-batch runs backward once by itself and once more in the trainer.",
+        ),
+        Wrong(
             "divided by micro-batches",
             _together(
                 "n = len(micro_batches)\n"
@@ -166,6 +224,12 @@ TOGETHER = Drawer(
         "one micro-batch": lambda case: case["num_micro_batches"] == 1,
         "several": lambda case: case["num_micro_batches"] > 2,
         "three ranks": lambda case: case["num_ranks"] == 3,
+        "one micro-batch in buckets": lambda case: (
+            case["num_micro_batches"] == 1 and case["trainer"] == "buckets"
+        ),
+        "several in buckets": lambda case: (
+            case["num_micro_batches"] > 2 and case["trainer"] == "buckets"
+        ),
     },
 )
 
@@ -250,6 +314,47 @@ HIDDEN = Drawer(
             """,
             "What does a float make of a third",
         ),
+        Wrong(
+            "one quotient as a float",
+            f"""
+            import math
+
+            def min_tokens({_HEAD}):
+                return math.ceil({_VALUE} / ({_BY}))
+            """,
+            "What does a float make of a third",
+        ),
+        Wrong(
+            "rounded down as a float, and one more",
+            f"""
+            import math
+
+            def min_tokens({_HEAD}):
+                share = (num_ranks - 1) / num_ranks
+                tokens = share * bytes_per_element * flops_per_second / (2 * bytes_per_second)
+                return math.floor(tokens) + (tokens % 1 > 0)
+            """,
+            "What does a float make of a third",
+        ),
+        Wrong(
+            "whole bytes",
+            f"""
+            def min_tokens({_HEAD}):
+                sent = 2 * (num_ranks - 1) * num_params * bytes_per_element // num_ranks
+                return -(-sent * flops_per_second // (4 * num_params * bytes_per_second))
+            """,
+            "The ring moves a part of a byte less in your formula",
+        ),
+        Wrong(
+            "whole seconds",
+            f"""
+            def min_tokens({_HEAD}):
+                sent = 2 * (num_ranks - 1) * num_params * bytes_per_element
+                seconds = -(-sent // (num_ranks * bytes_per_second))
+                return -(-seconds * flops_per_second // (4 * num_params))
+            """,
+            "Seconds are rounded before tokens are counted.",
+        ),
         Wrong("a fraction", _tokens(rounded="value / by"), "?"),
     ],
     right=[
@@ -271,6 +376,8 @@ HIDDEN = Drawer(
             % (2 * case["num_ranks"] * case["bytes_per_second"])
             == 0
         ),
+        "nearly even": lambda case: case["num_ranks"] > 500,
+        "few parameters": lambda case: case["num_params"] < 5,
         "four bytes": lambda case: case["bytes_per_element"] == 4,
     },
 )
@@ -319,6 +426,11 @@ BEGIN = Drawer(
             "sent twice",
             _begin(every="[*model.parameters(), *model.buffers(), *model.parameters()]"),
             "Which tensors do two of your loops share?",
+        ),
+        Wrong(
+            "its own source",
+            _begin("comm.broadcast(each, comm.rank)"),
+            "Which rank has what all others want?",
         ),
         Wrong(
             "in messages",
@@ -441,6 +553,39 @@ UNUSED = Drawer(
     function="backward_with_unused",
     wrong=[
         Wrong(
+            "buckets of what is complete",
+            """
+            import torch
+
+            def backward_with_unused(comm, model, loss, bucket_bytes):
+                waiting, sent = [], []
+
+                def send():
+                    flat = torch.cat([p.grad.flatten() for p in waiting])
+                    sent.append((comm.all_reduce(flat, async_op=True), flat, list(waiting)))
+                    waiting.clear()
+
+                def collect(parameter):
+                    waiting.append(parameter)
+                    if sum(p.grad.nbytes for p in waiting) >= bucket_bytes:
+                        send()
+
+                hooks = [
+                    p.register_post_accumulate_grad_hook(collect) for p in model.parameters()
+                ]
+                loss.backward()
+                for hook in hooks:
+                    hook.remove()
+                if waiting:
+                    send()
+                for handle, flat, parameters in sent:
+                    handle.wait()
+                    for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+                        p.grad = part.view_as(p)
+            """,
+            "What is in the one that the other lacks",
+        ),
+        Wrong(
             "one bucket in each hook",
             _unused((_SEND_ALL, _SEND_ALL.replace("while", "if"))),
             "leaves one gradient late",
@@ -538,7 +683,7 @@ UNUSED = Drawer(
                     "grads = [p.grad for p in bucket if p.grad is not None]",
                 )
             ),
-            "All ranks make the same calls in the same order.",
+            "What is in the one that the other lacks",
         ),
         Wrong(
             "None sent",
@@ -575,7 +720,7 @@ UNUSED = Drawer(
                     "        for bucket, (handle, flat) in zip(buckets, sent):\n",
                 ),
             ),
-            "All ranks make the same calls in the same order.",
+            "What is in the one that the other lacks",
         ),
     ],
     right=[
@@ -689,6 +834,31 @@ MEMORY = Drawer(
                 )
             ),
             "What is made only to be copied from?",
+        ),
+        Wrong(
+            "zeros in all gradients first",
+            _views(
+                (
+                    "flats = []\n",
+                    "flats = []\n        for p in model.parameters():\n"
+                    "            p.grad = torch.zeros_like(p)\n",
+                ),
+                (
+                    "flat, start = torch.zeros(length, dtype=bucket[0].dtype), 0",
+                    "flat, start = torch.cat([p.grad.flatten() for p in bucket]), 0",
+                ),
+            ),
+            "What is made only to be copied from?",
+        ),
+        Wrong(
+            "in float32",
+            _views(("torch.zeros(length, dtype=bucket[0].dtype)", "torch.zeros(length)")),
+            "Which precision has the parameter",
+        ),
+        Wrong(
+            "flat pieces",
+            _views(("p.grad = part.view_as(p)", "p.grad = part")),
+            "Which shape has the parameter",
         ),
         Wrong(
             "memory as it is found",

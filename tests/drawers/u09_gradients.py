@@ -54,7 +54,65 @@ SHARE_OF_MEAN = Drawer(
         Wrong(
             "as for an average of gradients",
             _share(*_COUNT, "return summed_loss * comm.size / total.clamp(min=1)"),
-            "what is the factor for?",
+            "The shares are added up, not averaged",
+        ),
+        Wrong(
+            "an average of the counts",
+            _share(*_COUNT, "return summed_loss / (total / comm.size).clamp(min=1e-9)"),
+            "or divide by it on the way?",
+        ),
+        Wrong(
+            "the number of a loss",
+            _share(*_COUNT, "return summed_loss.item() / total"),
+            "What is left of a loss's history in a plain number?",
+        ),
+        Wrong(
+            "no numbers mended",
+            _share(*_COUNT, "return (summed_loss / total).nan_to_num(0)"),
+            "its gradient is not a number",
+            points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "no numbers left out",
+            _share(
+                *_COUNT,
+                "share = summed_loss / total",
+                "return torch.where(total > 0, share, summed_loss * 0)",
+            ),
+            "its gradient is not a number",
+            points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "a weighted mean of its own",
+            _share(
+                *_COUNT,
+                "total = total.clamp(min=1)",
+                "return (summed_loss / max(1, num_targets)) * (num_targets / total)",
+            ),
+            "Right but for some digits",
+        ),
+        Wrong(
+            "times one over the count",
+            _share(*_COUNT, "return summed_loss * (1 / total.clamp(min=1))"),
+            "Right but for some digits",
+        ),
+        Wrong(
+            "counted in bfloat16",
+            _share(
+                "total = torch.tensor(num_targets, dtype=torch.bfloat16)",
+                "comm.all_reduce(total)",
+                "return summed_loss / max(1, total.item())",
+            ),
+            "In which precision do you count",
+        ),
+        Wrong(
+            "counted in float16",
+            _share(
+                "total = torch.tensor(num_targets, dtype=torch.float16)",
+                "comm.all_reduce(total)",
+                "return summed_loss / max(1, total.item())",
+            ),
+            "In which precision do you count",
         ),
         Wrong(
             "divided by ranks too",
@@ -155,6 +213,7 @@ SHARE_OF_MEAN = Drawer(
     features={
         "ragged": lambda case: len(set(case["num_targets"])) > 1,
         "a rank without": lambda case: 0 in case["num_targets"] and any(case["num_targets"]),
+        "many targets": lambda case: max(case["num_targets"]) > 2048,
         "none at all": lambda case: not any(case["num_targets"]),
         "one rank": lambda case: len(case["num_targets"]) == 1,
     },
@@ -324,7 +383,7 @@ RING_ALL_REDUCE = Drawer(
         Wrong(
             "a copy is summed",
             _ring(before="tensor = tensor.clone()"),
-            "every tensor is as it was",
+            "every tensor is as it was.",
         ),
         Wrong(
             "the rest left out",
@@ -370,6 +429,67 @@ RING_ALL_REDUCE = Drawer(
             _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
             "while it is still on its way",
         ),
+        Wrong(
+            "new names",
+            _ring(first="mine = mine + theirs", second="mine = theirs"),
+            "give the name of a part to a new tensor?",
+        ),
+        Wrong(
+            "a new name in the second round",
+            _ring(second="mine = theirs"),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a new name in the first round",
+            _ring(first="mine = mine + theirs"),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts, in the first round",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                first="parts[(sent - 1) % n] = mine + theirs",
+            ),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts, in the second round",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                second="parts[(sent - 1) % n] = theirs",
+            ),
+            "some turns write nothing into the tensor.",
+        ),
+        Wrong(
+            "a list of new parts",
+            _ring(
+                parts="list(tensor.view(-1).tensor_split(n))",
+                first="parts[(sent - 1) % n] = mine + theirs",
+                second="parts[(sent - 1) % n] = theirs",
+            ),
+            "give the name of a part to a new tensor?",
+        ),
+        Wrong(
+            "empty messages left out",
+            _ring(
+                send="handle = parts[sent % n].numel() "
+                "and comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
+                wait="handle and handle.wait()",
+            ).replace("comm.receive(", "mine.numel() and comm.receive("),
+            "What does the card say of empty ones?",
+            points=2.0,
+        ),
+        Wrong(
+            "a buffer as long as what goes out",
+            _ring().replace("torch.empty_like(mine)", "torch.empty_like(parts[sent % n])"),
+            "Which part arrives there, and is it the one that goes out?",
+            points=1.0,
+        ),
+        Wrong(
+            "a buffer in another precision",
+            _ring().replace("torch.empty_like(mine)", "torch.empty(len(mine))"),
+            "Two precisions meet in one call.",
+        ),
         Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?"),
         Wrong(
             "chunks, which may be fewer",
@@ -399,6 +519,11 @@ RING_ALL_REDUCE = Drawer(
                 rows[incoming] = theirs + (rows[incoming] if step < n - 1 else 0)
             tensor.copy_(padded[: tensor.numel()].view_as(tensor))
         """,
+        _ring(
+            parts="list(tensor.view(-1).tensor_split(n))",
+            first="parts[(sent - 1) % n] += theirs",
+            second="parts[(sent - 1) % n][:] = theirs",
+        ),
         """
         import torch
 
@@ -511,6 +636,63 @@ BACKWARD_EACH = Drawer(
             points=1.5,
         ),
         Wrong(
+            "what the call gives back",
+            _each(reduce="p.grad = comm.all_reduce(p.grad)"),
+            "Afterwards grad is None.",
+        ),
+        Wrong("no backward", _each(before="pass"), "Backward never runs"),
+        Wrong(
+            "the loss too",
+            _each(before="loss.backward(); comm.all_reduce(loss.detach())"),
+            "one call more than there are gradients",
+        ),
+        Wrong(
+            "times the ranks",
+            _each(reduce="comm.all_reduce(p.grad); p.grad *= comm.size"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "the loss times the ranks",
+            _each(before="(loss * comm.size).backward()"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "the new part alone summed",
+            _each(
+                before="old = [p.grad for p in model.parameters()]; "
+                "model.zero_grad(); loss.backward()",
+                after="for p, was in zip(model.parameters(), old): "
+                "p.grad = p.grad if was is None else p.grad + was",
+            ),
+            "What was in grad before stays on its rank",
+            points=1.5,
+        ),
+        Wrong(
+            "in hooks, as gradients come",
+            """
+            def backward_each(comm, model, loss):
+                trained = [p for p in model.parameters() if p.requires_grad]
+                def hook(p):
+                    comm.all_reduce(p.grad)
+                hooks = [p.register_post_accumulate_grad_hook(hook) for p in trained]
+                loss.backward()
+                for each in hooks:
+                    each.remove()
+            """,
+            "Ranks do not make the same calls",
+            points=1.5,
+        ),
+        Wrong(
+            "in float32",
+            _each(reduce="comm.all_reduce(p.grad.float())"),
+            "Which precision has what you send",
+        ),
+        Wrong(
+            "in float32 and back",
+            _each(reduce="g = p.grad.float(); comm.all_reduce(g); p.grad.copy_(g)"),
+            "Which precision has what you send",
+        ),
+        Wrong(
             "handles lost",
             _each(reduce="comm.all_reduce(p.grad, async_op=True)"),
             "who waits for it?",
@@ -619,7 +801,7 @@ BACKWARD_FLAT = Drawer(
         Wrong(
             "those without a gradient left out",
             _flat(wanting="[p for p in model.parameters() if p.grad is not None]"),
-            "Which rank leaves one out",
+            "What is in the one that the other lacks",
             points=4 * _SHARE,
         ),
         Wrong(
@@ -647,7 +829,7 @@ BACKWARD_FLAT = Drawer(
         Wrong(
             "a buffer in float32",
             _flat(flat="torch.cat([p.grad.flatten().float() for p in wanting])"),
-            "Which precision has your buffer",
+            "Which precision has what you send",
         ),
         Wrong(
             "added to its own",
@@ -658,6 +840,41 @@ BACKWARD_FLAT = Drawer(
             "read in another order",
             _flat(order="reversed(wanting)"),
             "its numbers are in wrong places",
+        ),
+        Wrong("no backward", _flat(before="pass"), "Backward never runs"),
+        Wrong(
+            "the loss times the ranks",
+            _flat(before="(loss * comm.size).backward()"),
+            "what is your factor for?",
+        ),
+        Wrong(
+            "joined as they are",
+            _flat(flat="torch.cat([p.grad for p in wanting])"),
+            "which form has each of them before?",
+        ),
+        Wrong(
+            "a flat piece in grad",
+            _flat(write="p.grad = flat[start : start + p.numel()]"),
+            "Which shape has the parameter",
+        ),
+        Wrong(
+            "pieces counted in bytes",
+            _flat(write="p.grad.copy_(flat[start : start + p.nbytes].view_as(p))"),
+            "Are they counted in numbers",
+        ),
+        Wrong(
+            "pieces for frozen ones too",
+            _flat(
+                order="model.parameters()",
+                write="p.grad = flat[start : start + p.numel()].view_as(p)",
+            ),
+            "do pieces and shapes belong to the same tensors?",
+            points=4 * _SHARE,
+        ),
+        Wrong(
+            "what the call gives back",
+            _flat(reduce="flat = comm.all_reduce(flat)"),
+            "a call that works in place and gives nothing back?",
         ),
         Wrong(
             "every part copied first",

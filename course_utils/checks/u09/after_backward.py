@@ -22,6 +22,7 @@ CALLS, BYTES = "calls to the other ranks", "bytes in these calls"
 LENGTH = "the length of the gradient"
 FROZEN = "frozen parameters with a gradient"
 WRONG = "ranks without the gradient of the whole batch"
+EMPTY = "gradients that are None afterwards"
 AT_PEAK, AFTER = "sets of gradients at the peak", "sets of gradients afterwards"
 
 # The gradients and one buffer; whoever needs less does no harm.
@@ -101,6 +102,16 @@ def _last(*values: Any) -> Tensor:
     return _gradient(model)
 
 
+def _before(*values: Any, on_all: bool = False) -> Tensor:
+    """What was accumulated before the call, on rank 0 alone or on all ranks."""
+    case = _case(*values)
+    model = _net(case)
+    for rank in range(case["num_ranks"] if on_all else 1):
+        for loss in _shares(model, case, rank)[:-1]:
+            loss.backward()
+    return _gradient(model)
+
+
 @functools.lru_cache(maxsize=512)
 def _own(*values: Any) -> Tensor:
     """Of rank 0 alone."""
@@ -121,8 +132,10 @@ def _observed(answer: Any, case: Case) -> dict[str, float]:
     gradients = [_gradient(model) for model, _ in prepared]
     whole = _whole(*case.values())
     frozen = (each for each in prepared[0][0].parameters() if not each.requires_grad)
+    trained = [p for model, _ in prepared for p in model.parameters() if p.requires_grad]
     near = (torch.allclose(each, whole, rtol=ROUNDING, atol=ROUNDING) for each in gradients)
     return {
+        EMPTY: sum(each.grad is None for each in trained),
         CALLS: most_calls(run),
         BYTES: sum(each.num_bytes for each in run.communications()),
         LENGTH: float(gradients[0].norm()),
@@ -141,6 +154,7 @@ def wanted_of_each(**case: Any) -> dict[str, float]:
     """The gradient of the whole batch, and a call for each parameter."""
     sizes = _sizes(**case)
     return {
+        EMPTY: 0,
         CALLS: len(sizes),
         BYTES: FLOAT64_BYTES * sum(sizes),
         LENGTH: float(_whole(*case.values()).norm()),
@@ -196,7 +210,17 @@ def _all_sizes(*values: Any) -> list[int]:
     return _sizes("all used", *values[1:])
 
 
+HALF_OF_THE_BYTES = Mistake(
+    "Half of the bytes. Which precision has what you send, and which have the gradients?",
+    lambda *values: {BYTES: FLOAT64_BYTES * sum(_sizes(*values)) // 2},
+)
+TOO_LONG = (
+    "Too long by a factor, the number of ranks. Each loss is a share of the mean already, and "
+    "shares add up: what is your factor for?"
+)
+
 MISTAKES = (
+    HALF_OF_THE_BYTES,
     Mistake(
         "Nothing goes over the links. What must the ranks tell each other, and is it there when "
         "your calls are made?",
@@ -227,6 +251,17 @@ MISTAKES = (
         lambda *values: {LENGTH: float(_own(*values).norm())},
     ),
     Mistake(
+        "Backward never runs, and grad holds what was there before. Who fills it?",
+        lambda *values: {LENGTH: float(_before(*values, on_all=True).norm())},
+    ),
+    Mistake(TOO_LONG, lambda *values: {LENGTH: float(_whole(*values).norm()) * values[1]}),
+    Mistake(
+        TOO_LONG,
+        lambda *values: {
+            LENGTH: float((_before(*values, on_all=True) + values[1] * _last(*values)).norm())
+        },
+    ),
+    Mistake(
         "Too short by a factor, the number of ranks. Each loss is a share of the mean "
         "already: what does your division divide?",
         lambda *values: {LENGTH: float(_whole(*values).norm()) / values[1]},
@@ -239,6 +274,25 @@ BACKWARD_EACH = Check(
     probe=probe,
     judge=Behaviour(
         wanted_of_each,
+        Mistake(
+            "Afterwards grad is None. What gives back a call that works in place, and where do you put "
+            "it?",
+            lambda *values: {EMPTY: values[1] * len(_sizes(*values))},
+        ),
+        Mistake(
+            "The ranks make one call more than there are gradients to sum. Which number of the ranks "
+            "does nobody need?",
+            lambda *values: {CALLS: len(_sizes(*values)) + 1},
+        ),
+        Mistake(
+            "What was in grad before stays on its rank, and only the new part is summed. Which tensor "
+            "has both, and from when on?",
+            lambda *values: (
+                {LENGTH: float((_last(*values) + _before(*values)).norm())}
+                if values[0] == "gradients before"
+                else {}
+            ),
+        ),
         *MISTAKES,
         Mistake(
             "Twice as many calls as parameters. What does a sum that is summed again hold?",
@@ -267,10 +321,6 @@ BACKWARD_FLAT = Check(
         Mistake(
             "Two calls. What does a sum that is summed again hold?",
             lambda *values: {CALLS: 2},
-        ),
-        Mistake(
-            "Half of the bytes. Which precision has your buffer, and which have the gradients?",
-            lambda *values: {BYTES: FLOAT64_BYTES * sum(_sizes(*values)) // 2},
         ),
         Mistake(
             "The sums are added to what each rank has of its own already. Which operation puts "

@@ -50,10 +50,11 @@ Numbers = dict[str, Any]
 Buckets = Sequence[Ready]
 
 # What each scenario looks at: overlap counts for nothing where gradients or buckets are wrong.
+BEHIND = "gradients that are complete between a bucket's moment and its leaving, in all"
 BUCKETS = (EARLY_HOOKS, LENGTH, WRONG, COLLECTIVES, OTHER_BUCKETS)
 LOOKED_AT = {
     "buckets": (*BUCKETS, HOOKS_LEFT),
-    "overlap": (*BUCKETS, WAITS, LATE, SECONDS),
+    "overlap": (*BUCKETS, WAITS, LATE, BEHIND, SECONDS),
 }
 
 
@@ -125,6 +126,7 @@ def probe(answer: Any, case: Case) -> object:
         OTHER_BUCKETS: _num_other(seen, wanted_buckets),
         WAITS: max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
         LATE: _num_late(seen, wanted_buckets),
+        BEHIND: _num_behind(seen, wanted_buckets, _ready_of(case)),
         SECONDS: run.step_seconds,
         HOOKS_LEFT: run.results[0][1],
     }
@@ -147,6 +149,14 @@ def _num_other(seen: Buckets, wanted_buckets: Buckets) -> int:
 def _num_late(seen: Buckets, wanted_buckets: Buckets) -> int:
     pairs = zip(seen, wanted_buckets, strict=False)
     return sum(one.seconds > other.seconds for one, other in pairs)
+
+
+def _num_behind(seen: Buckets, wanted_buckets: Buckets, gradients: Buckets) -> int:
+    """For each bucket the gradients that come while it is full and does not leave."""
+    pairs = zip(seen, wanted_buckets, strict=False)
+    return sum(
+        other.seconds < each.seconds <= one.seconds for one, other in pairs for each in gradients
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -205,6 +215,15 @@ def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
     return [*made, made[-1]]
 
 
+def _all_again(gradients: Buckets, bucket_bytes: int, *, also_at_end: bool) -> list[Ready]:
+    """Each full bucket has all that was sent before; and at the end once more, or if some wait."""
+    made: list[Ready] = []
+    for num_bytes, seconds in _greedy(gradients, bucket_bytes):
+        made.append(Ready(num_bytes + (made[-1].num_bytes if made else 0), seconds))
+    is_rest = len(made) > len(_greedy(gradients, bucket_bytes, has_rest=False))
+    return [*made, made[-1]] if also_at_end and not is_rest else made
+
+
 def wanted(**case: Any) -> Numbers:
     """The gradient of the whole batch, and buckets that leave as soon as they are full."""
     job, buckets = job_of(case), _buckets(case)
@@ -217,6 +236,7 @@ def wanted(**case: Any) -> Numbers:
         OTHER_BUCKETS: 0,
         WAITS: 0,
         LATE: 0,
+        BEHIND: 0,
         SECONDS: _step_seconds(job, buckets, _ready_of(case)[-1].seconds),
         HOOKS_LEFT: 0,
     }
@@ -294,6 +314,11 @@ def _as_made(case: Case) -> list[Ready]:
     return [Ready(size, 0.0) for size in sizes]
 
 
+SENT_AGAIN = (
+    "From the first full bucket on, what was sent is sent again. What must be gone from those "
+    "waiting when a bucket leaves?"
+)
+
 BACKWARD_IN_BUCKETS = Check(
     cases=bucket_cases,
     reference=backward_in_buckets,
@@ -354,9 +379,19 @@ BACKWARD_IN_BUCKETS = Check(
             _in_other_buckets(lambda case: _greedy(_ready_of(case), math.inf)),
         ),
         Mistake(
-            "From the first full bucket on, what was sent is sent again. What must be gone from "
-            "those waiting when a bucket leaves?",
+            SENT_AGAIN,
             _in_other_buckets(lambda case: _never_cleared(_ready_of(case), case["bucket_bytes"])),
+        ),
+        *(
+            Mistake(
+                SENT_AGAIN,
+                _in_other_buckets(
+                    lambda case, also_at_end=each: _all_again(
+                        _ready_of(case), case["bucket_bytes"], also_at_end=also_at_end
+                    )
+                ),
+            )
+            for each in (False, True)
         ),
         Mistake(
             "After the first full bucket each gradient travels by itself. What do you count, and "
@@ -397,6 +432,11 @@ BACKWARD_IN_BUCKETS = Check(
             "Before a bucket is sent your hook waits for the one before it. Who else takes care "
             "that they travel one after the other?",
             _of_case(lambda case: {WAITS: max(0, _num_early(case) - 1)}),
+        ),
+        Mistake(
+            "A full bucket leaves one gradient late, or when backward is over. At which moment do "
+            "you look whether it is full: before a gradient joins those waiting, or afterwards?",
+            _of_case(lambda case: {LATE: _num_early(case), BEHIND: _num_early(case)}),
         ),
         Mistake(
             "All buckets are sent only when backward is over, so that nothing overlaps. Who could "

@@ -13,7 +13,10 @@ FIELDS = ("num_params", "num_ranks", "bytes_per_element", "bytes_per_second", "f
 
 
 def hidden_cases(seed: int) -> list[Case]:
-    """One rank and many, slow and fast links; every third result comes out even."""
+    """One rank and many, slow and fast links; every third result comes out even.
+
+    Some come out so nearly even that a float does not tell; some rings move a fraction of a byte.
+    """
     rng = random.Random(seed)
     cases = [_case(1024, 4, 2, 64, 512), _case(4096, 1, 2, 64, 512)]
     cases.append(_case(10**9, 2, 2, 25 * 10**9, 312 * 10**12))  # 6,240: a float may miss it
@@ -26,7 +29,25 @@ def hidden_cases(seed: int) -> list[Case]:
         ranks = rng.choice((3, 5, 6, 7, 11, 12))
         rate, flops = rng.randint(20, 400) * 10**6 + 7, rng.randint(100, 900) * 10**9 + 1
         cases.append(_case(num_params, ranks, rng.choice((2, 4)), rate, flops))
-    return cases
+    cases += [_nearly_even(rng, side) for side in (1, -1, 1, -1)]
+    return cases + [_few_params(rng) for _ in range(2)]
+
+
+def _nearly_even(rng: random.Random, side: int) -> Case:
+    """Tokens that are a whole number but for a part in 10**16, above it or below."""
+    ranks = 2 ** rng.randint(9, 11)
+    tokens = rng.choice([n for n in range(150, 256) if math.gcd(n, ranks - 1) == 1])
+    rate = rng.randint(19 * 10**10, 21 * 10**10)
+    rate += (-side * pow(tokens, -1, ranks - 1) - rate) % (ranks - 1)
+    flops, rest = divmod(ranks * rate * tokens + side, ranks - 1)
+    assert rest == 0
+    return _case(rng.randint(2, 90) * 10**6, ranks, 2, rate, flops)
+
+
+def _few_params(rng: random.Random) -> Case:
+    """Of which no rank has a whole number of bytes; a token takes much less than a byte."""
+    rate = rng.randint(10, 99)
+    return _case(rng.choice((1, 2, 4)), rng.choice((3, 7, 11)), 2, rate, rate * 10**6 + 1)
 
 
 def _case(*values: int) -> Case:
@@ -77,15 +98,39 @@ def _without_ranks(*values: int) -> int:
     return _up(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
 
 
-def _in_floats(*values: int) -> int:
-    """The quotient of the two times, rounded on the way."""
+def _can_be_missed(*values: int) -> bool:
+    """A whole number, or one nearly, whose factors are no powers of two: a float may miss it."""
+    exact, rate = _exact(*values), values[3]
+    is_near = abs(exact - round(exact)) < round(exact) * Fraction(1, 10**12)
+    return is_near and rate & (rate - 1) != 0
+
+
+def _missed(by: int) -> Any:
+    return lambda *values: _up(_exact(*values)) + by if _can_be_missed(*values) else {}
+
+
+def _of_whole_bytes(*values: int) -> int:
+    """If a ring moved no part of a byte."""
     num_params, d, num_bytes, rate, flops = values
-    return math.ceil((2 * (d - 1) / d * num_params * num_bytes / rate) / (4 * num_params / flops))
+    moved = 2 * (d - 1) * num_params * num_bytes // d
+    return _up(Fraction(moved, rate) * Fraction(flops, 4 * num_params))
+
+
+def _of_whole_seconds(*values: int) -> int:
+    """If the links took no part of a second."""
+    num_params, d, num_bytes, rate, flops = values
+    seconds = _up(Fraction(2 * (d - 1) * num_params * num_bytes, d * rate))
+    return _up(seconds * Fraction(flops, 4 * num_params))
 
 
 def _times(factor: Fraction | int) -> Any:
     return lambda *values: _up(_exact(*values) * factor)
 
+
+MISSED = (
+    "Right, but for one token where the two times are equal, or nearly. What does a float make of "
+    "a third, and which whole numbers could you compare instead?"
+)
 
 MIN_TOKENS = Check(
     cases=hidden_cases,
@@ -132,6 +177,18 @@ MIN_TOKENS = Check(
             "These are the tokens of all ranks together. How many does the card ask for?",
             lambda *values: _up(_exact(*values) * values[1]),
         ),
+        Mistake(MISSED, _missed(1)),
+        Mistake(MISSED, _missed(-1)),
+        Mistake(
+            "The ring moves a part of a byte less in your formula, where there are few parameters. "
+            "Which division could come later, or last?",
+            _of_whole_bytes,
+        ),
+        Mistake(
+            "Seconds are rounded before tokens are counted. How many of your numbers does the card "
+            "want whole?",
+            _of_whole_seconds,
+        ),
         Mistake(
             "One token too few wherever it does not come out even. To which side do you round, if "
             "backward has to be at least as long?",
@@ -140,11 +197,6 @@ MIN_TOKENS = Check(
         Mistake(
             "On one rank nothing travels. How many tokens hide nothing?",
             lambda *values: max(1, _up(_exact(*values))),
-        ),
-        Mistake(
-            "Right, but for one token in a case where the two times are equal. What does a float "
-            "make of a third, and which whole numbers could you compare instead?",
-            _in_floats,
         ),
         Mistake(
             "One token too many wherever it comes out even. May the two times be equal?",

@@ -1,7 +1,9 @@
 """Check of a rank's share of the mean loss over the targets of all ranks."""
 
+import functools
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from course_utils.reference.gradient_sync import share_of_mean
 
 SCENARIOS = ("ragged", "equal", "a rank without")
 NUM_CASES_EACH = 5
+LARGE = 2048  # from here on sums of numbers with the rest 1 by 8 are no numbers of 16 bits
 
 SHARES = "the sum of all shares"
 GRADIENT = "the gradient of that sum"
@@ -26,8 +29,9 @@ DEAD_ENDS = "ranks with a share from which backward cannot start"
 ROUNDING = 1e-12
 
 
-def _num_targets(scenario: str, num_ranks: int, rng: random.Random) -> list[int]:
-    counts = rng.sample(range(1, 30), num_ranks)
+def _num_targets(scenario: str, num_ranks: int, is_large: bool, rng: random.Random) -> list[int]:
+    possible = range(LARGE + 1, 4 * LARGE, 8) if is_large else range(1, 30)
+    counts = rng.sample(possible, num_ranks)
     if scenario == "equal":
         return [counts[0]] * num_ranks
     if scenario == "a rank without":
@@ -36,13 +40,18 @@ def _num_targets(scenario: str, num_ranks: int, rng: random.Random) -> list[int]
 
 
 def share_cases(seed: int) -> list[Case]:
-    """Each scenario on two to four ranks; equal numbers also on one; nobody with a target."""
+    """Each scenario on two to four ranks, few targets and many; equal numbers also on one; nobody
+    with a target.
+    """
     rng = random.Random(seed)
     cases = [_case("ragged", [3, 1], [6.0, 4.0])]
     for scenario in SCENARIOS:
         for place in range(NUM_CASES_EACH):
-            num_ranks = 1 if (scenario, place) == ("equal", 0) else rng.randint(2, 4)
-            counts = _num_targets(scenario, num_ranks, rng)
+            is_large = place == NUM_CASES_EACH - 1
+            num_ranks = 3 if is_large else rng.randint(2, 4)  # a third is no number of a float
+            if (scenario, place) == ("equal", 0):
+                num_ranks = 1
+            counts = _num_targets(scenario, num_ranks, is_large, rng)
             losses = [round(n * rng.uniform(1, 4), 3) for n in counts]
             cases.append(_case(scenario, counts, losses))
     nobody = [[0] * num_ranks for num_ranks in (1, 2, 2, 3, 4)]
@@ -103,6 +112,50 @@ def _nobody_has_targets(scenario: str, num_targets: list[int], losses: list[floa
     return {} if any(num_targets) else {SHARES: math.nan}
 
 
+def _in_steps(scenario: str, num_targets: list[int], losses: list[float], *, twice: bool) -> Case:
+    """A quotient in float32 times the loss, or times the mean of the rank's own targets."""
+    total = torch.tensor(max(1, sum(num_targets)))
+    pairs = [(loss, n) for loss, n in zip(losses, num_targets, strict=True) if n]
+    if twice:
+        return {SHARES: sum(loss / n * float(n / total) for loss, n in pairs)}
+    return {SHARES: sum(loss * float(1 / total) for loss, _ in pairs)}
+
+
+def _with_count_in(dtype: torch.dtype) -> Callable[..., Case]:
+    """Targets counted in a precision that has few digits, one rank after the other."""
+
+    def shares(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
+        counts = [torch.tensor(n, dtype=dtype) for n in num_targets]
+        total = functools.reduce(torch.add, counts).item()
+        return {SHARES: sum(loss / max(1, total) for loss in losses)}
+
+    return shares
+
+
+def _of_averaged_counts(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
+    """As many times too large as there are ranks, with a quotient in float32."""
+    average = float(torch.tensor(sum(num_targets)) / len(num_targets))
+    return {SHARES: sum(loss / max(1e-9, average) for loss in losses)}
+
+
+def _without_history(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
+    """Quotients of plain numbers and a count, in float32."""
+    total = torch.tensor(sum(num_targets))
+    shares = sum((loss / total).item() for loss in losses)
+    return {SHARES: shares, GRADIENT: 0, DEAD_ENDS: len(losses)}
+
+
+LOST_DIGITS = (
+    "Right but for some digits, where there are many targets or none of the quotients comes out "
+    "even. In which precision do you count, and in which do you divide?"
+)
+
+
+TOO_LARGE = (
+    "Too large by a factor, the number of ranks. The shares are added up, not averaged: what do "
+    "you multiply by it, or divide by it on the way?"
+)
+
 SHARE_OF_MEAN = Check(
     cases=share_cases,
     reference=share_of_mean,
@@ -118,6 +171,20 @@ SHARE_OF_MEAN = Check(
             "No rank has a target, and your zero is a new tensor, from which backward cannot "
             "start. How does a zero come from the loss that was given?",
             lambda scenario, n, losses: {} if any(n) else {GRADIENT: 0, DEAD_ENDS: len(n)},
+        ),
+        Mistake(
+            "No rank has a target, the share is zero, and its gradient is not a number: backward "
+            "goes through your division all the same. What could be divided by instead of zero?",
+            lambda scenario, n, losses: {} if any(n) else {GRADIENT: math.nan},
+        ),
+        Mistake(LOST_DIGITS, functools.partial(_in_steps, twice=True)),
+        Mistake(LOST_DIGITS, functools.partial(_in_steps, twice=False)),
+        Mistake(LOST_DIGITS, _with_count_in(torch.float16)),
+        Mistake(LOST_DIGITS, _with_count_in(torch.bfloat16)),
+        Mistake(
+            "The numbers are right, and backward cannot start from any share. What is left of a "
+            "loss's history in a plain number?",
+            _without_history,
         ),
         Mistake(
             "The shares are right, and the ranks talk twice. Of which number does each need the "
@@ -143,11 +210,8 @@ SHARE_OF_MEAN = Check(
                 DEAD_ENDS: len(n),
             },
         ),
-        Mistake(
-            "Too large by a factor, the number of ranks. The gradients will be summed, and "
-            "nobody divides them: what is the factor for?",
-            lambda scenario, n, losses: {SHARES: len(n) * _mean("", n, losses)},
-        ),
+        Mistake(TOO_LARGE, lambda scenario, n, losses: {SHARES: len(n) * _mean("", n, losses)}),
+        Mistake(TOO_LARGE, _of_averaged_counts),
         Mistake(
             "Too small by a factor, the number of ranks. The count is of all ranks already: "
             "what is left to divide by?",

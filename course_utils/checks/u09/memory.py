@@ -226,6 +226,7 @@ MAKE_BUCKETS = Check(
         ),
         Mistake(COPIED, _of_case(lambda case: {PEAK: 2 * sum(_sizes(case))})),
         Mistake(COPIED, _of_case(lambda case: {PEAK: _peak_of_copies(case)})),
+        Mistake(COPIED, _of_case(lambda case: {PEAK: sum(_sizes(case)) + max(_bytes(case))})),
         relative_tolerance=ROUNDING,
     ),
 )

@@ -28,6 +28,7 @@ MOST, FEWEST = "the most messages that a rank sends", "the fewest messages that 
 SENT, RECEIVED = "the most bytes that a rank sends", "the most bytes that a rank receives"
 WRONG = "wrong sums (1 if there are any)"
 LEFT = "numbers that stay as they were"
+UNWRITTEN = "turns that write nothing into the tensor, if sums are wrong"
 LATE = "time over that of the turns (1 if there is any)"
 
 
@@ -62,15 +63,17 @@ def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
 
 
 def _given(rank: int, shape: list[int]) -> Tensor:
-    """Whole numbers, so that their sum is exact in any order."""
+    """Whole numbers, so that their sum is exact in any order, and no two ranks have one number."""
     generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
-    return torch.randint(1, 100, shape, generator=generator).double()
+    return (64 * torch.randint(1, 100, shape, generator=generator) + 2**rank).double()
 
 
-def _rank(comm: Comm, answer: Any, shape: list[int]) -> Tensor:
+def _rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
+    """What became of the tensor, and how often something was written into it."""
     tensor = _given(comm.rank, shape)
+    before = tensor._version
     answer(comm, tensor)
-    return tensor
+    return tensor, tensor._version - before
 
 
 @tells_errors
@@ -79,8 +82,11 @@ def probe(answer: Any, case: Case) -> object:
     num_ranks, shape = case["num_ranks"], case["shape"]
     run = on_ranks(num_ranks, _rank, answer, shape)
     given = [_given(rank, shape) for rank in range(num_ranks)]
-    same = [int((one == other).sum()) for one, other in zip(run.results, given, strict=True)]
+    results = [tensor for tensor, _ in run.results]
+    fewest_writes = min(number for _, number in run.results)
+    same = [int((one == other).sum()) for one, other in zip(results, given, strict=True)]
     total = torch.stack(given).sum(0)
+    is_wrong = not all(torch.equal(each, total) for each in results)
     ranks, least = range(num_ranks), wanted(**case)
     sent = [_messages(run, rank, f"from rank {rank} to") for rank in ranks]
     received = [_messages(run, rank, f"to rank {rank}") for rank in ranks]
@@ -91,7 +97,8 @@ def probe(answer: Any, case: Case) -> object:
         FEWEST: min(map(len, sent)),
         SENT: max(least[SENT], *map(sum, sent)),
         RECEIVED: max(least[RECEIVED], *map(sum, received)),
-        WRONG: int(not all(torch.equal(each, total) for each in run.results)),
+        UNWRITTEN: max(0, least[MOST] - fewest_writes) if is_wrong else 0,
+        WRONG: int(is_wrong),
         LEFT: max(same) if num_ranks > 1 else 0,
         LATE: int(run.step_seconds > seconds * (1 + ROUNDING)),
     }
@@ -121,6 +128,7 @@ def wanted(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
         FEWEST: messages,
         SENT: num_bytes,
         RECEIVED: num_bytes,
+        UNWRITTEN: 0,
         WRONG: 0,
         LEFT: 0,
         LATE: 0,
@@ -136,6 +144,22 @@ def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
     return {SENT: FLOAT64_BYTES * shape[1] * (2 * shape[0] - two_spared)}
 
 
+def _not_empty(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
+    """Messages of the ranks that send most and fewest, if none goes out where a part is empty."""
+    if scenario != "few numbers or one rank":
+        return {}
+    turns = range(2 * (num_ranks - 1))
+    counts = [
+        sum((rank - turn) % num_ranks < math.prod(shape) for turn in turns)
+        for rank in range(num_ranks)
+    ]
+    return {MOST: max(counts), FEWEST: min(counts)}
+
+
+RENAMED = (
+    "The messages are right, and some turns write nothing into the tensor. Which of your lines "
+    "gives the name of a part to a new tensor?"
+)
 WRONG_SUMS = (
     "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: what does "
     "each hold after each turn, and which part may it send next?"
@@ -174,6 +198,11 @@ RING_ALL_REDUCE = Check(
             },
         ),
         Mistake(
+            "Where a tensor has fewer numbers than there are ranks you leave messages out. What "
+            "does the card say of empty ones?",
+            _not_empty,
+        ),
+        Mistake(
             "Half of the messages: each rank now holds one part of the sum. How do the others "
             "learn it?",
             lambda scenario, d, shape: {MOST: d - 1, FEWEST: d - 1},
@@ -188,11 +217,13 @@ RING_ALL_REDUCE = Check(
             "of one size there?",
             _by_rows,
         ),
+        Mistake(RENAMED, lambda scenario, d, shape: {UNWRITTEN: d - 1}),
+        Mistake(RENAMED, lambda scenario, d, shape: {UNWRITTEN: 2 * (d - 1) - 1}),
         Mistake(WRONG_SUMS, lambda scenario, d, shape: {WRONG: 1, LEFT: 0}),
         Mistake(
-            "The messages come and go, and every tensor is as it was. Into which tensor does your "
-            "function put the sum?",
-            lambda scenario, d, shape: {WRONG: 1, LEFT: math.prod(shape)},
+            "The messages come and go, and every tensor is as it was. Does your line write into "
+            "its memory, or give the name of a part to a new tensor?",
+            lambda scenario, d, shape: {UNWRITTEN: 2 * (d - 1), LEFT: math.prod(shape)},
         ),
         Mistake(
             "The last numbers of a tensor stay as they were. How many are left over when each part "

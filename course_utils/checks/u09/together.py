@@ -24,26 +24,29 @@ from course_utils.checks.u09.steps import (
     num_wrong,
 )
 from course_utils.instruments import Comm
-from course_utils.reference.bucketing import accumulate_together
+from course_utils.reference.bucketing import accumulate_together, backward_in_buckets
 
-FIELDS = ("widths", "num_ranks", "num_micro_batches")
+FIELDS = ("widths", "num_ranks", "num_micro_batches", "trainer")
+TRAINERS = ("one call for each", "buckets")
 
 AT_ONCE = "micro-batches in memory at once"
 FORWARDS = "forward passes"
+BACKWARDS = "backward passes through micro-batches"
 OUT_OF_ORDER = "micro-batches that run after one which follows them in the list"
 EXCHANGES = "calls of the trainer"
+IN_TRAINER = "micro-batches that run backward in the trainer"
 
 Numbers = dict[str, Any]
 
 
 def together_cases(seed: int) -> list[Case]:
-    """One micro-batch and up to three, two ranks and three; small, since each one runs."""
+    """One micro-batch and up to three, two ranks and three; each trainer with one and several."""
     rng = random.Random(seed)
-    cases = [_case([2, 3, 4, 2], 2, 3)]
-    for num_ranks in (2, 2, 3, 2):
+    cases = [_case([2, 3, 4, 2], 2, 3, TRAINERS[0])]
+    for place, num_ranks in enumerate((2, 2, 3, 2)):
         for count in (1, 2, 3, 2, 3):
             widths = [rng.randint(2, 4) for _ in range(3)]
-            cases.append(_case(widths, num_ranks, count))
+            cases.append(_case(widths, num_ranks, count, TRAINERS[1 - place % 2]))
     return cases
 
 
@@ -57,7 +60,7 @@ class _Watch:
     def __init__(self, job: Job, model: nn.Module, rank: int) -> None:
         self.job, self.model, self.rank = job, model, rank
         self.order: list[int] = []
-        self.num_waiting = self.most_waiting = 0
+        self.num_waiting = self.most_waiting = self.num_backwards = 0
 
     def micro_batch(self, number: int) -> Tensor:
         loss = self.job.loss(self.model, self.rank, number)
@@ -69,6 +72,7 @@ class _Watch:
 
     def _note(self, gradient: Tensor) -> None:
         self.num_waiting -= 1
+        self.num_backwards += 1
 
 
 @tells_errors
@@ -78,25 +82,25 @@ def probe(answer: Any, case: Case) -> object:
 
     models = [job.model() for _ in range(job.num_ranks)]
 
-    def step(comm: Comm) -> tuple[list[Tensor | None], _Watch, int]:
+    def step(comm: Comm) -> tuple[list[Tensor | None], _Watch, int, int]:
         model = models[comm.rank]
-        watch, num_exchanges = _Watch(job, model, comm.rank), 0
+        watch, num_exchanges, num_inside = _Watch(job, model, comm.rank), 0, 0
 
         def backward(comm: Comm, model: nn.Module, loss: Tensor) -> None:
-            nonlocal num_exchanges
+            nonlocal num_exchanges, num_inside
             num_exchanges += 1
-            loss.backward()
-            for parameter in model.parameters():
-                comm.all_reduce(parameter.grad)  # type: ignore[arg-type]
+            num_before = watch.num_backwards
+            _train(case["trainer"], comm, model, loss)
+            num_inside += watch.num_backwards - num_before
 
         micro_batches = [partial(watch.micro_batch, n) for n in range(case["num_micro_batches"])]
         answer(comm, model, micro_batches, backward)
-        return gradients_of(model), watch, num_exchanges
+        return gradients_of(model), watch, num_exchanges, num_inside
 
     with undisturbed():
         run = run_on(job.cluster(), step)
-    gradients = [each for each, _, _ in run.results]
-    _, watch, num_exchanges = run.results[0]
+    gradients = [each for each, *_ in run.results]
+    _, watch, num_exchanges, num_inside = run.results[0]
     return {
         AT_ONCE: max(1, watch.most_waiting),
         FORWARDS: len(watch.order),
@@ -104,8 +108,20 @@ def probe(answer: Any, case: Case) -> object:
         LENGTH: length_of(gradients[0]),
         WRONG: num_wrong(gradients, _whole(*key_of(case))),
         EXCHANGES: num_exchanges,
+        IN_TRAINER: num_inside,
+        BACKWARDS: watch.num_backwards,
         COLLECTIVES: len(run.communications()),
     }
+
+
+def _train(trainer: str, comm: Comm, model: nn.Module, loss: Tensor) -> None:
+    """Backward, and a call for each parameter: afterwards, or while it is computed."""
+    if trainer == "buckets":
+        return backward_in_buckets(comm, model, loss, bucket_bytes=1)
+    loss.backward()
+    for parameter in model.parameters():
+        comm.all_reduce(parameter.grad)  # type: ignore[arg-type]
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -123,6 +139,8 @@ def wanted(**case: Any) -> Numbers:
         LENGTH: length_of(_whole(*key_of(case))),
         WRONG: 0,
         EXCHANGES: 1,
+        IN_TRAINER: 1,
+        BACKWARDS: case["num_micro_batches"],
         COLLECTIVES: _num_params(case),
     }
 
@@ -153,10 +171,10 @@ def _of_one(job: Job, rank: int, number: int) -> list[Tensor]:
     return [each.grad for each in model.parameters() if each.grad is not None]
 
 
-def _of_the_last(case: Case) -> float:
-    """Length of the gradient of the last micro-batch of all ranks."""
-    job = job_of(case)
-    made = [_of_one(job, rank, _num(case) - 1) for rank in range(job.num_ranks)]
+def _of_the_last(case: Case, number: int = 1) -> float:
+    """Length of the gradient of the last micro-batches of all ranks, so many of them."""
+    job, numbers = job_of(case), range(_num(case))[-number:]
+    made = [_of_one(job, rank, each) for rank in range(job.num_ranks) for each in numbers]
     return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
@@ -177,6 +195,9 @@ def _own(case: Case) -> float:
 
 def _num(case: Case) -> int:
     return int(case["num_micro_batches"])
+
+
+OTHER_ORDER = "Micro-batches run in another order than they stand in the list. Where do you begin?"
 
 
 ACCUMULATE_TOGETHER = Check(
@@ -209,9 +230,10 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {FORWARDS: _num(case) - 1}),
         ),
         Mistake(
-            "Micro-batches run in another order than they stand in the list. Where do you begin?",
+            OTHER_ORDER,
             _of_case(lambda case: {OUT_OF_ORDER: _num(case) - 1}),
         ),
+        Mistake(OTHER_ORDER, _of_case(lambda case: {OUT_OF_ORDER: 1})),
         Mistake(
             "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
             "was summed up before included. After which one do the ranks need each other's?",
@@ -238,12 +260,32 @@ ACCUMULATE_TOGETHER = Check(
             _of_case(lambda case: {LENGTH: _own(case)}),
         ),
         Mistake(
+            "You exchange gradients by yourself, and the trainer is never called. Who starts its "
+            "buckets while backward still runs?",
+            _of_case(lambda case: {EXCHANGES: 0}),
+        ),
+        Mistake(
+            "The trainer gets a loss that no micro-batch has made. Which hook fires in its "
+            "backward pass, and which loss does the card hand to it?",
+            _of_case(lambda case: {LENGTH: _own(case), IN_TRAINER: 0, EXCHANGES: 1}),
+        ),
+        Mistake(
+            "A micro-batch runs backward once by itself and once more in the trainer. Through "
+            "which of them does the trainer go, and who has gone there before?",
+            _of_case(lambda case: {IN_TRAINER: 1, BACKWARDS: _num(case) + 1}),
+        ),
+        Mistake(
             "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
             _of_case(lambda case: {LENGTH: case["num_ranks"] * length_of(_whole(*key_of(case)))}),
         ),
         Mistake(
             "Only the last micro-batch is in your gradients. Who throws away those of the others?",
             _of_case(lambda case: {LENGTH: _of_the_last(case)}),
+        ),
+        Mistake(
+            "Only the last two micro-batches are in your gradients. Which line throws away those "
+            "of the others, and how often does it run?",
+            _of_case(lambda case: {LENGTH: _of_the_last(case, number=2)}),
         ),
         Mistake(
             "The gradient is too short by a factor, the number of micro-batches. What is "
