@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
+from course_utils import catalogue
+from course_utils.checks.run import find
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
+from course_utils.grading.intake.words import shown
 from course_utils.grading.sandbox import alarm
 
 # What no exercise needs and what looks into other code, memory or the grader.
@@ -24,7 +27,7 @@ UNUSUAL = re.compile(
        | torch\._C | flop_counter | grading_seed | gradebook
        | course_utils\.(grading|checks\.\w+|formulas|reference)
        ) \b
-    | (?<![.\w]) (exec|eval|compile|globals|vars|setattr|delattr) (?=\s*\()
+    | (?<![.\w]) (exec|eval|compile|globals|setattr|delattr) (?=\s*\()
     | (?<![.\w]) getattr (?=\s*\([^,()]+,\s*[^"'\s])
     | \.num_calls\b
     """,
@@ -43,9 +46,9 @@ def remarks(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
     for cell in notebook.cells:
         if cell.cell_type != "code" or (not is_solution(cell) and key(cell) in given):
             continue
-        allowed = set(_words(given.get(key(cell), "")))
+        allowed = {*_words(given.get(key(cell), "")), *_lent(key(cell))}
         if found := sorted(set(_words(cell.source)) - allowed):
-            yield f"{key(cell)} uses {', '.join(found)}, which no exercise needs."
+            yield f"{_called(cell)} uses {', '.join(found)}, which no exercise needs."
 
 
 def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
@@ -56,6 +59,18 @@ def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[s
     for code, what in ALARMS.items():
         if code in exit_codes:
             yield f"Its code {what}, which ended its process."
+
+
+def _lent(exercise: str) -> list[str]:
+    """The room of the course from which an exercise lends something."""
+    known = {item.id for unit in catalogue.units() for item in unit.exercises if not item.manual}
+    return _words(" ".join(find(exercise).may_use)) if exercise in known else []
+
+
+def _called(cell: NotebookNode) -> str:
+    """What a reader can find a cell by: its exercise, or the beginning of a cell that was added."""
+    lines = [line.strip() for line in cell.source.splitlines() if line.strip()]
+    return key(cell) if is_solution(cell) else f"An added cell ({shown(lines[0])})"
 
 
 def _words(source: str) -> list[str]:
