@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2]
-COURSE = Path("/course")
+COURSE, ENVIRONMENT_IN_ROOM = Path("/course"), Path("/environment")
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 NOBODY = "65534"
 ENVIRONMENT = {
@@ -52,17 +52,19 @@ class Room:
     Attributes:
         prefix: What stands before the program.
         package: Where the room has the course's package.
+        python: Where it has Python.
     """
 
     prefix: tuple[str, ...]
     package: Path
+    python: str
 
     def start(self, module: str, descriptor: int, folder: str = "/tmp") -> subprocess.Popen[bytes]:
         """Run a module of the sandbox in a folder; it gets one open descriptor to talk through.
 
         What it says on stderr can be read where it does not start.
         """
-        words = [*self.prefix, sys.executable, "-m", module, str(descriptor)]
+        words = [*self.prefix, self.python, "-m", module, str(descriptor)]
         places = {"HOME": folder, "MPLCONFIGDIR": folder, "PYTHONPATH": str(self.package.parent)}
         return subprocess.Popen(
             words,
@@ -76,7 +78,7 @@ class Room:
         )
 
 
-OPEN = Room(prefix=(), package=PACKAGE)
+OPEN = Room(prefix=(), package=PACKAGE, python=sys.executable)
 
 
 @cache
@@ -86,11 +88,11 @@ def closed() -> Room:
     Raises:
         NoRoomError: If it is not installed or not allowed to.
     """
-    prefix = tuple(_bubblewrap())
-    program = (*prefix, sys.executable, "-c", "")
+    room = Room(tuple(_bubblewrap()), COURSE / PACKAGE.name, _python())
+    trial = (*room.prefix, room.python, "-c", "")
     try:
         done = subprocess.run(
-            program, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
+            trial, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
         )
     except FileNotFoundError:
         raise NoRoomError(_refusal("bubblewrap is not installed")) from None
@@ -99,7 +101,7 @@ def closed() -> Room:
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise NoRoomError(_refusal(f"bubblewrap cannot close a room ({reason[0]})"))
-    return Room(prefix=prefix, package=COURSE / PACKAGE.name)
+    return room
 
 
 def _refusal(why: str) -> str:
@@ -124,18 +126,26 @@ def _bubblewrap() -> list[str]:
     return [*words, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
 
 
+def _python() -> str:
+    """Python in the room: that of the environment, which lies in a place of its own there."""
+    if sys.prefix == sys.base_prefix:
+        return sys.executable
+    return str(ENVIRONMENT_IN_ROOM / Path(sys.executable).relative_to(sys.prefix))
+
+
 def _places() -> list[str]:
     """Options that show Python, its packages and the course, and nothing else."""
     words = [word for place in SYSTEM for word in ("--ro-bind-try", place, place)]
-    shown = {Path(sys.prefix), Path(sys.base_prefix)}
-    for place in sorted(shown):
-        if Path("/usr") not in (place, *place.parents):
-            words += [*_folders_to(place), "--ro-bind", str(place), str(place)]
-    return [*words, *_folders_to(COURSE / PACKAGE.name), "--ro-bind", str(PACKAGE), _in_room()]
+    base = Path(sys.base_prefix)
+    if Path("/usr") not in (base, *base.parents):
+        words += _shown(base, base)
+    if sys.prefix != sys.base_prefix:
+        words += _shown(Path(sys.prefix), ENVIRONMENT_IN_ROOM)
+    return words + _shown(PACKAGE, COURSE / PACKAGE.name)
 
 
-def _in_room() -> str:
-    return str(COURSE / PACKAGE.name)
+def _shown(place: Path, where: Path) -> list[str]:
+    return [*_folders_to(where), "--ro-bind", str(place), str(where)]
 
 
 def _folders_to(place: Path) -> list[str]:
