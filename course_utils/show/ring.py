@@ -64,9 +64,10 @@ def ring_steps(num_ranks: int) -> Picture:
         figure,
         f"A row is one of {num_ranks} ranks, a column a part of the tensor. The number in a part "
         f"counts the ranks whose numbers are summed in it. Framed parts are sent next, each to the "
-        f"rank below, from the last rank to the first. In the first {num_ranks - 1} turns what arrives "
-        f"is added to the part that is there; then each rank holds one part that is complete. In "
-        f"the other {num_ranks - 1} it replaces the part, and then each rank holds all.",
+        f"rank below, from the last rank to the first. In the first {num_ranks - 1} turns what "
+        f"arrives is added to the part that is there; then each rank holds one part that is "
+        f"complete. In the other {num_ranks - 1} it replaces the part, and then each rank holds "
+        f"all.",
     )
 
 
