@@ -138,7 +138,7 @@ except DeadlockError as error:
     print(error)
 
 # %% [markdown]
-# On real devices nothing is printed for minutes, until a timeout. Whatever rank 0 calls, all call, in the same order.
+# On real devices nothing is printed for minutes, until a timeout. Whatever one rank calls, all call, in the same order.
 #
 # ## Sharing a batch out
 #
@@ -215,11 +215,6 @@ grade("u09-global-mean", share_of_mean)
 # <details><summary>It says that autograd follows my tensor</summary>
 #
 # What does a rank have to know of the others to divide its own loss right?
-# </details>
-#
-# <details><summary>It says deadlock</summary>
-#
-# Does a rank without targets make the call too?
 # </details>
 
 # %% [markdown]
@@ -365,11 +360,6 @@ grade("u09-ring", ring_all_reduce)
 # <details><summary>Which part goes out?</summary>
 #
 # Write down from the figure which part rank 0 sends in turn 0, 1, 2 and 3, and below it rank 1. How does the number change from turn to turn, modulo d, and how from rank to rank? Do the last turns need a rule of their own?
-# </details>
-#
-# <details><summary>It says deadlock</summary>
-#
-# Do all ranks make as many turns? If every rank sends first and waits, who receives?
 # </details>
 #
 # <details><summary>It says that I changed a tensor</summary>
@@ -767,7 +757,7 @@ grade("u09-buckets", backward_in_buckets)
 # </details>
 
 # %% [markdown]
-# **Measure.** Your function on Llama-3.2-1B, with buckets of 25 MiB, beside one call at the end (some seconds):
+# **Measure.** Your function beside one call at the end (some seconds):
 
 # %%
 buckets_of = answer("u09-buckets", backward_in_buckets)
@@ -827,7 +817,7 @@ step_over_bucket_bytes(sweeps, compute_seconds)
 # %% [markdown]
 # ## Accumulation on top
 #
-# Every rank may take its part of the batch in several micro-batches (B9). Its gradients then add up in `grad` before anyone else needs them: one exchange at the end will do.
+# A rank may take its part of the batch in several micro-batches (B9). Its gradients add up in `grad` before anyone else needs them.
 
 # %% [markdown] exercise={"id": "u09-no-sync", "title": "One exchange for many micro-batches", "difficulty": 2, "importance": 4, "minutes": 8}
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, when each has several micro-batches. All or nothing.
@@ -885,11 +875,11 @@ grade("u09-no-sync", accumulate_together)
 # %% [markdown]
 # <details><summary>My gradients are too large</summary>
 #
-# If every micro-batch is exchanged, what is in `grad` before the second exchange: the sum of this rank, or already that of all?
+# What is in `grad` before a second exchange: the sum of this rank, or already that of all?
 # </details>
 
 # %% [markdown]
-# **Measure.** Sixteen layers, four ranks with slow links between them, one micro-batch and more, with your two functions:
+# **Measure.** Sixteen layers, four ranks with slow links, one micro-batch and more:
 
 # %%
 together_of = answer("u09-no-sync", accumulate_together)
@@ -1032,7 +1022,7 @@ rows = {
 pd.DataFrame.from_dict(rows, orient="index").rename_axis("tokens on each rank")
 
 # %% [markdown]
-# Left of the line the links set the pace: a step of 256 tokens takes 12.4 ms, one of eight times as many 17.8. Near the line latencies still show; from 4,096 tokens on only the tail is left.
+# Left of the line the links set the pace: 256 tokens take 12.4 ms, eight times as many 17.8. Near it latencies still show; from 4,096 tokens on only the tail is left.
 
 # %% [markdown]
 # ## How far does it scale?
@@ -1155,7 +1145,7 @@ explorer(
 data_parallel_plan(4, 100, 10, 4, 8_192)
 
 # %% [markdown]
-# Data parallelism makes the batch faster, not the model smaller: every rank holds all weights, gradients and optimizer states. The next step is **sharding**: each rank keeps a part of them and asks for the rest when it needs it.
+# Every rank still holds all weights, gradients and optimizer states. The next step is **sharding**: each keeps a part of them, and asks for the rest when it needs it.
 
 # %% [markdown]
 # ## Going further
