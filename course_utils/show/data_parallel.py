@@ -14,6 +14,7 @@ STYLES = (
     ("x", "--", colours.NEUTRAL),
 )
 ALGORITHMS = (STYLES[0], STYLES[2])
+CLIPPED = 1.25  # times the shortest step; what is longer is written at the edge
 
 
 def step_over_bucket_bytes(
@@ -21,17 +22,24 @@ def step_over_bucket_bytes(
 ) -> Picture:
     """How long a step takes with buckets of several sizes, above the time of its computation.
 
+    The axis begins at that time, so that small differences are seen, and longer steps are clipped.
+
     Args:
         seconds: Of a step, by the size of a bucket in bytes; for each of up to three settings.
         compute_seconds: Of a step without communication.
     """
     figure, pair = axes()
     told = []
+    highest = CLIPPED * 1e3 * min(each for of_size in seconds.values() for each in of_size.values())
     for marker, (name, of_size) in zip("osD", seconds.items(), strict=False):
         sizes = sorted(of_size)
         best = min(sizes, key=of_size.__getitem__)
         as_line = {"color": colours.COMMUNICATION, "label": name}
         pair.plot(sizes, [1e3 * of_size[size] for size in sizes], f"{marker}-", **as_line)
+        for size in sizes:
+            if 1e3 * of_size[size] > highest:
+                label = {"ha": "center", "va": "top"}
+                pair.annotate(f"↑ {1e3 * of_size[size]:.2f}", (size, highest), **label)
         each = (f"{1e3 * of_size[n]:.2f} ms at {bytes_as_read(n, digits=0)}" for n in sizes)
         told.append(f"{name}: {', '.join(each)}; shortest at {bytes_as_read(best, digits=0)}")
     below = {"color": colours.COMPUTE, "linestyle": "--", "label": "computation alone"}
@@ -39,11 +47,12 @@ def step_over_bucket_bytes(
     pair.set_xscale("log", base=2)
     pair.set_xticks(sizes, [bytes_as_read(size, digits=0) for size in sizes])
     pair.set_xlabel("bytes from which on a bucket is sent (log scale)")
-    pair.set_ylim(bottom=0)
-    pair.set_ylabel("virtual ms of a step")
-    pair.legend(frameon=False, loc="lower center")
+    pair.set_ylim(0.99e3 * compute_seconds, highest)
+    pair.set_ylabel("virtual ms of a step (not from 0)")
+    pair.legend(frameon=False, loc="upper center")
     caption = (
-        f"How long a step takes with buckets of several sizes. {'. '.join(told)}. "
+        f"How long a step takes with buckets of several sizes, on an axis that begins at the time "
+        f"of computation. {'. '.join(told)}. "
         f"Computation alone takes {1e3 * compute_seconds:.2f} ms."
     )
     return Picture(figure, caption)

@@ -7,6 +7,8 @@ from course_utils import colours
 from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 
+FEW = 1000
+
 
 def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three rows of numbers
     sizes: Sequence[int],
@@ -25,7 +27,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
         computed: What a formula gives for each.
         measured: What an instrument gives for each; None where only the line has a point.
         size_label: What the size counts.
-        unit: ``"bytes"``, drawn in KiB to TiB, or what else is counted, drawn in powers of ten.
+        unit: ``"bytes"``, drawn in KiB to TiB, or what else is counted, drawn in powers of ten; few
+            are ticks themselves.
         is_log: Whether both axes are logarithmic; straight ones begin at zero.
         message: What else the caption says.
     """
@@ -46,6 +49,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     if unit == "bytes":
         ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
         pair.set_yticks(ticks, [bytes_as_read(tick, digits=0) for tick in ticks])
+    elif is_log and max(computed) < FEW:
+        pair.set_yticks(computed, [f"{each:,}" for each in computed])
     pair.minorticks_off()
     scale = " (log scale)" if is_log else ""
     pair.set_xlabel(size_label + scale)

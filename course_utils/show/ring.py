@@ -54,16 +54,20 @@ def ring_steps(num_ranks: int) -> Picture:
     for step, (axes, state) in enumerate(zip(all_axes, states, strict=True)):
         _draw(axes, state, sent[step] if step < len(sent) else None)
         axes.set_title(_title(step, num_ranks), fontsize=9)
+    for axes in all_axes:
+        axes.set_xticks(range(num_ranks), [f"part {part}" for part in range(num_ranks)])
+        axes.tick_params(axis="x", length=0, labelsize=7)
     all_axes[0].set_yticks(
         [-rank for rank in range(num_ranks)], [f"rank {rank}" for rank in range(num_ranks)]
     )
     return Picture(
         figure,
-        f"{num_ranks} ranks, a tensor of {num_ranks} parts on each. The number in a part counts "
-        f"the ranks whose numbers are summed in it. Framed parts are sent next, each to the rank "
-        f"below, from the last rank to the first. In the first {num_ranks - 1} turns what arrives "
-        f"is added to the part that is there; then each rank holds one part that is complete. In "
-        f"the other {num_ranks - 1} it replaces the part, and then each rank holds all.",
+        f"A row is one of {num_ranks} ranks, a column a part of the tensor. The number in a part "
+        f"counts the ranks whose numbers are summed in it. Framed parts are sent next, each to the "
+        f"rank below, from the last rank to the first. In the first {num_ranks - 1} turns what "
+        f"arrives is added to the part that is there; then each rank holds one part that is "
+        f"complete. In the other {num_ranks - 1} it replaces the part, and then each rank holds "
+        f"all.",
     )
 
 
@@ -93,7 +97,6 @@ def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
     axes.set_xlim(-0.6, size - 0.4)
     axes.set_ylim(-size, 0.6)
     axes.set_aspect("equal")
-    axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
 

@@ -19,19 +19,19 @@
 # %% [markdown]
 # # 09 · Data parallelism
 #
-# Several devices share the sequences of a batch, and all end with the same gradient. You write it in three ways, each faster than the one before, and see on a clock what every device does at every moment.
+# Several devices share the sequences of a batch, and all end with the same gradient. You write this, make it faster, and see on a clock what every device does.
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture S (*Scaling LLM Training, Part I*), strong scaling and data parallelism (S16, S17, S18), hands-on 2 (S19); lecture B (*Building LLMs in Practice*), data parallelism (B9, B11); lecture E, ways to scale (E4) | 120 minutes, and more for the extras | CPU | 01, 03, 08 |
+# | lecture S (*Scaling LLM Training, Part I*): S16, S17, S18, hands-on S19; lecture B (*Building LLMs in Practice*): B9, B11; lecture E: E4 | 120 minutes, and more for the extras | CPU | 01, 03, 08 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Given cells stay where they are; add cells of your own wherever you like.
 
 # %% [markdown]
 # ## What you can do after it
 #
 # 1. **Weigh** the shares of a batch so that no token is lost.
-# 2. **Write** data parallelism in three ways.
+# 2. **Write** data parallelism in several ways.
 # 3. **Predict** when communication can no longer be hidden.
 # 4. **Choose** ranks, buckets and accumulation.
 
@@ -42,12 +42,12 @@
 # |---|---|---|---|
 # | d | devices | DP | ranks that share a batch; in code `comm.size` |
 # | B | | B | sequences of one step of the optimizer |
-# | B/d | bs | B_D | sequences of one rank, if all have the same number |
-# | N | | P | parameters of the model |
-# | S, W, λ | | | bytes of a tensor; bandwidth of a link in bytes/s; latency of a message |
+# | B/d | bs | B_D | sequences of one rank |
+# | N | | P | parameters |
+# | S, W, λ | | | bytes of a tensor; bandwidth of a link; latency of a message |
 # | F | | | FLOP/s of a device as it runs |
 #
-# A **rank** is one process with one device. A **collective** is a call that all ranks make together; an **exchange** is all the collectives of one step of the optimizer.
+# A **rank** is one process with one device. A **collective** is a call that all ranks make together; an **exchange** is all those of one step.
 
 # %% [markdown]
 # ## Setup
@@ -99,8 +99,7 @@ from course_utils.show import (
 # %% [markdown]
 # ## A tour: two ranks and one call
 #
-# Training can be spread over devices by the sequences of a batch (data parallelism), by the numbers of each weight (tensor), by the tokens of a sequence (context) or by the layers (pipeline): these are the four ways of lecture E (E4). This unit is about the first. Every rank runs the same function; `comm` tells it who it is:
-
+# Training can be spread over devices by the sequences of a batch (data parallelism), the numbers of each weight (tensor), the tokens of a sequence (context) or the layers (pipeline): the four ways of lecture E (E4). This unit is about the first. Every rank runs the same function; `comm` tells it who it is:
 
 # %% tags=["nbval-check-output"]
 def add_up(comm):
@@ -112,8 +111,7 @@ def add_up(comm):
 VirtualCluster(2).run(add_up).results
 
 # %% [markdown]
-# An **all-reduce** sums a tensor over all ranks, in place on each. The `VirtualCluster` runs its ranks one after the other in this process, on a virtual clock: matrix products take time by their FLOPs, messages by their latency and bytes. By default a device makes 400 TFLOP/s, a link carries 200 GB/s, and a message has a latency of 10 µs: near an H100. The tensors below have no numbers (device `meta`), only sizes. Rank 1 has twice the work:
-
+# An **all-reduce** sums a tensor over all ranks, in place on each. The `VirtualCluster` runs its ranks in this process on a virtual clock: 400 TFLOP/s for a device, 200 GB/s for a link, 10 µs of latency for a message, near an H100. Tensors on the device `meta` have sizes and no numbers. Rank 1 has twice the work:
 
 # %%
 def unequal_work(comm):
@@ -126,8 +124,7 @@ def unequal_work(comm):
 cluster_timeline(VirtualCluster(2).run(unequal_work))
 
 # %% [markdown]
-# Rank 0 is idle until rank 1 comes, then both wait for the links: "Every device is waiting for communication" (S17). Now break it: rank 1 leaves the call out.
-
+# Rank 0 is idle until rank 1 comes, then both wait for the links: "Every device is waiting for communication" (S17). Communication beside which a device computes nothing is **exposed**. Now break it: rank 1 leaves the call out.
 
 # %% tags=["nbval-check-output"]
 def one_is_missing(comm):
@@ -141,7 +138,7 @@ except DeadlockError as error:
     print(error)
 
 # %% [markdown]
-# On real devices nothing is printed for minutes, until a timeout. Whatever rank 0 calls, all call, in the same order.
+# On real devices nothing is printed for minutes, until a timeout. Whatever one rank calls, all call, in the same order.
 #
 # ## Sharing a batch out
 #
@@ -157,21 +154,21 @@ cuts = {
 pd.DataFrame({name: [part.tolist() for part in parts] for name, parts in cuts.items()})
 
 # %% [markdown]
-# The first loses two sequences and says nothing. `tensor_split` loses none, and no two ranks differ by more than one sequence: the slowest decides how long all take. `chunk` is less even, and may give fewer parts than ranks.
+# The first loses two sequences and says nothing. `tensor_split` loses none, and no two ranks differ by more than one: all wait for the slowest. `chunk` is less even, and may give fewer parts than ranks.
 #
 # ## Whose mean?
 #
-# Data parallelism is accumulation in space: "distributed gradient accumulation" in lecture B (B9). Each rank runs its part of the batch forward and backward, then the gradients are summed. As in unit 08, sequences have different numbers of targets, and a mean of means weighs them wrong.
+# Data parallelism is "distributed gradient accumulation" (B9): each rank runs its part of the batch forward and backward, then the gradients are summed. As in unit 08, a mean of means weighs sequences of different lengths wrong.
 #
-# **Predict.** Eight sequences, sorted by length, of 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Every rank takes the mean loss of its own targets, and the gradients are averaged, as PyTorch's `DistributedDataParallel` does. How many times as much does a target on the last rank count as one on the first?
+# **Predict.** Eight sequences of 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as PyTorch's `DistributedDataParallel` does. How many times as much does a target on the last rank count as one on the first?
 
 # %%
 predict("u09-average", None, "times")
 
-# %% [markdown] exercise={"id": "u09-global-mean", "title": "A share of the mean", "difficulty": 2, "importance": 5, "minutes": 9}
+# %% [markdown] exercise={"id": "u09-global-mean", "title": "A share of the mean", "difficulty": 2, "importance": 5, "minutes": 10}
 # **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks, so that the shares of all ranks add up to it. Three situations earn equal parts of the points: equal and ragged numbers of targets, and ranks without any.
 #
-# - `summed_loss` is the sum over this rank's targets; autograd follows it. The share is a tensor from which backward can start, on every rank.
+# - `summed_loss` is the sum over this rank's targets. The share is a tensor from which backward can start, on every rank.
 # - One call to the other ranks. `comm.all_reduce` sums a tensor in place; it refuses tensors that autograd follows.
 # - A rank may have no targets. If no rank has any, the share is zero.
 #
@@ -217,12 +214,7 @@ grade("u09-global-mean", share_of_mean)
 # %% [markdown]
 # <details><summary>It says that autograd follows my tensor</summary>
 #
-# Which tensor do you send? What does a rank have to know of the others to divide its own loss right?
-# </details>
-#
-# <details><summary>It says deadlock</summary>
-#
-# Does a rank without targets make the call too?
+# What does a rank have to know of the others to divide its own loss right?
 # </details>
 
 # %% [markdown]
@@ -244,11 +236,11 @@ def weight_of_a_target(comm, share):
 
 averaged = VirtualCluster(4).run(weight_of_a_target, average_of_means).results
 shared = VirtualCluster(4).run(weight_of_a_target, share_of).results
-print(f"with your shares: {shared[-1] / shared[0]:.1f} times")
+print(f"with shares: {shared[-1] / shared[0]:.1f} times")
 compare("u09-average", "times", computed=63 / 5, measured=round(averaged[-1] / averaged[0], 9))
 
 # %% [markdown]
-# And what does it do to the gradient? Both ways on 1, 2, 4 and 8 ranks against the whole batch at once: the length of the difference, in percent of the true gradient's length.
+# And to the gradient? Both ways against the whole batch at once: the length of the difference, in percent of the true gradient's.
 
 # %%
 ids, targets = ragged_batch([32, 31, 30, 28, 5, 4, 3, 2], vocab_size=11)
@@ -276,24 +268,23 @@ def error_in_percent(num_ranks, share):
 
 
 # %% tags=["nbval-check-output"]
-ways = {"average of means, error in %": average_of_means, "your shares, error in %": share_of}
+ways = {"average of means, error in %": average_of_means, "shares, error in %": share_of}
 errors = {name: {d: error_in_percent(d, way) for d in (1, 2, 4, 8)} for name, way in ways.items()}
 pd.DataFrame(errors).rename_axis("ranks")
 
 # %% [markdown]
-# **Explain.** "Distributed gradient accumulation" is right only if the weights of tokens do not depend on the rank that they are on. With means of its own, each rank's target counts by how few there are beside it, and the same batch gives another gradient on another number of ranks. With shares it is one gradient, on as many ranks as you like.
+# **Explain.** With means of its own, each rank's target counts by how few there are beside it, and the same batch gives another gradient on another number of ranks. "Distributed gradient accumulation" is right only with shares, or with equal numbers of targets.
 
 # %% [markdown]
 # ## What an all-reduce is made of
 #
-# Collectives consist of messages from one rank to another. Here is one algorithm, which libraries such as NCCL use too: the ranks stand in a **ring**, and the tensor is cut into d parts.
+# Messages between two ranks. In one algorithm, which libraries such as NCCL use too, the ranks stand in a **ring**, and the tensor is cut into d parts, the columns below:
 
 # %%
 ring_steps(3)
 
 # %% [markdown]
-# In the first d − 1 turns the sum of each part grows as it travels; in the other d − 1 turns the complete sums travel on, and replace what is there. A turn is given: `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other, so that nobody would receive if all sent first and waited. With `async_op=True` the call returns a **handle** at once, and until `handle.wait()` the tensor is not to be changed.
-
+# In the first d − 1 turns the sum of each part grows as it travels; in the others complete sums travel on, and replace what is there. A turn is given. `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. With `async_op=True` the call returns a **handle** at once, and until `handle.wait()` the tensor is not to be changed.
 
 # %%
 def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
@@ -309,11 +300,11 @@ def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
 # %%
 predict("u09-ring-bytes", None, "times the tensor")
 
-# %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 18}
+# %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 22}
 # **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone. Three situations earn equal parts of the points.
 #
 # - Each turn has one `pass_on` (or messages of your own). Which part goes out, which one comes in, and what becomes of what arrived?
-# - `parts` are **views** of the tensor, which share its numbers. They may differ in length by one, and be empty.
+# - `parts` is a list of **views** of the tensor, which share its numbers. They may differ in length by one, and be empty.
 # - Each rank sends 2(d − 1) messages, empty ones too, none with more than ⌈n/d⌉ of the tensor's n numbers, and all send and receive at the same time.
 #
 # The tensor is contiguous, may have several dimensions, and n may be smaller than d.
@@ -366,23 +357,18 @@ grade("u09-ring", ring_all_reduce)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>It says deadlock</summary>
+# <details><summary>Which part goes out?</summary>
 #
-# Do all ranks make as many turns? And if you send by yourself: when every rank sends first and waits, who receives?
+# Write down from the figure which part rank 0 sends in turn 0, 1, 2 and 3, and below it rank 1. How does the number change from turn to turn, modulo d, and how from rank to rank? Do the last turns need a rule of their own?
 # </details>
 #
 # <details><summary>It says that I changed a tensor</summary>
 #
 # Which part is on its way, and into which do you write before its handle was waited for?
 # </details>
-#
-# <details><summary>Only my last turns are wrong</summary>
-#
-# In the figure: which part does rank 0 send in each turn? Which one came in the turn before?
-# </details>
 
 # %% [markdown]
-# **Measure.** Bytes that one of 16 ranks sends, the messages of a rank, and the time of 160 MB on 2 to 16 ranks: beside what the model of the links says for an all-reduce, and beside ranks that send their whole tensor to everyone:
+# **Measure.** Bytes that one of 16 ranks sends; each rank's messages; and the time of 160 MB, beside the model of the links and beside ranks that send their whole tensor to everyone:
 
 # %% tags=["nbval-check-output"]
 ring_of = answer("u09-ring", ring_all_reduce)
@@ -427,15 +413,14 @@ all_reduce_over_ranks(
 #
 # $$2(d-1)\,\lambda + 2\,\frac{d-1}{d}\,\frac{S}{W}.$$
 #
-# On two ranks each sends its tensor once, and on a thousand not quite twice: the second term hardly grows. The first grows with every rank, for *each call*. `comm.all_reduce` takes this time, and has since the tour.
+# From two ranks to a thousand the second term does not even double. The first grows with every rank, for *each call*. `comm.all_reduce` takes this time.
 
 # %% [markdown]
 # ## Way 1: one call for each gradient
 #
-# The plainest data parallelism (S17): the same weights on all ranks, a share of the batch on each, and after the backward pass the gradients are summed. Call a function that does this a **trainer**. The three trainers of this unit have one form: `loss` is a rank's share of the mean loss, and afterwards every rank has in `grad` the gradient of the whole batch. (The third is told the size of its buckets besides.) Then every optimizer makes the same step, and the weights stay equal.
+# The plainest data parallelism (S17): the same weights on all ranks, a share of the batch on each, gradients summed after backward. Call a function that does this a **trainer**. `loss` is a rank's share of the mean loss; afterwards every rank has in `grad` the gradient of the whole batch, so the weights stay equal.
 #
-# A parameter that a rank's loss does not reach has the `grad` None there, and may have one elsewhere: all must make the same calls, so it takes part with zeros. Frozen parameters (`requires_grad` is False) take no part. Both is given:
-
+# Where a rank's loss does not reach a parameter, `grad` is None, though other ranks may have a gradient for it. All must make the same calls, so it takes part with zeros. Frozen parameters (`requires_grad` is False) take no part. Both are given:
 
 # %%
 def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
@@ -447,7 +432,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
     return [each.grad for each in trained]
 
 
-# %% [markdown] exercise={"id": "u09-each", "title": "Gradient by gradient", "difficulty": 2, "importance": 4, "minutes": 6}
+# %% [markdown] exercise={"id": "u09-each", "title": "Gradient by gradient", "difficulty": 2, "importance": 4, "minutes": 7}
 # **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that wants a gradient. Four situations earn equal shares.
 #
 # - The losses are shares already: nothing is left to divide.
@@ -502,12 +487,7 @@ grade("u09-each", backward_each)
 # %% [markdown]
 # <details><summary>It says deadlock or mismatch, in the case with an unused parameter</summary>
 #
-# One rank has a gradient for it, another had None. Which calls does each of them make, and which given function makes them equal?
-# </details>
-#
-# <details><summary>My gradient is too short by a factor: the number of ranks</summary>
-#
-# By how many targets is each loss divided before it comes to you? What is left to divide?
+# Which calls does each rank make for it, and which given function makes them equal?
 # </details>
 
 # %% [markdown]
@@ -518,8 +498,8 @@ grade("u09-each", backward_each)
 # %%
 predict("u09-latency", None, "ms")
 
-# %% [markdown] exercise={"id": "u09-flat", "title": "One buffer", "difficulty": 2, "importance": 4, "minutes": 9}
-# **Write** `backward_flat`: the same gradients with **one** all-reduce, of one buffer that holds those of all parameters that want one. Five situations earn equal shares; the fifth is memory.
+# %% [markdown] exercise={"id": "u09-flat", "title": "One buffer", "difficulty": 2, "importance": 3, "minutes": 13, "extra": true}
+# **Write** `backward_flat`: the same gradients with **one** all-reduce, of one buffer that holds those of all parameters that want one. Five situations earn equal shares; the fifth is memory. This one is extra: without it the cells below take the course's.
 #
 # - Everything that the card of `backward_each` says holds here too; `gradients_or_zeros` helps again. All gradients have one precision, and so has the buffer.
 # - Afterwards each `grad` has the shape of its parameter; it may be a view of the buffer, or a tensor of its own.
@@ -568,8 +548,7 @@ grade("u09-flat", backward_flat)
 # </details>
 
 # %% [markdown]
-# **Measure.** A step of Llama-3.2-1B on sequences of 4,096 tokens, one for each rank, on two and on eight (ten seconds):
-
+# **Measure.** A step of Llama-3.2-1B with 4,096 tokens on each rank, on two and on eight (ten seconds; on a busy machine half a minute):
 
 # %% tags=["nbval-check-output"]
 def step_of_llama(comm, trainer):
@@ -617,8 +596,7 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** The bytes are the same. The long bar that comes first in the upper row is the embedding, the first in the model's list of parameters: a fifth of all, 4.7 ms for one call. What one call saves is the latency of the 145 others: 14 messages for each of them on eight ranks, two on two. What is left is bandwidth, and all of it is **exposed**: the device computes nothing while the links work. And memory? With a `comm` that nobody answers both ways can be traced; how many sets of gradients are there at the peak?
-
+# **Explain.** The bytes are the same. One call saves the latency of the 145 others, each of 14 messages on eight ranks. The long bar that comes first in the upper row is the embedding, the first in the model's list: a fifth of all. What is left is bandwidth, all of it exposed. And memory? `NobodyAnswers` is a `comm` whose calls come back at once and do nothing, so that one rank can be traced. How many sets of gradients are there at the peak?
 
 # %% tags=["nbval-check-output"]
 def sets_at_peak(trainer):
@@ -631,12 +609,11 @@ def sets_at_peak(trainer):
 print({name: sets_at_peak(trainer) for name, trainer in trainers.items()})
 
 # %% [markdown]
-# For a moment the buffer is a second set of gradients: data parallelism saves no memory on a rank, and can cost some. And the links stand still until the whole backward pass is over, though the gradient of the last layer was ready long before.
+# For a moment the buffer is a second set of gradients: data parallelism saves no memory on a rank, and can cost some.
 #
 # ## Way 3: communicate while backward computes
 #
-# Both ways so far let every device compute nothing while gradients travel (S17). Yet most gradients are complete long before backward ends (S18). Ask a **hook**, a function that PyTorch calls as soon as a parameter's `grad` is filled in. `hooks_on` sets one on all parameters and takes it away at the end of a `with`:
-
+# So far devices compute nothing while gradients travel (S17), though most are complete long before backward ends (S18). PyTorch calls a **hook** as soon as a parameter's `grad` is filled in. `hooks_on` sets one on all parameters and takes it away at the end of a `with`:
 
 # %% tags=["nbval-check-output"]
 @contextmanager
@@ -664,22 +641,37 @@ with hooks_on(watched, lambda parameter: print(f"{parameter.grad.nbytes} bytes a
     watched(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
 
 # %% [markdown]
-# The last layer comes first. Its gradient can travel while backward goes on to the layers below: `comm.all_reduce(tensor, async_op=True)` returns a handle at once, and the tensor belongs to the call until `handle.wait()` is over. The links take one call after the other.
+# The last layer comes first. Its gradient can travel while backward goes on: `comm.all_reduce(tensor, async_op=True)` returns a handle at once; until `handle.wait()` the tensor is neither read nor changed. The links take one call after the other.
 #
-# Each call has a latency, though, so gradients travel in **buckets**: several in one flat tensor. A bucket is *sent* when its all-reduce starts.
-#
-# **Predict.** Llama-3.2-1B on eight ranks: forward and backward take 92 ms, and 22 ms more if all gradients travel at the end, in one call. How many ms does the whole step take with buckets of 25 MiB?
+# Each call has a latency, so gradients travel in **buckets**: several in one flat tensor. A bucket is *sent* when its all-reduce starts. How gradients come into a flat tensor and sums back into `grad` is given:
+
+
+# %%
+def joined(parameters: list[nn.Parameter]) -> Tensor:
+    """A flat copy of the gradients of some parameters, one after the other."""
+    return torch.cat([each.grad.flatten() for each in parameters])
+
+
+def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
+    """Make each `grad` a view of its piece of a flat tensor."""
+    pieces = flat.split([each.numel() for each in parameters])
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.grad = piece.view_as(parameter)
+
+
+# %% [markdown]
+# **Predict.** Llama-3.2-1B on eight ranks: forward and backward take 92 ms, and 22 ms more if all gradients travel at the end, in one call. How many ms does the step take with buckets of 25 MiB?
 
 # %%
 predict("u09-overlapped", None, "ms")
 
-# %% [markdown] exercise={"id": "u09-buckets", "title": "Buckets beside backward", "difficulty": 4, "importance": 5, "minutes": 22}
-# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Half of the points each:
+# %% [markdown] exercise={"id": "u09-buckets", "title": "Buckets beside backward", "difficulty": 4, "importance": 5, "minutes": 24}
+# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Two parts earn half of the points each:
 #
 # - *buckets*: number, bytes and order; every rank ends with the whole batch's gradients in `grad`, what was there before included. No hook stays: `hooks_on` in a `with` around backward sees to it.
 # - *overlap*, with the same buckets: each leaves at the earliest moment, and backward waits for none.
 #
-# `loss` is the rank's share: nothing is divided. No parameter is frozen, and each gets a gradient on every rank.
+# Nothing is divided. No parameter is frozen, and each gets a gradient on every rank.
 #
 # *Worked case:* gradients of 64, 96 and 48 bytes, complete in this order, `bucket_bytes=96`: buckets of **160** and **48** bytes.
 
@@ -695,15 +687,15 @@ def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
         bucket_bytes: A bucket is sent when it has at least as many.
     """
     ### BEGIN SOLUTION
-    bucket: list[Tensor] = []
+    bucket: list[nn.Parameter] = []
     travelling = []
 
     def start() -> None:
-        flat = torch.cat([each.grad.flatten() for each in bucket])
+        flat = joined(bucket)
         travelling.append((comm.all_reduce(flat, async_op=True), flat, bucket.copy()))
         bucket.clear()
 
-    def hook(parameter: Tensor) -> None:
+    def hook(parameter: nn.Parameter) -> None:
         bucket.append(parameter)
         if sum(each.grad.nbytes for each in bucket) >= bucket_bytes:
             start()
@@ -714,9 +706,7 @@ def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
         start()
     for call, flat, members in travelling:
         call.wait()
-        pieces = flat.split([each.numel() for each in members])
-        for parameter, piece in zip(members, pieces, strict=True):
-            parameter.grad = piece.view_as(parameter)
+        give_back(flat, members)
     ### END SOLUTION
 
 
@@ -749,26 +739,26 @@ grade("u09-buckets", backward_in_buckets)
 # %% [markdown]
 # <details><summary>UnboundLocalError in my hook</summary>
 #
-# A function inside another one may call methods of the outer one's lists. To give an outer *name* a new value it has to say so first. What is the word for it?
+# A function inside another one may call methods of the outer one's lists. Which word does it need to give an outer *name* a new value?
 # </details>
 #
 # <details><summary>TypeError: expected Variable, but hook returned something</summary>
 #
-# What must a hook return? And what does a call with a handle return, that a lambda would pass on?
+# What must a hook return, and what would a lambda pass on?
 # </details>
 #
 # <details><summary>Gradients are those of one rank</summary>
 #
-# The all-reduce sums up the flat tensor. Is that the memory of your gradients, or a copy of them? When may you read it?
+# Is the flat tensor the memory of your gradients, or a copy? When may you read it?
 # </details>
 #
 # <details><summary>Only "overlap" fails</summary>
 #
-# A call without a handle comes back when the message has arrived. Which of your lines waits while backward could go on? Or is a full bucket left lying until backward is over?
+# Which line waits while backward could go on? Is a full bucket left lying?
 # </details>
 
 # %% [markdown]
-# **Measure.** Your function on Llama-3.2-1B, with buckets of 25 MiB, beside one call at the end (some seconds):
+# **Measure.** Your function beside one call at the end (some seconds):
 
 # %%
 buckets_of = answer("u09-buckets", backward_in_buckets)
@@ -785,7 +775,7 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** Of 22 ms exposed, 4.9 are left: the **tail**, the long bar at the end. For 4.7 of them it is the embedding again, which came first above. Here gradients travel in the order in which they are complete, and that of the embedding is the last: backward ends where forward began, with the look-up of the tokens. With 501 MiB it is also twenty times the size of a bucket, and no computation is left to hide it.
+# **Explain.** Of 22 ms exposed, 4.9 are left: the **tail**, the long bar at the end. For 4.7 of them it is the embedding again: it has twenty times the bytes of a bucket, and its gradient is complete last, since backward ends where forward began.
 #
 # What do buckets cost in memory?
 
@@ -796,10 +786,9 @@ for kib in (1, 512, 4096):
     )
 
 # %% [markdown]
-# Up to a second set of gradients again, whatever the size: each flat tensor is a copy. PyTorch's DDP can save it with `gradient_as_bucket_view=True`: then each `grad` is from the beginning a view of its bucket.
+# Up to a second set of gradients again: each flat tensor is a copy. PyTorch's DDP saves it with `gradient_as_bucket_view=True`, where each `grad` is a view of its bucket.
 #
 # How large should a bucket be? Forty-eight small layers, eight ranks, two latencies:
-
 
 # %%
 def stack_step(comm, model, tokens, bucket_bytes):
@@ -824,18 +813,18 @@ compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1)
 step_over_bucket_bytes(sweeps, compute_seconds)
 
 # %% [markdown]
-# On the left every bucket pays the latency of its 14 messages; on the right the last bucket is long, and nothing is left to hide it. With a fifth of the latency the best size moves to the left. PyTorch's DDP takes 25 MiB by default, whatever the network.
+# On the left every bucket pays the latency of its 14 messages; on the right the last bucket is long, and nothing is left to hide it. (With 32 and 64 MiB the last one is the same: 32 of 96 MiB.) With a fifth of the latency the best size moves to the left. PyTorch's DDP takes 25 MiB by default.
 
 # %% [markdown]
 # ## Accumulation on top
 #
-# Every rank may take its part of the batch in several micro-batches (B9). Its gradients then add up in `grad` before anyone else needs them: one exchange at the end will do.
+# A rank may take its part of the batch in several micro-batches (B9). Its gradients add up in `grad` before anyone else needs them.
 
-# %% [markdown] exercise={"id": "u09-no-sync", "title": "One exchange for many micro-batches", "difficulty": 2, "importance": 4, "minutes": 7}
+# %% [markdown] exercise={"id": "u09-no-sync", "title": "One exchange for many micro-batches", "difficulty": 2, "importance": 4, "minutes": 8}
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, when each has several micro-batches. All or nothing.
 #
 # - `micro_batches` is a list of functions without arguments. Each runs forward when it is called, and returns this rank's share of the global mean loss. Call each once, in order; one micro-batch is in memory at a time.
-# - `backward(comm, model, loss)` is a trainer like those above: it runs backward, and afterwards sums up over all ranks *what is then in* `grad`. Call it once.
+# - `backward(comm, model, loss)` is a trainer as above: it runs backward from the loss, and sums over all ranks *what is then in* `grad`. Call it once, with the last loss: it may send in hooks meanwhile.
 #
 # *Worked case:* two ranks, three micro-batches each, three parameters sent one by one: **3** collectives, not 9.
 
@@ -887,11 +876,11 @@ grade("u09-no-sync", accumulate_together)
 # %% [markdown]
 # <details><summary>My gradients are too large</summary>
 #
-# If every micro-batch is exchanged, what is in `grad` before the second exchange: the sum of this rank, or already that of all?
+# What is in `grad` before a second exchange: the sum of this rank, or already that of all?
 # </details>
 
 # %% [markdown]
-# **Measure.** Sixteen layers, four ranks with slow links between them, one micro-batch and more, with your two functions:
+# **Measure.** Sixteen layers, four ranks with slow links, one micro-batch and more:
 
 # %%
 together_of = answer("u09-no-sync", accumulate_together)
@@ -913,10 +902,9 @@ accumulation_runs = {
 cluster_timelines(accumulation_runs)
 
 # %% [markdown]
-# **Explain.** The same tokens, the same bytes: the exchange hides behind the backward pass of the *last* micro-batch alone, which is shorter the more there are. Accumulation pays where it makes the batch larger, so that a step of more tokens has one exchange. Both together are the batch of B9: B = micro-batch · accumulation · ranks.
+# **Explain.** The same tokens, the same bytes: the exchange hides behind the backward pass of the *last* micro-batch alone. What accumulation saves are exchanges, where it makes the batch larger and there are more tokens to each. Together (B9): B = micro-batch · accumulation · ranks.
 #
-# And the weights of targets? `share_of_mean` in each micro-batch divides by the targets of *that* micro-batch on all ranks. The eight sequences from above, one in each of four micro-batches on two ranks; how long is the gradient against the true one if you divide so, and if all targets are counted before?
-
+# And the weights of targets? `share_of_mean` in each micro-batch divides by the targets of *that* micro-batch on all ranks. The eight sequences from above, one in each of four micro-batches on two ranks: how long is the gradient against the true one, so divided and with all targets counted before?
 
 # %% tags=["nbval-check-output"]
 def accumulated_gradient(comm, model, is_counted_before):
@@ -944,14 +932,14 @@ for is_counted_before in (False, True):
     print(f"{way}: {run.results[0].norm() / true_length:.2f} times as long")
 
 # %% [markdown]
-# Count the targets of all ranks *and* micro-batches first, in one small call; then divide every summed loss by this number.
+# Count the targets of all ranks *and* micro-batches first, in one small call; then divide every summed loss by it.
 
 # %% [markdown]
 # ## When can communication no longer be hidden?
 #
-# On d ranks a ring sends and receives 2(d−1)/d of the bytes of the gradients, with bandwidth W. Backward makes 4 · N FLOPs for each token, at F FLOP/s. Leave out latency, attention, and the tail.
+# On d ranks a ring sends and receives 2(d−1)/d of the bytes of the gradients, with bandwidth W. Backward makes 4 · N FLOPs for each token, at F FLOP/s. Leave out latency, attention and the tail.
 
-# %% [markdown] exercise={"id": "u09-hidden", "title": "The fewest tokens that hide it", "difficulty": 3, "importance": 4, "minutes": 9}
+# %% [markdown] exercise={"id": "u09-hidden", "title": "The fewest tokens that hide it", "difficulty": 3, "importance": 4, "minutes": 11}
 # **Write** `min_tokens`: how many tokens each rank must have at least, so that the all-reduce takes no longer than backward; an `int`, and exact: rates are whole numbers, and a float may miss a number that comes out even.
 #
 # *Worked case:* 1,024 parameters of 2 bytes on 4 ranks: the ring moves 3,072 bytes, which takes 48 seconds at 64 bytes/s. Backward takes 4,096 FLOPs for a token, 8 seconds at 512 FLOP/s: **6**.
@@ -996,12 +984,7 @@ grade("u09-hidden", min_tokens)
 # %% [markdown]
 # <details><summary>I am off by one in some cases</summary>
 #
-# If backward must be *at least* as long, to which side do you round? And what does a float make of a number that comes out even?
-# </details>
-#
-# <details><summary>The number of parameters cancels in my formula</summary>
-#
-# A larger model sends more bytes and computes more for each token. By which factor does each grow?
+# To which side do you round? What does a float make of a number that comes out even?
 # </details>
 
 # %% tags=["nbval-check-output"]
@@ -1014,11 +997,11 @@ rows = {
 pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 
 # %% [markdown]
-# **Explain.** The parameters cancel: what counts is the tokens of a rank, its speed against that of its links, and from eight ranks on hardly their number. The *Ultra-Scale Playbook* has a number of parameters left in this ratio in its appendix, and forgets the bytes of an element; correct is
+# **Explain.** The parameters cancel: what counts is a rank's tokens, its speed against that of its links, and from eight ranks on hardly their number. The *Ultra-Scale Playbook* has a number of parameters left in this ratio, and forgets the bytes of an element; correct is
 #
 # $$\frac{\text{all-reduce}}{\text{backward}} = \text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2 \cdot \text{tokens} \cdot W}.$$
 #
-# **Measure** the exposed time of your trainer over the tokens of a rank. It has latencies and a tail:
+# **Measure** the exposed time of your trainer:
 
 # %%
 token_counts = [2**power for power in range(8, 15)]
@@ -1040,12 +1023,12 @@ rows = {
 pd.DataFrame.from_dict(rows, orient="index").rename_axis("tokens on each rank")
 
 # %% [markdown]
-# Left of the line the links set the pace: a step of 256 tokens takes 12.4 ms, one of eight times as many 17.8, so that with fewer tokens a rank gets less done in a second. Near the line latencies still show; only from 4,096 tokens on nothing is left but the tail.
+# Left of the line the links set the pace: 256 tokens take 12.4 ms, eight times as many 17.8. Near it latencies still show; from 4,096 tokens on only the tail is left.
 
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices, so that each has less to do (S16). **Weak scaling** keeps the work of a device and lets the batch grow. Lecture B plots throughput and memory over data parallelism (B11). These are measured: a 1.34B model on nodes of eight H100, tokens per second and GPU (Hugging Face, *Ultra-Scale Playbook*, data of its plots), with 36.66 GB on every GPU. Whether each GPU kept its tokens or all shared a batch, and how many, is not stated there:
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work of a device, and the batch grows. Lecture B plots throughput and memory over data parallelism (B11). These are measured: a 1.34B model on nodes of eight H100 (Hugging Face, *Ultra-Scale Playbook*, data of its plots), with 36.66 GB on every GPU. Whether each kept its tokens or all shared a batch is not stated:
 
 # %% tags=["nbval-check-output"]
 measured_rates = {
@@ -1067,12 +1050,11 @@ pd.DataFrame(
 ).rename_axis("GPUs")
 
 # %% [markdown]
-# The virtual cluster with as many devices, and otherwise another case: 32 layers of 4,096 · 4,096 weights (0.54B), 16 buckets, 160 GB/s and 5 µs for each message, within a node too. *Weak:* 8,192 tokens on each device. *Strong:* 2¹⁹ tokens that all share; once more without latency.
-
+# The virtual cluster, in another case: 32 layers of 4,096 · 4,096 weights (0.54B), 16 buckets, 160 GB/s and 5 µs for each message. *Weak:* 16,384 tokens on each device. *Strong:* 2¹⁹ tokens that all share; once more without latency.
 
 # %%
 def virtual_rates(tokens_of_rank, latency_seconds=5e-6):
-    """Tokens per second of each device. Two devices run, on a link as slow as a ring of all."""
+    """Tokens per second of each device; two run, with a link that takes a whole ring's time."""
     rates = {}
     for num_devices in measured_rates:
         tokens, others = tokens_of_rank(num_devices), num_devices - 1
@@ -1092,7 +1074,7 @@ def tokens_if_shared(num_devices):
 
 rates = {
     "measured (not stated)": measured_rates,
-    "weak: 8,192 tokens each": virtual_rates(lambda num_devices: 8192),
+    "weak: 16,384 tokens each": virtual_rates(lambda num_devices: 16_384),
     "strong: 524,288 tokens in all": virtual_rates(tokens_if_shared),
     "strong, without latency": virtual_rates(tokens_if_shared, latency_seconds=0),
 }
@@ -1107,7 +1089,7 @@ fewest = {n: min_tokens_of(32 * 4096**2, n, 2, 160 * 10**9, 400 * 10**12) for n 
 shared_tokens = {n: tokens_if_shared(n) for n in measured_rates}
 pd.DataFrame({**kept, "strong: tokens on each": shared_tokens, "min_tokens": fewest})
 
-# %% [markdown] exercise={"id": "u09-scaling", "title": "Where does it end?", "difficulty": 3, "importance": 5, "minutes": 8}
+# %% [markdown] exercise={"id": "u09-scaling", "title": "Where does it end?", "difficulty": 3, "importance": 5, "minutes": 10}
 # **Write** four to six sentences.
 #
 # 1. What do 256 GPUs get done against 8, together and each?
@@ -1115,11 +1097,11 @@ pd.DataFrame({**kept, "strong: tokens on each": shared_tokens, "min_tokens": few
 # 3. Name two things that real clusters have and the virtual one has not.
 # 4. What would you change first to go on to 512?
 #
-# Double-click the cell below to write.
+# Double-click the cell below.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "u09-scaling", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # <!-- BEGIN SOLUTION -->
-# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate; up to 64 it is 77 % and more, and the last doubling alone loses 41 %. In strong scaling the tokens of a rank shrink with the number of ranks, while the exchange does not. At 128 devices a rank still has 4,096 tokens, more than the 2,481 that hide the bytes: without latency it keeps 98 %, with it 71 %, so what bends the curve is latency, 16 buckets of 2 · 127 messages. At 256 it has 2,048 tokens, below the threshold: bytes cost it 16 % and latency the rest, down to 27 %. With 8,192 tokens on each the bytes of the ring hardly grow and stay hidden; latency hardly reaches weak scaling before 256 devices (84 %). The virtual cluster has one bandwidth for all sizes of ring, where real all-reduces get slower with every doubling of nodes; and its devices are all equally fast, where the slowest of 256 keeps all waiting. To go on I would send fewer, larger buckets or use a tree, and give each rank more tokens between two exchanges, by a larger micro-batch or by accumulation as far as the critical batch size allows; then share the model itself instead of adding more copies.
+# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate; up to 64 it is 77 % and more, and the last doubling alone loses 41 %. In strong scaling the tokens of a rank shrink with the number of ranks, while the exchange does not. At 128 devices a rank still has 4,096 tokens, more than the 2,481 that hide the bytes: without latency it keeps 98 %, with it 71 %, so what bends the curve is latency, 16 buckets of 2 · 127 messages. At 256 it has 2,048 tokens, below the threshold: bytes cost it 16 % and latency the rest, down to 27 %. In weak scaling each rank keeps 16,384 tokens, and its backward pass is long enough for bytes and latency alike: 98 % are kept at 256. The virtual cluster has one bandwidth for all sizes of ring, where real all-reduces get slower with every doubling of nodes; and its devices are all equally fast, where the slowest of 256 keeps all waiting. To go on I would send fewer, larger buckets or use a tree, and give each rank more tokens between two exchanges, by a larger micro-batch or by accumulation as far as the critical batch size allows; then share the model itself instead of adding more copies.
 #
 # *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128, tokens below the threshold as well at 256; weak scaling keeps its tokens); half for two things that the virtual cluster lacks (bandwidth falling with nodes, stragglers, shared links, kernels disturbed, input loading); half for a change with its reason.
 # <!-- END SOLUTION -->
@@ -1155,7 +1137,7 @@ explorer(
 # %% [markdown]
 # <details><summary>Is there one?</summary>
 #
-# No: 94 % is the best, with two ranks, 400 GB/s, no latency and the smallest buckets. The fewest tokens that hide the bytes are 500 there, so that the links are busy for nearly all of backward, and the last bucket has nothing left to hide behind. More ranks or slower links raise this number above 512, each latency is paid 16 times, and larger buckets leave a longer tail. With 8,192 tokens it is easy.
+# No: 94 % is the best, with two ranks, 400 GB/s, no latency and the smallest buckets. There 500 tokens hide the bytes, so the links are busy for nearly all of backward, and the last bucket has nothing left to hide behind. More ranks or slower links raise this number above 512.
 # </details>
 #
 # The same picture standing still:
@@ -1164,7 +1146,7 @@ explorer(
 data_parallel_plan(4, 100, 10, 4, 8_192)
 
 # %% [markdown]
-# Data parallelism makes the batch faster, not the model smaller: every rank holds all weights, gradients and optimizer states. The next step is **sharding**, where each rank keeps a part of them and asks for the rest when it needs it: an all-reduce is a reduce-scatter and an all-gather, and in between nobody needs more than its part.
+# Every rank still holds all weights, gradients and optimizer states. The next step is **sharding**: each keeps a part of them, and asks for the rest when it needs it.
 
 # %% [markdown]
 # ## Going further
@@ -1393,7 +1375,7 @@ def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_byte
         for member in members:
             if member.grad is None:
                 member.grad = torch.zeros_like(member)
-        flat = torch.cat([each.grad.flatten() for each in members])
+        flat = joined(members)
         travelling.append((comm.all_reduce(flat, async_op=True), flat))
 
     def hook(parameter: Tensor) -> None:
@@ -1407,9 +1389,7 @@ def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_byte
         start_next()
     for members, (call, flat) in zip(buckets, travelling, strict=True):
         call.wait()
-        sizes = [each.numel() for each in members]
-        for parameter, piece in zip(members, flat.split(sizes), strict=True):
-            parameter.grad = piece.view_as(parameter)
+        give_back(flat, members)
     ### END SOLUTION
 
 

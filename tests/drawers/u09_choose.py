@@ -265,7 +265,7 @@ HIDDEN = Drawer(
             _tokens(by=f"{_BY} * num_params"),
             "Your number falls with the number of parameters.",
         ),
-        Wrong("half a ring", _tokens(by=f"2 * {_BY}"), "that is a reduce-scatter alone"),
+        Wrong("half a ring", _tokens(by=f"2 * {_BY}"), "each sum is then on one rank alone"),
         Wrong(
             "forward too",
             _tokens(f"2 * {_VALUE}", f"3 * {_BY}"),

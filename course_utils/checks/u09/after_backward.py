@@ -275,18 +275,18 @@ BACKWARD_EACH = Check(
     judge=Behaviour(
         wanted_of_each,
         Mistake(
-            "Afterwards grad is None. What gives back a call that works in place, and where do you put "
-            "it?",
+            "Afterwards grad is None. What gives back a call that works in place, and where do you "
+            "put it?",
             lambda *values: {EMPTY: values[1] * len(_sizes(*values))},
         ),
         Mistake(
-            "The ranks make one call more than there are gradients to sum. Which number of the ranks "
-            "does nobody need?",
+            "The ranks make one call more than there are gradients to sum. Which number of the "
+            "ranks does nobody need?",
             lambda *values: {CALLS: len(_sizes(*values)) + 1},
         ),
         Mistake(
-            "What was in grad before stays on its rank, and only the new part is summed. Which tensor "
-            "has both, and from when on?",
+            "What was in grad before stays on its rank, and only the new part is summed. Which "
+            "tensor has both, and from when on?",
             lambda *values: (
                 {LENGTH: float((_last(*values) + _before(*values)).norm())}
                 if values[0] == "gradients before"

@@ -215,12 +215,13 @@ def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
     return [*made, made[-1]]
 
 
-def _all_again(gradients: Buckets, bucket_bytes: int, *, also_at_end: bool) -> list[Ready]:
+def _all_again(case: Case, *, also_at_end: bool) -> list[Ready]:
     """Each full bucket has all that was sent before; and at the end once more, or if some wait."""
     made: list[Ready] = []
-    for num_bytes, seconds in _greedy(gradients, bucket_bytes):
+    for num_bytes, seconds in _buckets(case):
         made.append(Ready(num_bytes + (made[-1].num_bytes if made else 0), seconds))
-    is_rest = len(made) > len(_greedy(gradients, bucket_bytes, has_rest=False))
+    full = _greedy(_ready_of(case), case["bucket_bytes"], has_rest=False)
+    is_rest = len(made) > len(full)
     return [*made, made[-1]] if also_at_end and not is_rest else made
 
 
@@ -382,17 +383,8 @@ BACKWARD_IN_BUCKETS = Check(
             SENT_AGAIN,
             _in_other_buckets(lambda case: _never_cleared(_ready_of(case), case["bucket_bytes"])),
         ),
-        *(
-            Mistake(
-                SENT_AGAIN,
-                _in_other_buckets(
-                    lambda case, also_at_end=each: _all_again(
-                        _ready_of(case), case["bucket_bytes"], also_at_end=also_at_end
-                    )
-                ),
-            )
-            for each in (False, True)
-        ),
+        Mistake(SENT_AGAIN, _in_other_buckets(lambda case: _all_again(case, also_at_end=False))),
+        Mistake(SENT_AGAIN, _in_other_buckets(lambda case: _all_again(case, also_at_end=True))),
         Mistake(
             "After the first full bucket each gradient travels by itself. What do you count, and "
             "where does the count go back to zero?",

@@ -148,7 +148,7 @@ MIN_TOKENS = Check(
             lambda *values: _up(_exact(*values) / values[0]),
         ),
         Mistake(
-            "Half of what a ring moves: that is a reduce-scatter alone. What follows it in an "
+            "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
             "all-reduce?",
             _times(Fraction(1, 2)),
         ),

@@ -65,7 +65,8 @@ def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
 def _given(rank: int, shape: list[int]) -> Tensor:
     """Whole numbers, so that their sum is exact in any order, and no two ranks have one number."""
     generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
-    return (64 * torch.randint(1, 100, shape, generator=generator) + 2**rank).double()
+    given = 64 * torch.randint(1, 100, shape, generator=generator, dtype=torch.float64)
+    return given.add(2**rank)
 
 
 def _rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
