@@ -12,7 +12,6 @@ from nbgrader.converters.base import NbGraderException
 
 from course_utils.grading.errors import GradingError
 from course_utils.grading.result import Result
-from course_utils.grading.run import Options, Run, students_of
 
 
 class CourseAutograde(Autograde):  # type: ignore[misc]
@@ -24,6 +23,8 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         Raises:
             NbGraderException: If nothing can be graded; the log says why.
         """
+        from course_utils.grading.run import Options, Run
+
         root, unit = Path(self.coursedir.root), self.coursedir.assignment_id
         try:
             options = Options(students=self._students(root, unit), again=self.force)
@@ -33,6 +34,8 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
             raise NbGraderException(str(error)) from None
 
     def _students(self, root: Path, unit: str) -> tuple[str, ...]:
+        from course_utils.grading.run import students_of
+
         wanted, left_out = self.coursedir.student_id, self.coursedir.student_id_exclude.split(",")
         there = students_of(root, unit)
         found = [name for name in there if fnmatch(name, wanted) and name not in left_out]

@@ -16,7 +16,7 @@ from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_
 
 AHEAD = 2  # submissions that wait for each process
 DEATHS = (BrokenProcessPool, SandboxGoneError)
-LOADED_ONCE = ["course_utils.grading.plugin"]  # it imports all that a process needs
+LOADED_ONCE = ["course_utils.grading.run"]  # it imports all that a process needs
 
 
 class Local:

@@ -101,6 +101,7 @@ from course_utils.show import (
 #
 # Training can be spread over devices by the sequences of a batch (data parallelism), the numbers of each weight (tensor), the tokens of a sequence (context) or the layers (pipeline): the four ways of lecture E (E4). This unit is about the first. Every rank runs the same function; `comm` tells it who it is:
 
+
 # %% tags=["nbval-check-output"]
 def add_up(comm):
     mine = torch.tensor([1.0, 10.0]) * (comm.rank + 1)
@@ -112,6 +113,7 @@ VirtualCluster(2).run(add_up).results
 
 # %% [markdown]
 # An **all-reduce** sums a tensor over all ranks, in place on each. The `VirtualCluster` runs its ranks in this process on a virtual clock: 400 TFLOP/s for a device, 200 GB/s for a link, 10 µs of latency for a message, near an H100. Tensors on the device `meta` have sizes and no numbers. Rank 1 has twice the work:
+
 
 # %%
 def unequal_work(comm):
@@ -125,6 +127,7 @@ cluster_timeline(VirtualCluster(2).run(unequal_work))
 
 # %% [markdown]
 # Rank 0 is idle until rank 1 comes, then both wait for the links: "Every device is waiting for communication" (S17). Communication beside which a device computes nothing is **exposed**. Now break it: rank 1 leaves the call out.
+
 
 # %% tags=["nbval-check-output"]
 def one_is_missing(comm):
@@ -286,6 +289,7 @@ ring_steps(3)
 # %% [markdown]
 # In the first d − 1 turns the sum of each part grows as it travels; in the others complete sums travel on, and replace what is there. A turn is given. `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. With `async_op=True` the call returns a **handle** at once, and until `handle.wait()` the tensor is not to be changed.
 
+
 # %%
 def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
     """Send a part to the next rank, and fill another with what the rank before sends."""
@@ -422,6 +426,7 @@ all_reduce_over_ranks(
 #
 # Where a rank's loss does not reach a parameter, `grad` is None, though other ranks may have a gradient for it. All must make the same calls, so it takes part with zeros. Frozen parameters (`requires_grad` is False) take no part. Both are given:
 
+
 # %%
 def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
     """The `grad` of each parameter that wants one, filled with zeros where there was none."""
@@ -550,6 +555,7 @@ grade("u09-flat", backward_flat)
 # %% [markdown]
 # **Measure.** A step of Llama-3.2-1B with 4,096 tokens on each rank, on two and on eight (ten seconds; on a busy machine half a minute):
 
+
 # %% tags=["nbval-check-output"]
 def step_of_llama(comm, trainer):
     model = Transformer(preset("Llama-3.2-1B"), "meta", torch.bfloat16)
@@ -598,6 +604,7 @@ print(
 # %% [markdown]
 # **Explain.** The bytes are the same. One call saves the latency of the 145 others, each of 14 messages on eight ranks. The long bar that comes first in the upper row is the embedding, the first in the model's list: a fifth of all. What is left is bandwidth, all of it exposed. And memory? `NobodyAnswers` is a `comm` whose calls come back at once and do nothing, so that one rank can be traced. How many sets of gradients are there at the peak?
 
+
 # %% tags=["nbval-check-output"]
 def sets_at_peak(trainer):
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
@@ -614,6 +621,7 @@ print({name: sets_at_peak(trainer) for name, trainer in trainers.items()})
 # ## Way 3: communicate while backward computes
 #
 # So far devices compute nothing while gradients travel (S17), though most are complete long before backward ends (S18). PyTorch calls a **hook** as soon as a parameter's `grad` is filled in. `hooks_on` sets one on all parameters and takes it away at the end of a `with`:
+
 
 # %% tags=["nbval-check-output"]
 @contextmanager
@@ -790,6 +798,7 @@ for kib in (1, 512, 4096):
 #
 # How large should a bucket be? Forty-eight small layers, eight ranks, two latencies:
 
+
 # %%
 def stack_step(comm, model, tokens, bucket_bytes):
     rows = torch.empty(tokens, model[0].in_features, dtype=torch.bfloat16, device="meta")
@@ -905,6 +914,7 @@ cluster_timelines(accumulation_runs)
 # **Explain.** The same tokens, the same bytes: the exchange hides behind the backward pass of the *last* micro-batch alone. What accumulation saves are exchanges, where it makes the batch larger and there are more tokens to each. Together (B9): B = micro-batch · accumulation · ranks.
 #
 # And the weights of targets? `share_of_mean` in each micro-batch divides by the targets of *that* micro-batch on all ranks. The eight sequences from above, one in each of four micro-batches on two ranks: how long is the gradient against the true one, so divided and with all targets counted before?
+
 
 # %% tags=["nbval-check-output"]
 def accumulated_gradient(comm, model, is_counted_before):
@@ -1051,6 +1061,7 @@ pd.DataFrame(
 
 # %% [markdown]
 # The virtual cluster, in another case: 32 layers of 4,096 · 4,096 weights (0.54B), 16 buckets, 160 GB/s and 5 µs for each message. *Weak:* 16,384 tokens on each device. *Strong:* 2¹⁹ tokens that all share; once more without latency.
+
 
 # %%
 def virtual_rates(tokens_of_rank, latency_seconds=5e-6):

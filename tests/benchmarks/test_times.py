@@ -24,7 +24,7 @@ from tests.notebooks.filling import UNITS
 def test_from_the_command_to_a_usable_notebook(browser, tmp_path, timed):
     course_in(tmp_path)
     printed = tmp_path / "printed.txt"
-    command = [sys.executable, "-c", START, str(free_port())]
+    command = [sys.executable, "-c", START, "lab", str(free_port())]
     environment = student_environ(tmp_path / "home")
     page = browser.new_page(viewport=LAPTOP)
     page.set_default_timeout(PATIENCE_SECONDS * 1000)

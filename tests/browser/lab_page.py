@@ -32,6 +32,8 @@ IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 RUN_AGAIN = """([prompt, before]) =>
     /\\d/.test(prompt.textContent) && prompt.textContent !== before"""
 
+MAX_LOOKS, LOOK_MILLISECONDS = 50, 200
+
 # JupyterLab leaves cells outside of the window unrendered, and such text reads as empty. While
 # others are rendered for the first time they push each other about, so it is scrolled to each time.
 RENDERED = """(cell) => {
@@ -223,7 +225,15 @@ class LabPage:
     def outputs(self, name: str) -> str:
         """The outputs of a cell as they can be read in the page."""
         self.page.wait_for_function(RENDERED, arg=self.cell(name).element_handle())
-        return "\n".join(self.cell(name).locator(".jp-OutputArea-output").all_inner_texts())
+        areas = self.cell(name).locator(".jp-OutputArea-output")
+        for _ in range(MAX_LOOKS):  # on a busy machine boxes are there before their words
+            if (
+                any(map(str.strip, texts := areas.all_inner_texts()))
+                or areas.locator("img").count()
+            ):
+                break
+            self.page.wait_for_timeout(LOOK_MILLISECONDS)
+        return "\n".join(texts)
 
     def run(self, name: str) -> str:
         """Select a cell, run it with Ctrl-Enter and read its outputs."""

@@ -13,6 +13,7 @@ from course_utils.checks.counted import tells_errors, undisturbed
 from course_utils.checks.judges import Behaviour, Mistake
 from course_utils.checks.troubles import WHICH_HOOK
 from course_utils.checks.u08.trials import length_of
+from course_utils.checks.u09.grouping import Buckets, at_most, greedy, never_cleared, never_reset
 from course_utils.checks.u09.on_ranks import ROUNDING, run_on
 from course_utils.checks.u09.steps import (
     COLLECTIVES,
@@ -47,7 +48,6 @@ FLOAT64_BYTES = 8
 
 Run = Callable[..., Any]
 Numbers = dict[str, Any]
-Buckets = Sequence[Ready]
 
 # What each scenario looks at: overlap counts for nothing where gradients or buckets are wrong.
 BEHIND = "gradients that are complete between a bucket's moment and its leaving, in all"
@@ -175,44 +175,7 @@ def _ready_of(case: Case) -> list[Ready]:
 
 def _buckets(case: Case) -> list[Ready]:
     """Bytes of each bucket and the moment at which its last gradient is complete."""
-    return _greedy(_ready_of(case), case["bucket_bytes"])
-
-
-def _greedy(gradients: Buckets, bucket_bytes: float, *, has_rest: bool = True) -> list[Ready]:
-    buckets, held = [], 0
-    for number, (num_bytes, seconds) in enumerate(gradients, 1):
-        held += num_bytes
-        if held >= bucket_bytes or (has_rest and number == len(gradients)):
-            buckets.append(Ready(held, seconds))
-            held = 0
-    return buckets
-
-
-def _at_most(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
-    """A bucket is sent when the next gradient would make it larger than wanted."""
-    buckets, held = [], 0
-    for num_bytes, seconds in gradients:
-        if held and held + num_bytes > bucket_bytes:
-            buckets.append(Ready(held, seconds))
-            held = 0
-        held += num_bytes
-    return [*buckets, Ready(held, gradients[-1].seconds)]
-
-
-def _never_reset(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
-    """From the first full bucket on each gradient is sent by itself."""
-    first, *_ = _greedy(gradients, bucket_bytes)
-    rest = [each for each in gradients if each.seconds > first.seconds]
-    return [first, *rest]
-
-
-def _never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
-    """From the first full bucket on everything is sent again with each gradient, and at the end."""
-    first, *rest = _never_reset(gradients, bucket_bytes)
-    made = [first]
-    for num_bytes, seconds in rest:
-        made.append(Ready(made[-1].num_bytes + num_bytes, seconds))
-    return [*made, made[-1]]
+    return greedy(_ready_of(case), case["bucket_bytes"])
 
 
 def _all_again(case: Case, *, also_at_end: bool) -> list[Ready]:
@@ -220,7 +183,7 @@ def _all_again(case: Case, *, also_at_end: bool) -> list[Ready]:
     made: list[Ready] = []
     for num_bytes, seconds in _buckets(case):
         made.append(Ready(num_bytes + (made[-1].num_bytes if made else 0), seconds))
-    full = _greedy(_ready_of(case), case["bucket_bytes"], has_rest=False)
+    full = greedy(_ready_of(case), case["bucket_bytes"], has_rest=False)
     is_rest = len(made) > len(full)
     return [*made, made[-1]] if also_at_end and not is_rest else made
 
@@ -282,7 +245,7 @@ def _in_other_buckets(group: Callable[[Case], Buckets]) -> Callable[..., Numbers
 
 def _without_rest(case: Case) -> list[Tensor]:
     """Sums of what full buckets sent, and rank 0's own gradients of what was left."""
-    sent = sum(b.num_bytes for b in _greedy(_ready_of(case), case["bucket_bytes"], has_rest=False))
+    sent = sum(b.num_bytes for b in greedy(_ready_of(case), case["bucket_bytes"], has_rest=False))
     held, is_sent = 0, {}
     for ready in _ready_of(case):
         held += ready.num_bytes
@@ -300,7 +263,7 @@ def _added_to_own(case: Case) -> list[Tensor]:
 def _reversed_afterwards(case: Case) -> Numbers:
     """Buckets of the model's parameters from the last to the first, when backward is over."""
     end = _ready_of(case)[-1].seconds
-    made = _greedy([Ready(each, end) for each, _ in _as_made(case)[::-1]], case["bucket_bytes"])
+    made = greedy([Ready(each, end) for each, _ in _as_made(case)[::-1]], case["bucket_bytes"])
     wanted_buckets = _buckets(case)
     return {
         COLLECTIVES: len(made),
@@ -367,28 +330,28 @@ BACKWARD_IN_BUCKETS = Check(
         Mistake(
             "Your buckets follow the model's parameters from the last to the first. That is the "
             "order of their making: who knows in which order gradients become ready?",
-            _in_other_buckets(lambda case: _greedy(_as_made(case)[::-1], case["bucket_bytes"])),
+            _in_other_buckets(lambda case: greedy(_as_made(case)[::-1], case["bucket_bytes"])),
         ),
         Mistake(
             "A bucket that is exactly full waits for one gradient more. What does the card say of "
             "a bucket that has just as many bytes?",
-            _in_other_buckets(lambda case: _greedy(_ready_of(case), case["bucket_bytes"] + 1)),
+            _in_other_buckets(lambda case: greedy(_ready_of(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
             "All gradients travel in one bucket. How many bytes must wait before the first one is "
             "sent?",
-            _in_other_buckets(lambda case: _greedy(_ready_of(case), math.inf)),
+            _in_other_buckets(lambda case: greedy(_ready_of(case), math.inf)),
         ),
         Mistake(
             SENT_AGAIN,
-            _in_other_buckets(lambda case: _never_cleared(_ready_of(case), case["bucket_bytes"])),
+            _in_other_buckets(lambda case: never_cleared(_ready_of(case), case["bucket_bytes"])),
         ),
         Mistake(SENT_AGAIN, _in_other_buckets(lambda case: _all_again(case, also_at_end=False))),
         Mistake(SENT_AGAIN, _in_other_buckets(lambda case: _all_again(case, also_at_end=True))),
         Mistake(
             "After the first full bucket each gradient travels by itself. What do you count, and "
             "where does the count go back to zero?",
-            _in_other_buckets(lambda case: _never_reset(_ready_of(case), case["bucket_bytes"])),
+            _in_other_buckets(lambda case: never_reset(_ready_of(case), case["bucket_bytes"])),
         ),
         Mistake(
             "Each gradient travels by itself. How many bytes have to wait before a bucket is sent?",
@@ -397,18 +360,18 @@ BACKWARD_IN_BUCKETS = Check(
         Mistake(
             "Your buckets are eight times too large. Does the card count numbers or bytes?",
             _in_other_buckets(
-                lambda case: _greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
+                lambda case: greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
             ),
         ),
         Mistake(
             "Your buckets never have more than so many bytes. Is the number on the card the "
             "largest size of a bucket, or the one from which on it is sent?",
-            _in_other_buckets(lambda case: _at_most(_ready_of(case), case["bucket_bytes"])),
+            _in_other_buckets(lambda case: at_most(_ready_of(case), case["bucket_bytes"])),
         ),
         Mistake(
             "Your buckets follow the order of the model's parameters, first to last. Which "
             "gradient is complete first?",
-            _in_other_buckets(lambda case: _greedy(_as_made(case), case["bucket_bytes"])),
+            _in_other_buckets(lambda case: greedy(_as_made(case), case["bucket_bytes"])),
         ),
         Mistake(
             "Gradients that fill no bucket are never sent. What is still waiting when backward is "
