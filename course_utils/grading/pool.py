@@ -42,11 +42,15 @@ class Local:
         """Have one submission graded.
 
         Raises:
-            GradingError: If the sandbox does not start.
+            GradingError: If the sandbox, or the processes around it, do not start.
         """
         if self._executor is None:
             self._start()
-        return self._running().submit(work, message)
+        try:
+            return self._running().submit(work, message)
+        except BrokenProcessPool:
+            self.renew()
+            return self._running().submit(work, message)
 
     def renew(self) -> None:
         """Start anew after something died.

@@ -72,8 +72,9 @@ class Run:
         except DeskError as error:
             raise GradingError(str(error)) from None
         self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
-        self.seeds = seeds_from(secret_of(root))
-        self.store = Store(root, config)
+        secret = secret_of(root)
+        self.seeds = seeds_from(secret)
+        self.store = Store(root, config, secret)
         self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
         self.students = self._students()
         if options.exercise:

@@ -5,8 +5,8 @@ have made of it; manual scores and comments stay as they are.
 """
 
 import contextlib
+import hashlib
 import re
-import secrets
 import sqlite3
 import time
 import warnings
@@ -25,6 +25,7 @@ from traitlets.config import Config
 from course_utils.desk.transplant import grader, key
 from course_utils.grading.errors import GradingError
 from course_utils.grading.files import line_of, whole, write_whole
+from course_utils.grading.result import Result
 from course_utils.grading.task import Graded
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
@@ -36,9 +37,9 @@ SECRET = re.compile(r"[0-9a-f]{128}")
 class Store:
     """The gradebook and the graded notebooks of a course."""
 
-    def __init__(self, root: Path, config: Config) -> None:
-        """Stand in a course's folder with its nbgrader configuration."""
-        self.root, self._config = root, config
+    def __init__(self, root: Path, config: Config, secret: str) -> None:
+        """Stand in a course's folder with its nbgrader configuration and its secret."""
+        self.root, self._config, self._secret = root, config, secret
         self._course = config.CourseDirectory.course_id
         self.gradebook = root / "gradebook.db"
         self._book: Gradebook | None = None
@@ -125,7 +126,7 @@ class Store:
         folder = self.root / "autograded" / result.student / result.unit
         lines = {
             "timestamp.txt": timestamp_of(submitted),
-            SECRET_FILE: _secret(submitted, folder),
+            SECRET_FILE: self._name_of_feedback(result, submitted),
         }
         with self.sentences():
             write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
@@ -134,6 +135,15 @@ class Store:
                     write_whole(folder / name, line)
                 else:
                     (folder / name).unlink(missing_ok=True)
+
+    def _name_of_feedback(self, result: Result, submitted: Path) -> str:
+        """What names a student's feedback in nbgrader's exchange, which stops where there is none.
+
+        `nbgrader submit` makes it; for what came in another way it follows from the secret.
+        """
+        known = line_of(submitted / SECRET_FILE)
+        whose = f"{self._secret}\0{result.student}\0{result.unit}"
+        return known if SECRET.fullmatch(known) else hashlib.sha512(whose.encode()).hexdigest()
 
     def _save_grades(self, book: Gradebook, graded: Graded) -> None:
         saving = SaveAutoGrades(config=self._config)
@@ -214,12 +224,3 @@ def timestamp_of(submitted: Path) -> str:
         return text if parse_utc(text) else ""
     except (ValueError, OverflowError):
         return ""
-
-
-def _secret(*folders: Path) -> str:
-    """What names a student's feedback in nbgrader's exchange, which stops where there is none.
-
-    `nbgrader submit` makes it; what came in another way gets one when it is first graded.
-    """
-    known = (line_of(folder / SECRET_FILE) for folder in folders)
-    return next(filter(SECRET.fullmatch, known), None) or secrets.token_hex(64)

@@ -32,6 +32,7 @@ LAPTOP = {"width": 1366, "height": 768}
 
 # A whole notebook on a busy machine takes its time; nobody waits this long when all is well.
 PATIENCE_SECONDS = 300
+END_SECONDS = 30
 
 # Settings of whoever runs the tests that must not reach the student's server.
 NOT_OURS = ("JUPYTER", "IPYTHON", "XDG_", "NBGRADER", "COURSE_", "PYTEST", "DISPLAY", "WAYLAND")
@@ -104,7 +105,7 @@ def stop(process: subprocess.Popen[bytes]) -> list[str]:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _, left = psutil.wait_procs(children, timeout=5)
+    _, left = psutil.wait_procs(children, timeout=END_SECONDS)
     names = [f"{child.pid} {child.name()}" for child in left]
     for child in left:
         child.kill()

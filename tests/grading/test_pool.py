@@ -77,7 +77,7 @@ def test_a_submission_that_ends_its_process_costs_nobody_else(small, monkeypatch
 
 
 def test_processes_that_cannot_start_stop_the_run(small, monkeypatch):
-    monkeypatch.setattr("course_utils.grading.pool._begin", os.abort)
+    monkeypatch.setattr("course_utils.grading.pool._begin", os._exit)
     given = list(tasks(small, 1))
     with Local(1, is_unsafe=False) as pool, pytest.raises(GradingError, match="as soon as they"):
         list(stream(pool, given))
