@@ -150,8 +150,7 @@ def browser() -> Iterator[Any]:
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip(f"no browser found: none of {', '.join(BROWSERS)} is on the PATH")
-    shutil.rmtree(PICTURES, ignore_errors=True)
-    PICTURES.mkdir(parents=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)  # several processes of a run share it
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield chromium
