@@ -57,7 +57,9 @@ class Formgrader(NamedTuple):
         self.page.wait_for_selector("text=Submission #1")
         self.page.click("#toggle_names")
         self.page.get_by_role("link", name=student, exact=True).click()
-        self.page.wait_for_function("() => formgrader.grades.loaded && formgrader.comments.loaded")
+        self.page.wait_for_function(
+            "() => formgrader.grades?.loaded && formgrader.comments?.loaded"
+        )
 
     def picture(self, name: str) -> None:
         self.page.screenshot(path=PICTURES / f"formgrader {name}.png", full_page=True)
