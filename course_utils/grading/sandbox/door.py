@@ -63,7 +63,6 @@ class Nursery:
 
     def __init__(self, room: Room) -> None:
         """Start it; it gets warm while the caller goes on."""
-        self.room = room
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.door = Door(self._control)
         with theirs:

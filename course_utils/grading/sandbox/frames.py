@@ -14,7 +14,6 @@ from course_utils.checks import wire
 from course_utils.checks.wire import Message, Plain
 
 LENGTH = struct.Struct(">Q")
-MAX_BYTES = 2**29
 MAX_CHUNK_BYTES = 2**20
 MAX_NOTE_BYTES = 1000
 WATCH = b"watch"

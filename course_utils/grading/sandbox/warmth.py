@@ -24,7 +24,6 @@ LATE = (
     "matplotlib_inline.backend_inline",
     "pandas",
     "ipywidgets",
-    "scipy.optimize",
 )
 
 
