@@ -74,11 +74,8 @@ class EqualTo:
         self.measured: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> Finding:
-        """Compare what came with what was measured; the same case is measured once."""
-        key = pack(case).json
-        if key not in self.measured:
-            self.measured[key] = self.measure(**case)
-        measured = self.measured[key]
+        """Compare what came with what was measured."""
+        measured = self.wanted(case)
         wanted = _named(measured)
         given = got if isinstance(measured, dict) else {"": got}
         if complaint := _form_complaint(wanted, given):
@@ -100,6 +97,13 @@ class EqualTo:
             hints=tuple(hints),
             ratio=given[first] / wanted[first] if wanted[first] else None,
         )
+
+    def wanted(self, case: Case) -> Plain:
+        """What is measured for a case; the same case is measured once."""
+        key = pack(case).json
+        if key not in self.measured:
+            self.measured[key] = self.measure(**case)
+        return self.measured[key]
 
     def _is_right(self, got: Number, wanted: Number) -> bool:
         if not self.relative_tolerance:

@@ -4,11 +4,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Self
 
+from course_utils.grading import measured
 from course_utils.grading.errors import GradingError, SandboxGoneError
 from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door
@@ -22,9 +24,23 @@ LOADED_ONCE = ["course_utils.grading.run"]  # it imports all that a process need
 class Local:
     """Processes on this machine around one sandbox; they go when this one goes."""
 
-    def __init__(self, jobs: int, is_unsafe: bool) -> None:
-        """Say how many; nothing is started before the first submission."""
+    def __init__(
+        self,
+        jobs: int,
+        is_unsafe: bool,
+        keep_in: Path | None = None,
+        first: Iterable[Callable[[], object]] = (),
+    ) -> None:
+        """Say how many; nothing is started before the first submission.
+
+        Args:
+            jobs: How many processes.
+            is_unsafe: Whether code may run where files and network are not shut off.
+            keep_in: Folder for what they measure.
+            first: What they do before the first submission, while the sandbox gets warm.
+        """
         self.jobs, self._is_unsafe = jobs, is_unsafe
+        self._keep_in, self._first = keep_in, tuple(first)
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -73,9 +89,13 @@ class Local:
         context.set_forkserver_preload(LOADED_ONCE)
         self._nursery = raised(self._is_unsafe)
         self._executor = ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_begin, initargs=(self._nursery.door,)
+            self.jobs,
+            mp_context=context,
+            initializer=_begin,
+            initargs=(self._nursery.door, self._keep_in),
         )
-        self._executor.submit(os.getpid)  # modules are loaded while the sandbox gets warm
+        for each in (os.getpid, *self._first):  # the least of it is to load all modules
+            self._executor.submit(each)
         wait_for(self._nursery)
 
     def _running(self) -> ProcessPoolExecutor:
@@ -178,11 +198,13 @@ def _outcome(future: "Future[bytes]", task: Task) -> Graded:
         return ungraded(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
 
 
-def _begin(door: Door | Cold) -> None:
+def _begin(door: Door | Cold, keep_in: Path | None) -> None:
     """Get ready in a process of this machine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
     threading.Thread(target=_end_with_parent, daemon=True).start()
     use(door)
+    if keep_in is not None:
+        measured.keep_in(keep_in)
 
 
 def _end_with_parent() -> None:

@@ -13,7 +13,7 @@ from course_utils.checks.run import find
 from course_utils.checks.threads import one_thread
 from course_utils.checks.verdict import Verdict
 from course_utils.checks.wire import Plain
-from course_utils.grading import outputs
+from course_utils.grading import measured, outputs
 from course_utils.grading.plan import Ask, steps
 from course_utils.grading.sandbox.door import GoneError
 from course_utils.grading.sandbox.frames import Reply
@@ -71,8 +71,10 @@ def no_verdict(exercise: str, how: str) -> Verdict:
 
 @cache
 def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
-    """The hidden cases of an exercise; the same for every submission."""
-    return [case for seed in seeds for case in find(exercise).cases(seed)]
+    """The hidden cases of an exercise, measured; the same for every submission."""
+    cases = [case for seed in seeds for case in find(exercise).cases(seed)]
+    measured.measure(find(exercise), exercise, cases)
+    return cases
 
 
 def _run(session: Session, source: str) -> list[NotebookNode]:

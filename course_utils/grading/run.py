@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -21,7 +22,7 @@ from course_utils.checks.run import seeds_from
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
-from course_utils.grading import intake
+from course_utils.grading import intake, referee
 from course_utils.grading.errors import GradingError
 from course_utils.grading.files import whole
 from course_utils.grading.journal import Journal, Key, held, key_of, path_of
@@ -110,7 +111,10 @@ class Run:
     def _pool(self) -> Local | Dask:
         if self.options.scheduler:
             return Dask(self.options.scheduler)
-        return Local(max(1, min(self.options.jobs, len(self.students))), self.options.is_unsafe)
+        jobs = max(1, min(self.options.jobs, len(self.students)))
+        asked = [self.options.exercise] if self.options.exercise else _judged_by_a_check(self.unit)
+        first = [partial(referee.cases_of, name, self.seeds) for name in asked]
+        return Local(jobs, self.options.is_unsafe, self.root / "grading" / "measured", first)
 
     def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
         """What is to do; the key of each is put down."""
@@ -163,13 +167,17 @@ class Run:
         return self.root / "submitted" / student / self.unit
 
     def _check_exercise(self) -> None:
-        unit = next(each for each in catalogue.units() if each.folder == self.unit)
-        names = [item.id for item in unit.exercises if not item.manual]
+        names = _judged_by_a_check(self.unit)
         if self.options.exercise not in names:
             raise GradingError(
                 f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
                 f"one of {', '.join(names)}."
             )
+
+
+def _judged_by_a_check(unit: str) -> list[str]:
+    found = next(each for each in catalogue.units() if each.folder == unit)
+    return [item.id for item in found.exercises if not item.manual]
 
 
 def students_of(root: Path, unit: str) -> list[str]:
