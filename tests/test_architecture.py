@@ -18,11 +18,12 @@ MAY_IMPORT = {
         *("catalogue", "colours", "literals", "store"),
     },
     "show": {"colours", "literals", "configs", "formulas", "instruments"},
-    "desk": {"catalogue", "store"},
-    "authoring": {"catalogue"},
-    "grading": {"catalogue", "checks", "colours", "desk", "show"},
+    "desk": {"catalogue", "files", "store"},
+    "authoring": {"catalogue", "files"},
+    "grading": {"catalogue", "checks", "colours", "desk", "files", "show"},
     "catalogue": set(),
     "colours": set(),
+    "files": set(),
     "literals": set(),
     "ready": set(),
     "store": set(),
@@ -39,6 +40,7 @@ WITHOUT = {
     "desk": HEAVY,
     "grading": {"matplotlib", "ipywidgets"},  # its figures are drawn by `show`
     "catalogue": HEAVY,
+    "files": HEAVY,
     "store": HEAVY,
 }
 COMM = {f"course_utils.instruments.comm.{name}" for name in ("Comm", "Handle")}

@@ -24,6 +24,7 @@ from nbformat import NotebookNode
 from course_utils.authoring import master, readme
 from course_utils.authoring.master import Master, MasterError
 from course_utils.authoring.release import release
+from course_utils.files import write_whole
 
 ROOT = Path(__file__).parents[2]
 MAX_NOTEBOOK_BYTES = 2**20
@@ -146,8 +147,7 @@ class Build:
         if path not in self.changed:
             self.changed.append(path)
         if not self.check_only:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text)
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:

@@ -21,6 +21,7 @@ from course_utils.desk import inspection, transplant
 from course_utils.desk.environment import ROOT
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
+from course_utils.files import write_whole
 
 
 class Desk:
@@ -50,7 +51,7 @@ class Desk:
         for line in inspection.remarks(mine, fresh):
             print(f"Mind: {line}")
         path = self.root / "work" / "hand_in" / f"{unit}.ipynb"
-        _write(path, handed_in)
+        write_whole(path, nbformat.writes(handed_in))
         return path
 
     def fresh(self, wanted: str, cell: str = "") -> Path | None:
@@ -62,7 +63,7 @@ class Desk:
         path, release = self._notebook(unit), self._release(unit)
         mended = self._mended(path, release, cell)
         kept = self._keep(path) if path.exists() else None
-        _write(path, mended)
+        write_whole(path, nbformat.writes(mended))
         return kept
 
     def _mended(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
@@ -146,13 +147,6 @@ def _read(path: Path) -> NotebookNode:
             f"{path} is damaged: it is no whole notebook. `make fresh UNIT={path.stem}` makes it "
             f"anew and keeps the damaged file."
         ) from None
-
-
-def _write(path: Path, notebook: NotebookNode) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".writing")
-    nbformat.write(notebook, beside)
-    beside.replace(path)
 
 
 def _unit_and_cell(unit: str, cell: str) -> tuple[str, str]:

@@ -15,8 +15,8 @@ from course_utils.checks import wire
 from course_utils.checks.check import Case, Check
 from course_utils.checks.judges import EqualTo
 from course_utils.checks.wire import Message, Plain
+from course_utils.files import write_whole
 from course_utils.grading import version
-from course_utils.grading.files import write_whole
 
 _folders: list[Path] = []
 

@@ -22,9 +22,9 @@ from course_utils.checks.run import seeds_from
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
+from course_utils.files import whole
 from course_utils.grading import intake, referee
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import whole
 from course_utils.grading.journal import Journal, Key, held, key_of, path_of
 from course_utils.grading.pool import Dask, Local, stream
 from course_utils.grading.result import Result

@@ -23,8 +23,8 @@ from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
 from course_utils.desk.transplant import grader, key
+from course_utils.files import line_of, whole, write_whole
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import line_of, whole, write_whole
 from course_utils.grading.result import Result
 from course_utils.grading.task import Graded
 

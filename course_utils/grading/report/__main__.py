@@ -7,8 +7,8 @@ from pathlib import Path
 from course_utils.desk.environment import ROOT
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
+from course_utils.files import write_whole
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import write_whole
 from course_utils.grading.report.class_report import report_on
 
 

@@ -20,8 +20,8 @@ from nbgrader.plugins import ExportPlugin
 
 from course_utils import catalogue
 from course_utils.checks.verdict import Verdict
+from course_utils.files import write_whole
 from course_utils.grading.errors import GradingError
-from course_utils.grading.files import write_whole
 from course_utils.grading.journal import results_of
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and small ones that somebody else may have put there."""
 
 import contextlib
 import os
