@@ -13,7 +13,7 @@ from course_utils.desk.environment import ROOT
 from course_utils.grading.errors import GradingError
 from course_utils.grading.result import Result
 from course_utils.grading.run import Options, Run, configuration
-from course_utils.grading.sandbox import room
+from course_utils.grading.sandbox import layers
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         run = Run(root, options.unit, _options(options), configuration(root))
         if not options.scheduler:
-            print(room.NO_WALLS if options.unsafe else room.WALLS)
+            print("\n".join(layers.sentences(options.unsafe)))
         start = time.perf_counter()
         results = run.grade(_Bar(len(run.students)))
     except GradingError as error:

@@ -67,6 +67,11 @@ class Instruction(NamedTuple):
     number: int
 
 
+def are_known() -> bool:
+    """Whether the table above holds for this machine."""
+    return platform.system() == "Linux" and platform.machine() in MACHINES
+
+
 def refuse(talk: int, secret: int) -> bool:
     """Install the filter for this thread and all that it starts.
 
@@ -77,7 +82,7 @@ def refuse(talk: int, secret: int) -> bool:
     Returns:
         Whether this machine's calls are known and the kernel took the filter.
     """
-    if platform.machine() not in MACHINES:
+    if not are_known():
         return False
     steps = list(_program(*MACHINES[platform.machine()], talk, secret))
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))

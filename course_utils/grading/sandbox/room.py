@@ -31,16 +31,6 @@ TRIAL_SECONDS = 20
 HOW_TO_GET = "install bubblewrap (`apt-get install bubblewrap`)"
 
 
-WALLS = (
-    "Students' code runs in a closed room: no network, read-only files, its own processes and "
-    "folder, bounds on time, memory, processes and output."
-)
-NO_WALLS = (
-    "UNSAFE: students' code runs with your rights, your files and your network; only time and the "
-    "size of files are bounded."
-)
-
-
 class NoRoomError(RuntimeError):
     """Files and network cannot be shut off here; the message says what to do."""
 

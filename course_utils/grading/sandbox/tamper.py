@@ -120,11 +120,19 @@ def seal(modules: Mapping[str, Any]) -> tuple[Marks, Broken]:
     return marks, broken
 
 
+def counts_changes() -> bool:
+    """Whether this Python counts changes at the known place."""
+    trial: dict[str, int] = {}
+    count = ctypes.c_uint64.from_address(id(trial) + OF_A_DICTIONARY)
+    seen = [count.value, trial.update(a=1) or count.value, trial.update(a=2) or count.value]
+    return len(set(seen)) == 3
+
+
 def _spaces(names: list[_Name]) -> list[_Space]:
     by_space: dict[int, list[_Name]] = {}
     for name in names:
         by_space.setdefault(id(name.space), []).append(name)
-    is_counted = _counts_changes()
+    is_counted = counts_changes()
     return [
         _Space(
             inside[0].place,
@@ -184,11 +192,3 @@ def _changes(space: Mapping[Any, Any]) -> ctypes.c_uint64:
     if type(space) is not dict:
         address = ctypes.c_void_p.from_address(address + OF_A_PROXY).value or 0
     return ctypes.c_uint64.from_address(address + OF_A_DICTIONARY)
-
-
-def _counts_changes() -> bool:
-    """Whether this Python counts changes at the known place."""
-    trial: dict[str, int] = {}
-    count = ctypes.c_uint64.from_address(id(trial) + OF_A_DICTIONARY)
-    seen = [count.value, trial.update(a=1) or count.value, trial.update(a=2) or count.value]
-    return len(set(seen)) == 3
