@@ -224,13 +224,11 @@ class LabPage:
 
     def outputs(self, name: str) -> str:
         """The outputs of a cell as they can be read in the page."""
-        self.page.wait_for_function(RENDERED, arg=self.cell(name).element_handle())
         areas = self.cell(name).locator(".jp-OutputArea-output")
-        for _ in range(MAX_LOOKS):  # on a busy machine boxes are there before their words
-            if (
-                any(map(str.strip, texts := areas.all_inner_texts()))
-                or areas.locator("img").count()
-            ):
+        for _ in range(MAX_LOOKS):  # boxes are there before their words, and may be pushed away
+            self.page.wait_for_function(RENDERED, arg=self.cell(name).element_handle())
+            texts = areas.all_inner_texts()
+            if any(map(str.strip, texts)) or areas.locator("img").count():
                 break
             self.page.wait_for_timeout(LOOK_MILLISECONDS)
         return "\n".join(texts)
