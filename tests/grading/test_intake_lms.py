@@ -266,6 +266,7 @@ def test_links_and_devices_in_a_zip_are_not_read(submitted, kind):
         {"type": tarfile.FIFOTYPE, "size": 0},
         {"type": tarfile.CHRTYPE, "size": 0},
     ],
+    ids=["link", "hard link", "pipe", "device"],
 )
 def test_links_and_devices_in_a_tar_are_not_read(submitted, marks):
     raw = tarred([(NAME, b"")], **marks)

@@ -75,12 +75,12 @@ def with_version(version: int) -> bytes:
     return packed(content)
 
 
-def with_outputs(outputs: object) -> bytes:
+def with_outputs(**outputs: object) -> bytes:
     content = plain()
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cell.pop("outputs", None)
-            cell |= {"outputs": outputs} if outputs is not None else {}
+            cell.update(outputs)
     return packed(content)
 
 
@@ -109,9 +109,9 @@ FILES = {
     "format 3": lambda: packed(in_format(3)),
     "format 99": lambda: packed(plain() | {"nbformat": 99}),
     "another kernel": lambda: packed(plain() | {"metadata": {"kernelspec": {"name": "mine"}}}),
-    "never run": lambda: with_outputs([]),
-    "no outputs": lambda: with_outputs(None),
-    "outputs of 40 megabytes": lambda: with_outputs(LINES),
+    "never run": lambda: with_outputs(outputs=[]),
+    "no outputs": with_outputs,
+    "outputs of 40 megabytes": lambda: with_outputs(outputs=LINES),
     "state of widgets": lambda: with_widgets({"version_major": 2, "state": {"a": {}}}),
     "broken state of widgets": lambda: with_widgets(7),
 }
