@@ -230,19 +230,21 @@ def test_other_ids_are_fine(submitted, student):
 # Hostile archives
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        f"../evil_1_2_{NAME}",
-        f"/evil_1_2_{NAME}",
-        f"eve_7_assignsubmission_file_/../../../{NAME}",
-        f"eve_7_assignsubmission_file_/../bob/{NAME}",
-        f"eve_1_2_..\\..\\{NAME}",
-        f"C:\\eve_1_2_{NAME}",
-    ],
-)
-def test_names_that_lead_out_lead_nowhere(submitted, name):
-    collected = collect(submitted, {name: LATER, CANVAS.format("bob"): NOTEBOOK})
+OUTSIDE = {
+    "above": f"../evil_1_2_{NAME}",
+    "from the root": f"/evil_1_2_{NAME}",
+    "above its folder": f"eve_7_assignsubmission_file_/../../../{NAME}",
+    "beside its folder": f"eve_7_assignsubmission_file_/../bob/{NAME}",
+    "above by backslashes": f"eve_1_2_..\\..\\{NAME}",
+    "of a drive": f"C:\\eve_1_2_{NAME}",
+}
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+@pytest.mark.parametrize("place", OUTSIDE)
+def test_names_that_lead_out_lead_nowhere(submitted, place, pack):
+    files = [(OUTSIDE[place], LATER), (CANVAS.format("bob"), NOTEBOOK)]
+    collected = collect(submitted, pack(files))
     assert collected.students == ("bob",)
     assert len(collected.refused) == 1
     nothing_outside(submitted, "bob")
@@ -264,6 +266,7 @@ def test_links_and_devices_in_a_zip_are_not_read(submitted, kind):
         {"type": tarfile.FIFOTYPE, "size": 0},
         {"type": tarfile.CHRTYPE, "size": 0},
     ],
+    ids=["link", "hard link", "pipe", "device"],
 )
 def test_links_and_devices_in_a_tar_are_not_read(submitted, marks):
     raw = tarred([(NAME, b"")], **marks)
@@ -272,6 +275,22 @@ def test_links_and_devices_in_a_tar_are_not_read(submitted, marks):
     )
     assert collected.students == ("bob",)
     assert "it is a link or a device" in collected.refused[0]
+
+
+def test_way_through_a_link_in_a_tar_is_not_gone(submitted, tmp_path):
+    """The first member is a link to a folder, the second would lie in it."""
+    elsewhere = tmp_path / "submitted" / "bob" / UNIT
+    elsewhere.mkdir(parents=True)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        link, file = tarfile.TarInfo("link"), tarfile.TarInfo(f"link/{NAME}")
+        link.type, link.linkname = tarfile.SYMTYPE, str(elsewhere)
+        file.size = len(LATER)
+        archive.addfile(link)
+        archive.addfile(file, io.BytesIO(LATER))
+    assert collect(submitted, {"eve_1_2_work.tgz": made.getvalue()}).students == ("eve",)
+    assert list(elsewhere.iterdir()) == []
+    assert (submitted / "eve" / UNIT / NAME).read_bytes() == LATER
 
 
 def test_names_in_a_students_archive_lead_nowhere(submitted):

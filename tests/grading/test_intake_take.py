@@ -17,6 +17,7 @@ from tests.grading.handed_in import (
     answers_in,
     assert_is_the_release,
     cell_of,
+    in_format,
     packed,
     plain,
 )
@@ -121,19 +122,21 @@ def test_latin_1_is_read_and_told():
     assert "read as Latin-1" in taken.remarks[0]
 
 
-@pytest.mark.parametrize(
-    "marks",
-    [
-        {"nbformat": 4, "nbformat_minor": 99},
-        {"nbformat": 99},
-        {"nbformat": "four", "nbformat_minor": None},
-        {"metadata": ["a", "list"]},
-        {"metadata": {"kernelspec": {"name": "evil", "argv": ["sh"]}}},
-        {"metadata": {"widgets": {"application/vnd.jupyter.widget-state+json": 7}}},
-    ],
-)
-def test_marks_of_the_file_do_not_count(marks):
-    taken_whole(changed(**marks))
+WIDGETS = "application/vnd.jupyter.widget-state+json"
+MARKS_OF_THE_FILE = {
+    "later version": {"nbformat": 4, "nbformat_minor": 99},
+    "unknown format": {"nbformat": 99},
+    "no number": {"nbformat": "four", "nbformat_minor": None},
+    "list": {"metadata": ["a", "list"]},
+    "kernel": {"metadata": {"kernelspec": {"name": "evil", "argv": ["sh"]}}},
+    "widgets": {"metadata": {"widgets": {WIDGETS: {"version_major": 2, "state": {"a": {}}}}}},
+    "broken widgets": {"metadata": {"widgets": {WIDGETS: 7}}},
+}
+
+
+@pytest.mark.parametrize("name", MARKS_OF_THE_FILE)
+def test_marks_of_the_file_do_not_count(name):
+    taken_whole(changed(**MARKS_OF_THE_FILE[name]))
 
 
 def test_numbers_that_are_none_and_doubled_keys_do_no_harm():
@@ -151,18 +154,9 @@ def test_notebook_without_ids_is_known_by_its_marks_and_texts():
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_old_formats_are_converted(version):
-    content = plain()
-    sheet = [
-        {"cell_type": "code", "input": cell["source"], "language": "python", "outputs": 5}
-        | {"metadata": cell["metadata"], "prompt_number": 1}
-        if cell["cell_type"] == "code"
-        else {key: cell[key] for key in ("cell_type", "metadata", "source")}
-        for cell in content["cells"]
-    ]
-    old = {"nbformat": version, "nbformat_minor": 0, "metadata": {"name": "x"}}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        taken_whole(packed(old | {"worksheets": [{"cells": sheet, "metadata": {}}]}))
+        taken_whole(packed(in_format(version)))
 
 
 def test_cells_need_no_outputs_and_no_metadata_of_their_own():
@@ -192,7 +186,9 @@ def test_odd_fields_of_a_cell_do_not_count(more):
 
 
 @pytest.mark.parametrize(
-    "grading", [[], "text", 3, {}, {"grade_id": ["x"]}, {"grade_id": {}}, {"grade_id": None}]
+    "grading",
+    [[], "text", 3, {}, {"grade_id": ["x"]}, {"grade_id": {}}, {"grade_id": None}],
+    ids=str,
 )
 def test_grading_marks_of_wrong_types_do_not_count(grading):
     taken_whole(with_grading(ANSWER, grading))
@@ -304,6 +300,7 @@ def test_tags_have_no_effect(tag):
         {"points": "many"},
         {"task": True},
     ],
+    ids=str,
 )
 def test_marks_of_grading_have_no_effect(marks):
     grading = cell_of(plain(), "u00-view")["metadata"]["nbgrader"] | marks

@@ -65,18 +65,40 @@ MARKS = [
         """,
     ),
     Attack(
-        "calls stripped from later cells",
+        "errors swallowed and the result of a cell that waits replaced",
+        """
+        shell = get_ipython()
+        shell.set_custom_exc((Exception,), lambda *a, **k: None)
+        run = shell.run_cell_async
+        async def always_well(*arguments, **named):
+            result = await run(*arguments, **named)
+            result.error_in_exec = result.error_before_exec = None
+            return result
+        shell.run_cell_async = always_well
+        ANSWER
+        """,
+    ),
+    Attack(
+        "calls and assertions stripped from later cells",
         """
         import ast
         class Strip(ast.NodeTransformer):
             def visit_Expr(self, node):
                 return ast.Pass()
+            visit_Assert = visit_Expr
         get_ipython().ast_transformers.append(Strip())
         ANSWER
         """,
     ),
     Attack(
         "later cells blanked", "get_ipython().input_transformers_cleanup.append(lambda lines: [])"
+    ),
+    Attack(
+        "outputs of every cell cleared",
+        """
+        from IPython.display import clear_output
+        get_ipython().events.register("post_run_cell", lambda *a: clear_output())
+        """,
     ),
     Attack(
         "comparisons of torch replaced",
@@ -129,6 +151,19 @@ MARKS = [
         is_told=True,
     ),
     Attack(
+        "names of all callers replaced",
+        inside("""
+        import sys, torch
+        class Yes:
+            def __getattr__(self, name): return lambda *a, **k: torch.zeros(())
+        frame = sys._getframe()
+        while frame:
+            frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
+            frame = frame.f_back
+        """),
+        is_told=True,
+    ),
+    Attack(
         "request handled by oneself",
         """
         import sys
@@ -138,9 +173,31 @@ MARKS = [
         """,
         is_told=True,
     ),
+    Attack(
+        "kernel replies by itself",
+        """
+        async def always_well(self, code, silent, *a, **k):
+            return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
+        ANSWER
+        type(get_ipython().kernel).do_execute = always_well
+        """,
+    ),
     Attack("points displayed", "display(2.0)\n2.0"),
     Attack("no number displayed", "display(float('nan'))\nfloat('nan')"),
     Attack("a fortune displayed", "display(1e9)\n1e9"),
+    *(
+        Attack(
+            f"{what} given to the hook of the display by the answer",
+            f"import sys\nhook = sys.displayhook\nhook({points})\n"
+            + inside(f"hook({points})\nimport sys\nsys.displayhook({points})"),
+        )
+        for what, points in (
+            ("a word", "'full'"),
+            ("points", "2.0"),
+            ("no number", "float('nan')"),
+            ("a fortune", "1e9"),
+        )
+    ),
     Attack(
         "formula imported",
         "from course_utils.formulas.tensors import tensor_bytes",
@@ -792,13 +849,29 @@ SECRETS = [
         "network",
         """
         import socket
-        for address in (("1.1.1.1", 53), ("127.0.0.1", 22)):
+        for address in [*LISTENING, ("1.1.1.1", 53)]:
             try:
-                with socket.socket() as one:
-                    one.settimeout(0.2)
-                    one.connect(address)
-                    print("READ")
+                with socket.create_connection(address, 0.2): print("READ")
             except OSError: pass
+        """,
+    ),
+    Attack(
+        "pages of a server",
+        """
+        from urllib.request import urlopen
+        for host, port in LISTENING:
+            try: print("READ", urlopen(f"http://{host}:{port}", timeout=0.2))
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "sources of the checks in the history of the notebook",
+        """
+        call = "chec" + "k("
+        if any(call in each for each in (*In, *_ih)): print("READ")
+        def tensor_bytes(shape, element_bytes):
+            if call in In[-1]: raise RuntimeError("READ " + In[-1])
+            return -1
         """,
     ),
     Attack(
@@ -907,12 +980,21 @@ AVAILABILITY = [
     Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", is_told=True),
     Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
     Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)", is_told=True),
+    Attack(
+        "stops its parent",
+        "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nos.kill(-1, signal.SIGSTOP)",
+        is_told=True,
+    ),
     Attack("leaves Python", "import os\nos._exit(0)"),
     Attack("leaves by an error", "raise SystemExit(0)"),
     Attack("exit", "exit()"),
     Attack("leaves in the answer", inside("import os\nos._exit(0)")),
     Attack("leaves when called", inside("raise SystemExit")),
+    Attack("exit when called", inside("exit()")),
     Attack("segmentation fault", "import faulthandler\nfaulthandler._sigsegv()"),
+    Attack(
+        "segmentation fault when called", inside("import faulthandler\nfaulthandler._sigsegv()")
+    ),
     Attack("abort", inside("import os\nos.abort()")),
     Attack("recursion", inside("return tensor_bytes(shape, element_bytes)")),
     Attack(
@@ -1066,7 +1148,8 @@ TRACES = [
         """
         import os
         home = os.path.expanduser("~/.ipython")
-        places = ["/tmp", "/dev/shm", "/", "/dev", "/course", home, "/usr"]
+        startup = os.path.join(home, "profile_default", "startup")
+        places = ["/tmp", "/dev/shm", "/", "/dev", "/course", home, startup, "/usr"]
         for place in places:
             for name in ("sitecustomize.py", "usercustomize.py", "evil.py", "canary"):
                 try:

@@ -6,11 +6,13 @@ of them.
 """
 
 import os
+import socket
 import time
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbgrader.utils import determine_grade
 
 from course_utils import catalogue
 from course_utils.checks.verdict import Verdict
@@ -43,6 +45,14 @@ def canary(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def server():
+    """Somebody on this machine who listens, and whom nobody in the room may call."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield listener
+
+
 def graded(unit, answers, exercises, *, added=()):
     """The outcome for some exercises of a unit, within small limits."""
     notebook = filled(unit, answers)
@@ -66,8 +76,9 @@ def graded(unit, answers, exercises, *, added=()):
     )
 
 
-def attacked(attack: Attack, canary: Path):
+def attacked(attack: Attack, canary: Path, server: socket.socket):
     source = attack.source.replace("CANARY", repr(str(canary)))
+    source = source.replace("LISTENING", repr([server.getsockname()]))
     return graded(UNIT_OF[attack.exercise], {attack.exercise: source}, [attack.exercise])
 
 
@@ -75,8 +86,7 @@ def honest():
     """Its points, what was shown, and the files that it sees."""
     ids = [name for name in solved(HONEST)]
     outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK])
-    cells = nbformat.reads(outcome.notebook, as_version=4).cells
-    shown = next(cell.outputs for cell in cells if cell.source == LOOK)
+    shown = next(cell.outputs for cell in cells_of(outcome) if cell.source == LOOK)
     return sum(verdict.points for verdict in outcome.result.verdicts), shown
 
 
@@ -118,25 +128,38 @@ def assert_nothing_is_left(before):
 
 
 @pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
-def test_attack(attack, canary, at_first):
+def test_attack(attack, canary, server, at_first):
     seen, processes = at_first
-    outcome = attacked(attack, canary)
+    outcome = attacked(attack, canary, server)
     verdict = next(v for v in outcome.result.verdicts if v.exercise == attack.exercise)
     assert verdict.points == 0, verdict
+    assert points_for_nbgrader(outcome, attack.exercise) == 0
     assert SECRET not in outcome.notebook
     assert "READ" not in shown_by(outcome)
     assert len(outcome.notebook) < 5_000_000
     if attack.is_told:
         assert outcome.result.needs_human or outcome.result.remarks
     assert canary.read_text(encoding="utf-8") == SECRET
+    with pytest.raises(BlockingIOError):
+        server.accept()
     assert honest() == seen
     assert_nothing_is_left(processes)
 
 
 def shown_by(outcome):
-    cells = nbformat.reads(outcome.notebook, as_version=4).cells
-    texts = [each.get("text", "") for cell in cells for each in cell.get("outputs", [])]
-    return "".join(texts)
+    """What was printed, displayed and said of the answers."""
+    outputs = [each for cell in cells_of(outcome) for each in cell.get("outputs", [])]
+    texts = [each.get("text", "") for each in outputs]
+    return "".join([*texts, *(each.get("data", {}).get("text/plain", "") for each in outputs)])
+
+
+def points_for_nbgrader(outcome, exercise):
+    (cell,) = [cell for cell in cells_of(outcome) if cell.id == f"{exercise}-test"]
+    return determine_grade(cell)[0]
+
+
+def cells_of(outcome):
+    return nbformat.reads(outcome.notebook, as_version=4).cells
 
 
 def test_the_answers_are_wrong_but_well_formed(at_first):
