@@ -165,7 +165,7 @@ def test_folder_with_the_name_of_a_notebook(folder):
 def test_too_big_a_file_is_not_read(folder):
     with (folder / NAME).open("wb") as file:
         file.truncate(MAX_BYTES + 2**20)
-    nothing(folder, f"'{NAME}' was not read: it has 51 MiB, and at most 50 are taken")
+    nothing(folder, f"'{NAME}' was not read: it has 121 MiB, and at most 120 are taken")
 
 
 def test_endless_depth_and_a_crowd_of_files_end(folder):

@@ -87,6 +87,8 @@ NO_NOTEBOOKS = {
     "cut off": (packed(plain())[:5000], "no JSON"),
     "deep lists": (b"[" * 200_000, "nested too deeply"),
     "deep tables": (b'{"a":' * 200_000, "nested too deeply"),
+    "a crowd of lists": (b"[" + b"[]," * 10_000_000 + b"0]", "more than 15,000,000 brackets"),
+    "a crowd of cells": (b'{"cells":[' + b"{}," * 100_000 + b"0]}", "it has 100,001 cells"),
     "a list": (b"[1, 2]", "a JSON list"),
     "a number": (b"NaN", "a JSON float"),
     "two bytes of UTF-16": (b"\xff\xfe\x00", "no JSON"),

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from course_utils.grading.intake.words import listed, shown
 
-MAX_BYTES = 50 * 2**20
+MAX_BYTES = 120 * 2**20
 MAX_DEPTH = 3
 MAX_FOLDERS = 100
 MAX_NOTEBOOKS = 20

@@ -13,6 +13,9 @@ from typing import Any
 import nbformat
 
 KINDS = ("code", "markdown", "raw")
+MAX_PARTS = 15_000_000
+"""Brackets and commas of a file; each stands for at most about 120 bytes in memory."""
+MAX_CELLS = 100_000
 
 
 class Unreadable(ValueError):
@@ -66,6 +69,8 @@ def _text(raw: bytes) -> tuple[str, list[str]]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    if sum(map(text.count, "[{,")) > MAX_PARTS:
+        raise Unreadable(f"it holds more than {MAX_PARTS:,} brackets and commas")
     try:
         content = json.loads(text, parse_int=_bearable)
     except (RecursionError, MemoryError):
@@ -88,6 +93,8 @@ def _entries(content: dict[str, Any]) -> list[Any]:
     entries = content.get("cells")
     if not isinstance(entries, list):
         raise Unreadable("it has no list of cells")
+    if len(entries) > MAX_CELLS:
+        raise Unreadable(f"it has {len(entries):,} cells")
     return entries
 
 

@@ -306,10 +306,10 @@ MALFORMED = [
         [*take("cells_need_no_outputs_and_no_metadata_of_their_own"), *whole("no outputs")],
     ),
     (
-        "outputs of 100 MB, which are dropped up to 50 MiB and left to a person beyond",
+        "outputs of 100 MB",
         [
             *take("stored_outputs_are_dropped"),
-            *whole("outputs of 40 megabytes"),
+            *whole("outputs of 100 megabytes"),
             *find("too_big_a_file_is_not_read"),
         ],
     ),

@@ -96,7 +96,7 @@ def with_widgets(state: object) -> bytes:
 
 
 NUM_CODE_CELLS = sum(cell["cell_type"] == "code" for cell in plain()["cells"])
-LONG = "x" * (40 * 10**6 // NUM_CODE_CELLS)
+LONG = "x" * (100 * 10**6 // NUM_CODE_CELLS)
 LINES = [{"output_type": "stream", "name": "stdout", "text": LONG}]
 FILES = {
     "answer copied": lambda: with_copy_of(FORMULA),
@@ -111,7 +111,7 @@ FILES = {
     "another kernel": lambda: packed(plain() | {"metadata": {"kernelspec": {"name": "mine"}}}),
     "never run": lambda: with_outputs(outputs=[]),
     "no outputs": with_outputs,
-    "outputs of 40 megabytes": lambda: with_outputs(outputs=LINES),
+    "outputs of 100 megabytes": lambda: with_outputs(outputs=LINES),
     "state of widgets": lambda: with_widgets({"version_major": 2, "state": {"a": {}}}),
     "broken state of widgets": lambda: with_widgets(7),
 }
