@@ -111,12 +111,12 @@ class Store:
         result, stamp = graded.result, timestamp_of(submitted)
         self._put_files(graded, submitted)
         with self._open() as book:
-            book.update_or_create_student(result.student)
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _together(book):
                 warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
+                book.update_or_create_student(result.student)
                 when = parse_utc(stamp) if stamp else None
                 book.update_or_create_submission(result.unit, result.student, timestamp=when)
-            self._save_grades(book, graded)
+                self._save_grades(book, graded)
             self._save_penalty(book, result.unit, result.student)
             if result.needs_human:
                 _ask_for_a_person(book, result.unit, result.student)
@@ -208,6 +208,17 @@ class Store:
 def _connected(*paths: Path) -> Iterator[list[sqlite3.Connection]]:
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(contextlib.closing(sqlite3.connect(path))) for path in paths]
+
+
+@contextlib.contextmanager
+def _together(book: Gradebook) -> Iterator[None]:
+    """What nbgrader commits cell by cell comes into the gradebook at once, or not at all."""
+    book.db.commit = book.db.flush
+    try:
+        yield
+    finally:
+        del book.db.commit
+    book.db.commit()
 
 
 def _ask_for_a_person(book: Gradebook, unit: str, student: str) -> None:
