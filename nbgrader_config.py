@@ -48,9 +48,13 @@ if SEED_FILE.exists():
 
 # Whoever has the grading rooms (students have not) grades with them, by command and in formgrader.
 if importlib.util.find_spec("course_utils.grading"):
-    from course_utils.grading import pages, plugin
+    from course_utils.grading import pages, plugin, views
 
     plugin.use()
     pages.use()
     c.HTMLExporter.filters = {"markdown2html": "course_utils.grading.pages.markdown2html"}
-    c.HTMLExporter.preprocessors = ["course_utils.grading.pages.PlainNames"]
+    c.HTMLExporter.preprocessors = [
+        "course_utils.grading.pages.PlainNames",
+        "course_utils.grading.views.Scoring",
+    ]
+    c.GenerateFeedback.preprocessors = views.OF_FEEDBACK

@@ -66,6 +66,8 @@ def usage():
     here = [name for name in COMMANDS if not complaint_about_command(name)]
     lines = ["  make " + name.ljust(16) + COMMANDS[name][2] for name in here]
     ends = ["", "make lab UNIT=01 PORT=8890; make submit UNIT=01; make fresh UNIT=01 CELL=name"]
+    if "grade" in here:
+        ends += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01; make report UNIT=01"]
     return "\n".join(lines + ends)
 
 

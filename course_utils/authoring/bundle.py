@@ -4,6 +4,7 @@
 the same bytes.
 """
 
+import re
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 NAME = f"efficient-llm-training-{__version__}"
 TOP_LEVEL = ("README.md", "LICENSE", "Makefile", "requirements.txt", "pyproject.toml")
 FOR_STAFF = ("authoring", "grading")
+STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -31,8 +33,15 @@ def bundle(root: Path, target: Path) -> Path:
         for file in sorted(_files(root)):
             entry = zipfile.ZipInfo(f"{NAME}/{file.relative_to(root).as_posix()}", DATE)
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+            content = _for_students(file) if file.name == "README.md" else file.read_bytes()
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return path
+
+
+def _for_students(readme: Path) -> bytes:
+    """The README without what only the full repository has."""
+    text = readme.read_text(encoding="utf-8")
+    return re.sub(STAFF_SECTIONS, "", text, flags=re.DOTALL).encode()
 
 
 def _files(root: Path) -> Iterator[Path]:

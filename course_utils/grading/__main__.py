@@ -11,9 +11,12 @@ from tqdm import tqdm
 
 from course_utils.desk.environment import ROOT
 from course_utils.grading.errors import GradingError
+from course_utils.grading.journal import results_of
 from course_utils.grading.result import Result
-from course_utils.grading.run import Options, Run, configuration
+from course_utils.grading.run import Options, Run, configuration, nothing_to_do
 from course_utils.grading.sandbox import layers
+
+USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -24,7 +27,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if not options.scheduler:
             print("\n".join(layers.sentences(options.unsafe)))
         start = time.perf_counter()
-        results = run.grade(_Bar(len(run.students)))
+        with _Bar(len(run.students)) as bar:
+            results = run.grade(bar)
     except GradingError as error:
         print(error, file=sys.stderr)
         return 1
@@ -32,16 +36,22 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print("Stopped; run it again and it goes on where it was.", file=sys.stderr)
         return 130
     print("\n".join(summary(results, len(run.students), time.perf_counter() - start)))
+    unchanged = set(run.students) - {result.student for result in results}
+    for result in results_of(root, run.unit):
+        if result.needs_human and result.student in unchanged:
+            print(f"  {result.student}: still needs a human: {' '.join(result.needs_human)}")
     return 0
 
 
 def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
     """A line on how many were graded, then one for each submission with something to say."""
+    if not results:
+        return [f"{nothing_to_do(num_students)} (--again does)."]
     states = Counter(result.state for result in results)
-    told = ", ".join(f"{count} {state}" for state, count in states.most_common()) or "none"
-    unchanged = num_students - len(results)
-    rate = f"{seconds / len(results):.2f} s each, " if results else ""
-    lines = [f"{len(results)} submissions in {seconds:.1f} s ({rate}{unchanged} unchanged): {told}"]
+    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    number = f"{len(results)} submission{'s' if len(results) > 1 else ''}"
+    rate = f"{seconds / len(results):.2f} s each, {num_students - len(results)} unchanged"
+    lines = [f"{number} in {seconds:.1f} s ({rate}): {told}"]
     for result in sorted(results, key=lambda each: each.student):
         lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]
         lines += [f"  {result.student}: {remark}" for remark in result.remarks]
@@ -54,6 +64,12 @@ class _Bar:
     def __init__(self, num_students: int) -> None:
         self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)
         self._states: Counter[str] = Counter()
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
     def __call__(self, result: Result) -> None:
         self._states[result.state] += 1
@@ -76,7 +92,7 @@ def _options(given: argparse.Namespace) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make grade", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make grade", usage=USAGE, description=__doc__)
     parser.add_argument("unit", help="number or folder of the unit")
     parser.add_argument("--jobs", type=int, default=Options.jobs, help="processes")
     parser.add_argument("--student", default="", help="only these, with commas between them")

@@ -21,6 +21,11 @@ TAGS = {
     *(f"h{level}" for level in range(1, 7)),
 }
 ATTRIBUTES = {"a": ["href", "title"], "details": ["open"]}
+# The pages' style sheet leaves these without space and without the mark that says "fold me out".
+DRESSED = {
+    "<summary>": '<summary style="display: list-item; cursor: pointer">',
+    "<table>": '<table class="table table-condensed" style="width: auto">',
+}
 NO_NAME = frozenset('<>"\\')
 IN_ADDRESSES = ("student_id", "assignment_id", "notebook_id")
 
@@ -31,7 +36,10 @@ def markdown2html(source: str) -> str:
     """Markdown as HTML that can only be read; other tags stand there as text."""
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
     shown = MarkdownWithMath(renderer=renderer).render(source)
-    return str(bleach.clean(shown, tags=TAGS, attributes=ATTRIBUTES))
+    harmless = str(bleach.clean(shown, tags=TAGS, attributes=ATTRIBUTES))
+    for tag, dressed in DRESSED.items():
+        harmless = harmless.replace(tag, dressed)
+    return harmless
 
 
 class PlainNames(Preprocessor):

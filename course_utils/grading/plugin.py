@@ -23,12 +23,14 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         Raises:
             NbGraderException: If nothing can be graded; the log says why.
         """
-        from course_utils.grading.run import Options, Run
+        from course_utils.grading.run import Options, Run, nothing_to_do
 
         root, unit = Path(self.coursedir.root), self.coursedir.assignment_id
         try:
             options = Options(students=self._students(root, unit), again=self.force)
-            Run(root, unit, options, self.config).grade(self._tell)
+            run = Run(root, unit, options, self.config)
+            if not run.grade(self._tell):
+                self.log.info("%s (--force does).", nothing_to_do(len(run.students)))
         except GradingError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
@@ -43,7 +45,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
 
     def _tell(self, result: Result) -> None:
         points = sum(verdict.points for verdict in result.verdicts)
-        self.log.info("%s: %g points, %s", result.student, points, result.state)
+        self.log.info("%s: %g points by the checks, %s", result.student, points, result.state)
         for why in (*result.needs_human, *result.remarks):
             self.log.warning("%s: %s", result.student, why)
 

@@ -63,6 +63,20 @@ def verdict(session: Session, ask: Ask, seeds: Seeds) -> Verdict:
         return no_verdict(ask.exercise, f"what came back cannot be judged ({type(error).__name__})")
 
 
+def not_judged(exercise: str) -> Verdict:
+    """No points for an answer that nobody could read, which says nothing about the answer."""
+    most = catalogue.exercise(exercise).points
+    sentence = "Not judged: this notebook could not be graded. A person will look at it."
+    return Verdict(
+        exercise=exercise,
+        points=0.0,
+        max_points=most,
+        sentence=sentence,
+        written=False,
+        hidden=True,
+    )
+
+
 def no_verdict(exercise: str, how: str) -> Verdict:
     """No points, and how it came to that."""
     lost = Examination(trouble={"trouble": "gone", "how": how})

@@ -156,8 +156,9 @@ class Run:
             )
         if not there:
             raise GradingError(
-                f"Nothing was collected of {self.unit}: run `nbgrader collect {self.unit}`, or put "
-                f"notebooks at submitted/<student>/{self.unit}/{self.unit}.ipynb."
+                f"Nothing was collected of {self.unit}: run `nbgrader collect {self.unit}` or "
+                f"`make collect UNIT={self.unit[:2]} ZIP=download.zip`, or put notebooks at "
+                f"submitted/<student>/{self.unit}/{self.unit}.ipynb."
             )
         return [
             name for name in there if not self.options.students or name in self.options.students
@@ -178,6 +179,11 @@ class Run:
 def _judged_by_a_check(unit: str) -> list[str]:
     found = next(each for each in catalogue.units() if each.folder == unit)
     return [item.id for item in found.exercises if not item.manual]
+
+
+def nothing_to_do(num_students: int) -> str:
+    """A sentence for a run that found everything done."""
+    return f"All of {num_students} were graded already and nothing has changed: none graded again"
 
 
 def students_of(root: Path, unit: str) -> list[str]:

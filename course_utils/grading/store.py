@@ -33,6 +33,8 @@ NUM_BACKUPS = 10
 SECRET_FILE = "submission_secret.txt"
 SECRET = re.compile(r"[0-9a-f]{128}")
 
+Settled = dict[str, float | None]  # automatic points by cell
+
 
 class Store:
     """The gradebook and the graded notebooks of a course."""
@@ -109,17 +111,35 @@ class Store:
     def put(self, graded: Graded, submitted: Path) -> None:
         """Put a graded notebook in its place and its grades into the gradebook."""
         result, stamp = graded.result, timestamp_of(submitted)
-        self._put_files(graded, submitted)
         with self._open() as book:
+            settled = self._settled(book, graded)
             with warnings.catch_warnings(), _together(book):
                 warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
                 book.update_or_create_student(result.student)
                 when = parse_utc(stamp) if stamp else None
                 book.update_or_create_submission(result.unit, result.student, timestamp=when)
                 self._save_grades(book, graded)
+                _leave_settled(book, result, settled)
             self._save_penalty(book, result.unit, result.student)
             if result.needs_human:
                 _ask_for_a_person(book, result.unit, result.student)
+        self._put_files(graded, submitted)  # last: what was stopped before this is not settled
+
+    def _settled(self, book: Gradebook, graded: Graded) -> Settled:
+        """Where a person's points hold, if the notebook is the one to which they were given."""
+        unit, student = graded.result.unit, graded.result.student
+        path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
+        if not path.exists() or _texts(path.read_text("utf-8")) != _texts(graded.notebook):
+            return {}
+        try:
+            grades = book.find_submission_notebook(unit, unit, student).grades
+        except MissingEntry:
+            return {}
+        return {
+            each.name: each.auto_score
+            for each in grades
+            if each.manual_score is not None and not each.needs_manual_grade
+        }
 
     def _put_files(self, graded: Graded, submitted: Path) -> None:
         result = graded.result
@@ -219,6 +239,17 @@ def _together(book: Gradebook) -> Iterator[None]:
     finally:
         del book.db.commit
     book.db.commit()
+
+
+def _texts(notebook: str) -> list[str]:
+    return [cell.source for cell in nbformat.reads(notebook, as_version=4).cells]
+
+
+def _leave_settled(book: Gradebook, result: Result, settled: Settled) -> None:
+    """Ask nobody again about a cell of which neither text nor automatic points have changed."""
+    for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
+        if each.name in settled and each.auto_score == settled[each.name]:
+            each.needs_manual_grade = False
 
 
 def _ask_for_a_person(book: Gradebook, unit: str, student: str) -> None:

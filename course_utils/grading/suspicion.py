@@ -12,6 +12,7 @@ from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
 from course_utils.grading.intake.words import shown
 from course_utils.grading.sandbox import alarm
+from course_utils.grading.sandbox.shell import STOPPED
 
 # What no exercise needs and what looks into other code, memory or the grader.
 UNUSUAL = re.compile(
@@ -51,6 +52,14 @@ def remarks(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
             yield f"{_called(cell)} uses {', '.join(found)}, which no exercise needs."
 
 
+def endless(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
+    """One sentence for each cell of a student's that ran until it was stopped."""
+    given = {key(cell) for cell in release.cells if not is_solution(cell)}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and key(cell) not in given and _was_stopped(cell):
+            yield f"{_called(cell)} does not come to an end and was stopped."
+
+
 def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
     """One sentence for each answer that tampered with what observes it, and for each alarm."""
     for verdict in verdicts:
@@ -59,6 +68,10 @@ def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[s
     for code, what in ALARMS.items():
         if code in exit_codes:
             yield f"Its code {what}, which ended its process."
+
+
+def _was_stopped(cell: NotebookNode) -> bool:
+    return any(each.get("traceback") == [STOPPED] for each in cell.outputs)
 
 
 def _lent(exercise: str) -> list[str]:

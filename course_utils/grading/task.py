@@ -114,6 +114,8 @@ def grade(task: Task) -> Graded:
     release = nbformat.reads(task.release, as_version=4)
     with watch.phase("intake"):
         taken = intake.take(task.raw, release)
+    if taken.is_foreign:
+        return ungraded(task, taken.needs_human[0], *taken.remarks)
     door = _door(task.is_unsafe)
     session = Session(door, task.limits)
     with watch.phase("cells and answers"):
@@ -125,7 +127,12 @@ def grade(task: Task) -> Graded:
         unit=task.unit,
         student=task.student,
         verdicts=tuple(verdicts),
-        remarks=(*task.remarks, *taken.remarks, *suspicion.remarks(taken.notebook, release)),
+        remarks=(
+            *task.remarks,
+            *taken.remarks,
+            *suspicion.remarks(taken.notebook, release),
+            *suspicion.endless(taken.notebook, release),
+        ),
         needs_human=(*taken.needs_human, *suspicion.of_run(verdicts, session.exit_codes)),
         answers=answers,
         seconds=watch.seconds,
@@ -134,16 +141,20 @@ def grade(task: Task) -> Graded:
     return Graded(result, nbformat.writes(_with_remarks(taken.notebook, result)))
 
 
-def ungraded(task: Task, why: str) -> Graded:
+def ungraded(task: Task, why: str, *remarks: str) -> Graded:
     """No points for a submission that a person has to look at first."""
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
     for step in steps(notebook, notebook):
         if isinstance(step, Ask):
-            verdicts.append(referee.no_verdict(step.exercise, "its notebook was not graded"))
+            verdicts.append(referee.not_judged(step.exercise))
             notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
     result = Result(
-        unit=task.unit, student=task.student, verdicts=tuple(verdicts), needs_human=(why,)
+        unit=task.unit,
+        student=task.student,
+        verdicts=tuple(verdicts),
+        remarks=(*task.remarks, *remarks),
+        needs_human=(why,),
     )
     return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
 

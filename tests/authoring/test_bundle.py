@@ -1,5 +1,6 @@
 """What students get runs by itself and holds nothing that is not for them."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -36,6 +37,16 @@ def test_no_solution_body_or_hidden_test_is_in_a_notebook(unpacked, unit):
     for secret in master.solution_bodies(solved) + master.hidden_tests(solved):
         assert secret not in released
         assert "END HIDDEN" not in released
+
+
+def test_every_link_of_its_readme_leads_somewhere(unpacked):
+    text = (unpacked / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert len(links) >= len(UNITS)
+    assert [link for link in links if not (unpacked / link).exists()] == []
+    assert "## For students" in text
+    assert "MIT, see" in text
+    assert "nstructors" not in text.split("## Licence")[0].split("## For students")[1]
 
 
 def test_same_files_give_the_same_bytes(tmp_path):

@@ -85,7 +85,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     made = Course(tmp_path_factory.mktemp("formgrader"))
     (made.folder / "home").mkdir()
     made.run("generate_assignment", UNIT)
-    made.hand_in(STUDENT, UNIT, solved(UNIT) | composite(UNIT, 0))
+    made.hand_in(STUDENT, UNIT, solved(UNIT) | composite(UNIT, 0) | {TEXT: "A view."})
     made.hand_in("scripts", UNIT, solved(UNIT) | {TEXT: SCRIPTS})
     made.hand_in(HOSTILE, UNIT, solved(UNIT))
     for student, source in ((STUDENT, "eval('1')"), ("scripts", SHOWN)):
@@ -117,8 +117,15 @@ def test_a_submission_shows_verdicts_hints_and_remarks(formgrader: Formgrader) -
     assert "Remarks of the grader" in text
     assert "uses eval, which no exercise needs" in text
     for name, drawer in drawers_of(UNIT).items():
-        assert f"✗ {name} on hidden sizes" in text
+        assert f"✗ {name} on hidden sizes: the check gives" in text
         assert drawer.wrong[0].hint in text
+
+
+def test_the_model_answer_to_a_text_is_at_hand_where_it_is_scored(formgrader: Formgrader) -> None:
+    formgrader.open(STUDENT)
+    formgrader.page.click("text=Model answer and rubric")
+    formgrader.picture("model answer")
+    assert "half for the copy that lets the rest go" in formgrader.page.inner_text("details[open]")
 
 
 def test_what_a_person_gave_outlives_the_autograde_button(formgrader: Formgrader) -> None:
@@ -132,18 +139,15 @@ def test_what_a_person_gave_outlives_the_autograde_button(formgrader: Formgrader
         page.fill(f"#{TEXT}-comment", COMMENT)
         page.press(f"#{TEXT}-comment", "Tab")
     told = formgrader.press(STUDENT, "autograde", "Successfully autograded")
-    assert re.search(rf"{STUDENT}: [\d.]+ points, graded with remarks", told)
+    assert re.search(rf"{STUDENT}: [\d.]+ points by the checks, graded with remarks", told)
     formgrader.picture("autograded")
     formgrader.open(STUDENT)
     formgrader.picture("moderated")
     assert page.input_value(f"#{TEXT}") == "0.5"
     assert page.input_value(f"#{TEXT}-comment") == COMMENT
     assert page.input_value(f"#{test_cell}") == "0.25"
-    assert (
-        page.locator(".nbgrader_cell", has=page.locator(f"#{TEXT}"))
-        .get_by_text("Resolve")
-        .is_visible()
-    )
+    resolve = page.locator(".nbgrader_cell", has=page.locator(f"#{TEXT}")).get_by_text("Resolve")
+    assert not resolve.is_visible(), "nothing has changed since"
 
 
 def test_feedback_tells_hints_and_no_secret(formgrader: Formgrader) -> None:
@@ -156,7 +160,8 @@ def test_feedback_tells_hints_and_no_secret(formgrader: Formgrader) -> None:
         assert drawer.wrong[0].hint in text
     assert "Wrong in" in text
     assert "Sizes:" in text
-    for secret in ("HIDDEN TESTS", "grade(", "a secret of this test"):
+    assert "What a paper prints and what torch prints\t0.25 of 1" in text
+    for secret in ("HIDDEN TESTS", "grade(", "a secret of this test", "Model answer"):
         assert secret not in text, secret
     assert "wanted" not in "".join(page.locator(".output_html").all_inner_texts())
 

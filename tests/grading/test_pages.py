@@ -48,6 +48,13 @@ def test_what_the_course_and_its_answers_write_is_shown_whole():
     assert "<pre>" in markdown2html("```python\nx = 1\n```")
 
 
+def test_a_summary_has_its_mark_and_a_table_its_space():
+    assert "list-item" in markdown2html("<details><summary>more</summary>text</details>")
+    assert 'class="table' in markdown2html("| a |\n|---|\n| b |")
+    assert "<summary>" in markdown2html("`<summary>`").replace("&lt;", "<").replace("&gt;", ">")
+    assert "list-item" not in markdown2html("`<summary>`")
+
+
 def test_the_configuration_has_them_used(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()

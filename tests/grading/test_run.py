@@ -6,7 +6,9 @@ import shutil
 import sqlite3
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from functools import partial
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
@@ -14,6 +16,7 @@ from course_utils.grading import __main__, run, task, version
 from course_utils.grading.errors import GradingError
 from course_utils.grading.run import Run
 from course_utils.grading.sandbox import room
+from course_utils.grading.session import Limits
 from tests.grading.conftest import NOON
 from tests.grading.small import UNIT, generated, small
 from tests.notebooks.filling import composite, solved
@@ -134,13 +137,16 @@ def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch):
     assert graded.grade() == []
 
 
-def test_what_people_wrote_survives_and_is_flagged(graded):
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_what_people_wrote_survives_and_is_flagged_where_the_answers_changed(graded, is_changed):
     with opened(graded) as book:
         notebook = book.find_submission(UNIT, "s002").notebooks[0]
         automatic = next(each for each in notebook.grades if each.auto_score)
         name, automatic.manual_score, automatic.extra_credit = automatic.name, 0.5, 0.25
         notebook.comments[0].manual_comment = "well done"
         book.db.commit()
+    if is_changed:
+        graded.hand_in("s002", solved(UNIT) | {"u00-view": "Another text."})
     graded.grade(again=True)
     with opened(graded) as book:
         notebook = book.find_submission(UNIT, "s002").notebooks[0]
@@ -148,7 +154,7 @@ def test_what_people_wrote_survives_and_is_flagged(graded):
         assert (grade.manual_score, grade.extra_credit, grade.needs_manual_grade) == (
             0.5,
             0.25,
-            True,
+            is_changed,
         )
         assert notebook.comments[0].manual_comment == "well done"
 
@@ -199,7 +205,7 @@ def test_no_such_unit_and_nothing_collected(small, capsys):
     assert __main__.main([UNIT], small.root) == 1
     one, other = capsys.readouterr().err.splitlines()
     assert "77" in one
-    assert other.startswith(f"Nothing was collected of {UNIT}: run `nbgrader collect {UNIT}`")
+    assert other.startswith(f"Nothing was collected of {UNIT}: run `nbgrader collect {UNIT}` or")
 
 
 def test_a_release_that_the_gradebook_does_not_know(graded):
@@ -292,3 +298,31 @@ def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkey
     assert "1 unchanged" in said[-len(told) - 1]
     assert {line.split(":")[0].strip() for line in told} == {"s001", "s002"}
     assert any(line.startswith("  s002: needs a human: ") for line in told)
+    assert __main__.main([UNIT], graded.root) == 0
+    *_, nothing, still = capsys.readouterr().out.splitlines()
+    assert nothing.startswith("All of 3 were graded already and nothing has changed")
+    assert still.startswith("  s002: still needs a human: The file is no notebook")
+
+
+def test_what_nobody_could_read_is_not_called_unwritten(graded):
+    (graded.hand_in("s002", {}) / f"{UNIT}.ipynb").write_text("{")
+    (result,) = graded.grade()
+    assert {verdict.points for verdict in result.verdicts} == {0.0}
+    page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
+    assert "Not judged: this notebook could not be graded." in page
+    assert "Not written yet" not in page
+
+
+def test_a_cell_without_an_end_is_named(graded, monkeypatch):
+    place = graded.hand_in("s002", solved(UNIT)) / f"{UNIT}.ipynb"
+    notebook = nbformat.read(place, as_version=4)
+    notebook.cells.insert(6, nbformat.v4.new_code_cell("while True:\n    pass"))
+    nbformat.write(notebook, place)
+    monkeypatch.setattr(run, "Task", partial(task.Task, limits=Limits(cell_seconds=1.0)))
+    (result,) = graded.grade()
+    assert result.remarks == (
+        "An added cell ('while True:') does not come to an end and was stopped.",
+    )
+    page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
+    assert "did not come to an end in its time" in page
+    assert "guard.py" not in page

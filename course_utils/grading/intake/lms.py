@@ -209,7 +209,9 @@ def _is_notebook(member: Member) -> bool:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Collect a download and say in plain words what happened; 0 if everybody was collected."""
-    parser = argparse.ArgumentParser(prog="make collect", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="make collect", usage="make collect UNIT=01 ZIP=download.zip", description=__doc__
+    )
     parser.add_argument("unit", help="the unit: its folder's name or its number")
     parser.add_argument("archive", type=Path, help="the zip that the platform gave")
     parser.add_argument("--students", type=Path, help="list of students; else students.csv")

@@ -26,11 +26,15 @@ GRADING = ("points", "grade", "solution", "locked", "task")
 
 @dataclass(frozen=True)
 class Taken:
-    """A notebook to grade, what a teacher should know of it, and why a person has to look."""
+    """A notebook to grade, what a teacher should know of it, and why a person has to look.
+
+    Of a foreign file nothing was taken: it is no notebook, or none of this unit.
+    """
 
     notebook: NotebookNode
     remarks: tuple[str, ...] = ()
     needs_human: tuple[str, ...] = ()
+    is_foreign: bool = False
 
 
 def take(raw: bytes | None, fresh: NotebookNode) -> Taken:
@@ -41,14 +45,17 @@ def take(raw: bytes | None, fresh: NotebookNode) -> Taken:
         fresh: The notebook as the course released it.
     """
     if raw is None:
-        return Taken(deepcopy(fresh), needs_human=("There is no notebook to grade.",))
+        return Taken(
+            deepcopy(fresh), needs_human=("There is no notebook to grade.",), is_foreign=True
+        )
     try:
         cells, odd = read(raw)
     except Unreadable as error:
-        return Taken(deepcopy(fresh), needs_human=(f"The file is no notebook: {error}.",))
+        why = f"The file is no notebook: {error}."
+        return Taken(deepcopy(fresh), needs_human=(why,), is_foreign=True)
     submission = _Submission(cells, fresh)
     if reason := submission.foreign():
-        return Taken(deepcopy(fresh), tuple(odd), (reason,))
+        return Taken(deepcopy(fresh), tuple(odd), (reason,), is_foreign=True)
     return Taken(
         transplant(submission.answers(), fresh),
         (*odd, *submission.remarks()),

@@ -14,7 +14,9 @@ from course_utils.grading.report.class_report import report_on
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Write `report/<unit>.html` of a course and print the table of its exercises."""
-    parser = argparse.ArgumentParser(prog="make report", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="make report", usage="make report UNIT=01", description=__doc__
+    )
     parser.add_argument("unit", help="the unit: its folder's name or its number")
     options = parser.parse_args(arguments)
     try:

@@ -66,7 +66,7 @@ class ClassReport:
         points = [f"{each:.0%}" for each in self.exercises["points_fraction"]]
         lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
         if self.alike:
-            lines.append(f"Answers that resemble each other: {len(self.alike)} groups.")
+            lines.append(f"Groups of answers that resemble each other: {len(self.alike)}.")
         return "\n".join(lines)
 
 

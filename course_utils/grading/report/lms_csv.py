@@ -81,8 +81,9 @@ class CanvasExporter(_Exporter):
 class MoodleExporter(_Exporter):
     """The grades of one assignment as Moodle imports them, with what is to be said of each.
 
-    Where every student has an `lms_user_id` (as ``Participant 123``) it is the `Identifier` that a
-    grading worksheet asks for; otherwise nbgrader's id is the `ID number` of a grade import.
+    Where every student has an `lms_user_id` like ``Participant 123`` it is the `Identifier` that a
+    grading worksheet asks for; otherwise, and where it is a mere number, which is Canvas's,
+    nbgrader's id is the `ID number` of a grade import.
     """
 
     def export(self, gradebook: Gradebook) -> None:
@@ -102,7 +103,8 @@ class MoodleExporter(_Exporter):
             for student in self._students(gradebook)
             if (submission := _submission(gradebook, assignments[0], student))
         ]
-        is_worksheet = bool(found) and all(student.lms_user_id for student, _ in found)
+        known = [student.lms_user_id or "" for student, _ in found]
+        is_worksheet = bool(known) and not any(each.isdigit() or not each for each in known)
         verdicts = self._verdicts(assignments[0].name)
         rows: list[list[Cell]] = [
             ["Identifier" if is_worksheet else "ID number", "Grade", "Feedback comments"]
@@ -166,7 +168,7 @@ def comments(submission: SubmittedAssignment, verdicts: dict[str, Verdict]) -> s
 
 def _told(grade: Grade, verdict: Verdict | None) -> list[str]:
     """The points, and why some are missing, unless a person decided otherwise."""
-    if grade.needs_manual_grade:
+    if grade.needs_manual_grade and grade.manual_score is None:
         return ["not read yet."]
     share = [f"{grade.score:g} of {grade.max_score:g}."]
     if verdict is None or verdict.passed or grade.manual_score is not None:

@@ -10,6 +10,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from course_utils.checks.guard import Stopped
+
+STOPPED = "This cell did not come to an end in its time and was stopped."
 MAX_CHARACTERS = 50_000
 MAX_OUTPUTS = 100
 MAX_PICTURE_CHARACTERS = 2_000_000
@@ -116,7 +119,8 @@ class Shell(InteractiveShell):
         """No windows here."""
 
     def _showtraceback(self, etype: Any, evalue: BaseException, stb: list[str]) -> None:
-        lines = [str(line)[:MAX_CHARACTERS] for line in stb[-50:]]
+        shown = [STOPPED] if etype is Stopped else stb[-50:]
+        lines = [str(line)[:MAX_CHARACTERS] for line in shown]
         error = {"ename": str(etype.__name__)[:200], "evalue": _words(evalue), "traceback": lines}
         self.outputs.add({"output_type": "error", **error})
 
