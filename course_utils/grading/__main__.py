@@ -63,12 +63,15 @@ class _Bar:
 
     def __init__(self, num_students: int) -> None:
         self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)
+        self._bar.set_postfix_str("getting ready")
         self._states: Counter[str] = Counter()
 
     def __enter__(self) -> "_Bar":
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._states:
+            self._bar.set_postfix_str("")
         self._bar.close()
 
     def __call__(self, result: Result) -> None:

@@ -43,7 +43,8 @@ def told(exercise, points, hint="", *, written=True):
 
 
 def a_result(student, *verdicts, **more):
-    return Result(unit=UNIT, student=student, verdicts=verdicts, **more)
+    some = {"answers": {EXERCISES[0].id: "an answer"}}
+    return Result(unit=UNIT, student=student, verdicts=verdicts, **some | more)
 
 
 def test_numbers_of_an_exercise():
@@ -57,6 +58,7 @@ def test_numbers_of_an_exercise():
             a_result("d", told(first, 0.0, "How deep?")),
             a_result("e", told(first, 0.0, "Not yet?", written=False)),
             a_result("f"),
+            a_result("nobody could read it", told(first, 0.0, written=False), answers={}),
         ],
     )
     row = table.loc[first]
@@ -108,6 +110,9 @@ def test_title_says_what_was_found():
     wrong = told(EXERCISES[2].id, 0.0)
     results = [a_result("a", *full), a_result("b", *full[:2], wrong, *full[3:])]
     title = EXERCISES[2].title
+    assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
+    part = told(EXERCISES[1].id, 1.0)
+    results[1] = a_result("b", full[0], part, wrong, *full[3:])
     assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
 
 

@@ -48,7 +48,7 @@ def finding(table: pd.DataFrame) -> str:
     table = table[table["judged"] > 0]
     if table.empty:
         return "Nothing was judged yet"
-    hardest = table.loc[table["full_fraction"].idxmin()]
+    hardest = table.sort_values(["full_fraction", "points_fraction"], kind="stable").iloc[0]
     if hardest["full_fraction"] == 1:
         return "Everybody has full marks in every exercise"
     unwritten = table.loc[table["not_written"].idxmax()]

@@ -18,9 +18,10 @@ def exercise_table(unit: Unit, results: Sequence[Result]) -> pd.DataFrame:
 
     Columns: ``title``; the numbers of submissions ``judged``, of them ``full``, ``part``, ``wrong``
     and ``not_written``; ``full_fraction`` of the submissions and ``points_fraction`` of the points;
-    ``hints``, the most frequent with their counts.
+    ``hints``, the most frequent with their counts. Submissions that nobody could read are left out.
     """
     rows = {}
+    results = [each for each in results if each.answers]
     for item in unit.exercises:
         verdicts = [v for each in results for v in each.verdicts if v.exercise == item.id]
         if not item.manual:
