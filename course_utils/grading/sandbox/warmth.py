@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import course_utils
 from course_utils import catalogue
@@ -39,5 +40,7 @@ def load() -> None:
 
 
 def _course_modules() -> Iterator[str]:
-    found = pkgutil.walk_packages(course_utils.__path__, "course_utils.")
-    return (each.name for each in found if each.name.split(".")[1] in ROOMS)
+    for room in ROOMS:
+        place = Path(course_utils.__path__[0], room)
+        found = pkgutil.walk_packages([str(place)], f"course_utils.{room}.")
+        yield from (each.name for each in found)
