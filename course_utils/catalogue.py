@@ -58,6 +58,11 @@ def units() -> tuple[Unit, ...]:
     return tuple(_unit(entry) for entry in entries)
 
 
+def by_graded_cell() -> dict[str, Exercise]:
+    """Every exercise by the name of the cell that holds its points."""
+    return {item.graded_cell: item for unit in units() for item in unit.exercises}
+
+
 def _unit(entry: dict[str, Any]) -> Unit:
     exercises = tuple(Exercise(**item) for item in entry["exercises"])
     return Unit(**entry | {"lecture": tuple(entry["lecture"]), "exercises": exercises})

@@ -27,8 +27,17 @@ def write_whole(path: Path, text: str) -> None:
         OSError: If it cannot be written; the old one stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as beside, beside.open("wb") as file:
-        file.write(text.encode(errors="backslashreplace"))  # half a character stays readable
+    with whole(path) as beside:
+        write_down(
+            beside, text.encode(errors="backslashreplace")
+        )  # half a character stays readable
+
+
+def write_down(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a new file that is on the disk when this returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
@@ -37,6 +46,7 @@ def write_whole(path: Path, text: str) -> None:
 def whole(path: Path) -> Iterator[Path]:
     """A place beside a file to write it to; it takes the file's place if nothing goes wrong."""
     beside = path.with_name(f".{path.name}.writing")
+    beside.unlink(missing_ok=True)  # that of a run that was killed, or a link to elsewhere
     try:
         yield beside
         beside.replace(path)

@@ -33,10 +33,12 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Stopped; run it again and it goes on where it was.", file=sys.stderr)
+        again = "begins anew" if _options(options).begins_anew else "goes on where it was"
+        print(f"Stopped; run it again and it {again}.", file=sys.stderr)
         return 130
     print("\n".join(summary(results, len(run.students), time.perf_counter() - start)))
     unchanged = set(run.students) - {result.student for result in results}
+    unchanged &= run.store.waiting(run.unit)
     for result in results_of(root, run.unit):
         if result.needs_human and result.student in unchanged:
             print(f"  {result.student}: still needs a human: {' '.join(result.needs_human)}")
@@ -46,11 +48,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
     """A line on how many were graded, then one for each submission with something to say."""
     if not results:
-        return [f"{nothing_to_do(num_students)} (--again does)."]
+        return [f"{nothing_to_do(num_students)} `--again` grades them again."]
     states = Counter(result.state for result in results)
     told = ", ".join(f"{count} {state}" for state, count in states.most_common())
     number = f"{len(results)} submission{'s' if len(results) > 1 else ''}"
-    rate = f"{seconds / len(results):.2f} s each, {num_students - len(results)} unchanged"
+    rate = f"one every {seconds / len(results):.2f} s, {num_students - len(results)} unchanged"
     lines = [f"{number} in {seconds:.1f} s ({rate}): {told}"]
     for result in sorted(results, key=lambda each: each.student):
         lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]

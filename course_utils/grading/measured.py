@@ -1,4 +1,4 @@
-"""What the hidden cases measure: by one process for all of them, and kept for the next run.
+"""What the hidden cases measure is kept for other processes and for the next run.
 
 For some units measuring takes longer than grading a submission. What is kept lies beside the
 journal, where no student's code can read it, and counts for the very same cases and course only.
@@ -31,14 +31,14 @@ def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
     folder, judge = next(iter(_folders), None), check.judge
     if folder is None or not isinstance(judge, EqualTo):
         return  # each case is measured when it is judged
-    by_name = {wire.pack(case).json: case for case in cases}
-    path, of = folder / f"{name}.json", _fingerprint(by_name)
-    judge.measured |= _read(path, of)
-    if by_name.keys() <= judge.measured.keys():
+    case_of = {wire.pack(case).json: case for case in cases}
+    path, fingerprint = folder / f"{name}.json", _fingerprint(case_of)
+    judge.measured |= _read(path, fingerprint)
+    if case_of.keys() <= judge.measured.keys():
         return
-    values = {key: wire.pack(judge.wanted(case)).json for key, case in by_name.items()}
+    values = {key: wire.pack(judge.wanted(case)).json for key, case in case_of.items()}
     with contextlib.suppress(OSError):  # where it cannot be kept, it is measured again
-        write_whole(path, json.dumps({"of": of, "measured": values}))
+        write_whole(path, json.dumps({"of": fingerprint, "measured": values}))
 
 
 def _fingerprint(names: Iterable[str]) -> str:
@@ -46,11 +46,11 @@ def _fingerprint(names: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _read(path: Path, of: str) -> dict[str, Plain]:
+def _read(path: Path, fingerprint: str) -> dict[str, Plain]:
     """What is kept, or nothing where it is of other cases or cannot be read."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        if told["of"] != of:
+        if told["of"] != fingerprint:
             return {}
         return {case: wire.unpack(Message(text, b"")) for case, text in told["measured"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

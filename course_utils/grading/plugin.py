@@ -15,7 +15,7 @@ from course_utils.grading.result import Result
 
 
 class CourseAutograde(Autograde):  # type: ignore[misc]
-    """nbgrader's command with another engine: same options, same gradebook, same files."""
+    """nbgrader's command with another engine: `--student`, `--force`, gradebook and files."""
 
     def start(self) -> None:
         """Grade the students whose ids match.
@@ -30,7 +30,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
             options = Options(students=self._students(root, unit), again=self.force)
             run = Run(root, unit, options, self.config)
             if not run.grade(self._tell):
-                self.log.info("%s (--force does).", nothing_to_do(len(run.students)))
+                self.log.info("%s `--force` grades them again.", nothing_to_do(len(run.students)))
         except GradingError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -131,7 +132,13 @@ class Dask:
                 "scheduler`, and workers with `dask worker ADDRESS --nthreads 1 --no-nanny`."
             ) from None
         self._executor: Executor = self._client.get_executor(pure=False)
-        self.jobs = max(1, len(self._client.scheduler_info()["workers"]))
+        self.jobs = len(self._client.scheduler_info()["workers"])
+        if not self.jobs:
+            self._client.close()
+            raise GradingError(
+                f"The scheduler at {address} has no workers: start some with `dask worker "
+                f"{address} --nthreads 1 --no-nanny`."
+            )
 
     def __enter__(self) -> Self:
         """It runs already."""
@@ -147,7 +154,7 @@ class Dask:
         return self._executor.submit(work, message)
 
     def renew(self) -> None:
-        """Dask replaces its workers itself."""
+        """Dask gives a dead worker's submissions to the others."""
 
 
 def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
@@ -164,6 +171,10 @@ def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
         if not waiting:
             return
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        if any(future.cancelled() for future in done):
+            raise GradingError(
+                "The Dask cluster is gone: start it, and run this again; it goes on where it was."
+            )
         if any(isinstance(future.exception(), DEATHS) for future in done):
             yield from _one_by_one(pool, list(waiting.values()))
             waiting = {}
@@ -193,9 +204,14 @@ def _outcome(future: "Future[bytes]", task: Task) -> Graded:
     except GradingError:
         raise
     except DEATHS:
-        return ungraded(task, "The process that graded it died, twice.")
+        return _undone(task, "The process that graded it died, twice.")
     except Exception as error:
-        return ungraded(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
+        return _undone(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
+
+
+def _undone(task: Task, why: str) -> Graded:
+    """No points for now: the next run tries again."""
+    return replace(ungraded(task, why), is_final=False)
 
 
 def _begin(door: Door | Cold, keep_in: Path | None) -> None:

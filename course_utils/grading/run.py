@@ -22,14 +22,14 @@ from course_utils.checks.run import seeds_from
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.errors import DeskError
 from course_utils.desk.workfolder import find_unit
-from course_utils.files import whole
-from course_utils.grading import intake, referee
+from course_utils.files import line_of, whole, write_down
+from course_utils.grading import intake, referee, stamp
 from course_utils.grading.errors import GradingError
 from course_utils.grading.journal import Journal, Key, held, key_of, path_of
 from course_utils.grading.pool import Dask, Local, stream
 from course_utils.grading.result import Result
 from course_utils.grading.sandbox import room
-from course_utils.grading.store import Store, timestamp_of
+from course_utils.grading.store import Store
 from course_utils.grading.task import Graded, Task
 
 SEED_FILE = "grading_seed"
@@ -56,6 +56,11 @@ class Options:
     again: bool = False
     is_unsafe: bool = False
     scheduler: str = ""
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether everybody is graded, also those who were graded already."""
+        return self.again or bool(self.exercise)
 
 
 class Run:
@@ -106,7 +111,8 @@ class Run:
         with self.store.sentences():
             journal.note_result(graded.result)
             self.store.put(graded, self._folder(student))
-            journal.note_stored(student, key)
+            if graded.is_final:
+                journal.note_stored(student, key)
 
     def _pool(self) -> Local | Dask:
         if self.options.scheduler:
@@ -118,13 +124,13 @@ class Run:
 
     def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
         """What is to do; the key of each is put down."""
-        due = self.store.deadlines(self.unit)
+        due, in_gradebook = self.store.deadlines(self.unit), self.store.graded(self.unit)
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
-            about = (*found.remarks, timestamp_of(self._folder(student)), due(student))
+            about = (*found.remarks, stamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
             key = keys[student] = key_of(*parts)
-            is_wanted = self.options.again or self.options.exercise
+            is_wanted = self.options.begins_anew or student not in in_gradebook
             if is_wanted or not journal.is_stored(student, key):
                 yield Task(
                     unit=self.unit,
@@ -183,7 +189,7 @@ def _judged_by_a_check(unit: str) -> list[str]:
 
 def nothing_to_do(num_students: int) -> str:
     """A sentence for a run that found everything done."""
-    return f"All of {num_students} were graded already and nothing has changed: none graded again"
+    return f"Nothing has changed since all {num_students} were graded."
 
 
 def students_of(root: Path, unit: str) -> list[str]:
@@ -193,13 +199,20 @@ def students_of(root: Path, unit: str) -> list[str]:
 
 
 def secret_of(root: Path) -> str:
-    """The secret from which hidden cases are drawn; the first grading makes one and keeps it."""
+    """The secret from which hidden cases are drawn; the first grading makes one and keeps it.
+
+    Raises:
+        GradingError: If its file is there and holds none.
+    """
     file = root / SEED_FILE
-    if not file.exists() and "COURSE_GRADING_SEED" not in os.environ:
-        with whole(file) as beside:
-            beside.touch(mode=0o600)
-            beside.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
-    return os.environ.get("COURSE_GRADING_SEED") or file.read_text(encoding="utf-8").strip()
+    if known := os.environ.get("COURSE_GRADING_SEED") or line_of(file):
+        return known
+    if os.path.lexists(file):
+        raise GradingError(f"{file} holds no secret: remove it, and the next grading makes one.")
+    secret = secrets.token_hex(16)
+    with whole(file) as beside:
+        write_down(beside, f"{secret}\n".encode(), mode=0o600)
+    return secret
 
 
 def configuration(root: Path) -> Config:

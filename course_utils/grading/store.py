@@ -24,6 +24,7 @@ from traitlets.config import Config
 
 from course_utils.desk.transplant import grader, key
 from course_utils.files import line_of, whole, write_whole
+from course_utils.grading import stamp
 from course_utils.grading.errors import GradingError
 from course_utils.grading.result import Result
 from course_utils.grading.task import Graded
@@ -56,7 +57,7 @@ class Store:
         again = f"Run `nbgrader generate_assignment {unit} --force`, then grade again."
         if not self.gradebook.exists():
             raise GradingError(f"There is no gradebook yet. {again}")
-        self._check_form()
+        self._check_tables()
         with self._open() as book:
             try:
                 known = book.find_notebook(unit, unit)
@@ -70,13 +71,17 @@ class Store:
                 for cell in known.source_cells
                 if cell.name in wanted
             }
-        if changed := sorted(name for name in wanted if came.get(name) != wanted[name].rstrip()):
+            most = {cell.name: cell.max_score for cell in known.grade_cells}
+        changed = {name for name in wanted if came.get(name) != wanted[name].rstrip()}
+        points = _points(release)
+        changed |= {name for name in points if most.get(name) != points[name]}
+        if changed:
+            some = ", ".join(sorted(changed)[:3])
             raise GradingError(
-                f"{unit} has changed since the gradebook learned it ({', '.join(changed[:3])}). "
-                f"{again}"
+                f"{unit} has changed since the gradebook learned it ({some}). {again}"
             )
 
-    def _check_form(self) -> None:
+    def _check_tables(self) -> None:
         """Stop before a gradebook of an older nbgrader, which has other tables."""
         tables = Base.metadata.sorted_tables
         wanted = {(table.name, column.name) for table in tables for column in table.columns}
@@ -96,45 +101,56 @@ class Store:
             longer = {each.student_id: each.extension for each in book.assignment_submissions(unit)}
         return lambda student: f"{common} {longer.get(student)}"
 
+    def graded(self, unit: str) -> set[str]:
+        """Students of whom the gradebook holds a submission of a unit."""
+        with self._open() as book:
+            return {each.student_id for each in book.assignment_submissions(unit)}
+
+    def waiting(self, unit: str) -> set[str]:
+        """Students of whose submission of a unit a person still has something to read."""
+        with self._open() as book:
+            every = book.assignment_submissions(unit)
+            return {each.student_id for each in every if each.needs_manual_grade}
+
     def back_up(self) -> Path:
-        """Copy the gradebook as it is, and keep the last copies only."""
+        """Copy the gradebook as it is; keep the last copies, and the first of each last day."""
         folder = self.root / "gradebook_backups"
         copy = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.db"
         with self.sentences():
             folder.mkdir(exist_ok=True)
             with whole(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
                 book.backup(kept)
-        for old in sorted(folder.glob("gradebook-*.db"))[:-NUM_BACKUPS]:
-            old.unlink()
+            for old in _superfluous(sorted(folder.glob("gradebook-*.db"))):
+                old.unlink(missing_ok=True)
         return copy
 
     def put(self, graded: Graded, submitted: Path) -> None:
         """Put a graded notebook in its place and its grades into the gradebook."""
-        result, stamp = graded.result, timestamp_of(submitted)
+        result, time_line = graded.result, stamp.text_of(submitted)
         with self._open() as book:
             settled = self._settled(book, graded)
             with warnings.catch_warnings(), _together(book):
                 warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
                 book.update_or_create_student(result.student)
-                when = parse_utc(stamp) if stamp else None
+                when = parse_utc(time_line) if time_line else None
                 book.update_or_create_submission(result.unit, result.student, timestamp=when)
                 self._save_grades(book, graded)
                 _leave_settled(book, result, settled)
             self._save_penalty(book, result.unit, result.student)
             if result.needs_human:
-                _ask_for_a_person(book, result.unit, result.student)
+                _ask_for_a_person(book, result, settled)
         self._put_files(graded, submitted)  # last: what was stopped before this is not settled
 
     def _settled(self, book: Gradebook, graded: Graded) -> Settled:
         """Where a person's points hold, if the notebook is the one to which they were given."""
         unit, student = graded.result.unit, graded.result.student
         path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
-        if not path.exists() or _texts(path.read_text("utf-8")) != _texts(graded.notebook):
-            return {}
         try:
+            if _texts(path.read_text("utf-8")) != _texts(graded.notebook):
+                return {}
             grades = book.find_submission_notebook(unit, unit, student).grades
-        except MissingEntry:
-            return {}
+        except (OSError, ValueError, KeyError, AttributeError, MissingEntry):
+            return {}  # there is none, or it is damaged
         return {
             each.name: each.auto_score
             for each in grades
@@ -145,7 +161,7 @@ class Store:
         result = graded.result
         folder = self.root / "autograded" / result.student / result.unit
         lines = {
-            "timestamp.txt": timestamp_of(submitted),
+            stamp.NAME: stamp.text_of(submitted),
             SECRET_FILE: self._name_of_feedback(result, submitted),
         }
         with self.sentences():
@@ -195,6 +211,7 @@ class Store:
         """Let the gradebook go."""
         if self._book is not None:
             self._book.close()
+            self._book = None
 
     @contextlib.contextmanager
     def sentences(self) -> Iterator[None]:
@@ -215,13 +232,21 @@ class Store:
         except (DatabaseError, sqlite3.DatabaseError) as error:
             raise GradingError(
                 f"{self.gradebook} is damaged ({getattr(error, 'orig', error)}). Put the last one "
-                f"of gradebook_backups in its place {onwards}"
+                "of gradebook_backups in its place and grade with `--again`: the journal knows of "
+                "grades that the copy lacks."
             ) from None
         except OSError as error:
             raise GradingError(
                 f"{error.filename or self.root} cannot be written ({error.strerror}). Mend that "
                 f"{onwards}"
             ) from None
+
+
+def _superfluous(copies: list[Path]) -> set[Path]:
+    """Of copies in the order of their times: neither one of the last nor the first of a day."""
+    first_of_day = {copy.name[: len("gradebook-20270301")]: copy for copy in reversed(copies)}
+    firsts = sorted(first_of_day.values())
+    return {*copies} - {*copies[-NUM_BACKUPS:]} - {*firsts[-NUM_BACKUPS:]}
 
 
 @contextlib.contextmanager
@@ -241,6 +266,15 @@ def _together(book: Gradebook) -> Iterator[None]:
     book.db.commit()
 
 
+def _points(release: NotebookNode) -> dict[str, float]:
+    """The points of each graded cell."""
+    return {
+        key(cell): float(grader(cell)["points"])
+        for cell in release.cells
+        if grader(cell).get("grade")
+    }
+
+
 def _texts(notebook: str) -> list[str]:
     return [cell.source for cell in nbformat.reads(notebook, as_version=4).cells]
 
@@ -252,17 +286,9 @@ def _leave_settled(book: Gradebook, result: Result, settled: Settled) -> None:
             each.needs_manual_grade = False
 
 
-def _ask_for_a_person(book: Gradebook, unit: str, student: str) -> None:
-    for notebook in book.find_submission(unit, student).notebooks:
-        for each in notebook.grades:
-            each.needs_manual_grade = True
+def _ask_for_a_person(book: Gradebook, result: Result, settled: Settled) -> None:
+    """Ask about every cell of a submission that no person has judged as it is now."""
+    for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
+        is_settled = each.name in settled and each.auto_score == settled[each.name]
+        each.needs_manual_grade = not is_settled
     book.db.commit()
-
-
-def timestamp_of(submitted: Path) -> str:
-    """When it was handed in, as nbgrader reads it, or nothing if that is not said readably."""
-    text = line_of(submitted / "timestamp.txt")
-    try:
-        return text if parse_utc(text) else ""
-    except (ValueError, OverflowError):
-        return ""

@@ -73,10 +73,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Graded:
-    """The result of a submission and its notebook with outputs and verdicts, as JSON."""
+    """The result of a submission and its notebook with outputs and verdicts, as JSON.
+
+    Attributes:
+        is_final: Whether it follows from the submission, and not from trouble of the machine.
+    """
 
     result: Result
     notebook: str
+    is_final: bool = True
 
     def to_bytes(self) -> bytes:
         """Both as JSON."""
@@ -98,7 +103,8 @@ def work(message: bytes) -> bytes:
     task = Task.from_bytes(message)
     if task.course != version.of_course():
         raise GradingError(
-            f"{platform.node()} has another version of the course: install the same one there."
+            f"The course on {platform.node()} is not the one with which this run began: close "
+            "JupyterLab after a change and start it anew; on a cluster, install the same version."
         )
     return grade(task).to_bytes()
 

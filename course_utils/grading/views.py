@@ -18,7 +18,7 @@ from course_utils.desk.transplant import grader, is_solution, key
 
 Shown = tuple[NotebookNode, dict[str, Any]]
 
-EXERCISES = {item.graded_cell: item for unit in catalogue.units() for item in unit.exercises}
+EXERCISES = catalogue.by_graded_cell()
 
 
 class Scoring(Preprocessor):

@@ -99,7 +99,7 @@ def test_empty_folder_missing_folder_and_a_file_in_its_place(folder):
     nothing(folder, "no notebook that can be read")
     nothing(folder / "none", "No such file")
     (folder / "file").write_text("")
-    nothing(folder / "file", "'file' is no folder of its own")
+    nothing(folder / "file", "'file' is a link or no folder")
 
 
 # Links
@@ -126,7 +126,7 @@ def test_folders_that_are_links_are_not_entered(folder, tmp_path):
     nothing(folder, "'mine' is a link", "'round' is a link")
     whole = tmp_path / "submitted" / "eve"
     whole.symlink_to(tmp_path / "eve")
-    nothing(whole, "'eve' is no folder of its own")
+    nothing(whole, "'eve' is a link or no folder")
 
 
 def test_hard_link_is_told(folder, tmp_path):

@@ -314,7 +314,12 @@ def test_bombs_do_not_go_off(submitted):
     }
     collected = collect(submitted, files)
     assert collected.students == ("zoe",)
-    reasons = ["at most 50 are taken", "packed more than 200 times", "at most 50", "beyond 200 MiB"]
+    reasons = [
+        "at most 120 are taken",
+        "packed more than 200 times",
+        "at most 120",
+        "beyond 480 MiB",
+    ]
     for line, reason in zip(collected.refused, reasons, strict=True):
         assert reason in line
 

@@ -115,7 +115,7 @@ def test_a_changed_course_grades_everything_again(graded, monkeypatch):
 
 def test_a_worker_with_another_version_is_refused(graded, monkeypatch):
     monkeypatch.setattr(version, "of_course", lambda: "another")
-    assert "has another version of the course: install the same one there" in sentence(graded)
+    assert "is not the one with which this run began: close JupyterLab after" in sentence(graded)
 
 
 def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch):
@@ -181,12 +181,14 @@ def test_the_gradebook_is_copied_before_the_first_grade_of_a_run(graded):
     kept = sqlite3.connect(first)
     assert kept.execute("select count(*) from grade").fetchone() == (0,)
     kept.close()
-    for n in range(12):
-        (folder / f"gradebook-2020{n:02}.db").touch()
+    days = [f"gradebook-202001{day:02}-080000.db" for day in range(1, 13)]
+    moments = [f"gradebook-20200201-0800{second:02}.db" for second in range(20)]
+    for name in days + moments:
+        (folder / name).touch()
     graded.grade(again=True)
     kept = sorted(path.name for path in folder.iterdir())
-    assert len(kept) == 10
-    assert first.name in kept
+    assert kept[:-2] == [*days[-8:], moments[0], *moments[-8:]]
+    assert first.name in kept[-2:]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +213,10 @@ def test_no_such_unit_and_nothing_collected(small, capsys):
 def test_a_release_that_the_gradebook_does_not_know(graded):
     release = graded.root / "notebooks" / UNIT / f"{UNIT}.ipynb"
     release.write_text(release.read_text().replace("check(", "check( "))
+    assert f"{UNIT} has changed since the gradebook learned it (u00-" in sentence(graded)
+    release.write_text(release.read_text().replace("check( ", "check("))
+    assert graded.grade() == []
+    release.write_text(release.read_text().replace('"points": 1', '"points": 50'))
     assert f"{UNIT} has changed since the gradebook learned it (u00-" in sentence(graded)
     (graded.root / "gradebook.db").unlink()
     assert sentence(graded) == (
@@ -238,6 +244,57 @@ def test_a_damaged_gradebook(graded):
     path = graded.root / "gradebook.db"
     path.write_bytes(random.Random(0).randbytes(path.stat().st_size))
     assert f"{path} is damaged (file is not a database)." in sentence(graded)
+
+
+def test_what_the_gradebook_lost_is_graded_again(graded):
+    """Somebody removed a student, or put an older copy there; the journal knows no better."""
+    before = graded.contents()
+    with opened(graded) as book:
+        book.remove_student("s001")
+    assert names(graded.grade()) == ["s001"]
+    assert graded.contents() == before
+    first, *_ = sorted((graded.root / "gradebook_backups").iterdir())
+    shutil.copy(first, graded.root / "gradebook.db")
+    assert names(graded.grade(again=True)) == CLASS
+    assert graded.contents() == before
+
+
+def test_a_damaged_graded_notebook_is_made_anew(graded):
+    files = graded.files()
+    (graded.root / "autograded" / "s001" / UNIT / f"{UNIT}.ipynb").write_text("{")
+    assert names(graded.grade(again=True, students=("s001",))) == ["s001"]
+    assert graded.files() == files
+
+
+def test_trouble_of_the_machine_is_not_the_last_word(graded, monkeypatch):
+    def submit(self, message):
+        future = Future()
+        future.set_exception(MemoryError())
+        return future
+
+    graded.hand_in("s001", solved(UNIT), LATER)
+    with monkeypatch.context() as patch:
+        patch.setattr(InThisProcess, "submit", submit)
+        (result,) = graded.grade()
+    assert result.needs_human == ("It was not graded (MemoryError: ).",)
+    (result,) = graded.grade()
+    assert not result.needs_human
+    assert sum(verdict.points for verdict in result.verdicts) > 0
+
+
+def test_whoever_gave_points_to_all_is_not_asked_again(graded, capsys):
+    (graded.hand_in("s002", {}) / f"{UNIT}.ipynb").write_text("{")
+    graded.grade()
+    with opened(graded) as book:
+        for notebook in book.find_submission(UNIT, "s002").notebooks:
+            for grade in notebook.grades:
+                grade.manual_score, grade.needs_manual_grade = 1.0, False
+        book.db.commit()
+    assert names(graded.grade(again=True, students=("s002",))) == ["s002"]
+    with opened(graded) as book:
+        assert not book.find_submission(UNIT, "s002").needs_manual_grade
+    assert __main__.main([UNIT], graded.root) == 0
+    assert "still needs a human" not in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written(graded):
@@ -286,6 +343,13 @@ def test_the_seed_is_made_once_and_for_nobody_else(small, monkeypatch):
     assert run.secret_of(small.root) == "from outside"
 
 
+def test_a_seed_file_that_holds_none_is_refused(small, monkeypatch):
+    monkeypatch.delenv("COURSE_GRADING_SEED")
+    (small.root / run.SEED_FILE).write_text("\n")
+    with pytest.raises(GradingError, match="holds no secret: remove it"):
+        run.secret_of(small.root)
+
+
 def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkeypatch):
     wrong = solved(UNIT) | composite(UNIT, 0)
     folder = graded.hand_in("s001", wrong)
@@ -300,7 +364,7 @@ def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkey
     assert any(line.startswith("  s002: needs a human: ") for line in told)
     assert __main__.main([UNIT], graded.root) == 0
     *_, nothing, still = capsys.readouterr().out.splitlines()
-    assert nothing.startswith("All of 3 were graded already and nothing has changed")
+    assert nothing.startswith("Nothing has changed since all 3 were graded. `--again`")
     assert still.startswith("  s002: still needs a human: The file is no notebook")
 
 

@@ -54,7 +54,9 @@ def find(folder: Path, unit: str) -> Found:
     remarks: list[str] = []
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
-            return Found(None, (f"The folder {shown(folder.name)} is no folder of its own.",))
+            return Found(
+                None, (f"{shown(folder.name)} is a link or no folder: it was left alone.",)
+            )
         found = choose(islice(_notebooks(folder, remarks), MAX_NOTEBOOKS), unit)
     except OSError as error:
         found = Found(None, (f"The folder cannot be read ({error.strerror}).",))

@@ -5,10 +5,12 @@ Files appear whole or not at all.
 """
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
 
+from course_utils.files import whole, write_down
+from course_utils.grading import stamp
 from course_utils.grading.intake.folder import KEPT, find
 
 STAMP = "%Y-%m-%d %H:%M:%S.%f"
@@ -21,11 +23,11 @@ class Place:
         """Look at `submitted/<student>/<unit>`, which need not exist."""
         self.folder, self.unit = folder, folder.name
         self.notebook = folder / f"{folder.name}.ipynb"
-        self.stamp = folder / "timestamp.txt"
+        self.stamp = folder / stamp.NAME
 
     def holds(self, raw: bytes) -> bool:
         """Whether this very notebook lies there, with its time."""
-        return self._time() is not None and find(self.folder, self.unit).raw == raw
+        return stamp.time_of(self.folder) is not None and find(self.folder, self.unit).raw == raw
 
     def put(self, raw: bytes, when: datetime) -> None:
         """Write a notebook and its time, each whole or not at all; keep what lies there.
@@ -35,16 +37,16 @@ class Place:
         """
         if self.folder.is_symlink() or self.folder.parent.is_symlink():
             raise OSError(f"{self.folder} is a link")
-        there, lies_there = self._time(), os.path.lexists(self.notebook)
+        there, lies_there = stamp.time_of(self.folder), os.path.lexists(self.notebook)
         if lies_there and there and when <= there:
             raise OSError(f"another notebook lies there, of {there:%Y-%m-%d %H:%M} UTC, not older")
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = _beside(self.stamp, f"{when:{STAMP}} UTC".encode())
-        notebook = _beside(self.notebook, raw)
-        if lies_there:
-            self._keep(f"{there:%Y%m%d-%H%M%S}" if there else "undated")
-        stamp.replace(self.stamp)
-        notebook.replace(self.notebook)  # the last: with it all is done, without it all is to do
+        with whole(self.notebook) as notebook, whole(self.stamp) as line:
+            write_down(line, f"{when:{STAMP}} UTC".encode())
+            write_down(notebook, raw)
+            if lies_there:
+                self._keep(f"{there:%Y%m%d-%H%M%S}" if there else "undated")
+        # The notebook comes to its place last: with it all is done, without it all is to do.
 
     def _keep(self, time: str) -> None:
         """Move what lies there to `before`, under a name with its time."""
@@ -53,21 +55,3 @@ class Place:
         names = chain([time], (f"{time}-{number}" for number in count(2)))
         paths = (kept / f"{self.unit}-{name}.ipynb" for name in names)
         self.notebook.rename(next(path for path in paths if not os.path.lexists(path)))
-
-    def _time(self) -> datetime | None:
-        if self.stamp.is_symlink() or not self.stamp.is_file():
-            return None
-        try:
-            text = self.stamp.read_text(encoding="utf-8").strip().removesuffix(" UTC")
-            return datetime.strptime(text, STAMP).replace(tzinfo=UTC)
-        except (OSError, ValueError):
-            return None
-
-
-def _beside(path: Path, content: bytes) -> Path:
-    """A new file beside another one, to take its place."""
-    beside = path.with_name(f".{path.name}.writing")
-    beside.unlink(missing_ok=True)
-    with beside.open("xb") as file:
-        file.write(content)
-    return beside

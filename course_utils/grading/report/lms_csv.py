@@ -25,7 +25,7 @@ from course_utils.grading.errors import GradingError
 from course_utils.grading.journal import results_of
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
-EXERCISES = {item.graded_cell: item for unit in catalogue.units() for item in unit.exercises}
+EXERCISES = catalogue.by_graded_cell()
 TITLES = {unit.folder: unit.title for unit in catalogue.units()}
 
 Cell = str | float

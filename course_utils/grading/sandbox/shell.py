@@ -107,7 +107,10 @@ class Shell(InteractiveShell):
         self.outputs = Outputs()
         printed, warned = Stream(), Stream()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(warned):
-            self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+            try:
+                self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+            except Stopped as again:  # while the first time was being told
+                self._showtraceback(Stopped, again, [])
         streams = [
             {"output_type": "stream", "name": name, "text": stream.text()}
             for name, stream in (("stdout", printed), ("stderr", warned))

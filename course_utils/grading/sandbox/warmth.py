@@ -9,8 +9,11 @@ import course_utils
 from course_utils import catalogue
 
 ROOMS = ("checks", "configs", "formulas", "instruments", "reference", "show")
-# What torch and the notebooks load late, at their first use.
+# What torch, notebooks and tracebacks load late, at their first use.
 LATE = (
+    "IPython.core.logger",
+    "pygments.formatters.terminal256",
+    "stack_data",
     "torch._dynamo",
     "torch.distributed",
     "torch.func",
