@@ -17,6 +17,7 @@ from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door
 from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_for, work
 
+WORKER_SECONDS = 30  # how long the first worker of a cluster may take to be there
 AHEAD = 2  # submissions that wait for each process
 DEATHS = (BrokenProcessPool, SandboxGoneError)
 LOADED_ONCE = ["course_utils.grading.run"]  # it imports all that a process needs
@@ -132,13 +133,15 @@ class Dask:
                 "scheduler`, and workers with `dask worker ADDRESS --nthreads 1 --no-nanny`."
             ) from None
         self._executor: Executor = self._client.get_executor(pure=False)
-        self.jobs = len(self._client.scheduler_info()["workers"])
-        if not self.jobs:
+        try:
+            self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
             self._client.close()
             raise GradingError(
                 f"The scheduler at {address} has no workers: start some with `dask worker "
                 f"{address} --nthreads 1 --no-nanny`."
-            )
+            ) from None
+        self.jobs = len(self._client.scheduler_info()["workers"])
 
     def __enter__(self) -> Self:
         """It runs already."""

@@ -139,6 +139,19 @@ def test_a_cluster_gives_the_same_gradebook_and_survives_its_workers(cluster, sm
     assert small.files() == local.files()
 
 
+def test_a_cluster_without_workers_and_one_that_goes(cluster, small, monkeypatch):
+    address, start_worker = cluster
+    small.hand_in_a_class(6)
+    monkeypatch.setattr("course_utils.grading.pool.WORKER_SECONDS", 1)
+    with pytest.raises(GradingError, match=r"^The scheduler at tcp.* has no workers: start some"):
+        small.grade(scheduler=address)
+    monkeypatch.undo()
+    monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    start_worker()
+    with pytest.raises(GradingError, match=r"^The Dask cluster is gone: start it, and run"):
+        small.grade(lambda _: below("scheduler")[0].kill(), scheduler=address)
+
+
 def test_nobody_at_an_address(small):
     small.hand_in_a_class(1)
     with pytest.raises(GradingError, match=r"^No Dask scheduler answers at tcp://127.0.0.1:1 "):
