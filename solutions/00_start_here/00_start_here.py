@@ -19,16 +19,16 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# You learn how these notebooks work by solving five small exercises, and you learn the words and units on which every later unit relies.
+# You solve five small exercises to learn how a notebook works, and you learn the words and the units of measure (GiB, FLOPs, tokens) that all later notebooks use.
 #
 # | time | device | before this |
 # |---|---|---|
 # | 30 minutes | CPU | nothing |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like. Work from top to bottom: **Shift-Enter** runs a cell and goes on to the next.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like. Work from top to bottom: **Shift-Enter** runs a cell and goes on to the next.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Predict** a number, **compute** it with a function of your own, **measure** it, and **explain** the gap.
 # 2. **Convert** between GB and GiB, and tell FLOPs from FLOP/s and tokens from sequences.

@@ -23,12 +23,12 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture S (*Scaling LLM Training, Part I*), compute (S1, S2, S3, S4, S5, S6, S7); lecture B (*Building LLMs in Practice*), B1, B2, B6 and B12; lecture E, E11 | 110 minutes, and 50 for the extras | CPU | 00 |
+# | lecture S (*Scaling LLM Training, Part I*), compute (S1, S2, S3, S4, S5, S6, S7); lecture B (*Building LLMs in Practice*), B1, B2, B6 and B12; lecture E (*Efficient LLMs*), E11 | 110 minutes, and 50 for the extras | CPU | 00 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Compute** the FLOPs of a matrix product, of attention, of a feed-forward block and of a whole model.
 # 2. **Measure** them on a model's sizes without a GPU and without the memory for it.
@@ -38,7 +38,7 @@
 # %% [markdown]
 # ## Why count at all?
 #
-# The training compute of milestone models has doubled about every six months since 2010, that of the largest about every ten since 2015 (Sevilla et al. 2022; S1). For language models it pays: the loss falls as a power of compute (Kaplan et al. 2020), most cheaply when parameters and tokens grow at the same rate (Hoffmann et al. 2022). Compute is what every other choice of this course is paid with.
+# More compute makes better language models, and the models that set marks have taken more and more of it (S1). Compute is what every other choice of this course is paid with.
 
 # %% [markdown]
 # ## Symbols of this lecture
@@ -51,6 +51,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u01-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup
@@ -1274,6 +1276,8 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 #
 # ## Further reading
 #
-# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, section 2.1 (10 minutes): the same count, where 6N comes from.
+# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, sections 1.2 and 2.1 (15 minutes): the loss falls as a power of compute; the same count as here, where 6N comes from.
+# - Hoffmann et al. 2022, *Training Compute-Optimal Large Language Models*, section 3 (15 minutes): compute is spent best when parameters and tokens grow at the same rate.
+# - Sevilla et al. 2022, *Compute Trends Across Three Eras of Machine Learning* (10 minutes): the training compute of milestone models has doubled about every six months since 2010, that of the largest about every ten since 2015.
 # - Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, appendix (10 minutes): the count for GPT.
 # - Shazeer 2020, *GLU Variants Improve Transformer* (10 minutes): why the feed-forward block has a gate.

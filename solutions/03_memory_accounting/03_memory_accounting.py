@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture E, what fills the memory (E7, E11, E12, E13, E14, E15, E18); lecture S (*Scaling LLM Training, Part I*), memory (S10, S11, S12, S13); lecture B (*Building LLMs in Practice*), B2 and B3 | 120 minutes, and 40 for the extras | CPU | 00, 01 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Compute** the parameters of a model part by part, and the bytes of its training state in every recipe of precision.
 # 2. **Say** for each operation which tensors autograd must keep, and **build** the instrument that counts them.

@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture E, one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 120 minutes, and 35 for the extras | CPU | 00, 03 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Read** a trace of memory and find its peak.
 # 2. **Compute** what is live at each moment of a training step.

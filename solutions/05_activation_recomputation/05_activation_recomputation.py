@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 40 for the extras | CPU | 01, 03, 04 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Build** activation recomputation as an autograd function.
 # 2. **Compute** what segments of layers keep and cost, and **find** the best length of a segment.

@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture E, bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 55 for the extras | CPU | 01, 03, 04 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Build** numbers from their bits, and round to any format.
 # 2. **Predict** where a format breaks: what overflows, what vanishes, and what becomes of a long sum.

@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture E, batch size and accumulation (E9, E10, E17); lecture S (*Scaling LLM Training, Part I*), accumulation (S15); lecture B (*Building LLMs in Practice*), accumulation and configuring a run (B8, B10) | 120 minutes, and more for the extras | CPU | 01, 03, 04 |
 #
-# Cells that came with the notebook stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Accumulate** the gradients of a large batch exactly, whatever the lengths of its sequences.
 # 2. **Measure** what accumulation saves, and what it costs.

@@ -25,10 +25,10 @@
 # |---|---|---|---|
 # | lecture S (*Scaling LLM Training, Part I*): S16, S17, S18, hands-on S19; lecture B (*Building LLMs in Practice*): B9, B11; lecture E: E4 | 120 minutes, and more for the extras | CPU | 01, 03, 08 |
 #
-# Given cells stay where they are; add cells of your own wherever you like.
+# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
 # %% [markdown]
-# ## What you can do after it
+# ## What you can do afterwards
 #
 # 1. **Weigh** the shares of a batch so that no token is lost.
 # 2. **Write** data parallelism in several ways.
