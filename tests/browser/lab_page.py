@@ -228,7 +228,7 @@ class LabPage:
         for _ in range(MAX_LOOKS):  # boxes are there before their words, and may be pushed away
             self.page.wait_for_function(RENDERED, arg=self.cell(name).element_handle())
             texts = areas.all_inner_texts()
-            if any(map(str.strip, texts)) or areas.locator("img").count():
+            if not texts or any(map(str.strip, texts)) or areas.locator("img").count():
                 break
             self.page.wait_for_timeout(LOOK_MILLISECONDS)
         return "\n".join(texts)
