@@ -19,7 +19,7 @@ DEMONSTRATION = "demonstration"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunCell:
     """Run a cell: its place in the notebook and its source."""
 
     position: int
@@ -27,7 +27,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Ask:
+class Question:
     """Judge the object under a name as the answer to an exercise."""
 
     position: int
@@ -35,7 +35,7 @@ class Ask:
     name: str
 
 
-def steps(notebook: NotebookNode, release: NotebookNode) -> list[Run | Ask]:
+def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Question]:
     """The steps for a release with a student's cells in it.
 
     Args:
@@ -50,21 +50,21 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[Run | Ask]:
         if cell.cell_type == "code" and position not in questions and not _is_demonstration(cell)
     ]
     theirs = {position for position in running if key(notebook.cells[position]) not in given}
-    wanted = {ask.name for ask in questions.values()}
+    wanted = {each.name for each in questions.values()}
     needed = _needed(notebook, running, theirs, wanted)
     return [
-        questions.get(position) or Run(position, notebook.cells[position].source)
+        questions.get(position) or RunCell(position, notebook.cells[position].source)
         for position in sorted(needed | questions.keys())
     ]
 
 
-def _questions(notebook: NotebookNode) -> Iterator[tuple[int, Ask]]:
+def _questions(notebook: NotebookNode) -> Iterator[tuple[int, Question]]:
     """The graded cells that a check judges: each calls ``check(exercise, name)``."""
     for position, cell in enumerate(notebook.cells):
         meta = grader(cell)
         if cell.cell_type == "code" and meta.get("grade") and not meta.get("solution"):
             exercise, name = next(_checks(cell.source))
-            yield position, Ask(position, exercise, name)
+            yield position, Question(position, exercise, name)
 
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:

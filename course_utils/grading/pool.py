@@ -13,9 +13,10 @@ from typing import Self
 
 from course_utils.grading import measured
 from course_utils.grading.errors import GradingError, SandboxGoneError
+from course_utils.grading.sandbox import own
 from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door
-from course_utils.grading.task import Graded, Task, raised, ungraded, use, wait_for, work
+from course_utils.grading.task import Graded, Task, ungraded, work
 
 WORKER_SECONDS = 30  # how long the first worker of a cluster may take to be there
 AHEAD = 2  # submissions that wait for each process
@@ -89,16 +90,16 @@ class Local:
     def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(LOADED_ONCE)
-        self._nursery = raised(self._is_unsafe)
+        self._sandbox = own.started(self._is_unsafe)
         self._executor = ProcessPoolExecutor(
             self.jobs,
             mp_context=context,
             initializer=_begin,
-            initargs=(self._nursery.door, self._keep_in),
+            initargs=(self._sandbox.door, self._keep_in),
         )
         for each in (os.getpid, *self._first):  # the least of it is to load all modules
             self._executor.submit(each)
-        wait_for(self._nursery)
+        own.when_warm(self._sandbox)
 
     def _running(self) -> ProcessPoolExecutor:
         assert self._executor is not None
@@ -107,7 +108,7 @@ class Local:
     def _end(self) -> None:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
-            self._nursery.close()
+            self._sandbox.close()
 
 
 class Dask:
@@ -221,7 +222,7 @@ def _begin(door: Door | Cold, keep_in: Path | None) -> None:
     """Get ready in a process of this machine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    use(door)
+    own.share(door)
     if keep_in is not None:
         measured.keep_in(keep_in)
 

@@ -14,7 +14,7 @@ from course_utils.checks.threads import one_thread
 from course_utils.checks.verdict import Verdict
 from course_utils.checks.wire import Plain
 from course_utils.grading import measured, outputs
-from course_utils.grading.plan import Ask, steps
+from course_utils.grading.plan import Question, steps
 from course_utils.grading.sandbox.door import GoneError
 from course_utils.grading.sandbox.frames import Reply
 from course_utils.grading.session import Session
@@ -22,7 +22,7 @@ from course_utils.grading.session import Session
 Seeds = tuple[int, ...]
 
 
-def grade(
+def verdicts(
     session: Session,
     notebook: NotebookNode,
     release: NotebookNode,
@@ -38,29 +38,31 @@ def grade(
         seeds: Those of the hidden cases.
         known: Verdicts that hold already and are not asked for again.
     """
-    verdicts = []
+    found = []
     try:
         for step in steps(notebook, release):
             cell = notebook.cells[step.position]
-            if isinstance(step, Ask):
-                verdicts.append(known.get(step.exercise) or verdict(session, step, seeds))
-                cell.outputs = outputs.of_verdict(verdicts[-1])
+            if isinstance(step, Question):
+                found.append(known.get(step.exercise) or verdict(session, step, seeds))
+                cell.outputs = outputs.of_verdict(found[-1])
             else:
                 cell.outputs = _run(session, step.source)
     finally:
         session.end()
-    return verdicts
+    return found
 
 
 @one_thread()
-def verdict(session: Session, ask: Ask, seeds: Seeds) -> Verdict:
+def verdict(session: Session, question: Question, seeds: Seeds) -> Verdict:
     """The verdict on one answer; where none can be reached, there are no points."""
     try:
-        examination = _examination(session, ask, seeds)
-        max_points = catalogue.exercise(ask.exercise).points
-        return examination.verdict(ask.exercise, max_points, tell_all=False)
+        examination = _examination(session, question, seeds)
+        max_points = catalogue.exercise(question.exercise).points
+        return examination.verdict(question.exercise, max_points, tell_all=False)
     except Exception as error:
-        return no_verdict(ask.exercise, f"what came back cannot be judged ({type(error).__name__})")
+        return no_verdict(
+            question.exercise, f"what came back cannot be judged ({type(error).__name__})"
+        )
 
 
 def not_judged(exercise: str) -> Verdict:
@@ -99,10 +101,10 @@ def _run(session: Session, source: str) -> list[NotebookNode]:
     return outputs.clean(reply.get("outputs") if type(reply) is dict else None)
 
 
-def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
-    about: dict[str, Plain] = {"exercise": ask.exercise, "name": ask.name}
+def _examination(session: Session, question: Question, seeds: Seeds) -> Examination:
+    about: dict[str, Plain] = {"exercise": question.exercise, "name": question.name}
     # Of a formula all that counts is what it returns: nothing beside it is observed.
-    is_watched = find(ask.exercise).probe is not call
+    is_watched = find(question.exercise).probe is not call
 
     def observe(case: Case) -> dict[str, Plain]:
         return _told(session.ask(about | {"do": "observe", "case": case}, is_watched=is_watched))
@@ -111,7 +113,7 @@ def _examination(session: Session, ask: Ask, seeds: Seeds) -> Examination:
         first = _told(session.ask(about | {"do": "look"}))
         if "trouble" in first:
             return Examination(trouble=first)
-        return judged(find(ask.exercise), cases_of(ask.exercise, seeds), observe)
+        return judged(find(question.exercise), cases_of(question.exercise, seeds), observe)
     except GoneError as gone:
         return Examination(trouble={"trouble": "gone", "how": str(gone)})
 

@@ -3,7 +3,6 @@
 So the same function serves a pool of processes on this machine and a Dask cluster.
 """
 
-import atexit
 import base64
 import json
 import platform
@@ -19,11 +18,9 @@ from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
 from course_utils.grading import intake, outputs, referee, suspicion, version
 from course_utils.grading.errors import GradingError, SandboxGoneError
-from course_utils.grading.plan import Ask, steps
+from course_utils.grading.plan import Question, steps
 from course_utils.grading.result import Result
-from course_utils.grading.sandbox import room
-from course_utils.grading.sandbox.cold import Cold
-from course_utils.grading.sandbox.door import Door, GoneError, Nursery
+from course_utils.grading.sandbox import own
 from course_utils.grading.session import Limits, Session
 
 
@@ -122,10 +119,10 @@ def grade(task: Task) -> Graded:
         taken = intake.take(task.raw, release)
     if taken.is_foreign:
         return ungraded(task, taken.needs_human[0], *taken.remarks)
-    door = _door(task.is_unsafe)
+    door = own.door(task.is_unsafe)
     session = Session(door, task.limits)
     with watch.phase("cells and answers"):
-        verdicts = referee.grade(session, taken.notebook, release, task.seeds, task.known)
+        verdicts = referee.verdicts(session, taken.notebook, release, task.seeds, task.known)
     if not door.is_open:
         raise SandboxGoneError("the sandbox ended while it was graded")
     answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
@@ -152,7 +149,7 @@ def ungraded(task: Task, why: str, *remarks: str) -> Graded:
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
     for step in steps(notebook, notebook):
-        if isinstance(step, Ask):
+        if isinstance(step, Question):
             verdicts.append(referee.not_judged(step.exercise))
             notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
     result = Result(
@@ -163,51 +160,6 @@ def ungraded(task: Task, why: str, *remarks: str) -> Graded:
         needs_human=(why,),
     )
     return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
-
-
-_nurseries: dict[bool, Nursery | Cold] = {}
-_given: list[Door | Cold] = []
-
-
-def raised(is_unsafe: bool) -> Nursery | Cold:
-    """A new sandbox, which gets warm meanwhile.
-
-    Raises:
-        GradingError: If files and network cannot be shut off and nobody said that this is fine.
-    """
-    try:
-        return Cold() if is_unsafe else Nursery(room.closed())
-    except room.NoRoomError as error:
-        raise GradingError(str(error)) from None
-
-
-def wait_for(nursery: Nursery | Cold) -> Door | Cold:
-    """The door of a sandbox that is warm.
-
-    Raises:
-        GradingError: If it does not start.
-    """
-    try:
-        nursery.wait_until_ready()
-    except GoneError as error:
-        raise GradingError(str(error)) from None
-    return nursery.door
-
-
-def use(door: Door | Cold) -> None:
-    """Grade behind this door in this process, in place of raising a sandbox of its own."""
-    _given[:] = [door]
-
-
-def _door(is_unsafe: bool) -> Door | Cold:
-    """The door of this process's sandbox; a sandbox of its own that died is replaced."""
-    if _given:
-        return _given[0]
-    known = _nurseries.get(is_unsafe)
-    if known is None or not known.is_alive:
-        known = _nurseries[is_unsafe] = raised(is_unsafe)
-        atexit.register(known.close)
-    return wait_for(known)
 
 
 def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:

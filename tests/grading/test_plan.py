@@ -5,7 +5,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from course_utils import catalogue
 from course_utils.desk.transplant import is_solution, key, transplant
-from course_utils.grading.plan import Ask, Run, steps
+from course_utils.grading.plan import Question, RunCell, steps
 from tests.notebooks.filling import UNITS, filled, released, solved
 
 
@@ -84,7 +84,7 @@ def test_every_automatic_exercise_is_asked_for_once(unit):
     release = released(unit)
     notebook = transplant(filled(unit, solved(unit)), release)
     planned = steps(notebook, release)
-    asked = [step for step in planned if isinstance(step, Ask)]
+    asked = [step for step in planned if isinstance(step, Question)]
     course = next(each for each in catalogue.units() if each.folder == unit)
     assert [ask.exercise for ask in asked] == [
         item.id for item in course.exercises if not item.manual
@@ -92,4 +92,4 @@ def test_every_automatic_exercise_is_asked_for_once(unit):
     for ask in asked:
         assert f'check("{ask.exercise}", {ask.name})' in notebook.cells[ask.position].source
     num_code_cells = sum(cell.cell_type == "code" for cell in notebook.cells)
-    assert sum(isinstance(step, Run) for step in planned) < num_code_cells / 2
+    assert sum(isinstance(step, RunCell) for step in planned) < num_code_cells / 2
