@@ -53,6 +53,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("seconds taken")
     for name, taken in seconds.items():
-        terminalreporter.write_line(f"{taken:>6}  {name}")
+        terminalreporter.write_line(f"{taken!s:>6}  {name}")
     TIMES.parent.mkdir(exist_ok=True)
     TIMES.write_text(json.dumps(seconds, indent=1), encoding="utf-8")
