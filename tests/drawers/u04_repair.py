@@ -84,6 +84,29 @@ EVALUATION = Drawer(
             "Who will ever ask for them here?",
         ),
         Wrong(
+            "logits of all batches",
+            _evaluate("""
+                with torch.no_grad():
+                    logits = [model(ids) for ids, _ in batches]
+                    losses = [
+                        F.cross_entropy(each.flatten(0, 1), targets.flatten())
+                        for each, (_, targets) in zip(logits, batches)
+                    ]
+                return torch.stack(losses).mean().item()
+            """),
+            "What of a batch do you keep until the end",
+        ),
+        Wrong(
+            "logits of all batches in one tensor",
+            _evaluate("""
+                with torch.no_grad():
+                    logits = torch.cat([model(ids) for ids, _ in batches])
+                    targets = torch.cat([each for _, each in batches])
+                    return F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+            """),
+            "What of a batch do you keep until the end",
+        ),
+        Wrong(
             "backward frees the graph",
             _evaluate(f"""
                 total = 0.0

@@ -1,6 +1,7 @@
 """Check of a repaired evaluation: the right mean, no graph, nothing changed."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,12 +14,17 @@ from course_utils.checks.u04.loops import (
     FLOAT64_BYTES,
     Batches,
     batches_in,
-    evaluation_cases,
     head_of,
     held,
     is_near,
     layers_of,
+    loop_cases,
     nothing_held,
+)
+
+MANY_BATCHES = (
+    "Of a few batches nothing piles up, of many it does. What of a batch do you keep until the end "
+    "that is larger than a number?"
 )
 
 
@@ -36,7 +42,13 @@ def mean_loss(model: nn.Module, batches: Batches) -> float:
     return float(-torch.stack(probabilities).log().mean())
 
 
-def probe_evaluation(answer: Any, case: Case) -> object:
+def evaluation_cases(seed: int) -> list[Case]:
+    """The cases of all loops, some with so many batches that their logits outweigh a graph."""
+    cases = loop_cases(seed)
+    return [*cases[:-2], *(case | {"num_batches": 40} for case in cases[-2:])]
+
+
+def probe_evaluation(answer: Any, case: Case) -> dict[str, int]:
     """Mean, side effects, and whole batches held by the student's loop."""
     model = nn.Sequential(*layers_of(case["width"], case["num_layers"]), head_of(case["width"]))
     model.train(case["is_training"])
@@ -71,6 +83,32 @@ def _is_as_before(model: nn.Module, before: list[Tensor]) -> bool:
         each.requires_grad and each.grad is None and torch.equal(each, old)
         for each, old in zip(model.parameters(), before, strict=True)
     )
+
+
+def _peak_of(wrong: Callable[..., float]) -> Callable[..., dict[str, int]]:
+    """What a wrong loop holds at its peak, as a formula of a case's sizes."""
+
+    @functools.lru_cache(maxsize=1000)
+    def peak(*sizes: Any) -> dict[str, int]:
+        case = dict(zip(evaluation_cases(0)[0], sizes, strict=True))
+        return {"batches_at_peak": probe_evaluation(wrong, case)["batches_at_peak"]}
+
+    return peak
+
+
+@torch.no_grad()
+def _with_all_logits(model: nn.Module, batches: Batches) -> float:
+    logits = [model(x).flatten(0, 1) for x, _ in batches]
+    losses = [
+        F.cross_entropy(each, y.flatten()) for each, (_, y) in zip(logits, batches, strict=True)
+    ]
+    return float(torch.stack(losses).mean())
+
+
+@torch.no_grad()
+def _with_one_tensor_of_logits(model: nn.Module, batches: Batches) -> float:
+    logits = torch.cat([model(x).flatten(0, 1) for x, _ in batches])
+    return float(F.cross_entropy(logits, torch.cat([y.flatten() for _, y in batches])))
 
 
 def _all_batches(num_batches: int, *sizes: Any) -> dict[str, int]:
@@ -109,6 +147,10 @@ REPAIR_EVALUATION = Check(
             "All batches' activations are held until the last, and even beyond, by the result. "
             "What does a loss carry besides its number?",
             _all_batches,
+        ),
+        *(
+            Mistake(MANY_BATCHES, _peak_of(loop))
+            for loop in (_with_all_logits, _with_one_tensor_of_logits)
         ),
         Mistake(
             "Two batches' activations are live at the peak: those of the last one have not gone "

@@ -78,8 +78,8 @@ def batches_in(case: Case) -> Batches:
     return batches_of(case["num_batches"], case["num_sequences"], case["seq_len"])
 
 
-def evaluation_cases(seed: int) -> list[Case]:
-    """Three batches and more; one sequence and several; a model in both modes."""
+def loop_cases(seed: int) -> list[Case]:
+    """Three batches and four; one sequence and several; a model in both modes."""
     rng = random.Random(seed)
     cases = []
     for num_batches in (3, 3, 4, 3, 3):
@@ -97,8 +97,8 @@ def evaluation_cases(seed: int) -> list[Case]:
 
 
 def sample_cases(seed: int) -> list[Case]:
-    """The cases of the evaluation, without a mode."""
-    cases = evaluation_cases(seed)
+    """The cases of all loops, without a mode."""
+    cases = loop_cases(seed)
     return [{name: size for name, size in case.items() if name != "is_training"} for case in cases]
 
 
