@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, what fills the memory (E7, E11, E12, E13, E14, E15, E18); lecture S (*Scaling LLM Training, Part I*), memory (S10, S11, S12, S13); lecture B (*Building LLMs in Practice*), B2 and B3 | 120 minutes, and 40 for the extras | CPU | 00, 01 |
+# | lecture E (*Efficient LLMs*), what fills the memory (E7, E11, E12, E13, E14, E15, E18); lecture S (*Scaling LLM Training, Part I*), memory (S10, S11, S12, S13); lecture B (*Building LLMs in Practice*), B2 and B3 | 120 minutes, and 40 for the extras | CPU | 00, 01 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -51,6 +51,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup

@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 120 minutes, and 35 for the extras | CPU | 00, 03 |
+# | lecture E (*Efficient LLMs*), one training step (E6) and the memory of its first four (E8); lecture S (*Scaling LLM Training, Part I*), memory over a step (S10) | 120 minutes, and 35 for the extras | CPU | 00, 03 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -51,6 +51,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u04-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup
@@ -855,7 +857,7 @@ try_it(held_by, leaking_evaluate)
 try_it(held_by, evaluate)
 
 # %% nbgrader={"grade": true, "grade_id": "u04-repair-evaluation-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Mean, side effects, and live bytes of a model in float64; a model in both modes.
+# Mean, side effects, and live bytes of a model in float64; few batches and many, both modes.
 check("u04-repair-evaluation", evaluate)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade

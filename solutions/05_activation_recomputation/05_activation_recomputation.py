@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 40 for the extras | CPU | 01, 03, 04 |
+# | lecture E (*Efficient LLMs*), recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 40 for the extras | CPU | 01, 03, 04 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -57,6 +57,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u05-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup

@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 55 for the extras | CPU | 01, 03, 04 |
+# | lecture E (*Efficient LLMs*), bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 55 for the extras | CPU | 01, 03, 04 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -53,6 +53,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u07-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup

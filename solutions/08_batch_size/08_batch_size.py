@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture E, batch size and accumulation (E9, E10, E17); lecture S (*Scaling LLM Training, Part I*), accumulation (S15); lecture B (*Building LLMs in Practice*), accumulation and configuring a run (B8, B10) | 120 minutes, and more for the extras | CPU | 01, 03, 04 |
+# | lecture E (*Efficient LLMs*), batch size and accumulation (E9, E10, E17); lecture S (*Scaling LLM Training, Part I*), accumulation (S15); lecture B (*Building LLMs in Practice*), accumulation and configuring a run (B8, B10) | 120 minutes, and more for the extras | CPU | 01, 03, 04 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -54,6 +54,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u08-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup

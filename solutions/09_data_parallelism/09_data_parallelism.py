@@ -23,7 +23,7 @@
 #
 # | goes with | time | device | before this |
 # |---|---|---|---|
-# | lecture S (*Scaling LLM Training, Part I*): S16, S17, S18, hands-on S19; lecture B (*Building LLMs in Practice*): B9, B11; lecture E: E4 | 120 minutes, and more for the extras | CPU | 01, 03, 08 |
+# | lecture S (*Scaling LLM Training, Part I*): S16, S17, S18, hands-on S19; lecture B (*Building LLMs in Practice*): B9, B11; lecture E (*Efficient LLMs*): E4 | 120 minutes, and more for the extras | CPU | 01, 03, 08 |
 #
 # Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
 
@@ -51,6 +51,8 @@
 
 # %% [markdown]
 # ## Setup
+#
+# Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u09-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 from course_utils.ready import check_setup
