@@ -7,3 +7,7 @@ class GradingError(RuntimeError):
 
 class SandboxGoneError(RuntimeError):
     """The sandbox ended while a submission was in it; what came of that is not to be trusted."""
+
+
+class WorkerDiedError(RuntimeError):
+    """A grading process ended before it had answered."""

@@ -1,27 +1,28 @@
 """Processes that grade, on this machine or on a Dask cluster, behind the same calls."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from course_utils.grading import measured
-from course_utils.grading.errors import GradingError, SandboxGoneError
+from course_utils.grading.errors import GradingError, SandboxGoneError, WorkerDiedError
 from course_utils.grading.sandbox import own
 from course_utils.grading.sandbox.cold import Cold
 from course_utils.grading.sandbox.door import Door
 from course_utils.grading.task import Graded, Task, ungraded, work
+from course_utils.grading.worker import Worker
 
 WORKER_SECONDS = 30  # how long the first worker of a cluster may take to be there
 AHEAD = 2  # submissions that wait for each process
-DEATHS = (BrokenProcessPool, SandboxGoneError)
-LOADED_ONCE = ["course_utils.grading.run"]  # it imports all that a process needs
+DEATHS = (WorkerDiedError, SandboxGoneError)
 
 
 class Local:
@@ -44,7 +45,8 @@ class Local:
         """
         self.jobs, self._is_unsafe = jobs, is_unsafe
         self._keep_in, self._first = keep_in, tuple(first)
-        self._executor: ProcessPoolExecutor | None = None
+        self._workers: list[Worker] = []
+        self._started = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Nothing is started yet."""
@@ -52,24 +54,21 @@ class Local:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """End the processes; where something stops the run, nobody waits for what they are at."""
-        if kind is not None:
-            for process in multiprocessing.active_children():
-                process.terminate()
-        self._end()
+        self._end(at_once=kind is not None)
 
     def submit(self, message: bytes) -> "Future[bytes]":
         """Have one submission graded.
 
         Raises:
-            GradingError: If the sandbox, or the processes around it, do not start.
+            GradingError: If the sandbox does not start.
         """
-        if self._executor is None:
+        if not self._workers:
             self._start()
-        try:
-            return self._running().submit(work, message)
-        except BrokenProcessPool:
-            self.renew()
-            return self._running().submit(work, message)
+        return self.call(work, message)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        """Have the next process that is idle call a function."""
+        return self._threads.submit(self._ask, function, *arguments)
 
     def renew(self) -> None:
         """Start anew after something died.
@@ -77,38 +76,47 @@ class Local:
         Raises:
             GradingError: If the processes die as soon as they start.
         """
-        self._end()
+        self._end(at_once=True)
         self._start()
         try:
-            self._running().submit(os.getpid).result()
-        except BrokenProcessPool:
+            self.call(os.getpid).result()
+        except WorkerDiedError:
             raise GradingError(
                 "The grading processes die as soon as they start: is there memory for "
                 f"{self.jobs} of them? Fewer are started with `--jobs`."
             ) from None
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(LOADED_ONCE)
-        self._sandbox = own.started(self._is_unsafe)
-        self._executor = ProcessPoolExecutor(
-            self.jobs,
-            mp_context=context,
-            initializer=_begin,
-            initargs=(self._sandbox.door, self._keep_in),
-        )
-        for each in (os.getpid, *self._first):  # the least of it is to load all modules
-            self._executor.submit(each)
-        own.when_warm(self._sandbox)
+        sandbox = own.started(self._is_unsafe)
+        self._started.callback(sandbox.close)
+        for _ in range(self.jobs):
+            self._workers.append(Worker(partial(_begin, sandbox.door, self._keep_in)))
+            self._started.callback(self._workers[-1].kill)
+        self._idle = [*self._workers]
+        self._threads = ThreadPoolExecutor(self.jobs)
+        self._started.callback(self._threads.shutdown, cancel_futures=True)
+        for each in self._first:
+            self.call(each)
+        own.when_warm(sandbox)
 
-    def _running(self) -> ProcessPoolExecutor:
-        assert self._executor is not None
-        return self._executor
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Called in one of as many threads as there are processes."""
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            raise WorkerDiedError("one of the processes died") from None
+        reply, error = worker.ask(function, *arguments)
+        self._idle.append(worker)
+        if error is not None:
+            raise error
+        return reply
 
-    def _end(self) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
-            self._sandbox.close()
+    def _end(self, at_once: bool) -> None:
+        """End what was started, the last first."""
+        for worker in self._workers if at_once else ():
+            worker.kill()
+        self._started.close()
+        self._workers = []
 
 
 class Dask:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course_utils.grading.errors import GradingError
+from course_utils.grading.errors import GradingError, WorkerDiedError
 from course_utils.grading.pool import Local, stream
 from course_utils.grading.task import Task
 from tests.grading.small import UNIT, generated, small
@@ -34,8 +34,14 @@ def tasks(small, num_students):
 
 def below(word):
     """Processes that these tests have started, by a word of their command."""
-    every = psutil.Process().children(recursive=True)
-    return [each for each in every if word in " ".join(each.cmdline())]
+    return [each for each in psutil.Process().children(recursive=True) if word in command_of(each)]
+
+
+def command_of(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""  # it has ended meanwhile
 
 
 def points(graded):
@@ -57,6 +63,19 @@ def test_a_dead_process_and_a_dead_sandbox_are_replaced(small):
     assert points(graded)["s002"] > points(graded)["s003"] > points(graded)["s000"] == 0
 
 
+def test_nobody_waits_for_the_dead(small):
+    """All processes are killed at work, while megabytes wait for them."""
+    with Local(2, is_unsafe=False) as pool:
+        pool.submit(next(tasks(small, 1)).to_bytes()).result()
+        waiting = [pool.call(time.sleep, 600), pool.call(time.sleep, 600)]
+        waiting += [pool.call(len, bytes(1_000_000)) for _ in range(3)]
+        for worker in pool._workers:
+            worker._process.kill()
+        assert [type(each.exception(60)) for each in waiting] == [WorkerDiedError] * 5
+        pool.renew()
+        assert pool.call(len, bytes(1_000_000)).result(60) == 1_000_000
+
+
 def test_a_submission_that_ends_its_process_costs_nobody_else(small, monkeypatch):
     """Its process dies with it twice; the innocent that waited beside it are graded."""
     given = list(tasks(small, 4))
@@ -65,7 +84,7 @@ def test_a_submission_that_ends_its_process_costs_nobody_else(small, monkeypatch
 
         def submitted(message):
             poison = Task.from_bytes(message).student == "s001"
-            return pool._running().submit(os.abort) if poison else submit(message)
+            return pool.call(os.abort) if poison else submit(message)
 
         submit(given[0].to_bytes()).result()
         monkeypatch.setattr(pool, "submit", submitted)
