@@ -108,7 +108,7 @@ class Run:
 
     def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
         student = graded.result.student
-        with self.store.sentences():
+        with self.store.in_one_sentence():
             journal.note_result(graded.result)
             self.store.put(graded, self._folder(student))
             if graded.is_final:

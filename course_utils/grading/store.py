@@ -86,7 +86,7 @@ class Store:
         tables = Base.metadata.sorted_tables
         wanted = {(table.name, column.name) for table in tables for column in table.columns}
         told = "select t.name, c.name from sqlite_master t, pragma_table_info(t.name) c"
-        with self.sentences(), _connected(self.gradebook) as (book,):
+        with self.in_one_sentence(), _connected(self.gradebook) as (book,):
             came = set(book.execute(told))
         if came and wanted - came:
             raise GradingError(
@@ -116,7 +116,7 @@ class Store:
         """Copy the gradebook as it is; keep the last copies, and the first of each last day."""
         folder = self.root / "gradebook_backups"
         copy = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.db"
-        with self.sentences():
+        with self.in_one_sentence():
             folder.mkdir(exist_ok=True)
             with whole(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
                 book.backup(kept)
@@ -129,7 +129,7 @@ class Store:
         result, time_line = graded.result, stamp.text_of(submitted)
         with self._open() as book:
             settled = self._settled(book, graded)
-            with warnings.catch_warnings(), _together(book):
+            with warnings.catch_warnings(), _in_one_transaction(book):
                 warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
                 book.update_or_create_student(result.student)
                 when = parse_utc(time_line) if time_line else None
@@ -164,7 +164,7 @@ class Store:
             stamp.NAME: stamp.text_of(submitted),
             SECRET_FILE: self._name_of_feedback(result, submitted),
         }
-        with self.sentences():
+        with self.in_one_sentence():
             write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
             for name, line in lines.items():
                 if line:
@@ -200,7 +200,7 @@ class Store:
     @contextlib.contextmanager
     def _open(self) -> Iterator[Gradebook]:
         """The gradebook; what others have written meanwhile is seen."""
-        with self.sentences():
+        with self.in_one_sentence():
             self._book = self._book or Gradebook(self.url, self._course)
             try:
                 yield self._book
@@ -214,7 +214,7 @@ class Store:
             self._book = None
 
     @contextlib.contextmanager
-    def sentences(self) -> Iterator[None]:
+    def in_one_sentence(self) -> Iterator[None]:
         """Trouble with disk and gradebook in one sentence each."""
         onwards = "and run this again: it goes on where it was."
         try:
@@ -237,7 +237,7 @@ class Store:
             ) from None
         except OSError as error:
             raise GradingError(
-                f"{error.filename or self.root} cannot be written ({error.strerror}). Mend that "
+                f"{error.filename or self.root} cannot be used ({error.strerror}). Mend that "
                 f"{onwards}"
             ) from None
 
@@ -256,7 +256,7 @@ def _connected(*paths: Path) -> Iterator[list[sqlite3.Connection]]:
 
 
 @contextlib.contextmanager
-def _together(book: Gradebook) -> Iterator[None]:
+def _in_one_transaction(book: Gradebook) -> Iterator[None]:
     """What nbgrader commits cell by cell comes into the gradebook at once, or not at all."""
     book.db.commit = book.db.flush
     try:

@@ -297,10 +297,10 @@ def test_whoever_gave_points_to_all_is_not_asked_again(graded, capsys):
     assert "still needs a human" not in capsys.readouterr().out
 
 
-def test_a_folder_that_cannot_be_written(graded):
+def test_a_folder_that_cannot_be_used(graded):
     shutil.rmtree(graded.root / "autograded")
     (graded.root / "autograded").touch()
-    assert "cannot be written (Not a directory)" in sentence(graded, again=True)
+    assert "cannot be used (Not a directory)" in sentence(graded, again=True)
     (graded.root / "autograded").unlink()
     assert names(graded.grade(again=True)) == CLASS
 
