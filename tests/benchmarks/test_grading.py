@@ -98,7 +98,8 @@ def test_classes_of_three_units(tmp_path, monkeypatch, record_property):
     for unit, each in times.items():
         told = (each.start, each.rest, each.cells, each.stock)
         record_property(
-            f"{unit}, {CLASS_SIZE} submissions: start, the rest, its cells alone, nbgrader's own",
+            f"{unit}, {CLASS_SIZE} submissions: start, the rest, its cells alone, nbgrader's own "
+            f"({NUM_STOCK} of them, scaled)",
             " / ".join(f"{seconds:.1f}" for seconds in told) + " s",
         )
         phases = ", ".join(f"{name} {taken} ms" for name, taken in each.phases.items())

@@ -8,6 +8,7 @@ import errno
 import importlib.util
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -228,13 +229,14 @@ def test_a_package_cut_off_while_it_was_installed_is_forgotten(tmp_path: Path) -
 
 
 def test_two_at_once_install_once(
-    project: Path, steps: list[str], capsys: pytest.CaptureFixture[str]
+    project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(environment, "say", said.put)
     other = threading.Thread(target=ensure, args=(project, "student"))
     with environment.only_one(project):
         other.start()
-        while "waiting until it is done" not in capsys.readouterr().out:
-            assert other.is_alive()
+        assert "waiting until it is done" in said.get(timeout=60)
         environment.make(project, "student", environment.NOT_YET)
     other.join()
     assert len(steps) == 3
