@@ -16,7 +16,7 @@ import pytest
 from tests.grading.conftest import Course
 from tests.notebooks.filling import UNITS, composite, drawers_of, solved
 
-from .fixtures import LAPTOP, PICTURES, running
+from .fixtures import LAPTOP, PATIENCE_SECONDS, PICTURES, running
 
 pytestmark = pytest.mark.browser
 
@@ -41,6 +41,11 @@ raise ValueError("<img src=x onerror=window.ran='error'>")
 """
 
 
+# The click leads to a new page, and the question may reach it before its scripts do.
+LOADED = """() => typeof formgrader !== "undefined"
+    && formgrader.grades?.loaded && formgrader.comments?.loaded"""
+
+
 class Formgrader(NamedTuple):
     """Formgrader open in a browser window."""
 
@@ -57,9 +62,7 @@ class Formgrader(NamedTuple):
         self.page.wait_for_selector("text=Submission #1")
         self.page.click("#toggle_names")
         self.page.get_by_role("link", name=student, exact=True).click()
-        self.page.wait_for_function(
-            "() => formgrader.grades?.loaded && formgrader.comments?.loaded"
-        )
+        self.page.wait_for_function(LOADED)
 
     def picture(self, name: str) -> None:
         self.page.screenshot(path=PICTURES / f"formgrader {name}.png", full_page=True)
@@ -101,6 +104,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 def formgrader(browser: Any, course: Course) -> Iterator[Formgrader]:
     with running("author", course.folder) as address:
         page = browser.new_page(viewport=LAPTOP)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         page.goto(f"http://{address.netloc}/formgrader?{address.query}")
         yield Formgrader(page, course, f"http://{address.netloc}")
         page.close()
