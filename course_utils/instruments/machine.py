@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ import torch
 from course_utils.instruments.cluster_log import ClusterRun, Event
 from course_utils.instruments.links import Network
 from course_utils.instruments.matching import (
-    MESSAGES,
     Call,
     CommError,
     Exchange,
@@ -31,6 +31,7 @@ class Rank:
     clock: float = 0.0
     send_free: float = 0.0
     receive_free: float = 0.0
+    num_calls: int = 0
     log: list[Event | Transfer] = field(default_factory=list)
     waits_for: Transfer | None = None
     has_returned: bool = False
@@ -56,7 +57,7 @@ class Rank:
         """What it does, in words."""
         if self.has_returned:
             return "has returned"
-        if self.waits_for is not None:
+        if self.waits_for is not None and not self.waits_for.is_timed:
             return f"waits in {self.waits_for.exchange.of(self.number)}"
         return f"runs {self.place()}" if has_turn else f"waits for its turn {self.place()}"
 
@@ -75,7 +76,10 @@ class Machine:
         self.world = Group(tuple(range(num_ranks)))
         self.ranks = [Rank(number) for number in self.world.members]
         self.transfers: dict[Exchange, Transfer] = {}
-        self.turns = Turns(num_ranks, seed, lambda rank: self.ranks[rank].clock, self.states)
+        self.ready: list[tuple[float, tuple[int, int], Transfer]] = []
+        self.turns = Turns(
+            num_ranks, seed, lambda rank: self.ranks[rank].clock, self.begin_next, self.states
+        )
 
     def states(self) -> str:
         """What all ranks do, in words."""
@@ -101,7 +105,9 @@ class Machine:
         self.turns.run(work, limit_seconds)
 
     def post(self, rank: Rank, call: Call, group: Group, post: Post) -> Transfer:
-        """Take in a call, and set the times if it was the last of its exchange."""
+        """Take in a call."""
+        rank.num_calls += 1
+        post.number = rank.num_calls
         with self._recording_errors():
             exchange = self.matcher.post(rank.number, call, group)
             transfer = self.transfers.setdefault(exchange, Transfer(exchange))
@@ -110,31 +116,49 @@ class Machine:
             rank.log.append(transfer)
         if transfer.is_complete:
             del self.transfers[exchange]
-            self._set_times(transfer, call)
+            heappush(self.ready, (transfer.called_seconds, transfer.first_call, transfer))
         return transfer
 
-    def _set_times(self, transfer: Transfer, call: Call) -> None:
+    def begin_next(self) -> bool:
+        """Set the times of the transfer that can begin first, if there is one.
+
+        Called when all ranks wait, since what they call later cannot begin before it. Of several
+        that can begin at one time it is the one that its first rank called first.
+        """
+        if not self.ready:
+            return False
+        start, number, transfer = heappop(self.ready)
+        while (free := self._lanes_free(transfer)) > start:
+            start, number, transfer = heappushpop(self.ready, (free, number, transfer))
         members = transfer.exchange.members
-        ranks = [self.ranks[member] for member in members]
-        is_message = call.kind in MESSAGES
-        senders, receivers = (ranks[:1], ranks[1:]) if is_message else (ranks, ranks)
-        arrivals = [post.clock for post in transfer.posts.values()]
-        lanes = [each.send_free for each in senders] + [each.receive_free for each in receivers]
-        seconds = self.network.seconds(call.kind, call.num_bytes, members)
-        transfer.start_seconds = max(arrivals + lanes)
-        transfer.end_seconds = transfer.start_seconds + seconds
+        call = transfer.exchange.calls[members[0]]
+        end = start + self.network.seconds(call.kind, call.num_bytes, members)
+        transfer.start_seconds, transfer.end_seconds, transfer.is_timed = start, end, True
+        senders, receivers = self._ends(transfer)
         for each in senders:
-            each.send_free = transfer.end_seconds
+            each.send_free = end
         for each in receivers:
-            each.receive_free = transfer.end_seconds
+            each.receive_free = end
+        return True
+
+    def _lanes_free(self, transfer: Transfer) -> float:
+        """From when on the lanes that a transfer takes are free."""
+        senders, receivers = self._ends(transfer)
+        sending = [each.send_free for each in senders]
+        return max(sending + [each.receive_free for each in receivers])
+
+    def _ends(self, transfer: Transfer) -> tuple[list[Rank], list[Rank]]:
+        """Ranks whose lane for sending a transfer takes, and those whose lane for receiving."""
+        ranks = [self.ranks[member] for member in transfer.exchange.members]
+        return (ranks[:1], ranks[1:]) if transfer.is_message else (ranks, ranks)
 
     def wait(self, rank: Rank, transfer: Transfer) -> None:
-        """Let others run until the transfer is complete, and fill the tensor of this rank."""
+        """Let others run until it is known when the transfer ends, and fill this rank's tensor."""
         self.turns.check()
         if rank.number in transfer.waited:
             return
         rank.waits_for = transfer
-        self.turns.wait_until(rank.number, lambda: transfer.is_complete)
+        self.turns.wait_until(rank.number, lambda: transfer.is_timed)
         rank.waits_for = None
         if transfer.exchange.calls[rank.number].kind != "split":
             rank.wait(transfer)

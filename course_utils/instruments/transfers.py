@@ -24,6 +24,7 @@ class Post:
         output: What is filled, if anything.
         clock: The virtual second of the call.
         colour: Of a split.
+        number: Of this call among those of its rank.
         sent: A copy of the tensor, if it has numbers.
     """
 
@@ -31,6 +32,7 @@ class Post:
     output: Tensor | None
     clock: float
     colour: int = 0
+    number: int = 0
     sent: Tensor | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -42,11 +44,12 @@ class Post:
 
 @dataclass(eq=False)
 class Transfer:
-    """An exchange with the tensors of those that called; its times are known once all have.
+    """An exchange with the tensors of those that called.
 
     Attributes:
         start_seconds: When all were there and their lanes free.
         end_seconds: When it is over.
+        is_timed: Whether these two are known.
         waited: Who has got what it wanted.
     """
 
@@ -54,6 +57,7 @@ class Transfer:
     posts: dict[int, Post] = field(default_factory=dict)
     start_seconds: float = 0.0
     end_seconds: float = 0.0
+    is_timed: bool = False
     waited: set[int] = field(default_factory=set)
     _outcome: Tensor | None = None
 
@@ -61,6 +65,22 @@ class Transfer:
     def is_complete(self) -> bool:
         """Whether all have called."""
         return not self.exchange.missing
+
+    @property
+    def called_seconds(self) -> float:
+        """When the last one called."""
+        return max(post.clock for post in self.posts.values())
+
+    @property
+    def is_message(self) -> bool:
+        """Whether one rank sends and one receives."""
+        return self.exchange.calls[self.exchange.members[0]].kind in MESSAGES
+
+    @property
+    def first_call(self) -> tuple[int, int]:
+        """The number of its first rank's call, and which rank that is; of a message, who sends."""
+        first = self.exchange.members[0]
+        return self.posts[first].number, first
 
     def add(self, rank: int, post: Post) -> None:
         """Take in one more side.

@@ -46,6 +46,7 @@ class Turns:
         num_threads: int,
         seed: int,
         clock: Callable[[int], float],
+        begin_next: Callable[[], bool],
         states: Callable[[], str],
     ) -> None:
         """Prepare to run.
@@ -54,10 +55,12 @@ class Turns:
             num_threads: How many.
             seed: Thread n begins with random numbers of ``seed + n``.
             clock: Of several threads that could go on, the one with the earliest does.
+            begin_next: Called when all wait: let something happen, or say that nothing can.
             states: What all of them do, in words.
         """
         self.failure: BaseException | None = None
-        self._clock, self._states, self._seed = clock, states, seed
+        self._clock, self._begin_next = clock, begin_next
+        self._states, self._seed = states, seed
         self._conditions: list[Callable[[], bool]] = [_always] * num_threads
         self._is_done = [False] * num_threads
         self._signals = [Event() for _ in range(num_threads)]
@@ -167,10 +170,15 @@ class Turns:
         if not left:
             self._over.set()
             return
-        ready = [number for number in left if self._conditions[number]()]
+        ready = self._ready(left)
+        while not ready and self.failure is None and self._begin_next():
+            ready = self._ready(left)
         if not ready and self.failure is None:
             self.fail(DeadlockError(f"deadlock: {self._states()}"))
         self._give(min(left if self.failure else ready, key=self._clock))
+
+    def _ready(self, numbers: Sequence[int]) -> list[int]:
+        return [number for number in numbers if self._conditions[number]()]
 
     def _end(self, threads: Sequence[Thread]) -> None:
         """Come back when no thread is left, or none that can be ended."""

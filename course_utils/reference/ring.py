@@ -37,14 +37,9 @@ def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
 
 def everyone_to_everyone(comm: Comm, tensor: Tensor) -> None:
     """The same sum without a ring: each rank sends all of its tensor to each of the others."""
-    others = [rank for rank in range(comm.size) if rank != comm.rank]
-    arrived = [torch.empty_like(tensor) for _ in others]
-    mine = tensor.clone()
-    under_way = [comm.send(mine, rank, async_op=True) for rank in others]
-    under_way += [
-        comm.receive(each, rank, async_op=True) for each, rank in zip(arrived, others, strict=True)
-    ]
-    for handle in under_way:
+    mine, theirs = tensor.clone(), torch.empty_like(tensor)
+    for distance in range(1, comm.size):
+        handle = comm.send(mine, (comm.rank + distance) % comm.size, async_op=True)
+        comm.receive(theirs, (comm.rank - distance) % comm.size)
         handle.wait()
-    for each in arrived:
-        tensor += each
+        tensor += theirs
