@@ -542,6 +542,26 @@ RING_ALL_REDUCE = Drawer(
                         buffer += parts[(k + 1) % n]
                     parts[(k + 1) % n].copy_(buffer)
         """,
+        """
+        import torch
+
+        def ring_all_reduce(comm, tensor):
+            # no ring: each rank sums one part of all, and all messages are under way at once
+            n, rank = comm.size, comm.rank
+            parts = list(tensor.view(-1).tensor_split(n))
+            sources, targets = ([(rank + sign * k) % n for k in range(1, n)] for sign in (-1, 1))
+            terms = [torch.empty_like(parts[rank]) for _ in sources]
+            under_way = [comm.send(parts[to], to, async_op=True) for to in targets]
+            under_way += [comm.receive(t, s, async_op=True) for t, s in zip(terms, sources)]
+            for each in under_way:
+                each.wait()
+            for term in terms:
+                parts[rank] += term
+            under_way = [comm.send(parts[rank], to, async_op=True) for to in targets]
+            under_way += [comm.receive(parts[s], s, async_op=True) for s in sources]
+            for each in under_way:
+                each.wait()
+        """,
     ],
     features={
         "one rank": lambda case: case["num_ranks"] == 1,

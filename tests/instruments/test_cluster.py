@@ -139,6 +139,33 @@ def test_messages_pass_each_other_and_follow_their_lane():
     assert cluster(3).run(fan_out).step_seconds == 10
 
 
+# By hand: each of four sends 5 s to each of the others, at a time to one, so 15 s at least. All is
+# called in the first moment, by rank 0 before rank 1; whoever calls first must not take lanes for
+# times at which another could have sent.
+def test_messages_begin_in_the_order_of_time_whatever_the_order_of_calls():
+    def all_to_all(comm: Comm) -> None:
+        distances = range(1, comm.size)
+        sources = [(comm.rank - each) % comm.size for each in distances]
+        targets = [(comm.rank + each) % comm.size for each in distances]
+        handles = [comm.send(torch.ones(1), to, async_op=True) for to in targets]
+        handles += [comm.receive(torch.ones(1), each, async_op=True) for each in sources]
+        for handle in handles:
+            handle.wait()
+
+    def late_first(comm: Comm) -> None:
+        """Rank 0 has called both before rank 1 is there; the first message waits for it."""
+        compute((0, 100, 2)[comm.rank])
+        if comm.rank:
+            comm.receive(torch.ones(1), 0)
+        else:
+            for handle in [comm.send(torch.ones(1), to, async_op=True) for to in (1, 2)]:
+                handle.wait()
+
+    assert cluster(4).run(all_to_all).step_seconds == 15
+    run = cluster(3).run(late_first)
+    assert run.spans(0, "communication") == [(2, 7), (100, 105)]
+
+
 # Two nodes of two: 4 bytes among two ranks take 2 + 4 s inside, and between nodes 2 * 100 + 8.
 def test_groups_and_the_links_between_nodes():
     slow = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)

@@ -268,7 +268,8 @@ def test_the_rank_that_runs_is_named():
     with pytest.raises(TimeLimitError) as caught:
         VirtualCluster(3, limit_seconds=0.3).run(loops)
     assert str(caught.value) == (
-        "0.3 s are used up: ranks 0, 2 have returned; rank 1 runs after barrier #0"
+        "0.3 s are used up: rank 0 has returned; rank 1 runs after barrier #0; rank 2 waits for "
+        "its turn after barrier #0"
     )
 
 
