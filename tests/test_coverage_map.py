@@ -6,6 +6,7 @@ lecture and kind (E wrong, T misleading, C convention; P is the Ultra-Scale Play
 """
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ DONE = [row for row in ROWS if row["state"] != "planned"]
 def test_every_item_of_a_lecture_is_in_the_map(lecture):
     wanted = {f"{lecture}{n}" for n in range(1, NUM_ITEMS[lecture] + 1)}
     assert wanted <= ITEMS
+
+
+def test_readers_learn_what_every_item_stands_for():
+    text = (Path(__file__).parents[1] / "docs" / "lectures.md").read_text(encoding="utf-8")
+    subjects = dict(re.findall(r"^\| ([ESB]\d+) \| (\S.*) \|$", text, flags=re.MULTILINE))
+    assert set(subjects) == {item for item in ITEMS if "-" not in item}
 
 
 def test_every_row_is_complete_and_stands_once():

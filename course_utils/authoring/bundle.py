@@ -14,7 +14,7 @@ from course_utils import __version__
 
 ROOT = Path(__file__).parents[2]
 NAME = f"efficient-llm-training-{__version__}"
-TOP_LEVEL = ("README.md", "LICENSE", "Makefile", "requirements.txt", "pyproject.toml")
+AS_THEY_ARE = ("LICENSE", "Makefile", "requirements.txt", "pyproject.toml", "docs/lectures.md")
 FOR_STAFF = ("authoring", "grading")
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -45,7 +45,7 @@ def _for_students(readme: Path) -> bytes:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    yield from (root / name for name in TOP_LEVEL)
+    yield from (root / name for name in ("README.md", *AS_THEY_ARE))
     yield from root.glob("notebooks/*/*.ipynb")
     for file in (root / "course_utils").rglob("*"):
         room = file.relative_to(root / "course_utils").parts[0]
