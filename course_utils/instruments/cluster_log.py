@@ -72,6 +72,10 @@ class ClusterRun:
         """Collectives and messages of one rank, in the order of its calls."""
         return self.of(rank, "communication")
 
+    def sent_by(self, rank: int = 0) -> tuple[Event, ...]:
+        """Messages from one rank to others, in the order of its calls."""
+        return tuple(e for e in self.communications(rank) if f"from rank {rank} to " in e.name)
+
     def compute_seconds(self, rank: int = 0) -> float:
         """How long a rank computes."""
         return _length(self.spans(rank, "compute"))

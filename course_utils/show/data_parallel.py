@@ -31,11 +31,11 @@ def step_over_bucket_bytes(
     figure, pair = axes()
     told = []
     highest = CLIPPED * 1e3 * min(each for of_size in seconds.values() for each in of_size.values())
-    for marker, (name, of_size) in zip("osD", seconds.items(), strict=False):
+    for style, (name, of_size) in zip(("o-", "s--", "D:"), seconds.items(), strict=False):
         sizes = sorted(of_size)
         best = min(sizes, key=of_size.__getitem__)
         as_line = {"color": colours.COMMUNICATION, "label": name}
-        pair.plot(sizes, [1e3 * of_size[size] for size in sizes], f"{marker}-", **as_line)
+        pair.plot(sizes, [1e3 * of_size[size] for size in sizes], style, **as_line)
         for size in sizes:
             if 1e3 * of_size[size] > highest:
                 label = {"ha": "center", "va": "top"}
@@ -46,7 +46,7 @@ def step_over_bucket_bytes(
     pair.axhline(1e3 * compute_seconds, **below)
     pair.set_xscale("log", base=2)
     pair.set_xticks(sizes, [bytes_as_read(size, digits=0) for size in sizes])
-    pair.set_xlabel("bytes from which on a bucket is sent (log scale)")
+    pair.set_xlabel("bucket_bytes (log scale)")
     pair.set_ylim(0.99e3 * compute_seconds, highest)
     pair.set_ylabel("virtual ms of a step (not from 0)")
     pair.legend(frameon=False, loc="upper center")

@@ -92,8 +92,8 @@ def probe(answer: Any, case: Case) -> object:
     total = torch.stack(given).sum(0)
     is_wrong = not all(torch.equal(each, total) for each in results)
     ranks, least = range(num_ranks), wanted(**case)
-    sent = [_messages(run, rank, f"from rank {rank} to") for rank in ranks]
-    received = [_messages(run, rank, f"to rank {rank}") for rank in ranks]
+    sent = [[each.num_bytes for each in run.sent_by(rank)] for rank in ranks]
+    received = [_received(run, rank) for rank in ranks]
     seconds = least[MOST] * _seconds_of_a_step(num_ranks, shape)
     return {
         COLLECTIVES: len(run.communications()) - len(sent[0]) - len(received[0]),
@@ -108,9 +108,9 @@ def probe(answer: Any, case: Case) -> object:
     }
 
 
-def _messages(run: ClusterRun, rank: int, way: str) -> list[int]:
-    """Bytes of each message that a rank sends, or that it receives."""
-    return [each.num_bytes for each in run.communications(rank) if way in each.name]
+def _received(run: ClusterRun, rank: int) -> list[int]:
+    """Bytes of each message that a rank receives."""
+    return [each.num_bytes for each in run.communications(rank) if f"to rank {rank}" in each.name]
 
 
 def _part(num_ranks: int, shape: list[int]) -> int:
