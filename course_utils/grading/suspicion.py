@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 
 from course_utils import catalogue
 from course_utils.checks.run import find
+from course_utils.checks.troubles import WORDS
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
 from course_utils.grading.intake.words import shown
@@ -34,7 +35,7 @@ UNUSUAL = re.compile(
     """,
     re.VERBOSE,
 )
-TAMPERED = "replaces"
+TAMPERED = WORDS["tampered"][0].partition("{what}")[0]
 ALARMS = {
     alarm.EXIT_CODE: "reaches for Python's own frames, memory or objects",
     -signal.SIGSYS: "reaches for what the sandbox talks through",

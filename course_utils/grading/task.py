@@ -81,14 +81,14 @@ class Graded:
     is_final: bool = True
 
     def to_bytes(self) -> bytes:
-        """Both as JSON."""
-        return json.dumps([self.result.to_json(), self.notebook]).encode()
+        """All as JSON."""
+        return json.dumps([self.result.to_json(), self.notebook, self.is_final]).encode()
 
     @classmethod
     def from_bytes(cls, message: bytes) -> "Graded":
         """What `to_bytes` wrote."""
-        result, notebook = json.loads(message)
-        return cls(Result.from_json(result), notebook)
+        result, notebook, is_final = json.loads(message)
+        return cls(Result.from_json(result), notebook, is_final)
 
 
 def work(message: bytes) -> bytes:
