@@ -382,7 +382,7 @@ def test_a_cell_without_an_end_is_named(graded, monkeypatch):
     notebook = nbformat.read(place, as_version=4)
     notebook.cells.insert(6, nbformat.v4.new_code_cell("while True:\n    pass"))
     nbformat.write(notebook, place)
-    monkeypatch.setattr(run, "Task", partial(task.Task, limits=Limits(cell_seconds=1.0)))
+    monkeypatch.setattr(run, "Task", partial(task.Task, limits=Limits(cell_seconds=4.0)))
     (result,) = graded.grade()
     assert result.remarks == (
         "An added cell ('while True:') does not come to an end and was stopped.",

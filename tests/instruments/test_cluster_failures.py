@@ -266,9 +266,9 @@ def test_a_rank_that_does_not_end_when_another_fails_is_stopped():
 
 def test_the_rank_that_runs_is_named():
     with pytest.raises(TimeLimitError) as caught:
-        VirtualCluster(3, limit_seconds=0.3).run(loops)
+        VirtualCluster(3, limit_seconds=1.5).run(loops)
     assert str(caught.value) == (
-        "0.3 s are used up: rank 0 has returned; rank 1 runs after barrier #0; rank 2 waits for "
+        "1.5 s are used up: rank 0 has returned; rank 1 runs after barrier #0; rank 2 waits for "
         "its turn after barrier #0"
     )
 

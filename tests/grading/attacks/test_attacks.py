@@ -22,6 +22,7 @@ from tests.grading.attacks.bank import EVERY, FORGERIES, FORMULA, UNIT_OF, Attac
 from tests.notebooks.filling import filled, released, solved
 
 SEEDS = (4711, 4712)
+SHORT = Limits(cell_seconds=1.0, answer_seconds=0.5)  # attacks wait and turn as long as they may
 SECRET = "canary in a cage"
 LOOK = """
 import os, socket
@@ -53,8 +54,8 @@ def server():
         yield listener
 
 
-def graded(unit, answers, exercises, *, added=()):
-    """The outcome for some exercises of a unit, within small limits."""
+def graded(unit, answers, exercises, *, added=(), limits=SHORT):
+    """The outcome for some exercises of a unit."""
     notebook = filled(unit, answers)
     notebook.cells[3:3] = [nbformat.v4.new_code_cell(source) for source in added]
     items = next(each for each in catalogue.units() if each.folder == unit).exercises
@@ -71,7 +72,7 @@ def graded(unit, answers, exercises, *, added=()):
             release=nbformat.writes(released(unit)),
             seeds=SEEDS,
             known=known,
-            limits=Limits(cell_seconds=1.0, answer_seconds=0.5),
+            limits=limits,
         )
     )
 
@@ -85,7 +86,7 @@ def attacked(attack: Attack, canary: Path, server: socket.socket):
 def honest():
     """Its points, what was shown, and the files that it sees."""
     ids = [name for name in solved(HONEST)]
-    outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK])
+    outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK], limits=Limits())
     shown = next(cell.outputs for cell in cells_of(outcome) if cell.source == LOOK)
     return sum(verdict.points for verdict in outcome.result.verdicts), shown
 
