@@ -165,10 +165,10 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
     names = ", ".join(wanted)
     if type(given) is not dict:
         sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
-        return sentence, "What does the card ask your function to return?"
+        return sentence, "What does the exercise ask your function to return?"
     if missing := [name for name in wanted if name not in given]:
         sentence = f"Wanted the keys {names}; got {', '.join(given) or 'none'}."
-        return sentence, f"Why is {missing[0]!r} on the card and not in your dictionary?"
+        return sentence, f"Why is {missing[0]!r} in the exercise's text and not in your dictionary?"
     for name, number in wanted.items():
         label = f" for {name}" if name else ""
         if type(given[name]) not in (int, float):

@@ -4,7 +4,7 @@ import re
 
 from course_utils.checks.wire import Plain
 
-WHICH_TYPE = "What type does the card ask for, and which line makes the returned value?"
+WHICH_TYPE = "What type does the exercise ask for, and which line makes the returned value?"
 
 # Said by a probe that sees which hooks were set.
 TOO_EARLY = "in a hook that runs before grad is filled"
@@ -31,7 +31,7 @@ WORDS = {
     ),
     "no name": (
         "There is no `{name}` after your cells ran.",
-        "Does the cell that defines it run without an error, and is the name the card's?",
+        "Does the cell that defines it run without an error, and is the name the exercise's?",
     ),
     "gone": (
         "Python itself came to an end in it: {how}.",
@@ -68,7 +68,10 @@ ERRORS = (
         "A collective writes into what it is given, on every rank: a tensor. What holds your "
         "number so that it can be written into?",
     ),
-    ("positional argument", "How many arguments does the card's function take, in which order?"),
+    (
+        "positional argument",
+        "How many arguments does the exercise's function take, in which order?",
+    ),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
     (
         "waits in send",
@@ -184,8 +187,11 @@ ERRORS = (
         "Which of the tensors wanted a gradient when they came in?",
     ),
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
-    ("wanted a ", "What does the card ask your function to return?"),
-    ("is non-finite", "What does the card want of such a group? Who stops the whole run there?"),
+    ("wanted a ", "What does the exercise ask your function to return?"),
+    (
+        "is non-finite",
+        "What does the exercise want of such a group? Who stops the whole run there?",
+    ),
     (
         "Sizes of tensors must match|same number of dimensions",
         "In which dimension do these tensors differ, and need they become one? If they need only "

@@ -135,7 +135,7 @@ TENSOR_BYTES = Drawer(
             def tensor_bytes(shape, element_bytes):
                 return torch.tensor(shape).prod() * element_bytes
             """,
-            "What type does the card ask for",
+            "What type does the exercise ask for",
         ),
     ],
     right=[
@@ -509,7 +509,7 @@ FOUR_MEMORIES = Drawer(
                             reserved=live + cached_bytes,
                             driver=live + cached_bytes + outside_bytes)
             """,
-            "Why is 'saved_bytes' on the card and not in your dictionary?",
+            "Why is 'saved_bytes' in the exercise's text and not in your dictionary?",
         ),
         Wrong(
             "cached blocks count as allocated",
@@ -552,7 +552,7 @@ FOUR_MEMORIES = Drawer(
                 return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
                             reserved_bytes=live + cached_bytes)
             """,
-            "on the card and not in your dictionary?",
+            "in the exercise's text and not in your dictionary?",
         ),
         Wrong(
             "numbers without names",
@@ -562,7 +562,7 @@ FOUR_MEMORIES = Drawer(
                 return (live_bytes["saved_for_backward"], live, live + cached_bytes,
                         live + cached_bytes + outside_bytes)
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

@@ -70,12 +70,12 @@ MATMUL_FLOPS = Drawer(
                 "rows * columns * (2 * inner - 1)",
                 "rows * inner * (2 * columns - 1) + inner * columns * (2 * rows - 1)",
             ),
-            "Which convention does the card state?",
+            "Which convention does the exercise state?",
         ),
         Wrong(
             "d - 1 additions, backward twice the forward",
             _returning("rows * columns * (2 * inner - 1)", "2 * rows * columns * (2 * inner - 1)"),
-            "Which convention does the card state?",
+            "Which convention does the exercise state?",
         ),
         Wrong(
             "the two under each other's name",
@@ -88,7 +88,7 @@ MATMUL_FLOPS = Drawer(
             def matmul_flops(rows, inner, columns):
                 return 6 * rows * inner * columns
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "reads the answer off the course",
@@ -217,7 +217,7 @@ ATTENTION_FLOPS = Drawer(
                 {_LETTERS}
                 return {_PROJECTIONS} + {_CORE}
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -258,7 +258,7 @@ GATED_MLP_FLOPS = Drawer(
         Wrong(
             "two matrices",
             _mlp("4 * num_tokens * hidden_size * ffn_size"),
-            "Which three matrices does the card name?",
+            "Which three matrices does the exercise name?",
         ),
         Wrong("no additions", _mlp("3 * num_tokens * hidden_size * ffn_size"), "besides multi"),
         Wrong(
@@ -799,7 +799,7 @@ UTILISATION = Drawer(
         Wrong(
             "the diagonal too",
             _utilisation(causal="rest + core * (seq_len + 1) / (2 * seq_len)"),
-            "Which share of the core does the card take?",
+            "Which share of the core does the exercise take?",
             points=1.5,
         ),
         Wrong(
@@ -832,7 +832,7 @@ UTILISATION = Drawer(
             def utilisation(model, num_params, seq_len, tokens_per_second, device):
                 return 6 * num_params * tokens_per_second / device.dense_flops_per_second("bf16")
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -990,14 +990,14 @@ LATENT_ATTENTION_FLOPS = Drawer(
         Wrong(
             "the rotary key from the latent vector too",
             _latent(up="k * a * (n + r + v)"),
-            "From which vector does the card make it?",
+            "From which vector does the exercise make it?",
             points=1.0,
         ),
         Wrong("nothing widened", _latent(up="0"), "Which matrix widens it again?", points=1.0),
         Wrong(
             "queries straight from x",
             _latent(query="h * a * (n + r)"),
-            "Through which narrow vector do they go on the card?",
+            "Through which narrow vector do they go in the exercise's text?",
             points=1.0,
         ),
         Wrong(
@@ -1157,7 +1157,7 @@ EXPERT_PARAMETERS = Drawer(
             def expert_parameters(hidden_size, num_experts, *sizes):
                 return hidden_size * num_experts
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

@@ -217,7 +217,7 @@ UTILISATION = Check(
         ),
         Mistake(
             "You count the diagonal of the square too, which the mask leaves. Which share of the "
-            "core does the card take?",
+            "core does the exercise take?",
             _instead(
                 lambda counts, core, seq_len: {
                     "causal": counts["counted"] - core + core * (seq_len + 1) / (2 * seq_len)

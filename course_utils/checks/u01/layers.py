@@ -136,7 +136,7 @@ GATED_MLP_FLOPS = Check(
     judge=EqualTo(
         measured_mlp_flops,
         Mistake(
-            "That is two products. Which three matrices does the card name?",
+            "That is two products. Which three matrices does the exercise name?",
             lambda t, h, f: 4 * t * h * f,
         ),
         Mistake(
