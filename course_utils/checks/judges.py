@@ -191,8 +191,10 @@ def _difference(name: str, wanted: Number, got: Number) -> str:
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
     ratio = f" (ratio {_ratio_in_words(got / wanted)})" if has_ratio else ""
-    got_in_words = f"{got!r}" if got != wanted and _in_words(got) == _in_words(wanted) else ""
-    return f"Wanted {_in_words(wanted)}{label}, got {got_in_words or _in_words(got)}{ratio}."
+    words = [_in_words(number) for number in (wanted, got)]
+    if words[0] == words[1]:  # then the digits that tell them apart, of both
+        words = [f"{number:,}" for number in (wanted, got)]
+    return f"Wanted {words[0]}{label}, got {words[1]}{ratio}."
 
 
 def _in_words(number: Number) -> str:

@@ -24,9 +24,13 @@ WORDS = {
         "Your answer uses {name}, where an answer stands already.",
         "How would you work it out with code of your own?",
     ),
+    "lent": (
+        "Your answer uses {name}, the course's own: `answer` lends it while yours fails its check.",
+        "How would you work it out with code of your own?",
+    ),
     "no function": ("It is {what}, not a function.", "Which name does your solution cell define?"),
     "stopped": (
-        "Stopped after {seconds:g} seconds without a result.",
+        "Stopped after {seconds:g} seconds on these sizes alone, without a result.",
         "How many turns does each loop in it make for these sizes, and does it end?",
     ),
     "no name": (
@@ -226,6 +230,8 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
     kind = trouble["trouble"]
     if kind == "nothing" and trouble["printed_characters"]:
         kind = "printed"
+    if kind == "borrowed" and trouble["name"].startswith("course_utils.checks."):
+        kind = "lent"
     place = f" in the line `{trouble['line']}`" if trouble.get("line") else ""
     sentence, hint = WORDS[kind]
     if kind == "raised":

@@ -232,7 +232,15 @@ STATE_GIB = Drawer(
             def state_gib(num_params, bytes_per_param):
                 return round(num_params * bytes_per_param / 2**30, 2)
             """,
-            "What becomes of a thousandth of a GiB?",
+            "What is lost for a model of a million?",
+        ),
+        Wrong(
+            "rounds to three places",
+            """
+            def state_gib(num_params, bytes_per_param):
+                return round(num_params * bytes_per_param / 2**30, 3)
+            """,
+            "Your answer is rounded to three places.",
         ),
         Wrong(
             "rounds to one place",
@@ -240,7 +248,7 @@ STATE_GIB = Drawer(
             def state_gib(num_params, bytes_per_param):
                 return round(num_params * bytes_per_param / 2**30, 1)
             """,
-            "At which step do you and your code part?",
+            "Your answer is rounded to one place.",
         ),
         Wrong(
             "a constant in place of 2**30",
@@ -281,6 +289,10 @@ STATE_GIB = Drawer(
 
         def state_gib(num_params, bytes_per_param):
             return bytes_per_param * (num_params / GIB)
+        """,
+        """
+        def state_gib(num_params, bytes_per_param):
+            return float(f"{num_params * bytes_per_param / 2**30:.10g}")
         """,
         """
         from fractions import Fraction

@@ -199,6 +199,27 @@ ATTENTION_FLOPS = Drawer(
             points=1.0,
         ),
         Wrong(
+            "half of the core for the causal mask",
+            _attention(_PROJECTIONS, "(4 * b * a * s * s * d) // 2"),
+            "which pairs does the convention count under a causal mask?",
+            points=1.0,
+        ),
+        Wrong(
+            "the causal mask's pairs, diagonal included",
+            _attention(_PROJECTIONS, "4 * b * a * d * (s * (s + 1) // 2)"),
+            "Which pairs does the convention count?",
+            points=1.0,
+        ),
+        *(
+            Wrong(
+                f"{each} operations of the softmax for each score",
+                _attention(_PROJECTIONS, f"{_CORE} + {each} * b * a * s * s"),
+                "say of the softmax?",
+                points=1.0,
+            )
+            for each in (1, 3, 5)
+        ),
+        Wrong(
             "one sequence",
             _attention(_PROJECTIONS, "4 * a * s * s * d"),
             "Does each of them cost the same again?",
@@ -273,6 +294,16 @@ GATED_MLP_FLOPS = Drawer(
         ),
         Wrong("one token", _mlp("6 * hidden_size * ffn_size"), "How many go through the block?"),
         Wrong(
+            "the gate's products",
+            _mlp("num_tokens * ffn_size * (6 * hidden_size + 1)"),
+            "say of activation and gating?",
+        ),
+        Wrong(
+            "activation and gate",
+            _mlp("6 * num_tokens * hidden_size * ffn_size + 5 * num_tokens * ffn_size"),
+            "say of activation and gating?",
+        ),
+        Wrong(
             "the lecture's ratio of 3.5",
             _mlp("21 * num_tokens * hidden_size ** 2"),
             "At which step do you and your code part?",
@@ -330,7 +361,7 @@ MODEL_FLOPS = Drawer(
         ),
         Wrong("no attention core", _model(core="0"), "between queries and keys?"),
         Wrong(
-            "the head of free models only",
+            "the head of untied models only",
             _model("model.num_layers * layer + (0 if model.is_tied else head)"),
             "Are the logits of a tied model for free?",
         ),
@@ -375,7 +406,7 @@ MODEL_FLOPS = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "own keys and values": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
         "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
         "grouped": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
@@ -422,6 +453,21 @@ STACK_TRAINING_FLOPS = Drawer(
             "the gradient of the input for trained layers",
             _STACK.format(factor="1 + trained + (n > 0 and trained)"),
             "For whom is it made?",
+        ),
+        Wrong(
+            "the gradient of the input always",
+            _STACK.format(factor="2 + trained"),
+            "does nobody before them wait for it?",
+        ),
+        Wrong(
+            "the layers after it, and itself",
+            _STACK.format(factor="1 + trained + any(is_trained[n:])"),
+            "To which side does the gradient of an input go on?",
+        ),
+        Wrong(
+            "the layers after it",
+            _STACK.format(factor="1 + trained + any(is_trained[n + 1 :])"),
+            "To which side does the gradient of an input go on?",
         ),
         Wrong(
             "the layer itself waits",
@@ -502,6 +548,19 @@ CROSSOVER_LENGTH = Drawer(
             "say about a tie?",
         ),
         Wrong("one product", _crossover(_LINEAR, "2 * a * d"), "How many products are in it"),
+        Wrong(
+            "the head beside one layer",
+            _crossover(f"{_LINEAR} + 2 * h * model.vocab_size"),
+            "Is it a part of a layer?",
+        ),
+        Wrong(
+            "the head beside all layers",
+            _crossover(
+                f"model.num_layers * ({_LINEAR}) + 2 * h * model.vocab_size",
+                "model.num_layers * 4 * a * d",
+            ),
+            "Is it a part of a layer?",
+        ),
     ],
     right=[
         _crossover(_LINEAR),
@@ -546,6 +605,7 @@ GPU_DAYS = Drawer(
     ],
     right=[
         _days("work / rate / (24 * 60 * 60)"),
+        _days("float(f'{work / rate / 86400:.12g}')"),
         """
         SECONDS = 24 * 3600
 
@@ -731,7 +791,7 @@ MULTIPLYING_PARAMETERS = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
@@ -858,7 +918,7 @@ UTILISATION = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "an H100": lambda case: case["hardware"] == "H100-SXM",
         "an A100": lambda case: case["hardware"] == "A100-80",
     },
