@@ -88,7 +88,7 @@ def shares_over_length(
     labels = [LABELS[name] for name in parts]
     pair.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
     pair.axvline(crossover, color="white", linestyle="--")
-    half = f"core is half from {crossover:,} on "
+    half = f"core is half at {crossover:,} "
     pair.annotate(half, (crossover, 0.92), color="white", fontsize=8, ha="right")
     pair.set_xscale("log", base=2)
     pair.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)

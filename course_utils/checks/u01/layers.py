@@ -11,7 +11,7 @@ from course_utils.reference.layers import FeedForward, GroupedAttention, attend
 
 
 def attention_cases(seed: int) -> list[Case]:
-    """Multi-head, grouped-query, multi-query attention; several sequences; odd lengths, one token."""
+    """Multi-head, grouped-query and multi-query attention; batches; odd lengths, one token."""
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
     cases = [first, first | {"seq_len": 1, "num_kv_heads": 2}]
