@@ -165,10 +165,10 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
     names = ", ".join(wanted)
     if type(given) is not dict:
         sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
-        return sentence, "What does the card ask your function to return?"
+        return sentence, "What does the exercise ask your function to return?"
     if missing := [name for name in wanted if name not in given]:
         sentence = f"Wanted the keys {names}; got {', '.join(given) or 'none'}."
-        return sentence, f"Why is {missing[0]!r} on the card and not in your dictionary?"
+        return sentence, f"Why is {missing[0]!r} in the exercise's text and not in your dictionary?"
     for name, number in wanted.items():
         label = f" for {name}" if name else ""
         if type(given[name]) not in (int, float):
@@ -191,8 +191,10 @@ def _difference(name: str, wanted: Number, got: Number) -> str:
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
     ratio = f" (ratio {_ratio_in_words(got / wanted)})" if has_ratio else ""
-    got_in_words = f"{got!r}" if got != wanted and _in_words(got) == _in_words(wanted) else ""
-    return f"Wanted {_in_words(wanted)}{label}, got {got_in_words or _in_words(got)}{ratio}."
+    words = [_in_words(number) for number in (wanted, got)]
+    if words[0] == words[1]:  # then the digits that tell them apart, of both
+        words = [f"{number:,}" for number in (wanted, got)]
+    return f"Wanted {words[0]}{label}, got {words[1]}{ratio}."
 
 
 def _in_words(number: Number) -> str:

@@ -4,7 +4,7 @@ import re
 
 from course_utils.checks.wire import Plain
 
-WHICH_TYPE = "What type does the card ask for, and which line makes the returned value?"
+WHICH_TYPE = "What type does the exercise ask for, and which line makes the returned value?"
 
 # Said by a probe that sees which hooks were set.
 TOO_EARLY = "in a hook that runs before grad is filled"
@@ -24,14 +24,18 @@ WORDS = {
         "Your answer uses {name}, where an answer stands already.",
         "How would you work it out with code of your own?",
     ),
+    "lent": (
+        "Your answer uses {name}, the course's own: `answer` lends it while yours fails its check.",
+        "How would you work it out with code of your own?",
+    ),
     "no function": ("It is {what}, not a function.", "Which name does your solution cell define?"),
     "stopped": (
-        "Stopped after {seconds:g} seconds without a result.",
+        "Stopped after {seconds:g} seconds on these sizes alone, without a result.",
         "How many turns does each loop in it make for these sizes, and does it end?",
     ),
     "no name": (
         "There is no `{name}` after your cells ran.",
-        "Does the cell that defines it run without an error, and is the name the card's?",
+        "Does the cell that defines it run without an error, and is the name the exercise's?",
     ),
     "gone": (
         "Python itself came to an end in it: {how}.",
@@ -68,7 +72,10 @@ ERRORS = (
         "A collective writes into what it is given, on every rank: a tensor. What holds your "
         "number so that it can be written into?",
     ),
-    ("positional argument", "How many arguments does the card's function take, in which order?"),
+    (
+        "positional argument",
+        "How many arguments does the exercise's function take, in which order?",
+    ),
     ("is not defined", "Where does that name get its value, and is it spelled the same there?"),
     (
         "waits in send",
@@ -184,8 +191,11 @@ ERRORS = (
         "Which of the tensors wanted a gradient when they came in?",
     ),
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
-    ("wanted a ", "What does the card ask your function to return?"),
-    ("is non-finite", "What does the card want of such a group? Who stops the whole run there?"),
+    ("wanted a ", "What does the exercise ask your function to return?"),
+    (
+        "is non-finite",
+        "What does the exercise want of such a group? Who stops the whole run there?",
+    ),
     (
         "Sizes of tensors must match|same number of dimensions",
         "In which dimension do these tensors differ, and need they become one? If they need only "
@@ -220,6 +230,8 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
     kind = trouble["trouble"]
     if kind == "nothing" and trouble["printed_characters"]:
         kind = "printed"
+    if kind == "borrowed" and trouble["name"].startswith("course_utils.checks."):
+        kind = "lent"
     place = f" in the line `{trouble['line']}`" if trouble.get("line") else ""
     sentence, hint = WORDS[kind]
     if kind == "raised":

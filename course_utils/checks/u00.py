@@ -15,8 +15,8 @@ from course_utils.instruments import storage_bytes
 
 DTYPES = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
-# Three roundings of a float64, each at most 1.1e-16, with room to spare.
-ROUNDING = 1e-14
+# Nine digits, as the exercises say: more than float64 loses, less than any mistake makes.
+ROUNDING = 1e-9
 
 
 def tensor_cases(seed: int) -> list[Case]:
@@ -91,7 +91,10 @@ TENSOR_BYTES = Check(
 def state_cases(seed: int) -> list[Case]:
     """Models of a million to a trillion parameters, at each byte count that the course meets."""
     rng = random.Random(seed)
-    cases: list[Case] = [{"num_params": 7 * 10**9, "bytes_per_param": 16}]
+    cases: list[Case] = [
+        {"num_params": 2**30, "bytes_per_param": 2},
+        {"num_params": 7 * 10**9, "bytes_per_param": 16},
+    ]
     for bytes_per_param in (1, 2, 4, 16, 18):
         for digits in (6, 8, 10, 12):
             num_params = rng.randint(10**digits // 10, 10**digits)
@@ -131,9 +134,12 @@ STATE_GIB = Check(
             "Your answer does not change with bytes_per_param. What does each parameter carry?",
             lambda params, size: params / 2**30,
         ),
-        Mistake(
-            "Your answer is rounded to two places. What becomes of a thousandth of a GiB?",
-            lambda params, size: round(params * size / 2**30, 2),
+        *(
+            Mistake(
+                f"Your answer is rounded to {words}. What is lost for a model of a million?",
+                lambda params, size, places=places: round(params * size / 2**30, places),
+            )
+            for places, words in ((1, "one place"), (2, "two places"), (3, "three places"))
         ),
         Mistake(
             "You divide by 28, which is what Python makes of 2 ^ 30. How does it write a power?",

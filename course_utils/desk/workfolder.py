@@ -37,7 +37,8 @@ def find_unit(folder: Path, wanted: str) -> str:
     ]
     if len(found) != 1:
         there = ", ".join(names) or "none yet"
-        raise DeskError(f"There is no unit `{wanted}`: name one of these, or its number: {there}.")
+        wrong = f"There is no unit `{wanted}`" if wanted else "No unit is named"
+        raise DeskError(f"{wrong}: name one of these, or its number, as in `UNIT=01`: {there}.")
     return found[0]
 
 

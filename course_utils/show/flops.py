@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.colors import to_rgb
 from matplotlib.ticker import PercentFormatter
 
 from course_utils import colours
@@ -11,6 +12,7 @@ from course_utils.show.picture import Picture, axes
 
 # Narrower bars have no room for a number.
 LABELLED_SHARE = 0.05
+HALF_BRIGHT = 0.5
 
 LABELS = {
     "projections": "projections",
@@ -26,6 +28,12 @@ COLOURS = {
     "router": colours.ROUTER,
     "head": colours.HEAD,
 }
+
+
+def _readable_on(colour: str) -> str:
+    """Black or white, by how bright a colour looks."""
+    red, green, blue = to_rgb(colour)
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > HALF_BRIGHT else "white"
 
 
 def flop_shares(model: str, seq_len: int) -> Picture:
@@ -44,7 +52,8 @@ def flop_shares(model: str, seq_len: int) -> Picture:
             share = part / total
             bars = pair.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
             if share >= LABELLED_SHARE:
-                pair.bar_label(bars, [f"{share:.0%}"], label_type="center", color="white")
+                readable = _readable_on(COLOURS[name])
+                pair.bar_label(bars, [f"{share:.0%}"], label_type="center", color=readable)
             left += share
     pair.set_xlim(0, 1)
     pair.set_yticks([])
@@ -68,7 +77,7 @@ def shares_over_length(
     Args:
         lengths: Tokens of a sequence.
         parts: FLOPs of each part, by a name of `LABELS`, for every length.
-        crossover: The length from which attention's core leads.
+        crossover: The first length at which attention's core is half of all or more.
     """
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
     shares = [
@@ -79,8 +88,8 @@ def shares_over_length(
     labels = [LABELS[name] for name in parts]
     pair.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
     pair.axvline(crossover, color="white", linestyle="--")
-    leads = f"core leads from {crossover:,} "
-    pair.annotate(leads, (crossover, 0.92), color="white", fontsize=8, ha="right")
+    half = f"core is half at {crossover:,} "
+    pair.annotate(half, (crossover, 0.92), color="white", fontsize=8, ha="right")
     pair.set_xscale("log", base=2)
     pair.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
     pair.set_xlim(lengths[0], lengths[-1])
@@ -92,6 +101,6 @@ def shares_over_length(
     core = dict(zip(parts, shares, strict=True))["attention"]
     caption = (
         f"The attention core grows from {core[0]:.1%} of a layer's FLOPs at {lengths[0]:,} tokens "
-        f"to {core[-1]:.1%} at {lengths[-1]:,}; it leads from {crossover:,} tokens on."
+        f"to {core[-1]:.1%} at {lengths[-1]:,}; it is half or more from {crossover:,} tokens on."
     )
     return Picture(figure, caption)

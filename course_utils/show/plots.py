@@ -8,12 +8,13 @@ from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 
 FEW = 1000
+ROOM_FOR_A_TICK = 1 / 8  # of an axis that begins at zero
 
 
 def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three rows of numbers
     sizes: Sequence[int],
-    computed: Sequence[int],
-    measured: Sequence[int | None],
+    computed: Sequence[float],
+    measured: Sequence[float | None],
     *,
     size_label: str,
     unit: str,
@@ -43,9 +44,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     else:
         pair.set_xlim(left=0)
         pair.set_ylim(bottom=0)
-    is_crowded = not is_log and max(sizes) >= 100
-    slant = {"rotation": 30, "ha": "right"} if is_crowded else {}
-    pair.set_xticks(list(dots), [f"{size:,}" for size in dots], **slant)
+    ticks_below = list(dots) if is_log else _apart(list(dots))
+    pair.set_xticks(ticks_below, [f"{size:,}" for size in ticks_below])
     if unit == "bytes":
         ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
         pair.set_yticks(ticks, [bytes_as_read(tick, digits=0) for tick in ticks])
@@ -60,6 +60,15 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     what = f"{unit[0].upper()}{unit[1:]} against {size_label}, {sizes[0]:,} to {sizes[-1]:,}"
     caption = f"{what}: {on_line} of {len(dots)} measurements lie exactly on the computed line."
     return Picture(figure, f"{caption} {message}".strip())
+
+
+def _apart(sizes: Sequence[int]) -> list[int]:
+    """The largest size, and those before it that leave room for each other's numbers."""
+    kept: list[int] = []
+    for size in sorted(sizes, reverse=True):
+        if not kept or kept[-1] - size >= ROOM_FOR_A_TICK * kept[0]:
+            kept.append(size)
+    return kept
 
 
 def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) -> Picture:

@@ -141,7 +141,7 @@ grade("u00-tensor-bytes", tensor_bytes)
 # </details>
 
 # %% [markdown]
-# **Measure.** Now the instrument, on the batch of your prediction. The cell takes your function if its check passes, and the course's own otherwise, so that an open exercise never stops you.
+# **Measure.** Now the instrument, on the batch of your prediction. The cell takes your function if its check passes, and the course's own otherwise, so that an open exercise never stops you. (Only inside an answer of yours the course's own does not count.)
 
 # %% tags=["nbval-check-output"]
 bytes_of = answer("u00-tensor-bytes", tensor_bytes)
@@ -221,7 +221,7 @@ compare(
 #
 # | never mix | with | because |
 # |---|---|---|
-# | **GB**, 10⁹ bytes | **GiB**, 2³⁰ bytes | papers print GB, torch's messages GiB; a GiB is 7.4 % larger, so the number in GiB is smaller |
+# | **GB**, 10⁹ bytes | **GiB**, 2³⁰ bytes | papers print GB, torch's messages GiB; a GiB has 7.4 % more bytes (2³⁰ ÷ 10⁹ = 1.074), so the number in GiB is 6.9 % smaller (1 ÷ 1.074 = 0.931) |
 # | **FLOPs**, a count of floating-point operations | **FLOP/s**, a rate | work against speed; work ÷ speed = time |
 # | **tokens** | **sequences** | 4 sequences of 2,048 tokens are 8,192 tokens |
 # | bytes **saved** for backward | **allocated**, **reserved**, **driver** memory | four numbers for one process, see below |
@@ -229,7 +229,7 @@ compare(
 # %% [markdown] exercise={"id": "u00-state-gib", "title": "What a paper prints and what torch prints", "difficulty": 1, "importance": 4, "minutes": 2}
 # A lecture's table says that a model of 7 billion parameters fills 112 GB in training: 16 bytes for each parameter, for its weights, gradients and optimizer states. Torch's messages show GiB.
 #
-# **Write** `state_gib`: parameters and bytes for each of them to **GiB**, a `float`.
+# **Write** `state_gib`: parameters and bytes for each of them to **GiB**, a `float`, right to nine digits.
 #
 # *Worked case:* 2³⁰ parameters of 2 bytes: **2.0** GiB.
 
@@ -261,13 +261,13 @@ grade("u00-state-gib", state_gib)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>I am 7 % off</summary>
+# <details><summary>My number is 7.4 % too large</summary>
 #
 # How many bytes are a GB, and how many a GiB? Which of them do you divide by?
 # </details>
 
 # %% [markdown]
-# Move the sliders: how far apart are the two numbers for a model of 405 billion parameters?
+# Move the sliders: how far apart are the two numbers for a model of 405 billion parameters at 16 bytes each?
 
 # %%
 explorer(
@@ -285,7 +285,7 @@ same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
 # %% [markdown] exercise={"id": "u00-step-seconds", "title": "How long does a step take?", "difficulty": 2, "importance": 4, "minutes": 3}
 # A training step works through a batch of sequences. Each token costs a number of FLOPs; the device works at a number of FLOP/s.
 #
-# **Write** `step_seconds`: the **seconds** of one step, a `float`.
+# **Write** `step_seconds`: the **seconds** of one step, a `float`, right to nine digits.
 #
 # *Worked case:* 4 sequences of 1,000 tokens, 6·10⁹ FLOPs for each token, 10¹⁴ FLOP/s: **0.24** s.
 

@@ -212,9 +212,9 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# **Explain.** Forward is one product. Backward is two of the same size: the gradient of the weights, and the gradient of the input, which goes on to the layer before. So training takes **three times** the FLOPs of inference (here: one forward pass over the same tokens) for a linear layer whose input wants a gradient, and the 6 in the rule of thumb "6 FLOPs for each parameter and token" is this 3 times the 2 of multiply and add.
+# **Explain.** Forward is one product, backward is two of the same size. So training takes **three times** the FLOPs of inference (here: one forward pass over the same tokens) for a linear layer where all three run, and the 6 in the rule of thumb "6 FLOPs for each parameter and token" is this 3 times the 2 of multiply and add.
 #
-# Where is it not three times? The input of the very first layer is data, and nobody wants its gradient:
+# Where is it not three times? In the very first layer, whose input is the data:
 
 # %% tags=["nbval-check-output"]
 data = torch.ones(2, 3)
@@ -226,7 +226,7 @@ compare(
 )
 
 # %% [markdown]
-# The gap has a name: one of the two products is gone.
+# The gap has a name: one of the two products of the backward pass is gone.
 
 # %% [markdown] exercise={"id": "u01-first-layer", "title": "Which product is gone?", "difficulty": 1, "importance": 4, "minutes": 3}
 # **Write** two sentences: which of the two products of the backward pass did not run, and why? How many times the FLOPs of inference does training this layer take?
@@ -243,12 +243,12 @@ compare(
 # %% [markdown]
 # ## Attention of one layer
 #
-# A layer sees `b` sequences of `s` tokens, `h` numbers each. Attention (S2, S4) makes **queries** with `a` heads of `d` numbers, **keys** and **values** with `a_kv` heads, compares every query with every key (the scores), weighs the values with the result, and projects the heads back to `h`. With `a_kv = a` it is the lecture's attention; with fewer, groups of query heads share a key and a value head (grouped-query attention, as in Llama).
+# A layer sees `b` sequences of `s` tokens, `h` numbers each. Attention (S2, S4) makes **queries** with `a` heads of `d_h` numbers, **keys** and **values** with `a_kv` heads, compares every query with every key (the scores), weighs the values with the result, and projects the heads back to `h`. With `a_kv = a` it is the lecture's attention; with fewer, groups of query heads share a key and a value head (grouped-query attention, as in Llama).
 #
 # | here | lecture S | meaning |
 # |---|---|---|
 # | `b` sequences of `s` tokens | L tokens, one sequence | the batch |
-# | `h` = `a` · `d` | D = H · D′ | width, heads, head width |
+# | `h` = `a` · `d_h` | D = H · D′ | width, heads, head width |
 # | `a_kv` | | key and value heads |
 #
 # **Predict.** Llama-3-8B has 32 query heads of 128 and 8 key-value heads. By what factor would the FLOPs of its attention *core* (scores and weighted values) change with 32 key-value heads?
@@ -275,7 +275,7 @@ def attention_flops(
         seq_len: Tokens s of each.
         num_heads: Query heads a.
         num_kv_heads: Key and value heads a_kv.
-        head_dim: Width d of one head.
+        head_dim: Width d_h of one head.
 
     Returns:
         "projection_flops" and "core_flops".
@@ -297,7 +297,7 @@ def attention_flops(
 try_it(attention_flops, 1, 3, 2, 1, 4)
 
 # %% nbgrader={"grade": true, "grade_id": "u01-attention-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Own, grouped and single key-value heads; one sequence and several.
+# Multi-head, grouped-query and multi-query attention; one sequence and several.
 check("u01-attention-flops", attention_flops)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -335,7 +335,7 @@ compare("u01-gqa-core", "times", measured=measured_core(32) / measured_core(8))
 # %% [markdown]
 # ## The gated feed-forward block
 #
-# Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices go up from `h` to `f`, one of them through an activation, the two results are multiplied number by number, and a third matrix goes down again.
+# Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices go up from `h` to `f`, one of them through an activation, the two results are multiplied element by element, and a third matrix goes down again.
 
 # %% [markdown] exercise={"id": "u01-gated-mlp-flops", "title": "FLOPs of a gated feed-forward block", "difficulty": 1, "importance": 4, "minutes": 5}
 # **Write** `gated_mlp_flops`: the FLOPs of one block in the forward pass, an `int`. Activation and gating count as nothing.
@@ -378,7 +378,7 @@ grade("u01-gated-mlp-flops", gated_mlp_flops)
 # </details>
 
 # %% [markdown]
-# How large a share of a layer's parameters is that? The slide says about 10 h² (10.5 with f = 3.5 h) against 4 h² in attention, which is 72 %. In FLOPs its layer takes (8 + 21) s h² + 4 s² h, which it writes 29 L D² + 4 D L² (S4, S7), and three times that in training. For Llama-3-8B, whose keys and values are shared:
+# How large a share of a layer's parameters is that? The slide says about 10 h² (10.5 with f = 3.5 h) against 4 h² in attention, which is 72 %. In FLOPs the slide's layer takes (8 + 21) s h² + 4 s² h in the forward pass, in the slide's letters 29 L D² + 4 D L² (S4, S7), and three times that in training. Llama-3-8B shares keys and values among query heads, so that its attention has fewer parameters and the feed-forward block a larger share:
 
 # %% tags=["nbval-check-output"]
 llama = preset("Llama-3-8B")
@@ -432,7 +432,7 @@ small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_
 try_it(model_flops, small, 1, 2)
 
 # %% nbgrader={"grade": true, "grade_id": "u01-model-flops-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Tied and free heads, own, grouped and single key-value heads, several sequences.
+# Tied and untied heads; multi-head, grouped-query and multi-query attention; several sequences.
 check("u01-model-flops", model_flops)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -452,7 +452,7 @@ grade("u01-model-flops", model_flops)
 # </details>
 
 # %% [markdown]
-# **Measure.** The whole Llama-3.2-1B, built without memory and counted while it runs:
+# **Measure.** The whole Llama-3.2-1B, built without memory and counted while it runs. Your function gives the forward pass; the prediction was about training, both passes, for one token:
 
 # %% tags=["nbval-check-output"]
 flops_of_model = answer("u01-model-flops", model_flops)
@@ -460,15 +460,12 @@ llama_1b = preset("Llama-3.2-1B")
 built = Transformer(llama_1b, device="meta")
 ids = torch.zeros(1, 4096, dtype=torch.long, device="meta")
 counted = count_flops(lambda: built(ids))
-compare(
-    "u01-llama-1b",
-    "FLOPs",
-    computed=3 * flops_of_model(llama_1b, 1, 4096) // 4096,
-    measured=sum(counted) // 4096,
-)
+computed_forward = flops_of_model(llama_1b, 1, 4096)
+print(f"forward: {computed_forward:,} computed, {counted.forward_flops:,} counted")
+compare("u01-llama-1b", "FLOPs", measured=sum(counted) // 4096)
 
 # %% [markdown]
-# **Explain.** The rule of thumb, 6 FLOPs for each parameter and token, gives 6 · 1.236·10⁹, less than 7.5·10⁹: it leaves out the attention core, which multiplies activations with each other and has no parameters. (It counts the embedding, which multiplies nothing, in place of the head, and gets away with it because the two share one matrix here.)
+# **Explain.** The rule of thumb, 6 FLOPs for each parameter and token, gives 6 · 1.236·10⁹ = 7.4·10⁹. That is 82 % of the count just above, 9.03·10⁹: the rule leaves out the attention core, which multiplies activations with each other and has no parameters. (It counts the embedding, which multiplies nothing, in place of the head, and gets away with it because the two share one matrix here.)
 
 # %% [markdown]
 # **One slide puts a batch of a million tokens in for L** (S7): "12 D · 10¹²". Attention never crosses sequences, so the square is that of the sequence length, once for each sequence:
@@ -482,14 +479,14 @@ print(f"the slide's attention core is {slide / true:.0f} times too large")
 # %% [markdown]
 # ## Where training is not three times inference
 #
-# Three times holds where both products of the backward pass run. The gradient of a **weight** is made only if that weight is trained. The gradient of a layer's **input** is made only if something before the layer is trained: nobody wants the gradient of the data.
+# Three times holds where both products of the backward pass run. The gradient of a **weight** is made only if that weight is trained. The gradient of a layer's **input** goes on to the layer before. It is made only if something before the layer is trained: nobody wants the gradient of the data.
 
 # %% [markdown] exercise={"id": "u01-stack-training-flops", "title": "A stack with frozen layers", "difficulty": 3, "importance": 3, "minutes": 10}
 # A stack of linear layers without biases takes `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the n-th matrix is trained. Between the layers nothing else happens.
 #
 # **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data, an `int`.
 #
-# *Worked case:* 2 tokens, widths `[3, 5, 7]`, both trained: the first layer 60 and 60 for its weight, the second 140, 140 for its weight and 140 for its input: **540**.
+# *Worked case:* 2 tokens, widths `[3, 5, 7]`, both trained: the first layer 60 and 60 for its weight, the second 140, 140 for its weight and 140 for its input: **540**. With `[True, False]` it is **400**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u01-stack-training-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -503,18 +500,19 @@ def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bo
     """
     ### BEGIN SOLUTION
     total = 0
-    somebody_below_is_trained = False
+    below_is_trained = False
     for n, trained in enumerate(is_trained):
         one_product = 2 * num_tokens * widths[n] * widths[n + 1]
-        num_products = 1 + int(trained) + int(somebody_below_is_trained)
+        num_products = 1 + int(trained) + int(below_is_trained)
         total += num_products * one_product
-        somebody_below_is_trained = somebody_below_is_trained or trained
+        below_is_trained = below_is_trained or trained
     return total
     ### END SOLUTION
 
 
 # %%
 try_it(stack_training_flops, 2, [3, 5, 7], [True, True])
+try_it(stack_training_flops, 2, [3, 5, 7], [True, False])
 
 # %% nbgrader={"grade": true, "grade_id": "u01-stack-training-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # One to four layers; all, none, the first, the last or one of them trained.
@@ -581,7 +579,7 @@ compare(
 # %% [markdown]
 # ## When does attention overtake the rest?
 #
-# The core grows with the square of the length, everything else in a layer linearly. One slide says that the feed-forward blocks have the majority "for most L < 4D" (S7). Find out where the core takes over.
+# The core grows with the square of the length, everything else in a layer linearly. One slide says that the feed-forward blocks have the majority "for most L < 4D" (S7). Find out from where on the core is half of the layer or more.
 
 # %% [markdown] exercise={"id": "u01-crossover-length", "title": "The crossover length", "difficulty": 3, "importance": 4, "minutes": 8}
 # **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as all the rest of that layer, projections and gated feed-forward block, an `int`. The output head is no part of a layer.
@@ -610,7 +608,7 @@ def crossover_length(model: ModelConfig) -> int:
 try_it(crossover_length, small)
 
 # %% nbgrader={"grade": true, "grade_id": "u01-crossover-length-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Own, grouped and single key-value heads, narrow and wide blocks, real models.
+# Multi-head, grouped-query and multi-query attention; narrow and wide blocks; real models.
 check("u01-crossover-length", crossover_length)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -650,12 +648,16 @@ for name, kv_share in (("the slide's layer", 1), ("Llama-3-8B's layer", 8 / 32))
     projections, feed_forward, core_for_one_d = 4 * (1 + kv_share), 6 * 3.5, 4
     print(name)
     print(
-        "  feed-forward beats all the rest up to",
+        "  feed-forward is more than half of the layer below",
         (feed_forward - projections) / core_for_one_d,
         "D",
     )
-    print("  feed-forward beats the core up to", feed_forward / core_for_one_d, "D")
-    print("  the core beats all the rest from", (feed_forward + projections) / core_for_one_d, "D")
+    print("  feed-forward is more than the core below", feed_forward / core_for_one_d, "D")
+    print(
+        "  the core is half of the layer at",
+        (feed_forward + projections) / core_for_one_d,
+        "D, and more beyond",
+    )
 
 # %% [markdown]
 # With the slide's own terms the majority ends at 3.25 D, not at 4 D; 4 D is right where four query heads share a key and a value head.
@@ -679,10 +681,10 @@ flop_shares("Llama-3.2-1B", seq_len=4096)
 # %% [markdown]
 # ## GPU-days of a training run
 #
-# Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16, its *dense* peak: data sheets also print a rate for matrices of which half are zero, twice as high. **Utilisation** is the share of the dense peak that a run reaches.
+# Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16, its *dense* peak: data sheets also print a rate for matrices with half their entries zero, twice as high. **Utilisation** is the share of the dense peak that a run reaches.
 
 # %% [markdown] exercise={"id": "u01-gpu-days", "title": "GPU-days of a run", "difficulty": 2, "importance": 4, "minutes": 5}
-# **Write** `gpu_days`: the **days** that one device would need for a whole run, a `float`.
+# **Write** `gpu_days`: the **days** that one device would need for a whole run, a `float`, right to nine digits.
 #
 # *Worked case:* 1,000 FLOPs for each of 86,400 tokens at a peak of 2,000 FLOP/s, half used: **1.0** day.
 
@@ -729,8 +731,10 @@ grade("u01-gpu-days", gpu_days)
 
 # %% tags=["nbval-check-output"]
 days_of = answer("u01-gpu-days", gpu_days)
-llama_flops_per_token = 3 * flops_of_model(llama, 1, 4096) // 4096
+llama_counted = count_flops(lambda: Transformer(llama, device="meta")(ids))
+llama_flops_per_token = sum(llama_counted) // 4096
 a100 = device("A100-80").dense_flops_per_second("bf16")
+# The slide gives the FLOPs of the whole run, as if it were one large token.
 print(f"from the slide's 8e23: {days_of(8 * 10**23, 1, a100, 0.4):,.0f} A100-days")
 print(f"FLOPs per token at 4,096: {llama_flops_per_token:,}")
 print(f"FLOPs of the run: {15 * 10**12 * llama_flops_per_token:.3g}")
@@ -750,14 +754,15 @@ print(f"from those: {days_of(llama_flops_per_token, 15 * 10**12, a100, 0.4):,.0f
 
 # %% tags=["nbval-check-output"]
 dim, ffn, vocab = llama_1b.hidden_size, llama_1b.ffn_size, llama_1b.vocab_size
-bracket = 12 + 12 * 8 / 32 + 18 * ffn / dim + 12 * 4096 / dim + 6 * vocab / dim
+kv_share = llama_1b.num_kv_heads / llama_1b.num_heads
+bracket = 12 + 12 * kv_share + 18 * ffn / dim + 12 * 4096 / dim + 6 * vocab / dim
 printed = llama_1b.num_layers * dim**2 * bracket
 print(f"{printed / (sum(counted) / 4096):.2f} times too large")
 
 # %% [markdown] exercise={"id": "u01-training-flops-per-token", "title": "Repair the printed formula", "difficulty": 2, "importance": 5, "minutes": 6}
-# **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Multiply out first, then divide: `/` loses the last digits of large integers, and `//` throws remainders away.
+# **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Keep the terms of the bracket, so that the two can be laid side by side. Multiply out first, then divide: `/` loses the last digits of large integers, and `//` throws remainders away.
 #
-# *Worked case:* the small model above, sequences of 2 tokens: 3 · 1,008 for 2 tokens: **1,512**.
+# *Worked case:* the small model above, sequences of 2 tokens: the formula as printed gives 1,632, the count is **1,512**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u01-training-flops-per-token", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -886,10 +891,10 @@ estimated.map("{:.1%} of the exact count".format)
 # | 6N | 6 for each of *all* parameters, no attention core |
 # | 6N and attention | 6N and the full attention core |
 #
-# And a data sheet has two peaks: the **dense** one, and one with 2:4 **sparsity**, twice as high, for matrices of which half are zero. Training is dense.
+# And a data sheet has two peaks: the **dense** one, and one with 2:4 **sparsity**, twice as high, for matrices with half their entries zero. Training is dense.
 
 # %% [markdown] exercise={"id": "u01-utilisation", "title": "One run under four conventions", "difficulty": 3, "importance": 4, "minutes": 12, "extra": true}
-# **Write** `utilisation`: the share of a device's peak that a run in **bf16** reaches, forward and backward, under each convention: a dictionary with `"counted"`, `"causal"`, `"six_n"` and `"six_n_and_attention"`, four `float`s. Each is a quarter of the points.
+# **Write** `utilisation`: the share of a device's peak that a run in **bf16** reaches, forward and backward, under each convention: a dictionary with `"counted"`, `"causal"`, `"six_n"` and `"six_n_and_attention"`, four `float`s, right to nine digits. Each is a quarter of the points.
 #
 # `hardware.dense_flops_per_second("bf16")` and `hardware.sparse_flops_per_second("bf16")` give its peaks.
 #
@@ -932,7 +937,7 @@ def utilisation(
 try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
 
 # %% nbgrader={"grade": true, "grade_id": "u01-utilisation-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Every device of the course; tied and free heads; own and grouped keys.
+# Every device of the course; tied and untied heads; multi-head and grouped-query attention.
 check("u01-utilisation", utilisation)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -962,7 +967,7 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# **Explain.** One run, and anything between the first and the last of these numbers. The highest counts an embedding that multiplies nothing; the lowest leaves the core out and divides by a peak that no dense model can reach. Compare two runs only under one convention; in this course it is *counted*, over the dense peak.
+# **Explain.** One run, and shares from 16.2 % to 41.1 %. The highest (6N and attention, dense peak) counts an embedding that multiplies nothing. The lowest (6N, sparse peak) leaves the core out and divides by a peak that no dense model can reach. Compare two runs only under one convention; in this course it is *counted*, over the dense peak.
 
 # %% [markdown]
 # ## Longer sequences on the same budget
@@ -970,9 +975,9 @@ pd.DataFrame(
 # Here the budget is a fixed number of tokens. Lecture B (B6) asks what it costs to cut it into longer sequences: quadratic for each sequence, "linear" for each token, since fewer sequences fit. How linear?
 
 # %% [markdown] exercise={"id": "u01-budget-ratio", "title": "The price of longer sequences", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
-# **Write** `budget_ratio`: how many times the training FLOPs of **one sequence**, and those of **the whole budget** of tokens, become when the sequences change from `old_seq_len` to `new_seq_len` tokens; a dictionary with `"per_sequence"` and `"whole_budget"`, two `float`s. Each is half of the points. The budget is a fixed number of tokens, large enough for both lengths; the head counts.
+# The sequences change from `old_seq_len` to `new_seq_len` tokens. **Write** `budget_ratio`: the new training FLOPs divided by the old ones, for **one sequence** and for **the whole budget** of tokens; a dictionary with `"per_sequence"` and `"whole_budget"`, two `float`s, right to nine digits. Each is half of the points. The budget is a fixed number of tokens, large enough for both lengths; the head counts.
 #
-# *Worked case:* the small model from 2 to 4 tokens: 1,008 and 2,272 FLOPs forward, half as many sequences: **2.25397** and **1.12698**.
+# *Worked case:* the small model from 2 to 4 tokens: 1,008 and 2,272 FLOPs forward. Training takes three times both, so the ratio stays 2,272 / 1,008. The budget holds half as many sequences: **2.25397** and **1.12698**.
 
 
 # %% nbgrader={"grade": false, "grade_id": "u01-budget-ratio", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -1005,7 +1010,7 @@ def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict
 try_it(budget_ratio, small, 2, 4)
 
 # %% nbgrader={"grade": true, "grade_id": "u01-budget-ratio-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Longer and shorter sequences; own grouped and single keys; a real model.
+# Longer and shorter sequences; multi-head, grouped-query and multi-query attention.
 check("u01-budget-ratio", budget_ratio)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -1036,10 +1041,10 @@ some_lengths = [512, 4096, 8192, 16384, 32768]
 counted_at = {s: counted_per_token(s) for s in some_lengths}
 computed_and_measured(
     some_lengths,
-    computed=[per_token_of(llama_1b, s) for s in some_lengths],
-    measured=[counted_at[s] for s in some_lengths],
+    computed=[per_token_of(llama_1b, s) / 1e9 for s in some_lengths],
+    measured=[counted_at[s] / 1e9 for s in some_lengths],
     size_label="tokens in a sequence",
-    unit="FLOPs for each token",
+    unit="GFLOPs for each token",
     is_log=False,
 )
 
@@ -1051,7 +1056,7 @@ for old, new in ((4096, 8192), (8192, 16384), (16384, 32768)):
     print(f"from {old:,} to {new:,}: {computed:.3f} times computed, {measured:.3f} measured")
 
 # %% [markdown]
-# **Explain.** Not a line through the origin, but a constant and a line upon it: projections, feed-forward blocks and head do not look at other tokens. As long as the constant is the larger part, twice the length costs at most half more. An attention that is linear in the length could save at most the core: 18 % at 4,096 tokens.
+# **Explain.** The line does not start at zero. It is a constant plus a term linear in the length: projections, feed-forward blocks and head do not look at other tokens. As long as the constant is the larger part, twice the length costs at most half more. An attention that is linear in the length could save at most the core: 18 % at 4,096 tokens.
 
 # %% [markdown]
 # ## Latent attention
@@ -1157,7 +1162,7 @@ pd.DataFrame(
         "ordinary": [ordinary_projections, ordinary_core, 2 * 128 * 128],
     },
     index=["FLOPs of the projections", "FLOPs of the core", "numbers kept for each token"],
-)
+).map("{:,}".format)
 
 # %% [markdown]
 # **Explain.** Narrow vectors make the projections cheaper, the rotary part makes the core dearer. What the design is for is the last line: the memory of keys and values when the model generates text.
@@ -1237,7 +1242,7 @@ pd.DataFrame(
             "active_parameters": count_flops(lambda: experts(stream)).forward_flops // (2 * 256),
         },
     }
-)
+).map("{:,}".format)
 
 # %% [markdown]
 # And whole models:
@@ -1257,19 +1262,19 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 # 1. *Compute*: a matrix product takes 2 · rows · inner · columns; a model is a sum of them.
 # 2. *Measure*: `count_flops` on the meta device sees every product of the largest model in seconds.
 # 3. *Explain*: training takes three times the FLOPs of inference where both gradients are wanted, and less where they are not.
-# 4. *Decide*: the attention core leads only beyond the crossover, which is several times the width.
+# 4. *Decide*: the attention core is half of a layer's FLOPs at the crossover, which is several times the width, and more only beyond it.
 #
 # | quantity, forward | formula |
 # |---|---|
 # | A·B | 2 · rows · inner · columns |
-# | projections of a layer | 4 b s h d (a + a_kv) |
-# | attention core of a layer | 4 b a d s² |
+# | projections of a layer | 4 b s h d_h (a + a_kv) |
+# | attention core of a layer | 4 b a d_h s² |
 # | gated feed-forward block | 6 b s h f |
 # | output head | 2 b s h v |
 # | training, for each token | L h² (12 + 12 a_kv/a + 18 f/h + 12 s/h) + 6 h v |
-# | crossover length | h (1 + a_kv/a) + 1.5 f |
+# | crossover length | h (1 + a_kv/a) + 1.5 f, rounded up |
 # | GPU-days of a run | FLOPs / (peak · utilisation · 86,400) |
-# | *extra:* parameters that multiply | L (2 h d (a + a_kv) + 3 h f) + v h |
+# | *extra:* parameters that multiply | L (2 h d_h (a + a_kv) + 3 h f) + v h |
 # | *extra:* MFU | FLOPs per token · tokens per second / dense peak |
 # | *extra:* latent core of a layer | 2 b a s² (d_nope + d_rope + d_value) |
 # | *extra:* active parameters of a layer of experts | h E + 3 h f_e (chosen + shared) |

@@ -164,7 +164,7 @@ grade("u07-value", value_of)
 # %% [markdown]
 # <details><summary>My zero is a very small number</summary>
 #
-# With a hidden one every number is at least a power of two. For which exponent does the card leave it out?
+# With a hidden one every number is at least a power of two. For which exponent does the exercise leave it out?
 # </details>
 #
 # <details><summary>My subnormal numbers are half of what they should be</summary>

@@ -520,7 +520,7 @@ try_it(in_twos, train, [3, 1, 2, 5])
 try_it(in_twos, train, [3, 1, 0, 0, 5])
 
 # %% nbgrader={"grade": true, "grade_id": "u08-train-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Steps, learning rates, weights and losses: the six situations of the card.
+# Steps, learning rates, weights and losses: the six situations of the exercise.
 check("u08-train", train)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -837,7 +837,7 @@ grade("u08-two-batch", estimate_noise)
 #
 # <details><summary>My squared norm is negative in some cases</summary>
 #
-# It is an estimate, made of a difference of two noisy numbers. What does the card ask for then?
+# It is an estimate, made of a difference of two noisy numbers. What does the exercise ask for then?
 # </details>
 
 # %% [markdown]

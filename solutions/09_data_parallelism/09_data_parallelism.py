@@ -505,7 +505,7 @@ predict("u09-latency", None, "ms")
 # %% [markdown] exercise={"id": "u09-flat", "title": "One buffer", "difficulty": 2, "importance": 3, "minutes": 13, "extra": true}
 # **Write** `backward_flat`: the same gradients with **one** all-reduce, of one buffer that holds those of all parameters that want one. Five situations earn equal shares; the fifth is memory. This one is extra: without it the cells below take the course's.
 #
-# - Everything that the card of `backward_each` says holds here too; `gradients_or_zeros` helps again. All gradients have one precision, and so has the buffer.
+# - Everything that the exercise of `backward_each` says holds here too; `gradients_or_zeros` helps again. All gradients have one precision, and so has the buffer.
 # - Afterwards each `grad` has the shape of its parameter; it may be a view of the buffer, or a tensor of its own.
 # - At the peak there are the gradients and one buffer of the same size; afterwards one of the two.
 #

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from course_utils.checks import guard
+from course_utils.checks import guard, run
 from course_utils.checks.check import Check, examine
 from course_utils.checks.judges import Behaviour, EqualTo, Mistake
 from tests.drawers import make
@@ -266,6 +266,18 @@ def test_without_scenarios_an_error_is_wrong_in_its_case():
 def test_what_autograd_says_is_asked_about(source, words):
     answer = make(f"import torch\ndef f(n):\n    x = torch.ones(2)\n    {source}", "f")
     assert words in told(answer).hint
+
+
+def test_numbers_that_look_alike_are_both_told_in_full():
+    check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: 133252.56306, relative_tolerance=0))
+    verdict = told(lambda n: 133252.563061, check)
+    assert "Wanted 133,252.56306, got 133,252.563061" in verdict.sentence
+
+
+def test_the_courses_own_answer_is_called_lent():
+    lent = run.find("u01-attention-flops").reference
+    sentence = told(lent).sentence
+    assert "attention_flops, the course's own: `answer` lends it" in sentence
 
 
 def test_a_check_may_forbid_more_modules():

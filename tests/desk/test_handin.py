@@ -244,3 +244,5 @@ def test_two_fresh_notebooks_in_one_second_keep_both_old_ones(desk):
 def test_command_line_says_the_sentence_and_fails(capsys):
     assert main(["submit", "99_nothing"]) == 1
     assert "There is no unit `99_nothing`" in capsys.readouterr().err
+    assert main(["submit"]) == 1
+    assert "No unit is named: name one of these" in capsys.readouterr().err

@@ -135,7 +135,7 @@ TENSOR_BYTES = Drawer(
             def tensor_bytes(shape, element_bytes):
                 return torch.tensor(shape).prod() * element_bytes
             """,
-            "What type does the card ask for",
+            "What type does the exercise ask for",
         ),
     ],
     right=[
@@ -232,7 +232,15 @@ STATE_GIB = Drawer(
             def state_gib(num_params, bytes_per_param):
                 return round(num_params * bytes_per_param / 2**30, 2)
             """,
-            "What becomes of a thousandth of a GiB?",
+            "What is lost for a model of a million?",
+        ),
+        Wrong(
+            "rounds to three places",
+            """
+            def state_gib(num_params, bytes_per_param):
+                return round(num_params * bytes_per_param / 2**30, 3)
+            """,
+            "Your answer is rounded to three places.",
         ),
         Wrong(
             "rounds to one place",
@@ -240,7 +248,7 @@ STATE_GIB = Drawer(
             def state_gib(num_params, bytes_per_param):
                 return round(num_params * bytes_per_param / 2**30, 1)
             """,
-            "At which step do you and your code part?",
+            "Your answer is rounded to one place.",
         ),
         Wrong(
             "a constant in place of 2**30",
@@ -281,6 +289,10 @@ STATE_GIB = Drawer(
 
         def state_gib(num_params, bytes_per_param):
             return bytes_per_param * (num_params / GIB)
+        """,
+        """
+        def state_gib(num_params, bytes_per_param):
+            return float(f"{num_params * bytes_per_param / 2**30:.10g}")
         """,
         """
         from fractions import Fraction
@@ -509,7 +521,7 @@ FOUR_MEMORIES = Drawer(
                             reserved=live + cached_bytes,
                             driver=live + cached_bytes + outside_bytes)
             """,
-            "Why is 'saved_bytes' on the card and not in your dictionary?",
+            "Why is 'saved_bytes' in the exercise's text and not in your dictionary?",
         ),
         Wrong(
             "cached blocks count as allocated",
@@ -552,7 +564,7 @@ FOUR_MEMORIES = Drawer(
                 return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
                             reserved_bytes=live + cached_bytes)
             """,
-            "on the card and not in your dictionary?",
+            "in the exercise's text and not in your dictionary?",
         ),
         Wrong(
             "numbers without names",
@@ -562,7 +574,7 @@ FOUR_MEMORIES = Drawer(
                 return (live_bytes["saved_for_backward"], live, live + cached_bytes,
                         live + cached_bytes + outside_bytes)
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

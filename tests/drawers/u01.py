@@ -70,12 +70,12 @@ MATMUL_FLOPS = Drawer(
                 "rows * columns * (2 * inner - 1)",
                 "rows * inner * (2 * columns - 1) + inner * columns * (2 * rows - 1)",
             ),
-            "Which convention does the card state?",
+            "Which convention does the exercise state?",
         ),
         Wrong(
             "d - 1 additions, backward twice the forward",
             _returning("rows * columns * (2 * inner - 1)", "2 * rows * columns * (2 * inner - 1)"),
-            "Which convention does the card state?",
+            "Which convention does the exercise state?",
         ),
         Wrong(
             "the two under each other's name",
@@ -88,7 +88,7 @@ MATMUL_FLOPS = Drawer(
             def matmul_flops(rows, inner, columns):
                 return 6 * rows * inner * columns
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "reads the answer off the course",
@@ -199,6 +199,27 @@ ATTENTION_FLOPS = Drawer(
             points=1.0,
         ),
         Wrong(
+            "half of the core for the causal mask",
+            _attention(_PROJECTIONS, "(4 * b * a * s * s * d) // 2"),
+            "which pairs does the convention count under a causal mask?",
+            points=1.0,
+        ),
+        Wrong(
+            "the causal mask's pairs, diagonal included",
+            _attention(_PROJECTIONS, "4 * b * a * d * (s * (s + 1) // 2)"),
+            "Which pairs does the convention count?",
+            points=1.0,
+        ),
+        *(
+            Wrong(
+                f"{each} operations of the softmax for each score",
+                _attention(_PROJECTIONS, f"{_CORE} + {each} * b * a * s * s"),
+                "say of the softmax?",
+                points=1.0,
+            )
+            for each in (1, 3, 5)
+        ),
+        Wrong(
             "one sequence",
             _attention(_PROJECTIONS, "4 * a * s * s * d"),
             "Does each of them cost the same again?",
@@ -217,7 +238,7 @@ ATTENTION_FLOPS = Drawer(
                 {_LETTERS}
                 return {_PROJECTIONS} + {_CORE}
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -258,7 +279,7 @@ GATED_MLP_FLOPS = Drawer(
         Wrong(
             "two matrices",
             _mlp("4 * num_tokens * hidden_size * ffn_size"),
-            "Which three matrices does the card name?",
+            "Which three matrices does the exercise name?",
         ),
         Wrong("no additions", _mlp("3 * num_tokens * hidden_size * ffn_size"), "besides multi"),
         Wrong(
@@ -272,6 +293,16 @@ GATED_MLP_FLOPS = Drawer(
             "Which passes are asked for?",
         ),
         Wrong("one token", _mlp("6 * hidden_size * ffn_size"), "How many go through the block?"),
+        Wrong(
+            "the gate's products",
+            _mlp("num_tokens * ffn_size * (6 * hidden_size + 1)"),
+            "say of activation and gating?",
+        ),
+        Wrong(
+            "activation and gate",
+            _mlp("6 * num_tokens * hidden_size * ffn_size + 5 * num_tokens * ffn_size"),
+            "say of activation and gating?",
+        ),
         Wrong(
             "the lecture's ratio of 3.5",
             _mlp("21 * num_tokens * hidden_size ** 2"),
@@ -330,7 +361,7 @@ MODEL_FLOPS = Drawer(
         ),
         Wrong("no attention core", _model(core="0"), "between queries and keys?"),
         Wrong(
-            "the head of free models only",
+            "the head of untied models only",
             _model("model.num_layers * layer + (0 if model.is_tied else head)"),
             "Are the logits of a tied model for free?",
         ),
@@ -375,7 +406,7 @@ MODEL_FLOPS = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "own keys and values": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
         "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
         "grouped": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
@@ -422,6 +453,21 @@ STACK_TRAINING_FLOPS = Drawer(
             "the gradient of the input for trained layers",
             _STACK.format(factor="1 + trained + (n > 0 and trained)"),
             "For whom is it made?",
+        ),
+        Wrong(
+            "the gradient of the input always",
+            _STACK.format(factor="2 + trained"),
+            "does nobody before them wait for it?",
+        ),
+        Wrong(
+            "the layers after it, and itself",
+            _STACK.format(factor="1 + trained + any(is_trained[n:])"),
+            "To which side does the gradient of an input go on?",
+        ),
+        Wrong(
+            "the layers after it",
+            _STACK.format(factor="1 + trained + any(is_trained[n + 1 :])"),
+            "To which side does the gradient of an input go on?",
         ),
         Wrong(
             "the layer itself waits",
@@ -502,6 +548,19 @@ CROSSOVER_LENGTH = Drawer(
             "say about a tie?",
         ),
         Wrong("one product", _crossover(_LINEAR, "2 * a * d"), "How many products are in it"),
+        Wrong(
+            "the head beside one layer",
+            _crossover(f"{_LINEAR} + 2 * h * model.vocab_size"),
+            "Is it a part of a layer?",
+        ),
+        Wrong(
+            "the head beside all layers",
+            _crossover(
+                f"model.num_layers * ({_LINEAR}) + 2 * h * model.vocab_size",
+                "model.num_layers * 4 * a * d",
+            ),
+            "Is it a part of a layer?",
+        ),
     ],
     right=[
         _crossover(_LINEAR),
@@ -546,6 +605,7 @@ GPU_DAYS = Drawer(
     ],
     right=[
         _days("work / rate / (24 * 60 * 60)"),
+        _days("float(f'{work / rate / 86400:.12g}')"),
         """
         SECONDS = 24 * 3600
 
@@ -731,7 +791,7 @@ MULTIPLYING_PARAMETERS = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
@@ -799,7 +859,7 @@ UTILISATION = Drawer(
         Wrong(
             "the diagonal too",
             _utilisation(causal="rest + core * (seq_len + 1) / (2 * seq_len)"),
-            "Which share of the core does the card take?",
+            "Which share of the core does the exercise take?",
             points=1.5,
         ),
         Wrong(
@@ -832,7 +892,7 @@ UTILISATION = Drawer(
             def utilisation(model, num_params, seq_len, tokens_per_second, device):
                 return 6 * num_params * tokens_per_second / device.dense_flops_per_second("bf16")
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -858,7 +918,7 @@ UTILISATION = Drawer(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "an H100": lambda case: case["hardware"] == "H100-SXM",
         "an A100": lambda case: case["hardware"] == "A100-80",
     },
@@ -990,14 +1050,14 @@ LATENT_ATTENTION_FLOPS = Drawer(
         Wrong(
             "the rotary key from the latent vector too",
             _latent(up="k * a * (n + r + v)"),
-            "From which vector does the card make it?",
+            "From which vector does the exercise make it?",
             points=1.0,
         ),
         Wrong("nothing widened", _latent(up="0"), "Which matrix widens it again?", points=1.0),
         Wrong(
             "queries straight from x",
             _latent(query="h * a * (n + r)"),
-            "Through which narrow vector do they go on the card?",
+            "Through which narrow vector do they go in the exercise's text?",
             points=1.0,
         ),
         Wrong(
@@ -1157,7 +1217,7 @@ EXPERT_PARAMETERS = Drawer(
             def expert_parameters(hidden_size, num_experts, *sizes):
                 return hidden_size * num_experts
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

@@ -192,7 +192,7 @@ STATE_BYTES = Drawer(
         Wrong(
             "the master copy among the weights",
             _state(weights="4 if fp32 else 6", optimizer="8"),
-            "To which part does the card count it?",
+            "To which part does the exercise count it?",
             points=0.5,
         ),
         Wrong(
@@ -296,7 +296,7 @@ KEPT_BY_OPERATION = Drawer(
         Wrong(
             "one head",
             _kept(softmax="2 * t * s"),
-            "Which shape does the card give to the scores?",
+            "Which shape does the exercise give to the scores?",
             points=2.5,
         ),
         Wrong(
@@ -314,7 +314,7 @@ KEPT_BY_OPERATION = Drawer(
         Wrong(
             "the norm's number in bf16",
             _kept(rms_norm="2 * t * h + 2 * t"),
-            "What does the card say about it?",
+            "What does the exercise say about it?",
             points=2.5,
         ),
         Wrong(
@@ -765,7 +765,7 @@ SEQUENCE_BYTES = Drawer(
         Wrong(
             "the loss in bf16",
             _sequence("model.num_layers * layer + norm + x + 2 * s * v + 16 * s"),
-            "What does the card say about the logits?",
+            "What does the exercise say about the logits?",
         ),
         Wrong(
             "one layer",

@@ -494,7 +494,7 @@ ALLOCATOR = Drawer(
                 """dict(block, size=rest))
             block["start"], block["size"] = block["start"] + rest, size""",
             ),
-            "On which side does the card want the rest?",
+            "On which side does the exercise want the rest?",
         ),
         Wrong(
             "joined beyond a segment of the pool",

@@ -56,7 +56,7 @@ PEAK_OF_LINE = Drawer(
         Wrong(
             "the last of the highest",
             _peak(operation="max(op for op in range(len(line)) if line[op] == max(line))"),
-            "Which one does the card ask for?",
+            "Which one does the exercise ask for?",
             points=1.0,
         ),
         Wrong(
@@ -195,7 +195,7 @@ MOMENTS = Drawer(
         Wrong(
             "a count for each parameter",
             _moments(states="12 * n"),
-            "For what does the card count it?",
+            "For what does the exercise count it?",
         ),
         Wrong(
             "one running mean",
@@ -363,7 +363,7 @@ TEMPORARIES = Drawer(
         Wrong(
             "one temporary",
             _temporaries(for_loop="(4 + 4 * mixed) * E"),
-            "Which two does the card name?",
+            "Which two does the exercise name?",
         ),
         Wrong(
             "quotients too",

@@ -154,7 +154,7 @@ BEST_SEGMENT = Drawer(
         Wrong(
             "the longest among equals",
             _best("min(range(L, 0, -1), key=peak)"),
-            "Which of several does the card ask for?",
+            "Which of several does the exercise ask for?",
         ),
         Wrong("the root of the layers", _best("round(sqrt(L))"), "What would a layer have to keep"),
         Wrong(
@@ -292,7 +292,7 @@ RECOMPUTED_FLOPS = Drawer(
         Wrong(
             "half of the scores",
             _flops(full="forward - scores"),
-            "does the card count the full square?",
+            "does the exercise count the full square?",
             points=2.25,
         ),
         Wrong(
@@ -511,7 +511,7 @@ POLICY = Drawer(
         Wrong(
             "Llama's names alone",
             _policy("op in (aten.mm.default, FUSED.default)"),
-            "Which names on the card have you left out?",
+            "Which names in the exercise's text have you left out?",
         ),
         Wrong(
             "activation functions too",
@@ -577,7 +577,7 @@ PLAN = Drawer(
         Wrong(
             "never without a plan",
             _best_of(none='{smallest["name"]: num_layers}'),
-            "What does the card ask for where none does?",
+            "What does the exercise ask for where none does?",
         ),
         Wrong("below the cap", _best_of(fits="< cap_bytes"), "Is that too much?"),
         Wrong(
@@ -614,7 +614,7 @@ PLAN = Drawer(
         Wrong(
             "a list of names",
             _plan('return [by_flops[0]["name"]] * num_layers'),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "as little as possible",

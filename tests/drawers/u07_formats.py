@@ -37,7 +37,7 @@ VALUE = Drawer(
         Wrong(
             "all alike",
             _value(special=NORMAL, subnormal=NORMAL),
-            "Which two exponents does the card set apart?",
+            "Which two exponents does the exercise set apart?",
         ),
         Wrong("no infinity", _value(special=NORMAL), "What does an exponent of ones say?"),
         Wrong("no NaN", _value(special="sign * math.inf"), "NaN is infinite with you."),

@@ -76,17 +76,17 @@ TOKEN_WEIGHTS = Drawer(
                 groups = [lengths[start : start + micro_batch_size] for start in starts]
                 return [1 / (sum(group) * len(groups)) for group in groups]
             """,
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "a generator",
             _weights("1 / (sum(group) * steps)", end="return (each for each in weights)"),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "nothing returned",
             _weights("1 / (sum(group) * steps)", end="pass"),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -400,10 +400,12 @@ ACCUMULATE = Drawer(
         Wrong(
             "a tensor",
             _accumulate(note="mean += loss.detach()"),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
             points=0.5,
         ),
-        Wrong("nothing returned", _accumulate(end="pass"), "What does the card ask", points=0.5),
+        Wrong(
+            "nothing returned", _accumulate(end="pass"), "What does the exercise ask", points=0.5
+        ),
     ],
     right=[
         _accumulate(),
@@ -584,7 +586,7 @@ SUM_IN_FP32 = Drawer(
         Wrong(
             "nothing returned",
             _buffers().replace("return buffers", "pass"),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

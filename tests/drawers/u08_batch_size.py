@@ -95,7 +95,7 @@ NOISE_SCALE = Drawer(
             _noise().replace("(mean == 0).all()", "mean.allclose(mean * 0)"),
             "You take a small G for zero.",
         ),
-        Wrong("a tensor", _noise(result="(mean * 0).sum()"), "What type does the card ask for"),
+        Wrong("a tensor", _noise(result="(mean * 0).sum()"), "What type does the exercise ask for"),
     ],
     right=[
         """
@@ -159,7 +159,7 @@ TWO_BATCH = Drawer(
         Wrong(
             "the large batch for the truth",
             _estimate(squared="big"),
-            "What does the line above the card add to |G|²",
+            "What does the line above the exercise add to |G|²",
             points=0.5,
         ),
         Wrong(
@@ -245,7 +245,7 @@ TWO_BATCH = Drawer(
         Wrong(
             "negative noise",
             _estimate(ratio="trace / squared"),
-            "What does the card ask for there?",
+            "What does the exercise ask for there?",
             points=1.0,
         ),
         Wrong(

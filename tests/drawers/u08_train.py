@@ -97,7 +97,7 @@ TRAIN = Drawer(
         Wrong(
             "an error where a gradient is not finite",
             _train((_CLIP, _CLIP.replace("max_norm)", "max_norm, error_if_nonfinite=True)"))),
-            "What does the card want of such a group?",
+            "What does the exercise want of such a group?",
             points=2.5,
         ),
         Wrong(
@@ -258,7 +258,7 @@ TRAIN = Drawer(
         Wrong(
             "the loss without a step",
             _train((_NO_STEP, "results.append(loss)\n")),
-            "not reported as the card wants it",
+            "not reported as the exercise wants it",
             points=2.5,
         ),
         Wrong(
@@ -279,7 +279,7 @@ TRAIN = Drawer(
         Wrong(
             "nothing returned",
             _train(("return results", "pass")),
-            "What does the card ask your function to return?",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -505,7 +505,7 @@ CONFIGURATION = Drawer(
         Wrong(
             "another key",
             _configuration().replace("num_micro_batches", "accumulation"),
-            "on the card and not in your dictionary?",
+            "in the exercise's text and not in your dictionary?",
         ),
     ],
     right=[

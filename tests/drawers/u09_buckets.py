@@ -239,7 +239,7 @@ BUCKETS = Drawer(
         Wrong(
             "numbers for bytes",
             _changed(_HOOKS, (_FULL, _FULL.replace("nbytes", "numel()"))),
-            "Does the card count numbers or bytes?",
+            "Does the exercise count numbers or bytes?",
         ),
         Wrong(
             "more than full",

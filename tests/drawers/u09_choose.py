@@ -878,7 +878,7 @@ MEMORY = Drawer(
         Wrong(
             "numbers for bytes",
             _views(("held += p.nbytes", "held += p.numel()")),
-            "Does the card count numbers or bytes?",
+            "Does the exercise count numbers or bytes?",
         ),
         Wrong(
             "one for all",

@@ -178,7 +178,7 @@ SHARE_OF_MEAN = Drawer(
         Wrong(
             "a number",
             _share(*_COUNT, "return summed_loss.item() / max(1, total.item())"),
-            "What type does the card ask for",
+            "What type does the exercise ask for",
         ),
         Wrong(
             "a number goes over the links",
@@ -476,7 +476,7 @@ RING_ALL_REDUCE = Drawer(
                 "and comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
                 wait="handle and handle.wait()",
             ).replace("comm.receive(", "mine.numel() and comm.receive("),
-            "What does the card say of empty ones?",
+            "What does the exercise say of empty ones?",
             points=2.0,
         ),
         Wrong(
@@ -732,7 +732,7 @@ BACKWARD_EACH = Drawer(
                 for p, part in zip(wanting, flat.split([p.numel() for p in wanting])):
                     p.grad.copy_(part.view_as(p))
             """,
-            "One call where the card asks for one for each parameter",
+            "One call where the exercise asks for one for each parameter",
         ),
     ],
     right=[

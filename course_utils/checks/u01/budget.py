@@ -13,7 +13,7 @@ from course_utils.formulas import flops
 
 
 def budget_cases(seed: int) -> list[Case]:
-    """Twice the length and other factors, shorter ones too; own, grouped and single keys."""
+    """Longer and shorter sequences; multi-head, grouped-query and multi-query attention."""
     rng = random.Random(seed)
     cases: list[Case] = [_case(SMALLEST, 2, 4)]
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):

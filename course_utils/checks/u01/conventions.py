@@ -56,7 +56,7 @@ MULTIPLYING_PARAMETERS = Check(
         measured_multiplying_parameters,
         Mistake(
             "That is every parameter there is. Which of them does a token only look up, or "
-            "multiply number by number?",
+            "multiply element by element?",
             lambda model: sum(parameters(model_of(model)).values()),
         ),
         Mistake(
@@ -107,11 +107,11 @@ MULTIPLYING_PARAMETERS = Check(
 
 
 def utilisation_cases(seed: int) -> list[Case]:
-    """Every device, tied and free heads, own and grouped keys, a published model."""
+    """Every device; tied and untied heads; multi-head and grouped-query attention; a real model."""
     rng = random.Random(seed)
     models = [(case["model"], case["seq_len"]) for case in model_cases(seed)[:19]]
     models += [(LLAMA_1B | {"is_tied": True}, 4096)] * 2
-    return [
+    cases: list[Case] = [
         {
             "model": model,
             "num_params": sum(parameters(model_of(model)).values()),
@@ -121,6 +121,8 @@ def utilisation_cases(seed: int) -> list[Case]:
         }
         for n, (model, seq_len) in enumerate(models)
     ]
+    cases[0] |= {"tokens_per_second": 10**10, "hardware": "A100-80"}  # the worked case
+    return cases
 
 
 def measured_utilisation(
@@ -217,7 +219,7 @@ UTILISATION = Check(
         ),
         Mistake(
             "You count the diagonal of the square too, which the mask leaves. Which share of the "
-            "core does the card take?",
+            "core does the exercise take?",
             _instead(
                 lambda counts, core, seq_len: {
                     "causal": counts["counted"] - core + core * (seq_len + 1) / (2 * seq_len)

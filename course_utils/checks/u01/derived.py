@@ -17,7 +17,7 @@ from course_utils.reference import Block
 
 
 def crossover_cases(seed: int) -> list[Case]:
-    """Own, grouped and single keys and values, narrow and wide feed-forward blocks, real models."""
+    """Multi-head, grouped-query and multi-query attention; narrow and wide blocks; real models."""
     rng = random.Random(seed)
     cases: list[Case] = [{"model": SMALLEST}]
     for kv, group in ((4, 1), (8, 1), (2, 4), (3, 2), (1, 8), (1, 6)):
@@ -70,6 +70,16 @@ def _rounded_down(model: dict[str, Any]) -> int:
     return _rest(sizes) // flops.attention_core_flops(sizes, 1, 1)
 
 
+def _with_head(layers_share_it: bool) -> Callable[..., int]:
+    def formula(model: dict[str, Any]) -> int:
+        sizes = model_of(model)
+        layers = sizes.num_layers if layers_share_it else 1
+        rest = layers * _rest(sizes) + 2 * sizes.hidden_size * sizes.vocab_size
+        return -(-rest // (layers * flops.attention_core_flops(sizes, 1, 1)))
+
+    return formula
+
+
 def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[..., int]:
     def formula(model: dict[str, Any]) -> int:
         sizes = model_of(model)
@@ -100,6 +110,13 @@ CROSSOVER_LENGTH = Check(
             "You count keys and values as wide as queries. How many heads do they have?",
             _crossing(lambda m: 8 * m.hidden_size**2 + 6 * m.hidden_size * m.ffn_size),
         ),
+        *(
+            Mistake(
+                "The output head is in your rest. Is it a part of a layer?",
+                _with_head(layers_share_it),
+            )
+            for layers_share_it in (False, True)
+        ),
         Mistake(
             'You go one length too far where the two sides meet exactly. What does "at least as '
             'many" say about a tie?',
@@ -123,7 +140,8 @@ def gpu_days_cases(seed: int) -> list[Case]:
     """Llama-3-8B as on the slide, and runs from a laptop's size to the largest."""
     rng = random.Random(seed)
     names = ("flops_per_token", "num_tokens", "peak_flops_per_second", "utilisation")
-    first = (51_470_401_536, 15 * 10**12, 312 * 10**12, 0.4)
+    worked = (1000, 86_400, 2000, 0.5)
+    llama = (51_470_401_536, 15 * 10**12, 312 * 10**12, 0.4)
     others = [
         (
             rng.randint(10**9, 10**13),
@@ -134,7 +152,7 @@ def gpu_days_cases(seed: int) -> list[Case]:
         for digits in (8, 9, 10, 11, 12, 13)
         for _ in range(4)
     ]
-    return [dict(zip(names, each, strict=True)) for each in (first, *others)]
+    return [dict(zip(names, each, strict=True)) for each in (worked, llama, *others)]
 
 
 def exact_gpu_days(

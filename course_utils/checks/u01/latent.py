@@ -123,7 +123,7 @@ LATENT_ATTENTION_FLOPS = Check(
         ),
         Mistake(
             "You send the rotary part of the key through the latent vector as well. From which "
-            "vector does the card make it?",
+            "vector does the exercise make it?",
             _projections(
                 lambda h, a, q, k, n, r, v: (
                     _query(h, a, q, n, r) + h * (k + r) + k * a * (n + r + v) + a * v * h
@@ -139,7 +139,7 @@ LATENT_ATTENTION_FLOPS = Check(
         ),
         Mistake(
             "Your queries go straight from x to the heads. Through which narrow vector do they "
-            "go on the card?",
+            "go in the exercise's text?",
             _projections(
                 lambda h, a, q, k, n, r, v: (
                     h * a * (n + r) + h * (k + r) + k * a * (n + v) + a * v * h

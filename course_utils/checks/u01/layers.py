@@ -11,7 +11,7 @@ from course_utils.reference.layers import FeedForward, GroupedAttention, attend
 
 
 def attention_cases(seed: int) -> list[Case]:
-    """Own, grouped and single keys and values; one sequence and several; odd lengths, one token."""
+    """Multi-head, grouped-query and multi-query attention; batches; odd lengths, one token."""
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
     cases = [first, first | {"seq_len": 1, "num_kv_heads": 2}]
@@ -90,9 +90,21 @@ ATTENTION_FLOPS = Check(
             lambda b, s, a, kv, d: {"core_flops": 4 * a * (b * s) ** 2 * d},
         ),
         Mistake(
-            "Half of the core. How many products are in it, and how many operations is a "
-            "multiply-and-add?",
+            "Half of the core. How many products are in it, how many operations is a "
+            "multiply-and-add, and which pairs does the convention count under a causal mask?",
             lambda b, s, a, kv, d: {"core_flops": 2 * b * a * s * s * d},
+        ),
+        Mistake(
+            "You count the pairs that a causal mask leaves. Which pairs does the convention count?",
+            lambda b, s, a, kv, d: {"core_flops": 2 * b * a * s * (s + 1) * d},
+        ),
+        *(
+            Mistake(
+                "Your core holds a little for each score beside the two products. What does the "
+                "convention say of the softmax?",
+                lambda b, s, a, kv, d, each=each: {"core_flops": b * a * s * s * (4 * d + each)},
+            )
+            for each in (1, 2, 3, 4, 5)
         ),
         Mistake(
             "You leave the number of sequences out. Does each of them cost the same again?",
@@ -136,7 +148,7 @@ GATED_MLP_FLOPS = Check(
     judge=EqualTo(
         measured_mlp_flops,
         Mistake(
-            "That is two products. Which three matrices does the card name?",
+            "That is two products. Which three matrices does the exercise name?",
             lambda t, h, f: 4 * t * h * f,
         ),
         Mistake(
@@ -154,6 +166,14 @@ GATED_MLP_FLOPS = Check(
         Mistake(
             "That is one token. How many go through the block?",
             lambda t, h, f: 6 * h * f,
+        ),
+        *(
+            Mistake(
+                "You count what happens between the products, element by element. What does the "
+                "exercise say of activation and gating?",
+                lambda t, h, f, each=each: t * f * (6 * h + each),
+            )
+            for each in (1, 2, 3, 4, 5, 6)
         ),
     ),
 )

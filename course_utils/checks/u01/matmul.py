@@ -33,7 +33,7 @@ def measured_matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]
 
 
 FIRST_ADDITION = (
-    "You leave out the first addition of each sum. Which convention does the card state?"
+    "You leave out the first addition of each sum. Which convention does the exercise state?"
 )
 
 

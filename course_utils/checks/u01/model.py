@@ -14,7 +14,7 @@ from course_utils.formulas import flops
 
 
 def model_cases(seed: int) -> list[Case]:
-    """Own, grouped and single keys and values, tied and free heads, one sequence and several."""
+    """Tied and untied heads; multi-head, grouped-query and multi-query attention; some batches."""
     rng = random.Random(seed)
     cases: list[Case] = [{"model": SMALLEST | {"is_tied": False}, "num_sequences": 1, "seq_len": 2}]
     for is_tied in (False, True):
@@ -72,7 +72,7 @@ def _batch_squared(model: dict[str, Any], num_sequences: int, seq_len: int) -> i
     return model_flops(model_of(model), 1, num_sequences * seq_len)
 
 
-def _head_of_free_models_only(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
+def _head_of_untied_models_only(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
     without = _without("head")(model, num_sequences, seq_len)
     whole = model_flops(model_of(model), num_sequences, seq_len)
     return without if model["is_tied"] else whole
@@ -96,7 +96,7 @@ MODEL_FLOPS = Check(
         measured_model_flops,
         Mistake(
             "Your head comes and goes with `is_tied`. Are the logits of a tied model for free?",
-            _head_of_free_models_only,
+            _head_of_untied_models_only,
         ),
         Mistake(
             "You count layers and head for one sequence, the attention core for all of them. How "

@@ -15,7 +15,9 @@ from course_utils.instruments import count_flops
 def stack_cases(seed: int) -> list[Case]:
     """All layers trained, the first ones frozen, the last ones, one in the middle, none."""
     rng = random.Random(seed)
-    cases: list[Case] = [{"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, True]}]
+    cases: list[Case] = [
+        {"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, top]} for top in (True, False)
+    ]
     for count in (1, 2, 3, 4):
         for pattern in ("all", "none", "first frozen", "last frozen", "one", "first", "hole"):
             one = rng.randrange(count)
@@ -62,6 +64,10 @@ def _stack(factor: Callable[[int, list[bool]], int]) -> Callable[..., int]:
     return formula
 
 
+def _asking_those_after(first: int) -> Callable[[int, list[bool]], int]:
+    return lambda n, trained: 1 + trained[n] + any(trained[n + first :])
+
+
 STACK_TRAINING_FLOPS = Check(
     cases=stack_cases,
     reference=stack_training_flops,
@@ -89,6 +95,19 @@ STACK_TRAINING_FLOPS = Check(
             "Gradients go back only as far as somebody wants them. Is any layer before this one "
             "trained?",
             _stack(lambda n, trained: 1 + trained[n] + (n > 0)),
+        ),
+        Mistake(
+            "You make the gradient of the input in every layer, of the data too. For which layers "
+            "does nobody before them wait for it?",
+            _stack(lambda n, trained: 2 + trained[n]),
+        ),
+        *(
+            Mistake(
+                "You ask whether a layer after this one is trained. To which side does the "
+                "gradient of an input go on?",
+                _stack(_asking_those_after(first)),
+            )
+            for first in (0, 1)
         ),
         Mistake(
             "You ask only the layer just before. Who passes a gradient on to a layer further down?",

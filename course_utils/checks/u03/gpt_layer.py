@@ -101,7 +101,7 @@ GPT_LAYER_BYTES = Check(
         ),
         Mistake(
             "You have 4 bytes per token and norm. How many statistics has a LayerNorm, and how "
-            "wide does the card say they are?",
+            "wide does the exercise say they are?",
             lambda b, s, h, a: {"norms": 4 * b * s * h + 8 * b * s},
         ),
         Mistake(

@@ -98,7 +98,7 @@ KEPT_BY_OPERATION = Check(
             lambda b, s, h, a: {"softmax": 2 * b * s * h},
         ),
         Mistake(
-            "Your softmax has one head. Which shape does the card give to the scores?",
+            "Your softmax has one head. Which shape does the exercise give to the scores?",
             lambda b, s, h, a: {"softmax": 2 * b * s * s},
         ),
         Mistake(
@@ -112,7 +112,7 @@ KEPT_BY_OPERATION = Check(
             lambda b, s, h, a: {"rms_norm": 2 * b * s * h},
         ),
         Mistake(
-            "Your norm keeps its number per token in bf16. What does the card say about it?",
+            "Your norm keeps its number per token in bf16. What does the exercise say about it?",
             lambda b, s, h, a: {"rms_norm": 2 * b * s * h + 2 * b * s},
         ),
         Mistake(

@@ -112,7 +112,8 @@ LLAMA_LAYER_BYTES = Check(
             _llama("norms", lambda n, e, h, a, k, f: 2 * n * e * h),
         ),
         Mistake(
-            "The statistics of your norms are as wide as an activation. What does the card say?",
+            "The statistics of your norms are as wide as an activation. What does the exercise "
+            "say?",
             _llama("norms", lambda n, e, h, a, k, f: 2 * n * (e * h + e)),
         ),
         Mistake(
@@ -125,7 +126,7 @@ LLAMA_LAYER_BYTES = Check(
             _llama("attention", lambda n, e, h, a, k, f: n * e * (3 * h + 2 * k)),
         ),
         Mistake(
-            "Your log-sum-exp is as wide as an activation. What does the card say?",
+            "Your log-sum-exp is as wide as an activation. What does the exercise say?",
             _llama("attention", lambda n, e, h, a, k, f: n * (e * (3 * h + 2 * k) + e * a)),
         ),
         Mistake(

@@ -69,7 +69,7 @@ STATE_BYTES = Check(
             _mistake(optimizer={"fp32": 4} | dict.fromkeys(MIXED, 8)),
         ),
         Mistake(
-            "The master copy is among your weights. To which part does the card count it?",
+            "The master copy is among your weights. To which part does the exercise count it?",
             _mistake(weights=dict.fromkeys(MIXED, 6), optimizer=dict.fromkeys(MIXED, 8)),
         ),
         Mistake(

@@ -100,7 +100,7 @@ SEQUENCE_BYTES = Check(
             _less(_log_softmax),
         ),
         Mistake(
-            "Your loss is in bf16. What does the card say about the logits?",
+            "Your loss is in bf16. What does the exercise say about the logits?",
             _less(lambda m, s: _log_softmax(m, s) // 2),
         ),
         Mistake(
@@ -127,7 +127,7 @@ SEQUENCE_BYTES = Check(
         ),
         Mistake(
             "You have 8 bytes per token for ids and targets together. Who keeps each, and how wide "
-            "does the card say they are?",
+            "does the exercise say they are?",
             _less(lambda m, s: 8 * s),
         ),
         Mistake(

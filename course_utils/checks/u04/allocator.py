@@ -230,8 +230,8 @@ ALLOCATOR = Check(
             _served_by(size_of=lambda num_bytes: num_bytes),
         ),
         Mistake(
-            "A segment is as large as the block that was asked for. How many bytes does the card "
-            "want to be reserved at once, and what is the rest for?",
+            "A segment is as large as the block that was asked for. How many bytes does the "
+            "exercise want to be reserved at once, and what is the rest for?",
             _served_by(segment_of=lambda num_bytes, size: size),
         ),
         Mistake(
@@ -245,7 +245,7 @@ ALLOCATOR = Check(
         ),
         Mistake(
             "Blocks are taken from the end of a free block, or what is left lies in front. On "
-            "which side does the card want the rest?",
+            "which side does the exercise want the rest?",
             _served_by(gives_front=False),
         ),
         Mistake(
@@ -254,18 +254,18 @@ ALLOCATOR = Check(
             _served_by(is_split=lambda rest, is_small: False),
         ),
         Mistake(
-            "In the small pool too little is split off. From how many bytes on does the card "
+            "In the small pool too little is split off. From how many bytes on does the exercise "
             "split there?",
             _served_by(is_split=lambda rest, is_small: rest > MIB),
         ),
         Mistake(
-            "Only a rest of exactly 1 MiB goes wrong in the large pool. Does the card say 'at "
+            "Only a rest of exactly 1 MiB goes wrong in the large pool. Does the exercise say 'at "
             "least' there, or 'more than'?",
             _served_by(is_split=lambda rest, is_small: is_small or rest >= MIB),
         ),
         Mistake(
             "In the large pool small rests are split off. What would they be of use for, and "
-            "from when on does the card split there?",
+            "from when on does the exercise split there?",
             _served_by(is_split=lambda rest, is_small: True),
         ),
         Mistake(
@@ -304,13 +304,13 @@ ALLOCATOR = Check(
             _served_by(has_pools=False),
         ),
         Mistake(
-            "A request of exactly 1 MiB goes to the wrong pool. Does the card say 'up to' or "
+            "A request of exactly 1 MiB goes to the wrong pool. Does the exercise say 'up to' or "
             "'below'?",
             _served_by(is_small=lambda size: size < MIB),
         ),
         Mistake(
             "You take the first free block by address that is large enough. Which one does the "
-            "card want, and what does it spare?",
+            "exercise want, and what does it spare?",
             _served_by(order=lambda piece: (piece.address,)),
         ),
         *(
@@ -324,18 +324,18 @@ ALLOCATOR = Check(
         *(
             Mistake(
                 "Of equally large blocks you take the one that comes first in your list. In which "
-                "order does the card want them, whatever came when?",
+                "order does the exercise want them, whatever came when?",
                 _served_by(order=lambda piece, order=order: (piece.size, *order(piece))),
             )
             for order in LISTED
         ),
         Mistake(
             "Of equally large blocks you take the one with the highest address. Which one does "
-            "the card want?",
+            "the exercise want?",
             _served_by(order=lambda piece: (piece.size, -piece.address)),
         ),
         Mistake(
-            "You take the largest free block. Which one does the card want, and what does it "
+            "You take the largest free block. Which one does the exercise want, and what does it "
             "spare?",
             _served_by(order=lambda piece: (-piece.size, piece.address)),
         ),

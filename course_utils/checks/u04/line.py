@@ -124,7 +124,7 @@ PEAK_OF_LINE = Check(
         ),
         Mistake(
             "Where the line is highest twice you name the second operation. Which one does the "
-            "card ask for?",
+            "exercise ask for?",
             _last_highest,
         ),
         Mistake(

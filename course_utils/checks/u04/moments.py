@@ -140,7 +140,8 @@ MOMENTS = Check(
             _other_states(lambda n, t: -4 * t),
         ),
         Mistake(
-            "You count Adam's number of steps for each parameter. For what does the card count it?",
+            "You count Adam's number of steps for each parameter. For what does the exercise count "
+            "it?",
             _other_states(lambda n, t: 4 * (n - t)),
         ),
         Mistake(

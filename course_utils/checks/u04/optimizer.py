@@ -128,7 +128,7 @@ TEMPORARIES = Check(
             _factors((0, 0, 0, 4, 0, 4), (8, 4, 0, 8, 8, 0)),
         ),
         Mistake(
-            "Your `fused` turns all gradients to fp32 at once. When does the card free one?",
+            "Your `fused` turns all gradients to fp32 at once. When does the exercise free one?",
             _factors((8, 0, 0, 12, 0, 0), (0, 4, 0, 0, 8, 4)),
         ),
         Mistake(
@@ -159,7 +159,7 @@ TEMPORARIES = Check(
             _factors((8, 0, 0, 6, 0, 2), (0, 4, 0, 0, 4, 0)),
         ),
         Mistake(
-            "Your loop needs one temporary for a tensor. Which two does the card name?",
+            "Your loop needs one temporary for a tensor. Which two does the exercise name?",
             _factors((4, 0, 0, 8, 0, 4), (0, 4, 0, 0, 8, 0)),
         ),
         Mistake(
@@ -172,7 +172,7 @@ TEMPORARIES = Check(
             _factors((8, 0, 0, 12, 4, 4), (0, 4, 0, 0, 4, 0)),
         ),
         Mistake(
-            "Your loop and your kernel turn all gradients to fp32 at once. When does the card "
+            "Your loop and your kernel turn all gradients to fp32 at once. When does the exercise "
             "free one?",
             _factors((8, 0, 0, 8, 0, 0), (0, 4, 0, 4, 8, 4)),
         ),

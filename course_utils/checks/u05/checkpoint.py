@@ -262,7 +262,7 @@ CHECKPOINT = Check(
         ),
         Mistake(
             "You keep copies: an input that several functions share lies in memory once for each. "
-            "Which tensors does the card want kept?",
+            "Which tensors does the exercise want kept?",
             _copies,
         ),
         Mistake(

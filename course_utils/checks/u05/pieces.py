@@ -207,7 +207,7 @@ LOSS_IN_PIECES = Check(
             lambda *values: {"loss": sum(_mean_losses(*values))},
         ),
         Mistake(
-            "Your loss is the sum over all tokens. What does the card ask for?",
+            "Your loss is the sum over all tokens. What does the exercise ask for?",
             lambda tokens, h, v, n: {"loss": wanted(**_case(tokens, h, v, n))["loss"] * tokens},
         ),
         Mistake(

@@ -238,7 +238,7 @@ PLAN = Check(
     judge=EqualTo(
         best,
         Mistake(
-            "Right wherever a plan fits. What does the card ask for where none does?",
+            "Right wherever a plan fits. What does the exercise ask for where none does?",
             _wrong(_never_empty),
         ),
         Mistake(

@@ -166,8 +166,8 @@ POLICY = Check(
             _keeping(lambda name: name in ("mm", "addmm", "bmm")),
         ),
         Mistake(
-            "Products with a bias run again, and products of many matrices at once. Which names on "
-            "the card have you left out?",
+            "Products with a bias run again, and products of many matrices at once. Which names in "
+            "the exercise's text have you left out?",
             _keeping(lambda name: name in ("mm", FUSED)),
         ),
         Mistake(
@@ -176,7 +176,7 @@ POLICY = Check(
             _keeping(lambda name: name in NAMES_OF_PRODUCTS | {"silu", "gelu"}),
         ),
         Mistake(
-            "Only `mm` is kept. Which other names on the card are products?",
+            "Only `mm` is kept. Which other names in the exercise's text are products?",
             _keeping(lambda name: name == "mm"),
         ),
         Mistake(

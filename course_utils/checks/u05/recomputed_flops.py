@@ -154,7 +154,7 @@ RECOMPUTED_FLOPS = Check(
         ),
         Mistake(
             "Your full recomputation has one product with the scores, or half of both. How many "
-            "are there, and does the card count the full square?",
+            "are there, and does the exercise count the full square?",
             _flops(full=lambda *c: _forward(*c) - _product_of_scores(*c)),
         ),
         Mistake(

@@ -262,7 +262,7 @@ BEST_SEGMENT = Check(
         simulated_best,
         Mistake(
             "Your segments are right wherever there is one best length. Which of several does the "
-            "card ask for?",
+            "exercise ask for?",
             lambda L, u, A: min(range(L, 0, -1), key=lambda k: _full_segments_peak(L, k, u, A)),
         ),
         Mistake(

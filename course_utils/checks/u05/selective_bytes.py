@@ -96,8 +96,8 @@ KEPT_BYTES = Check(
             _kept("selective", 28, 0),
         ),
         Mistake(
-            "All of attention has gone. What does the card compute again, and what stays of the "
-            "projections and the dropout behind them?",
+            "All of attention has gone. What does the exercise compute again, and what stays of "
+            "the projections and the dropout behind them?",
             _kept("selective", 23, 0),
         ),
         Mistake(

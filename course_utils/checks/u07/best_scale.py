@@ -120,7 +120,7 @@ BEST_SCALE = Check(
             },
         ),
         Mistake(
-            "You count the zeros that there are without a scale. At which moment does the card "
+            "You count the zeros that there are without a scale. At which moment does the exercise "
             "look?",
             lambda gradients: {"still_zero": _with_scale(gradients, 1.0)["still_zero"]},
         ),

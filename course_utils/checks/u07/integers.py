@@ -141,8 +141,8 @@ QUANTISED = Check(
             lambda x: {"scales_without_columns" if len(x) == 1 else "wrong_shape_of_scales": 1},
         ),
         Mistake(
-            "There is one scale for each row, and no column of them. Which shape does the card ask "
-            "for, and what does scales times integers do with yours?",
+            "There is one scale for each row, and no column of them. Which shape does the exercise "
+            "ask for, and what does scales times integers do with yours?",
             lambda x: {"scales_without_columns": 1},
         ),
         Mistake(
@@ -156,7 +156,7 @@ QUANTISED = Check(
             lambda x: {"integers_not_int8": 1},
         ),
         Mistake(
-            "Rows of zeros have a scale of zero. What is 0 / 0, and which scale does the card "
+            "Rows of zeros have a scale of zero. What is 0 / 0, and which scale does the exercise "
             "ask for?",
             lambda x: {f"scale of row {n}": 0 for n, row in enumerate(x) if not any(row)},
         ),
@@ -174,12 +174,12 @@ QUANTISED = Check(
             lambda x: _other_integers(x, _half_up),
         ),
         Mistake(
-            "A row of zeros has a tiny scale with you. Which one does the card ask for?",
+            "A row of zeros has a tiny scale with you. Which one does the exercise ask for?",
             lambda x: _tiny_for_zeros(x, 1),
         ),
         Mistake(
             "A row of zeros has a tiny scale with you, a 127th of your smallest size. Which one "
-            "does the card ask for?",
+            "does the exercise ask for?",
             lambda x: _tiny_for_zeros(x, LARGEST),
         ),
         Mistake(

@@ -104,7 +104,7 @@ PEAK = Check(
             lambda *case: {"mfu": 0},
         ),
         Mistake(
-            "Your MFU is a percentage. What does the card ask for?",
+            "Your MFU is a percentage. What does the exercise ask for?",
             lambda *case: {"mfu": 100 * dense_peak(*case)["mfu"]},
         ),
         Mistake(

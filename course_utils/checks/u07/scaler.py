@@ -353,15 +353,15 @@ SCALER = Check(
         ),
         Mistake(
             "Your count goes on after an overflow where it stood. Which steps in a row does the "
-            "card ask for?",
+            "exercise ask for?",
             _with("goes on"),
         ),
         Mistake(
-            "A skipped step counts as a good one. Which steps in a row does the card ask for?",
+            "A skipped step counts as a good one. Which steps in a row does the exercise ask for?",
             _with("counts all"),
         ),
         Mistake(
-            "All is right but what your step returns. What does the card want to know from it?",
+            "All is right but what your step returns. What does the exercise want to know from it?",
             lambda *case: {"wrong_returns": _num_wrong_if_silent(*case)},
         ),
         scenarios=SCENARIOS,

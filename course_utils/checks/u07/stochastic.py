@@ -137,7 +137,7 @@ ROUNDED_BY_CHANCE = Check(
     judge=EqualTo(
         wanted,
         Mistake(
-            "All numbers are right, and they are not stored as bf16. Which type does the card "
+            "All numbers are right, and they are not stored as bf16. Which type does the exercise "
             "ask for?",
             lambda x: {"not_bf16": 1},
         ),

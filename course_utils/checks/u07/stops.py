@@ -87,7 +87,7 @@ STOPS_AT = Check(
             lambda term, m: math.ldexp(1.0, m + 1 + round(math.log2(term))),
         ),
         Mistake(
-            "That is the power, not the number. Which sum does the card ask for?",
+            "That is the power, not the number. Which sum does the exercise ask for?",
             lambda term, m: m + 1 + math.ceil(math.log2(term)),
         ),
         Mistake(

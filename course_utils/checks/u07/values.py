@@ -239,7 +239,7 @@ VALUE = Check(
         ),
         Mistake(
             "Every pattern is an ordinary number with you, that of zeros too. Which two exponents "
-            "does the card set apart?",
+            "does the exercise set apart?",
             _normal,
         ),
         together=True,

@@ -237,7 +237,7 @@ ACCUMULATE = Check(
         ),
         Mistake(
             "Without any target the loss or a gradient is not a number. What do you divide by "
-            "then, and what does the card want?",
+            "then, and what does the exercise want?",
             _in("no targets", lambda *values: {"not_numbers": 1}),
         ),
         Mistake(
@@ -256,7 +256,7 @@ ACCUMULATE = Check(
             _weighed(_mean_weighed_by_sequences),
         ),
         Mistake(
-            "This is the sum over all targets. Which mean does the card ask for?",
+            "This is the sum over all targets. Which mean does the exercise ask for?",
             _weighed(lambda some, every, num_parts: 1),
         ),
         Mistake(

@@ -127,7 +127,7 @@ NOISE_SCALE = Check(
             _of(lambda p: p.trace / p.squared_norm if p.squared_norm else 0.0),
         ),
         Mistake(
-            "Where all gradients are zero your answer is not a number. What does the card want "
+            "Where all gradients are zero your answer is not a number. What does the exercise want "
             "where G is zero?",
             _of(lambda p: p.trace / p.squared_norm if p.trace or p.squared_norm else math.nan),
         ),
@@ -184,7 +184,7 @@ NOISE_SCALE = Check(
             _of(lambda p: p.squared_norm / p.trace),
         ),
         Mistake(
-            "That is the root of the noise scale. Which squares does the card ask for?",
+            "That is the root of the noise scale. Which squares does the exercise ask for?",
             _of(lambda p: math.sqrt(p.trace / p.squared_norm)),
         ),
         relative_tolerance=ROUNDING,
@@ -300,8 +300,8 @@ TWO_BATCH = Check(
     judge=EqualTo(
         solved_estimate,
         Mistake(
-            "You take the large batch's squared norm for |G|². What does the line above the card "
-            "add to |G|², however large the batch is?",
+            "You take the large batch's squared norm for |G|². What does the line above the "
+            "exercise add to |G|², however large the batch is?",
             _biased,
         ),
         *_of_trace(
@@ -344,7 +344,7 @@ TWO_BATCH = Check(
         ),
         Mistake(
             "Your noise scale is infinite where the trace is negative, too. Where alone does the "
-            "card ask for that?",
+            "exercise ask for that?",
             _never_negative,
         ),
         Mistake(
@@ -359,7 +359,7 @@ TWO_BATCH = Check(
         ),
         Mistake(
             "Your noise scale is negative or finite where the estimate of |G|² is not positive. "
-            "What does the card ask for there?",
+            "What does the exercise ask for there?",
             _unguarded,
         ),
         Mistake(

@@ -200,7 +200,7 @@ TRAIN = Check(
         ),
         Mistake(
             "The losses of all targets are added up, and the gradient grows with their number. "
-            "Which mean does the card ask for?",
+            "Which mean does the exercise ask for?",
             _in("ragged", _by("sum")),
         ),
         Mistake(
@@ -252,7 +252,7 @@ TRAIN = Check(
             lambda *values: {"results": _num_stepping(*values)},
         ),
         Mistake(
-            "The weights are right, and groups that make no step are not reported as the card "
+            "The weights are right, and groups that make no step are not reported as the exercise "
             "wants it. What stands in the list for them?",
             _in(
                 "no step",

@@ -299,7 +299,8 @@ BACKWARD_EACH = Check(
             lambda *values: {CALLS: 2 * len(_sizes(*values))},
         ),
         Mistake(
-            "One call where the card asks for one for each parameter. Which exercise does that?",
+            "One call where the exercise asks for one for each parameter. Which exercise does "
+            "that?",
             lambda *values: {CALLS: 1},
         ),
         scenarios=SCENARIOS,

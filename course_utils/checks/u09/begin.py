@@ -195,11 +195,11 @@ START_EQUAL = Check(
         ),
         Mistake(
             "Rank 0 draws the numbers that it should, the others do not. By how much do the seeds "
-            "of two neighbours differ on the card, and by how much do yours?",
+            "of two neighbours differ in the exercise's text, and by how much do yours?",
             _of_case(lambda case: {OTHER_NUMBERS: case["num_ranks"] - 1}),
         ),
         Mistake(
-            "Random numbers differ from rank to rank, and are not those of the card's seeds. "
+            "Random numbers differ from rank to rank, and are not those of the exercise's seeds. "
             "Which seed belongs to rank 1, and is anything drawn after it is set?",
             _of_case(lambda case: {OTHER_NUMBERS: case["num_ranks"]}),
         ),

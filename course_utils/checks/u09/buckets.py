@@ -333,8 +333,8 @@ BACKWARD_IN_BUCKETS = Check(
             _in_other_buckets(lambda case: greedy(_as_made(case)[::-1], case["bucket_bytes"])),
         ),
         Mistake(
-            "A bucket that is exactly full waits for one gradient more. What does the card say of "
-            "a bucket that has just as many bytes?",
+            "A bucket that is exactly full waits for one gradient more. What does the exercise say "
+            "of a bucket that has just as many bytes?",
             _in_other_buckets(lambda case: greedy(_ready_of(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
@@ -358,14 +358,14 @@ BACKWARD_IN_BUCKETS = Check(
             _in_other_buckets(_ready_of),
         ),
         Mistake(
-            "Your buckets are eight times too large. Does the card count numbers or bytes?",
+            "Your buckets are eight times too large. Does the exercise count numbers or bytes?",
             _in_other_buckets(
                 lambda case: greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
             ),
         ),
         Mistake(
-            "Your buckets never have more than so many bytes. Is the number on the card the "
-            "largest size of a bucket, or the one from which on it is sent?",
+            "Your buckets never have more than so many bytes. Is the number in the exercise's text "
+            "the largest size of a bucket, or the one from which on it is sent?",
             _in_other_buckets(lambda case: at_most(_ready_of(case), case["bucket_bytes"])),
         ),
         Mistake(

@@ -1,4 +1,4 @@
-"""Gradients to buckets: as the card wants it, and as people get it wrong."""
+"""Gradients to buckets: as the exercise wants it, and as people get it wrong."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ Buckets = Sequence[Ready]
 
 
 def greedy(gradients: Buckets, bucket_bytes: float, *, has_rest: bool = True) -> list[Ready]:
-    """As the card wants them: a bucket is sent when it is full, and what is left at the end."""
+    """As the exercise wants them: a bucket is sent when it is full, and what is left at the end."""
     buckets, held = [], 0
     for number, (num_bytes, seconds) in enumerate(gradients, 1):
         held += num_bytes

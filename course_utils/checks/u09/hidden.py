@@ -158,7 +158,7 @@ MIN_TOKENS = Check(
             _times(Fraction(2, 3)),
         ),
         Mistake(
-            "Eight times as many. Do the links' rates on the card count bytes or bits?",
+            "Eight times as many. Do the links' rates in the exercise's text count bytes or bits?",
             _times(8),
         ),
         Mistake(
@@ -174,7 +174,7 @@ MIN_TOKENS = Check(
             lambda *values: _up(_exact(*values) / values[2]),
         ),
         Mistake(
-            "These are the tokens of all ranks together. How many does the card ask for?",
+            "These are the tokens of all ranks together. How many does the exercise ask for?",
             lambda *values: _up(_exact(*values) * values[1]),
         ),
         Mistake(MISSED, _missed(1)),
@@ -185,8 +185,8 @@ MIN_TOKENS = Check(
             _of_whole_bytes,
         ),
         Mistake(
-            "Seconds are rounded before tokens are counted. How many of your numbers does the card "
-            "want whole?",
+            "Seconds are rounded before tokens are counted. How many of your numbers does the "
+            "exercise want whole?",
             _of_whole_seconds,
         ),
         Mistake(

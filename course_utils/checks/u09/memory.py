@@ -187,19 +187,19 @@ MAKE_BUCKETS = Check(
             _of_case(_without_rest),
         ),
         Mistake(
-            "A bucket that is exactly full waits for one parameter more. What does the card say of "
-            "a bucket that has just as many bytes?",
+            "A bucket that is exactly full waits for one parameter more. What does the exercise "
+            "say of a bucket that has just as many bytes?",
             _of_case(lambda case: _in_other_buckets(case, _sizes(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
-            "Your buckets begin with the first parameter. With which one does the card begin, and "
-            "whose gradient is complete first?",
+            "Your buckets begin with the first parameter. With which one does the exercise begin, "
+            "and whose gradient is complete first?",
             _of_case(
                 lambda case: _in_other_buckets(case, _sizes(case)[::-1], case["bucket_bytes"])
             ),
         ),
         Mistake(
-            "Your buckets are eight times too large. Does the card count numbers or bytes?",
+            "Your buckets are eight times too large. Does the exercise count numbers or bytes?",
             _of_case(
                 lambda case: _in_other_buckets(
                     case, _sizes(case), FLOAT64_BYTES * case["bucket_bytes"]

@@ -203,7 +203,7 @@ RING_ALL_REDUCE = Check(
         ),
         Mistake(
             "Where a tensor has fewer numbers than there are ranks you leave messages out. What "
-            "does the card say of empty ones?",
+            "does the exercise say of empty ones?",
             _not_empty,
         ),
         Mistake(

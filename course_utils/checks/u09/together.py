@@ -266,7 +266,7 @@ ACCUMULATE_TOGETHER = Check(
         ),
         Mistake(
             "The trainer gets a loss that no micro-batch has made. Which hook fires in its "
-            "backward pass, and which loss does the card hand to it?",
+            "backward pass, and which loss does the exercise hand to it?",
             _of_case(lambda case: {LENGTH: _own(case), IN_TRAINER: 0, EXCHANGES: 1}),
         ),
         Mistake(

@@ -352,8 +352,8 @@ BACKWARD_WITH_UNUSED = Check(
             _of_case(lambda case: {COLLECTIVES: len(_Job(case).sizes())}),
         ),
         Mistake(
-            "A bucket that is exactly full waits for one parameter more. What does the card say of "
-            "a bucket that has just as many bytes?",
+            "A bucket that is exactly full waits for one parameter more. What does the exercise "
+            "say of a bucket that has just as many bytes?",
             _of_case(lambda case: _in_other_buckets(case, _Job(case).sizes()[::-1], more_bytes=1)),
         ),
         Mistake(
@@ -362,8 +362,8 @@ BACKWARD_WITH_UNUSED = Check(
             _of_case(lambda case: _in_other_buckets(case, _sizes_by_module(case))),
         ),
         Mistake(
-            "No rank has used the parameter, and afterwards it has no gradient. What does the card "
-            "say every rank has then, and what is a sum of zeros?",
+            "No rank has used the parameter, and afterwards it has no gradient. What does the "
+            "exercise say every rank has then, and what is a sum of zeros?",
             _of_case(lambda case: {MISSING: _num_unused(case, by_all=True)}),
         ),
         Mistake(
@@ -383,7 +383,7 @@ BACKWARD_WITH_UNUSED = Check(
         ),
         Mistake(
             "Buckets begin with the first parameter. Which gradient is complete first, and with "
-            "which parameter does the card begin?",
+            "which parameter does the exercise begin?",
             _of_case(lambda case: _in_other_buckets(case, _Job(case).sizes())),
         ),
         Mistake(
