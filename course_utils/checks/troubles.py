@@ -13,6 +13,9 @@ WHICH_HOOK = (
     "of hook comes after, as the one that the notebook gives?"
 )
 
+# Said where no points follow before somebody has looked.
+A_PERSON = "A person will look at this."
+
 # Kind of trouble: what happened, and the question that leads on. The braces are filled from what
 # was observed.
 WORDS = {
@@ -42,9 +45,10 @@ WORDS = {
         "Does it leave Python, ask for all the memory, or wait for something that never comes?",
     ),
     "tampered": (
-        "It replaces `{what}`, a part of the course that observes it. A person will look at this.",
+        "It replaces `{what}`, a part of the course that observes it. " + A_PERSON,
         "Can your function do its work with names of its own?",
     ),
+    "not judged": ("Not judged: the check itself ended with {error}. " + A_PERSON, ""),
     "nothing": ("It returned None.", "Does every way through your function end in a `return`?"),
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),

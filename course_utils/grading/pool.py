@@ -3,7 +3,6 @@
 import contextlib
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
@@ -60,7 +59,7 @@ class Local:
         """Have one submission graded.
 
         Raises:
-            GradingError: If the sandbox does not start.
+            GradingError: If the sandbox does not start, or what is done first cannot be done.
         """
         if not self._workers:
             self._start()
@@ -95,9 +94,11 @@ class Local:
         self._idle = [*self._workers]
         self._threads = ThreadPoolExecutor(self.jobs)
         self._started.callback(self._threads.shutdown, cancel_futures=True)
-        for each in self._first:
-            self.call(each)
+        first = [self.call(each) for each in self._first]
         own.when_warm(sandbox)
+        for future in first:
+            if isinstance(error := future.exception(), GradingError):
+                raise error
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Called in one of as many threads as there are processes."""
@@ -228,7 +229,6 @@ def _undone(task: Task, why: str) -> Graded:
 
 def _begin(door: Door | Cold, keep_in: Path | None) -> None:
     """Get ready in a process of this machine."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that writes
     threading.Thread(target=_end_with_parent, daemon=True).start()
     own.share(door)
     if keep_in is not None:

@@ -14,6 +14,7 @@ from course_utils.checks.threads import one_thread
 from course_utils.checks.verdict import Verdict
 from course_utils.checks.wire import Plain
 from course_utils.grading import measured, outputs
+from course_utils.grading.errors import GradingError
 from course_utils.grading.plan import Question, steps
 from course_utils.grading.sandbox.door import GoneError
 from course_utils.grading.sandbox.frames import Reply
@@ -57,12 +58,10 @@ def verdict(session: Session, question: Question, seeds: Seeds) -> Verdict:
     """The verdict on one answer; where none can be reached, there are no points."""
     try:
         examination = _examination(session, question, seeds)
-        max_points = catalogue.exercise(question.exercise).points
-        return examination.verdict(question.exercise, max_points, tell_all=False)
+        return _verdict(question.exercise, examination)
     except Exception as error:
-        return no_verdict(
-            question.exercise, f"what came back cannot be judged ({type(error).__name__})"
-        )
+        lost: dict[str, Plain] = {"trouble": "not judged", "error": type(error).__name__}
+        return _verdict(question.exercise, Examination(trouble=lost))
 
 
 def not_judged(exercise: str) -> Verdict:
@@ -79,10 +78,19 @@ def not_judged(exercise: str) -> Verdict:
     )
 
 
-def no_verdict(exercise: str, how: str) -> Verdict:
-    """No points, and how it came to that."""
-    lost = Examination(trouble={"trouble": "gone", "how": how})
-    return lost.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
+def prepare(exercise: str, seeds: Seeds) -> None:
+    """Make and measure the hidden cases of an exercise.
+
+    Raises:
+        GradingError: If its check cannot.
+    """
+    try:
+        cases_of(exercise, seeds)
+    except Exception as error:
+        raise GradingError(
+            f"The check of {exercise} cannot make its cases ({type(error).__name__}: {error}). "
+            "Mend it and run this again; no answer was judged by it."
+        ) from None
 
 
 @cache
@@ -91,6 +99,10 @@ def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     cases = [case for seed in seeds for case in find(exercise).cases(seed)]
     measured.measure(find(exercise), exercise, cases)
     return cases
+
+
+def _verdict(exercise: str, examination: Examination) -> Verdict:
+    return examination.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
 
 
 def _run(session: Session, source: str) -> list[NotebookNode]:

@@ -83,6 +83,7 @@ class Run:
         self.store = Store(root, config, secret)
         self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
         self.students = self._students()
+        self.earlier: dict[str, Result] = {}
         if options.exercise:
             self._check_exercise()
         if not options.is_unsafe and not options.scheduler:
@@ -98,12 +99,14 @@ class Run:
         path = path_of(self.root, self.unit)
         with held(path), contextlib.closing(self.store), self._pool() as pool:
             journal, keys = Journal(path), dict[str, Key]()
+            self.earlier = dict(journal.results)
             for graded in stream(pool, self._tasks(journal, keys)):
                 if not results:
                     self.store.back_up()
                 self._write(journal, graded, keys[graded.result.student])
                 results.append(graded.result)
                 watch(graded.result)
+            self.store.renew_penalties(self.unit)  # what people gave since counts too
         return results
 
     def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
@@ -119,7 +122,7 @@ class Run:
             return Dask(self.options.scheduler)
         jobs = max(1, min(self.options.jobs, len(self.students)))
         asked = [self.options.exercise] if self.options.exercise else _judged_by_a_check(self.unit)
-        first = [partial(referee.cases_of, name, self.seeds) for name in asked]
+        first = [partial(referee.prepare, name, self.seeds) for name in asked]
         return Local(jobs, self.options.is_unsafe, self.root / "grading" / "measured", first)
 
     def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:

@@ -141,6 +141,13 @@ class Store:
                 _ask_for_a_person(book, result, settled)
         self._put_files(graded, submitted)  # last: what was stopped before this is not settled
 
+    def renew_penalties(self, unit: str) -> None:
+        """Have what being late costs follow from the points as they are now."""
+        with self._open() as book:
+            students = [each.student_id for each in book.assignment_submissions(unit)]
+            for student in students:
+                self._save_penalty(book, unit, student)
+
     def _settled(self, book: Gradebook, graded: Graded) -> Settled:
         """Where a person's points hold, if the notebook is the one to which they were given."""
         unit, student = graded.result.unit, graded.result.student

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from course_utils import catalogue
 from course_utils.checks.run import find
-from course_utils.checks.troubles import WORDS
+from course_utils.checks.troubles import A_PERSON
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key
 from course_utils.grading.intake.words import shown
@@ -35,7 +35,6 @@ UNUSUAL = re.compile(
     """,
     re.VERBOSE,
 )
-TAMPERED = WORDS["tampered"][0].partition("{what}")[0]
 ALARMS = {
     alarm.EXIT_CODE: "reaches for Python's own frames, memory or objects",
     -signal.SIGSYS: "reaches for what the sandbox talks through",
@@ -62,9 +61,9 @@ def endless(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
 
 
 def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
-    """One sentence for each answer that tampered with what observes it, and for each alarm."""
+    """One sentence for each answer that no check could judge fairly, and for each alarm."""
     for verdict in verdicts:
-        if TAMPERED in verdict.sentence:
+        if A_PERSON in verdict.sentence:
             yield f"{verdict.exercise}: {verdict.sentence}"
     for code, what in ALARMS.items():
         if code in exit_codes:

@@ -7,7 +7,9 @@ process at its end the system tells who waits that nobody is there any more.
 
 import contextlib
 import multiprocessing
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -32,7 +34,8 @@ class Worker:
         self._pipe, theirs = context.Pipe()
         with theirs:
             self._process = context.Process(target=_serve, args=(theirs, begin), daemon=True)
-            self._process.start()
+            with _no_interrupt():
+                self._process.start()
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> Outcome:
         """What a function returns there, or the error that it raises.
@@ -51,6 +54,17 @@ class Worker:
         """End it at once, whatever it is at."""
         self._process.kill()
         self._process.join()
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Ctrl-C is for the process that writes: what is started here never sees it, nor the server."""
+    resource_tracker.ensure_running()  # once, and it would let Ctrl-C through afterwards
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: Connection, begin: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ UNIT = "00_start_here"
 COMMAND = """
 import sys
 from pathlib import Path
-from course_utils.grading.__main__ import main
+from course_utils.grading.command import main
 if __name__ == "__main__":
     sys.exit(main(sys.argv[2:], Path(sys.argv[1])))
 """

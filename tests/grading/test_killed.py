@@ -6,12 +6,15 @@ A few moments are tried always; with `ALL_KILLS=50` in the environment so many.
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
 import pytest
 
 from tests.grading.small import generated, small
+from tests.notebooks.filling import ROOT
 
 __all__ = ["generated", "small"]
 
@@ -78,6 +81,36 @@ def test_killed_at_random_moments_and_resumed(small, undisturbed, tmp_path):
         assert course.contents() == undisturbed.contents()
         assert course.files() == undisturbed.files()
         print(f"{num_kills} kills in {number} rounds")
+
+
+def test_ctrl_c_while_the_grader_loads():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "course_utils.grading", "no such unit"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "Loading the grader.\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 3])
+def test_ctrl_c_while_processes_start(small, seconds):
+    small.hand_in_a_class(NUM_STUDENTS)
+    process = small.command("--jobs", "2")
+    while not psutil.Process(process.pid).children():
+        time.sleep(0.01)
+    time.sleep(seconds)
+    processes = with_children(process)
+    os.killpg(process.pid, signal.SIGINT)
+    complained = process.communicate(timeout=30)[1]
+    assert complained == "Stopped; run it again and it goes on where it was.\n"
+    assert process.returncode == 130
+    assert_all_gone(processes)
 
 
 def test_ctrl_c_stops_at_once_and_is_gone_on_with(small, undisturbed):

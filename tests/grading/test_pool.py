@@ -70,7 +70,7 @@ def test_nobody_waits_for_the_dead(small):
         waiting = [pool.call(time.sleep, 600), pool.call(time.sleep, 600)]
         waiting += [pool.call(len, bytes(1_000_000)) for _ in range(3)]
         for worker in pool._workers:
-            worker._process.kill()
+            worker.kill()
         assert [type(each.exception(60)) for each in waiting] == [WorkerDiedError] * 5
         pool.renew()
         assert pool.call(len, bytes(1_000_000)).result(60) == 1_000_000

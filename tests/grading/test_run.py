@@ -5,6 +5,7 @@ import resource
 import shutil
 import sqlite3
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,8 +13,10 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from course_utils.grading import __main__, run, task, version
+from course_utils.checks.run import find
+from course_utils.grading import command, referee, run, task, version
 from course_utils.grading.errors import GradingError
+from course_utils.grading.pool import Local
 from course_utils.grading.run import Run
 from course_utils.grading.sandbox import room
 from course_utils.grading.session import Limits
@@ -168,11 +171,49 @@ def test_a_penalty_comes_with_a_deadline_and_goes_with_an_extension(graded):
     assert names(graded.grade()) == CLASS
     with opened(graded) as book:
         late = book.find_submission(UNIT, "s002")
-        assert late.late_submission_penalty == late.score > 0
+        points = late.late_submission_penalty
+        assert points == late.score > 0
+        text = next(each for each in late.notebooks[0].grades if each.name == "u00-view")
+        text.manual_score = 1.0
+        book.db.commit()
+    assert names(graded.grade()) == []
+    with opened(graded) as book:
+        late = book.find_submission(UNIT, "s002")
+        assert late.late_submission_penalty == late.score > points, "what a person gave is late too"
         book.grant_extension(UNIT, "s002", hours=3)
     assert names(graded.grade()) == ["s002"]
     with opened(graded) as book:
         assert not book.find_submission(UNIT, "s002").late_submission_penalty
+
+
+def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, capsys):
+    def fails(*_):
+        raise ZeroDivisionError("in a judge")
+
+    before = {result.student: result for result in graded.grade(again=True)}
+    broken = before["s002"].verdicts[0].exercise
+    check = replace(find(broken), judge=fails)
+    monkeypatch.setattr(referee, "find", lambda name: check if name == broken else find(name))
+    assert command.main([UNIT, "--exercise", broken], graded.root) == 0
+    said = capsys.readouterr().out
+    why = f"{broken}: Not judged: the check itself ended with ZeroDivisionError."
+    assert f"  s002: needs a human: {why} A person will look at this." in said
+    assert f"  {broken}: other points than before: s002 2 → 0" in said
+    monkeypatch.undo()
+
+
+def test_a_check_that_cannot_make_its_cases_stops_the_run(monkeypatch):
+    def fails(_):
+        raise ZeroDivisionError("in the cases")
+
+    check = replace(find("u00-state-gib"), cases=fails)
+    monkeypatch.setattr(referee, "find", lambda _: check)
+    with pytest.raises(GradingError, match=r"u00-state-gib .*ZeroDivisionError: in the cases"):
+        referee.prepare("u00-state-gib", (1, 2))
+    first = [partial(referee.prepare, "no such exercise", (1, 2))]
+    says = pytest.raises(GradingError, match="no such exercise cannot make its cases")
+    with says, Local(1, is_unsafe=False, first=first) as pool:
+        pool.submit(b"")
 
 
 def test_the_gradebook_is_copied_before_the_first_grade_of_a_run(graded):
@@ -203,8 +244,8 @@ def test_wrong_options_say_what_is_there(graded, options, wanted):
 
 
 def test_no_such_unit_and_nothing_collected(small, capsys):
-    assert __main__.main(["77"], small.root) == 1
-    assert __main__.main([UNIT], small.root) == 1
+    assert command.main(["77"], small.root) == 1
+    assert command.main([UNIT], small.root) == 1
     one, other = capsys.readouterr().err.splitlines()
     assert "77" in one
     assert other.startswith(f"Nothing was collected of {UNIT}: run `nbgrader collect {UNIT}` or")
@@ -293,7 +334,7 @@ def test_whoever_gave_points_to_all_is_not_asked_again(graded, capsys):
     assert names(graded.grade(again=True, students=("s002",))) == ["s002"]
     with opened(graded) as book:
         assert not book.find_submission(UNIT, "s002").needs_manual_grade
-    assert __main__.main([UNIT], graded.root) == 0
+    assert command.main([UNIT], graded.root) == 0
     assert "still needs a human" not in capsys.readouterr().out
 
 
@@ -355,14 +396,14 @@ def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkey
     folder = graded.hand_in("s001", wrong)
     (folder / f"{UNIT}.ipynb").rename(folder / "mine.ipynb")
     (graded.hand_in("s002", {}) / f"{UNIT}.ipynb").write_text("{")
-    assert __main__.main([UNIT], graded.root) == 0
+    assert command.main([UNIT], graded.root) == 0
     said = capsys.readouterr().out.splitlines()
     told = [line for line in said if line.startswith("  s")]
     assert "2 submissions in" in said[-len(told) - 1]
     assert "1 unchanged" in said[-len(told) - 1]
     assert {line.split(":")[0].strip() for line in told} == {"s001", "s002"}
     assert any(line.startswith("  s002: needs a human: ") for line in told)
-    assert __main__.main([UNIT], graded.root) == 0
+    assert command.main([UNIT], graded.root) == 0
     *_, nothing, still = capsys.readouterr().out.splitlines()
     assert nothing.startswith("Nothing has changed since all 3 were graded. `--again`")
     assert still.startswith("  s002: still needs a human: The file is no notebook")

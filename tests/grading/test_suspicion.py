@@ -5,6 +5,7 @@ import signal
 import pytest
 from nbformat.v4 import new_code_cell
 
+from course_utils.checks.troubles import in_words
 from course_utils.checks.verdict import Verdict
 from course_utils.desk.transplant import is_solution, key, transplant
 from course_utils.grading.sandbox import alarm
@@ -66,7 +67,8 @@ def test_an_added_cell_is_named_by_its_beginning():
 
 
 def test_alarms_and_tampering_are_for_a_person():
-    sentence = "It replaces `course_utils.checks.guard.observe`, a part of the course."
+    told = {"trouble": "tampered", "what": "course_utils.checks.guard.observe"}
+    sentence, _ = in_words(told)
     tampered = Verdict(exercise="u00-x", points=0.0, max_points=1.0, sentence=sentence)
     honest = Verdict(exercise="u00-y", points=0.0, max_points=1.0, sentence="It returned None.")
     told = list(of_run([tampered, honest], [0, alarm.EXIT_CODE, -signal.SIGSYS]))
