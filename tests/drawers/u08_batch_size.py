@@ -243,6 +243,12 @@ TWO_BATCH = Drawer(
             points=1.0,
         ),
         Wrong(
+            "the size of the noise",
+            _estimate(ratio="abs(trace) / squared if squared > 0 else math.inf"),
+            "has lost its sign where the trace is negative",
+            points=1.0,
+        ),
+        Wrong(
             "negative noise",
             _estimate(ratio="trace / squared"),
             "What does the card ask for there?",
