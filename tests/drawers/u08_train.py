@@ -118,8 +118,8 @@ TRAIN = Drawer(
                 "        longest = max(each.shape[1] for each in ids)\n"
                 "        def filled(each, value):\n"
                 "            return F.pad(each, (0, longest - each.shape[1]), value=value)\n"
-                "        ids, targets = [filled(x, 0) for x in ids], [filled(y, -100) for y in targets]\n"
-                "        return torch.cat(ids), torch.cat(targets)\n\n"
+                "        targets = torch.cat([filled(each, -100) for each in targets])\n"
+                "        return torch.cat([filled(each, 0) for each in ids]), targets\n\n"
                 "    def train(",
             ),
             "Why does the card hand it to you in pieces?",

@@ -1,4 +1,4 @@
-"""Check of a run's steps when its batch grows with the tokens seen."""
+"""Check of a run's steps when its batch only grows with the tokens seen."""
 
 import math
 import random
