@@ -444,7 +444,7 @@ for b in (8, 1):
     print(f"micro-batch of {b}: {timing}")
 
 # %% [markdown]
-# The same FLOPs take longer in eight passes than in one. So let the micro-batch be as large as the memory allows, and accumulate only what does not fit.
+# On a machine that does nothing else, the same FLOPs take longer in eight passes than in one. So let the micro-batch be as large as the memory allows, and accumulate only what does not fit.
 
 # %% [markdown]
 # ## Training with it
