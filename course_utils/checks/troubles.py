@@ -228,5 +228,5 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
         hint = next((question for words, question in ERRORS if re.search(words, told)), hint)
         stop = "" if told.endswith((".", "!", "?")) else "."
         if not place and trouble["message"].startswith("wanted "):  # a probe says it, no answer
-            return f"W{trouble['message'][1:]}{stop}", hint
+            return f"What it returned has another form: {trouble['message']}{stop}", hint
     return sentence.format(place=place, stop=stop, **trouble), hint

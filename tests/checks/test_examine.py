@@ -245,7 +245,9 @@ def test_what_a_probe_complains_of_is_not_said_to_be_raised():
             return guard.raised(error) | {"line": ""}  # where the probe is the course's own
 
     verdict = told(double, dataclasses.replace(SCENARIOS, probe=probe))
-    assert verdict.sentence == "Wanted a list, got a tuple. Wrong in 4 of 4 cases."
+    assert verdict.sentence == (
+        "What it returned has another form: wanted a list, got a tuple. Wrong in 4 of 4 cases."
+    )
     assert verdict.hint == "What does the card ask your function to return?"
 
 
