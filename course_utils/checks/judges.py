@@ -21,6 +21,7 @@ LARGEST = 10**100
 
 NEARLY = 0.02
 FLOAT_ROUNDING = 1e-12
+SINGLE_ROUNDING = 1e-6  # several roundings of 24 bits
 ROUNDED_BY_A_FLOAT = (
     "Nearly. A division with / makes a float, which loses digits. Which order of operations keeps "
     "the number whole?"
@@ -91,6 +92,8 @@ class EqualTo:
         hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
         if not self.together:
             hints += _hints_of_nearness(given[first], wanted[first])
+        elif all(_is_single_precision(given[name], wanted[name]) for name in wrong):
+            hints.append(NEARLY_A_NUMBER)
         return Finding(
             right={"": False} if self.together else right,
             sentence=_difference(first, wanted[first], given[first]),
@@ -142,6 +145,11 @@ def _finding_of(trouble: Plain) -> Finding:
     sentence, hint = troubles.in_words(trouble)
     hints = (hint, *troubles.more_hints(trouble))
     return Finding(right={"": False}, sentence=sentence, hints=hints)
+
+
+def _is_single_precision(given: Number, wanted: Number) -> bool:
+    """Whether a number is right but for the rounding of float32."""
+    return type(wanted) is float and math.isclose(given, wanted, rel_tol=SINGLE_ROUNDING)
 
 
 def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:

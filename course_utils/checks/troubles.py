@@ -53,7 +53,7 @@ WORDS = {
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),
     "raised": (
-        "It raised {error}{place}: {message}",
+        "It raised {error}{place}: {message}{stop}",
         "What are the values in that line when these sizes come in?",
     ),
 }
@@ -238,7 +238,11 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
         kind = "lent"
     place = f" in the line `{trouble['line']}`" if trouble.get("line") else ""
     sentence, hint = WORDS[kind]
+    stop = ""
     if kind == "raised":
         told = f"{trouble['error']}: {trouble['message']}"
         hint = next((question for words, question in ERRORS if re.search(words, told)), hint)
-    return sentence.format(place=place, **trouble), hint
+        stop = "" if told.endswith((".", "!", "?")) else "."
+        if not place and trouble["message"].startswith("wanted "):  # a probe says it, no answer
+            return f"What it returned has another form: {trouble['message']}{stop}", hint
+    return sentence.format(place=place, stop=stop, **trouble), hint

@@ -51,8 +51,8 @@ def steps_against_examples(
         f"Steps against examples: by the fit no batch needs fewer than {min_steps:,.1f} steps or "
         f"than {min_examples:,.0f} examples, and one of the critical batch size, "
         f"{critical_batch_size:,.0f}, needs twice as many of both. Measured: "
-        f"{_runs_in_words(steps)}; up to {_farthest(steps, min_steps, critical_batch_size):.0%} "
-        f"beside the hyperbola."
+        f"{_runs_in_words(steps)}; the steps of a batch size differ from those of the hyperbola "
+        f"by up to {_farthest(steps, min_steps, critical_batch_size):.0%}."
     )
     return Picture(figure, caption)
 

@@ -75,7 +75,16 @@ def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None)
     pairs[0].set_ylim(0, 1.15 * max(peaks.values()) / num_bytes)
     pairs[0].set_ylabel(f"live memory in {unit}")
     handles, labels = pairs[0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=5, frameon=False, loc="outside lower center")
+    there = {
+        _in_words(category)
+        for trace in traces.values()
+        for category, line in trace.live_bytes.items()
+        if any(line)
+    }
+    named = {label: handle for handle, label in zip(handles, labels, strict=True) if label in there}
+    figure.legend(
+        list(named.values()), list(named), ncols=5, frameon=False, loc="outside lower center"
+    )
     told = "; ".join(f"{name}: {_where(trace, step)}" for name, trace in traces.items())
     return Picture(figure, f"Live memory on one scale. {told}.")
 

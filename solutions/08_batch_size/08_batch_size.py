@@ -50,7 +50,7 @@
 # | S, E | | | | steps and examples that a run needs to reach a loss L |
 # | B_c | | | | critical batch size |
 #
-# A **step** is one update of the weights.
+# A **step** is one update of the weights. A letter with a number behind it, as in S15, is a place in a lecture; S, E, B and L alone are the symbols of the table.
 
 # %% [markdown]
 # ## Setup
@@ -114,7 +114,7 @@ for x in (3.0, 5.0):
 # %% [markdown]
 # So a batch can go through the model one **micro-batch** after the other, before the optimizer makes one step: that is gradient accumulation (E17). Only one micro-batch of activations is in memory at a time.
 #
-# Lecture S (S15) adds up `g / steps`, where g is the gradient of a micro-batch's mean loss and `steps` the number of micro-batches. Here is its rule, and how far its gradient is from that of the whole batch at once. `token_loss(logits, targets)` is the mean of `F.cross_entropy` over all tokens; the **norm** of a gradient is the length of all its numbers as one vector.
+# Lecture S (S15) takes the gradient of each micro-batch's mean loss, divides it by the number of micro-batches (its `steps`), and adds up. Here is its rule, and how far its gradient is from that of the whole batch at once. `token_loss(logits, targets)` is the mean of `F.cross_entropy` over all tokens; the **norm** of a gradient is the length of all its numbers as one vector.
 
 
 # %%
@@ -126,9 +126,9 @@ def small_model():
 
 def running_mean(model, ids, targets, micro_batch_size):
     id_groups, target_groups = ids.split(micro_batch_size), targets.split(micro_batch_size)
-    steps = len(id_groups)
+    num_micro_batches = len(id_groups)
     for some_ids, some_targets in zip(id_groups, target_groups, strict=True):
-        (token_loss(model(some_ids), some_targets) / steps).backward()
+        (token_loss(model(some_ids), some_targets) / num_micro_batches).backward()
 
 
 def error(rule, lengths, micro_batch_size):
@@ -146,22 +146,22 @@ def error(rule, lengths, micro_batch_size):
 print("equal up to rounding:", error(running_mean, [6, 6, 6, 6], 1) < 1e-12)
 
 # %% [markdown]
-# Now break it. Sequences of a batch rarely have one length: short ones are filled up, and what fills them has the target −100, which `F.cross_entropy`, and so `token_loss`, leaves out. Prompts that are not to be learnt are marked the same way. A **target** is from here on one that is not −100. `ragged_batch` makes such a batch, of sequences with so many targets:
+# Now break it. Sequences of a batch rarely have one length: short ones are filled up, and what fills them has the target −100, which `F.cross_entropy`, and so `token_loss`, leaves out. Prompts that are not to be learnt are marked the same way. A **target** is from here on one that is not −100. `ragged_batch` makes such a batch, of sequences with so many targets. What is to be learnt differs: in a sequence of up to half the longest one's length each word is followed by the word before it in the vocabulary, in a longer one by the word after it.
 
 # %% tags=["nbval-check-output"]
 print(ragged_batch([5, 1, 3], vocab_size=11)[1])
 print("equal up to rounding:", error(running_mean, [5, 1, 3], 1) < 1e-12)
 
 # %% [markdown]
-# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 tokens go through the model one at a time. How large is the norm of the error of the lecture's gradient, in percent of the true gradient's norm?
+# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 tokens go through the model one at a time. Is the norm of the error of the lecture's gradient nearer to 1, 10 or 100 percent of the true gradient's norm?
 
 # %%
 predict("u08-running-mean", None, "%")
 
-# %% [markdown] exercise={"id": "u08-mean-of-means", "title": "What a token counts", "difficulty": 2, "importance": 4, "minutes": 9}
+# %% [markdown] exercise={"id": "u08-mean-of-means", "title": "What a token counts", "difficulty": 2, "importance": 4, "minutes": 12}
 # **Write** `token_weights`: how much **one token** of each sequence counts in the lecture's running mean, a list of one `float` for each sequence. All or nothing.
 #
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. The loss of a micro-batch is the mean over *all* its tokens, and is divided by the number of micro-batches before it is added. What a token counts is the derivative of the final sum by that token's loss: the check asks autograd for it.
+# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target: the loss of a micro-batch is the mean over the tokens of all its sequences, and is divided by the number of micro-batches before it is added. What a token counts is the derivative of the final sum by that token's loss: the check asks autograd for it, and allows a relative error of 10⁻¹² for rounding.
 #
 # *Worked case:* lengths 3, 1, 2 in micro-batches of two: **0.125**, **0.125**, **0.25**.
 
@@ -240,12 +240,12 @@ print("loss:", mean_of_none.item(), "  all gradients zero:", is_zero)
 # %% [markdown]
 # ## Accumulating exactly
 
-# %% [markdown] exercise={"id": "u08-accumulate", "title": "Accumulate", "difficulty": 3, "importance": 5, "minutes": 18}
+# %% [markdown] exercise={"id": "u08-accumulate", "title": "Accumulate", "difficulty": 3, "importance": 5, "minutes": 22}
 # **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. You may use `token_loss`.
 #
-# - `model(ids)` gives logits (b, s, v). Each micro-batch goes through once; the last may be smaller.
+# - `model(ids)` gives logits (b, s, v). Each micro-batch of `micro_batch_size` sequences goes through once; the last may be smaller.
 # - *Existing gradients* are added to.
-# - An *empty micro-batch*, without targets, does no harm. A batch with *no targets* gives 0.0 and leaves `grad` as it is.
+# - An *empty micro-batch*, without targets, does no harm; you may skip it. A batch with *no targets* gives 0.0 and leaves `grad` as it is.
 # - *Memory*: at the peak there is one micro-batch, and gradients live in `grad` only.
 #
 # These four, and lengths that are *equal*, *ragged* or leave a *rest*, earn equal shares.
@@ -344,7 +344,7 @@ memory_timelines(accumulation_traces)
 # %% [markdown]
 # Gradients come with the first backward pass and stay; activations rise and fall with each micro-batch.
 #
-# **Predict.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens: all at once, forward and backward take 8.6 GiB beside the weights. How many GiB one sequence at a time?
+# **Predict.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens: all at once, forward and backward take 8.6 GiB beside the weights at the peak, and no gradient is there yet. All gradients are 2.3 GiB. How many GiB are there at the peak one sequence at a time?
 
 # %%
 predict("u08-accumulated", None, "GiB")
@@ -402,12 +402,12 @@ peaks.assign(together=peaks.sum(axis=1)).round(2).rename_axis("GiB at the peak")
 compare("u08-accumulated", "GiB", measured=round(peaks.loc["one at a time"].sum(), 2))
 
 # %% [markdown]
-# **Explain.** Activations fall even below a quarter, and yet the sum is not (8.6 − 2.3)/4 + 2.3 = 3.9 GiB: the two peaks lie at different moments. All at once, it comes before there is any gradient. One at a time, it comes in the second micro-batch, when all gradients of the first are there; they stay, and accumulation can never free them.
+# **Explain.** The two peaks lie at different moments. All at once, it comes before there is any gradient: all 8.6 GiB are of the batch. One at a time, it comes in the second micro-batch, when all gradients of the first are there; they stay, and accumulation can never free them. So the rule is a quarter of everything plus the gradients, 8.6/4 + 2.3 = 4.45 GiB, and not (8.6 − 2.3)/4 + 2.3 = 3.9. It is not exact: activations fall a little below a quarter, and temporaries stay above one, since at this peak a new gradient of the vocabulary's matrix, 0.49 GiB, waits to be added to the old one.
 #
 # One backward at the end saves 4 %: all four graphs wait for it. A list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
 
 # %% [markdown]
-# What does it cost? Lecture S says: more compute. **Measure** the table of lecture B (B8): what follows the micro-batch, and what the batch?
+# What does accumulation cost? Lecture S (S15) says: more compute. Lecture B (B8) has a table of what grows with the micro-batch b and what with the whole batch B. **Measure** two of its rows: the bytes that one micro-batch keeps for backward, and the FLOPs of one step.
 
 
 # %% tags=["nbval-check-output"]
@@ -444,14 +444,20 @@ for b in (8, 1):
     print(f"micro-batch of {b}: {timing}")
 
 # %% [markdown]
+# On a machine that does nothing else, the same FLOPs take longer in eight passes than in one. So let the micro-batch be as large as the memory allows, and accumulate only what does not fit.
+
+# %% [markdown]
 # ## Training with it
 #
 # A training loop has a **scheduler**, which sets the learning rate by counting steps, and **clips** the gradient: if its norm is above a limit, it is shortened to that. Both speak of *steps*, and a step now has several micro-batches.
-
-# %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 18}
-# **Write** `train`. Each `micro_batches_per_step` micro-batches in a row are one batch, a **group**, and make one step; the *last group* may have fewer. Return a list of the groups' mean losses. You may use `token_loss`.
 #
-# - The gradient is that of the mean loss over all targets of the group (*ragged*), without *old gradients*.
+# The loop that gets all of this right is an **extra**, for bonus points and about 22 minutes. Without it go on at **Measure**.
+
+# %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 22, "extra": true}
+# **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses. You may use `token_loss`.
+#
+# - *Accumulation*: the gradient is that of the mean loss over all targets of the group, and at the peak there is one micro-batch, as in your `accumulate`.
+# - *Old gradients*, from before a group, do not go into it.
 # - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm from before.
 # - The optimizer steps, then the scheduler (*schedule*). There is *no step* where loss or norm is not finite, as for a group without targets: its entry is `None`.
 #
@@ -520,7 +526,7 @@ try_it(in_twos, train, [3, 1, 2, 5])
 try_it(in_twos, train, [3, 1, 0, 0, 5])
 
 # %% nbgrader={"grade": true, "grade_id": "u08-train-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Steps, learning rates, weights and losses: the six situations of the exercise.
+# Steps, learning rates, weights, losses and what is held at the peak: the six situations of the exercise.
 check("u08-train", train)
 ### BEGIN HIDDEN TESTS
 from course_utils.checks import grade
@@ -691,7 +697,7 @@ for run, tokens in used.items():
 # %% [markdown]
 # The slide's "DeepSeek about 60M" (E9) is the *end* of a ramp that begins at a fifth of it; the first line is a setting to measure throughput with, no training run.
 #
-# The slide also says: small batches are noisy, need more steps and "may evade optima"; large ones are stable, need fewer and "arrive at better optima". You measure all three.
+# The slide also says: small batches are noisy, need more steps and "may evade optima"; large ones are stable, need fewer and "arrive at better optima". You measure the noise, the steps to one loss, and how low the loss is after as many steps or examples. No run here is long enough to tell of optima.
 
 # %% [markdown]
 # ## How noisy is a batch?
@@ -711,7 +717,7 @@ for run, tokens in used.items():
 # %%
 predict("u08-noise", None, "examples")
 
-# %% [markdown] exercise={"id": "u08-noise-scale", "title": "The noise scale", "difficulty": 2, "importance": 5, "minutes": 9}
+# %% [markdown] exercise={"id": "u08-noise-scale", "title": "The noise scale", "difficulty": 2, "importance": 5, "minutes": 12}
 # **Write** `noise_scale`: tr(Σ)/|G|² of a float64 matrix with one row for each example and one column for each parameter, a `float`. The rows are *all* the data, not a sample of it: divide by their number. Where G is zero, and only there, `math.inf`. A relative error of 10⁻⁹ is allowed, for sums in another order.
 #
 # *Worked case:* gradients (3, 1) and (1, −1): G is (2, 0), both lie at a squared distance of 2 from it, and |G|² is 4: **0.5**.
@@ -911,7 +917,9 @@ moments.round(3)
 noise_over_loss(list(moments["loss"]), list(moments["exact"]), list(moments["estimated"]))
 
 # %% [markdown]
-# **Explain.** At first all examples pull the same way; later they agree on little. |G|² shrinks to a thirtieth, while tr(Σ) even grows by half. That is why a batch that is too large at the start is right at the end, and why reports raise it on the way.
+# **Explain.** The examples agree on little from the start: tr(Σ) is sixty times |G|². What they agree on is then learnt and gone: |G|² shrinks to a thirtieth, while tr(Σ) even grows by half. That is why a batch that is too large at the start is right at the end, and why reports raise it on the way.
+#
+# The last estimate is a sixth too low. By then tr(Σ)/1024 is three times |G|², so that even the batch of 1,024 has a gradient that is mostly noise. |G|² is what is left when that is subtracted, and a hundred batches tell it badly.
 
 # %% [markdown]
 # ## What a larger batch buys
@@ -922,7 +930,7 @@ noise_over_loss(list(moments["loss"]), list(moments["exact"]), list(moments["est
 #
 # In its middle, at B_c = E_min / S_min, lies the **critical batch size** (E10). The theory promises that it has the order of magnitude of the noise scale during the run.
 
-# %% [markdown] exercise={"id": "u08-tradeoff", "title": "Steps against examples", "difficulty": 2, "importance": 5, "minutes": 6}
+# %% [markdown] exercise={"id": "u08-tradeoff", "title": "Steps against examples", "difficulty": 2, "importance": 5, "minutes": 8}
 # **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary with `"steps"` and `"examples"`, two `float`s, each half of the points. Put E = B·S and E_min = B_c·S_min into it and solve for S. Rounding: 10⁻⁹.
 #
 # *Worked case:* at least 100 steps, critical batch size 30, batches of 10: **400** steps and **4,000** examples. (400/100 − 1 = 3, and 4,000/3,000 − 1 = 1/3.)
@@ -1019,12 +1027,16 @@ for name in steps.columns[:4]:
 steps_against_examples(medians, min_steps, critical)
 
 # %% [markdown]
-# **Explain.** From draw to draw the critical batch size moves by some hundred examples; every time it lies somewhere among the noise scales above. The theory promises the order of magnitude, no more. Dots lie beside the curve, since learning rates come in steps and small batches differ by luck.
+# **Explain.** Fitted to the smaller batches, the hyperbola predicts 34,600 examples for batches of 4,096, and 40,960 are needed: ten steps where it says 8.4. It knows S_min least of all from them: 7.1 steps, and 8.0 with the largest batch.
+#
+# A dot and the point of the curve that belongs to it have the same batch size. Batches of 64 need 6 % more steps than the curve says, and so 6 % more examples: the dot lies up and to the right of its point. Straight above the dot's examples the curve is far lower, since it is steep there. The steps differ by a few percent, since learning rates come in steps and small batches differ by luck.
+#
+# From draw to draw the critical batch size moves by some hundred examples. All of them lie between the noise scales after 10 and after 20 steps above, 381 and 3,016. As the noise scale grows fifty times in one run, that is a weak test: the theory promises the order of magnitude of a mean over the run, no more.
 
 # %% [markdown]
 # ## Do large batches arrive at better optima?
 #
-# It depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates, for three draws:
+# No run here gets to an optimum, but it shows how far batches get, and that depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates, for three draws:
 
 # %% tags=["demonstration"]
 lowest = {}
@@ -1076,7 +1088,7 @@ batch_schedule(minimax_schedule, 10_400 * 10**9)
 # %% [markdown]
 # ## Choose one
 #
-# A model of 1B, sequences of 4,096 tokens, four GPUs, and a budget of 25 billion tokens. What would each batch mean, if the critical batch size were 4 million tokens? The steps are those of the budget; E / E_min compares the tokens that one and the same loss takes.
+# A model of 1B, sequences of 4,096 tokens, four GPUs, and a budget of 25 billion tokens. What would each batch mean, if the critical batch size were 4 million tokens? The steps are those of the budget; S / S_min and E / E_min compare the steps and the tokens that one and the same loss takes. Four GPUs accumulate all of these batches, so that the time to that loss goes with its tokens.
 
 # %% tags=["nbval-check-output"]
 critical_guess, budget = 4 * 10**6, 25 * 10**9
@@ -1084,41 +1096,28 @@ critical_guess, budget = 4 * 10**6, 25 * 10**9
 
 def what_it_means(num_sequences):
     tokens = num_sequences * 4096
-    examples = tradeoff_of(1, critical_guess, tokens)["examples"]
+    place = tradeoff_of(1, critical_guess, tokens)
     return {
         "million tokens": f"{tokens / 10**6:.2f}",
         "on each GPU": num_sequences // 4,
         "steps of the budget": budget // tokens,
-        "E / E_min": round(examples / critical_guess, 2),
+        "S / S_min": round(place["steps"], 2),
+        "E / E_min": round(place["examples"] / critical_guess, 2),
     }
 
 
 choices = {each: what_it_means(each) for each in (64, 256, 512, 1024, 4096, 15_360)}
 pd.DataFrame(choices).T.rename_axis("sequences")
 
-# %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 9}
-# **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? What have others used, and where would you get the noise scale from?
-#
-# Double-click the cell below to write.
-
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# <!-- BEGIN SOLUTION -->
-# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
-#
-# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for a comparison and a source of the noise scale (two norms in the run, a smaller run at the same loss).
-# <!-- END SOLUTION -->
-
 # %% [markdown]
-# ## All of it at once
-#
-# Move the sliders: which of them move the dot on the hyperbola, and which change the memory?
+# Does it fit? Move the sliders: which of them move the dot on the hyperbola, and which change the memory of a GPU?
 
 # %%
 explorer(
     batch_plan,
     model=(["Llama-3.2-1B", "Llama-3-8B"], "Llama-3.2-1B"),
-    global_batch_size=([16, 64, 256, 1024, 4096, 16_384], 256),
-    micro_batch_size=([1, 2, 4, 8], 4),
+    global_batch_size=([16, 64, 256, 1024, 4096, 16_384], 1024),
+    micro_batch_size=([1, 2, 4, 8], 1),
     num_devices=([1, 4, 64, 512], 4),
     critical_batch_tokens=([10**6, 4 * 10**6, 16 * 10**6, 128 * 10**6], 4 * 10**6),
 )
@@ -1129,14 +1128,26 @@ explorer(
 # %%
 batch_plan(
     "Llama-3.2-1B",
-    global_batch_size=256,
-    micro_batch_size=4,
+    global_batch_size=1024,
+    micro_batch_size=1,
     num_devices=4,
     critical_batch_tokens=4 * 10**6,
 )
 
 # %% [markdown]
 # Only the model and the micro-batch change the memory. Only the global batch and the critical batch size move the dot. Devices decide how many micro-batches come one after the other.
+
+# %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 14}
+# **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? Where would you get the noise scale from?
+#
+# Double-click the cell below to write.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# <!-- BEGIN SOLUTION -->
+# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
+#
+# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for a source of the noise scale (two norms in the run, a smaller run at the same loss).
+# <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Going further
@@ -1197,8 +1208,8 @@ law = answer("u08-power-law", power_law)(minimax_losses, minimax_tokens)
 for name, value in law.items():
     print(f"{name}: {value:.5g}, above {fitted[name]:.5g}")
 
-# %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 12, "extra": true}
-# **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
+# %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 14, "extra": true}
+# **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0, and each batch is larger than the one before it. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
 #
 # *Worked case:* 16 tokens a step, from token 40 on 32, to 100 tokens: three steps end at 48, two more at 112: **5**.
 
@@ -1208,7 +1219,7 @@ def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
     """Optimizer steps of a run.
 
     Args:
-        schedule: Pairs of tokens seen and batch in tokens, in order.
+        schedule: Pairs of tokens seen and batch in tokens, both growing.
         total_tokens: Where the run ends.
     """
     ### BEGIN SOLUTION

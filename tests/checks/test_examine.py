@@ -237,6 +237,26 @@ def test_an_error_costs_its_scenario_alone():
     assert verdict.hint.endswith("?")
 
 
+def test_what_a_probe_complains_of_is_not_said_to_be_raised():
+    def probe(answer, case):
+        try:
+            raise TypeError("wanted a list, got a tuple")
+        except TypeError as error:
+            return guard.raised(error) | {"line": ""}  # where the probe is the course's own
+
+    verdict = told(double, dataclasses.replace(SCENARIOS, probe=probe))
+    assert verdict.sentence == (
+        "What it returned has another form: wanted a list, got a tuple. Wrong in 4 of 4 cases."
+    )
+    assert verdict.hint == "What does the card ask your function to return?"
+
+
+def test_a_number_of_single_precision_is_asked_for_its_rounding():
+    judge = Behaviour(lambda x: {"weight": x}, relative_tolerance=1e-12)
+    assert judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints[0].startswith("Nearly.")
+    assert judge({"x": 0.3}, {"weight": 0.3 + 1e-3}).hints == ()
+
+
 def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
     cases = iter([9, 9, 0, 0])
     verdict = told(lambda n: next(cases) * n // n, SCENARIOS)

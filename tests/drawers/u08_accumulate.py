@@ -69,6 +69,17 @@ TOKEN_WEIGHTS = Drawer(
             "its sequences or its tokens?",
         ),
         Wrong(
+            "in fp32",
+            """
+            import torch
+
+            def token_weights(lengths, micro_batch_size):
+                parts = torch.tensor(lengths, dtype=torch.float32).split(micro_batch_size)
+                return [(1 / p.sum() / len(parts)).item() for p in parts for _ in p]
+            """,
+            "Which rounding, yours or that of a constant",
+        ),
+        Wrong(
             "one for each micro-batch",
             """
             def token_weights(lengths, micro_batch_size):
@@ -392,6 +403,24 @@ ACCUMULATE = Drawer(
             points=0.5,
         ),
         Wrong(
+            "weighed means without a guard",
+            _accumulate(f"{_MEAN} * int((y != -100).sum()) / n"),
+            "does a factor of zero mend it?",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "weighed means without any guard",
+            _accumulate(f"{_MEAN} * (y != -100).sum() / n", before="n = torch.tensor(n)"),
+            "does a factor of zero mend it?",
+            points=5 * _NO_TARGETS,
+        ),
+        Wrong(
+            "one sequence at a time",
+            _accumulate(cut="zip(ids.split(1), targets.split(1))"),
+            "Which argument have you not used?",
+            points=0.5,
+        ),
+        Wrong(
             "all at once",
             _accumulate(cut="[(ids, targets)]"),
             "Which tensors do you cut before they go in?",
@@ -592,6 +621,20 @@ SUM_IN_FP32 = Drawer(
     right=[
         _buffers(),
         _buffers(add="b += p.grad.float()", zeros="torch.zeros(p.shape)"),
+        """
+        import torch
+
+        def sum_in_fp32(model):
+            wanting = [p for p in model.parameters() if p.requires_grad]
+            buffers = [torch.zeros(p.shape) for p in wanting]
+            for number, p in enumerate(wanting):
+                def add(p, number=number):
+                    buffers[number] = buffers[number] + p.grad
+                    p.grad = None
+
+                p.register_post_accumulate_grad_hook(add)
+            return buffers
+        """,
         """
         import torch
 

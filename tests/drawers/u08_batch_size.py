@@ -243,6 +243,12 @@ TWO_BATCH = Drawer(
             points=1.0,
         ),
         Wrong(
+            "the size of the noise",
+            _estimate(ratio="abs(trace) / squared if squared > 0 else math.inf"),
+            "has lost its sign where the trace is negative",
+            points=1.0,
+        ),
+        Wrong(
             "negative noise",
             _estimate(ratio="trace / squared"),
             "What does the exercise ask for there?",
@@ -593,11 +599,32 @@ SCHEDULE = Drawer(
                 steps, seen = steps + more, seen + more * batch
             return steps
         """,
+        """
+        def num_steps(schedule, total_tokens):
+            steps = seen = 0
+            for (_, batch), following in zip(schedule, [*schedule[1:], (total_tokens, 0)]):
+                more = -(-(min(following[0], total_tokens) - seen) // batch)
+                steps, seen = steps + more, seen + more * batch
+            return steps
+        """,
+        """
+        def num_steps(schedule, total_tokens):
+            steps = seen = 0
+            while seen < total_tokens:
+                seen += max(batch for start, batch in schedule if start <= seen)
+                steps += 1
+            return steps
+        """,
     ],
     features={
         "one stage": lambda case: len(case["schedule"]) == 1,
         "five stages": lambda case: len(case["schedule"]) == 5,
-        "a batch that shrinks": lambda c: c["schedule"][-1][1] < c["schedule"][0][1],
+        "two stages passed over": lambda c: any(
+            later[0] - stage[0] < before[1] // 3 + 2
+            for before, stage, later in zip(
+                c["schedule"], c["schedule"][1:], c["schedule"][3:], strict=False
+            )
+        ),
         "a stage passed over": lambda c: any(
             later[0] - stage[0] < before[1] // 3 + 1
             for before, stage, later in zip(

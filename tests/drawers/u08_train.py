@@ -111,6 +111,37 @@ TRAIN = Drawer(
             "need they become one?",
         ),
         Wrong(
+            "micro-batches filled up and joined",
+            _train((_COUNT, f"{_COUNT}\n            group = [joined(*zip(*group))]")).replace(
+                "def train(",
+                "def joined(ids, targets):\n"
+                "        longest = max(each.shape[1] for each in ids)\n"
+                "        def filled(each, value):\n"
+                "            return F.pad(each, (0, longest - each.shape[1]), value=value)\n"
+                "        targets = torch.cat([filled(each, -100) for each in targets])\n"
+                "        return torch.cat([filled(each, 0) for each in ids]), targets\n\n"
+                "    def train(",
+            ),
+            "Why does the card hand it to you in pieces?",
+            points=2.5,
+        ),
+        Wrong(
+            "one backward at the end of a group",
+            _train(
+                (_BACKWARD, "loss = loss + part\n"),
+                ("                loss += part.item()\n", ""),
+                (_CLIP, f"loss.backward()\n            loss = loss.item()\n            {_CLIP}"),
+            ),
+            "and does it let go of them?",
+            points=2.5,
+        ),
+        Wrong(
+            "the graph kept for a round",
+            _train((_BACKWARD, "part.backward(retain_graph=True)\n")),
+            "what lives on between two rounds of your loop?",
+            points=2.5,
+        ),
+        Wrong(
             "mean of means",
             _train((_PART, f"{_MEAN} / len(group)")),
             "Every micro-batch counts the same in a group",
@@ -357,7 +388,8 @@ TRAIN = Drawer(
         """,
     ],
     features={
-        "ragged": lambda case: case["scenario"] == "ragged",
+        "ragged": lambda case: case["scenario"] == "accumulation",
+        "large activations": lambda case: max(map(max, case["lengths"])) > 100,
         "a gradient that is too long": lambda case: case["max_norm"] < 1,
         "a learning rate that falls": lambda case: case["scenario"] == "schedule",
         "a short last group": lambda c: len(c["lengths"]) % c["micro_batches_per_step"] > 0,

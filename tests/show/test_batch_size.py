@@ -56,7 +56,7 @@ def test_every_run_is_a_dot_at_its_examples_and_steps():
     assert [text.get_text() for text in pair.texts] == [*names, "E_min", "S_min"]
     # 9.2 * 475 = 4,370; 9.2 * (1 + 475 / 64) = 77.5 steps, and 97 are 25 % more
     assert "fewer than 9.2 steps or than 4,370 examples" in picture.caption
-    assert "up to 25% beside the hyperbola" in picture.caption
+    assert "differ from those of the hyperbola by up to 25%" in picture.caption
 
 
 def test_losses_fall_from_left_to_right():

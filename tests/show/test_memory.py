@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from course_utils import colours
 from course_utils.configs import RunConfig, precision, preset
@@ -81,6 +82,15 @@ def test_several_traces_share_one_scale(llama, small):
     assert left.get_ylim() == right.get_ylim()
     assert left.get_ylim()[1] > 21.8
     assert [pair.get_title() for pair in (left, right)] == ["large", "small"]
+
+
+def test_the_legend_names_what_occurs_in_some_trace(llama):
+    layer = nn.Linear(3, 2)
+    bare = trace_memory(lambda: layer(torch.ones(4, 3)).sum().backward(), layer)
+    for traces, has_states in (({"a": bare}, False), ({"a": bare, "b": llama}, True)):
+        names = [each.get_text() for each in memory_timelines(traces).figure.legends[0].get_texts()]
+        assert ("optimizer states" in names) is has_states
+        assert "gradients" in names
 
 
 def test_categories_have_the_colours_of_the_course(small):

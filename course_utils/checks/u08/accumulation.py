@@ -29,12 +29,14 @@ from course_utils.checks.u08.trials import (
     ROUNDING,
     gradients_of,
     is_number,
+    kept_bytes,
     length_of,
     losses_of,
     num_targets,
+    peak_bytes,
+    times_too_much,
 )
-from course_utils.instruments import count_saved_bytes, trace_memory
-from course_utils.reference.accumulation import accumulate, sum_of_losses
+from course_utils.reference.accumulation import accumulate
 
 
 @tells_errors
@@ -81,21 +83,18 @@ def wanted(**case: Any) -> dict[str, int | float]:
 
 
 def _held_too_much(answer: Run, case: Case) -> dict[str, int]:
-    """Bytes at the peak above the course's own, in micro-batches' activations or whole gradients.
-
-    Rounded: a tensor or two that lives a line longer is nothing.
-    """
+    """Bytes at the peak above the course's own, in micro-batches' activations or gradients."""
     names = ("micro_batches_held_too_many", "gradients_held_too_many")
     if case["scenario"] != "memory":
         return dict.fromkeys(names, 0)
     extra = _peak_bytes(answer, Trial(**case)) - _course_peak_bytes(*key_of(case))
     sizes = _sizes(*key_of(case))
     name, size = max(zip(names, sizes, strict=True), key=lambda pair: pair[1])
-    return dict.fromkeys(names, 0) | {name: max(0, round(extra / size))}
+    return dict.fromkeys(names, 0) | {name: times_too_much(extra, size)}
 
 
 def _peak_bytes(answer: Run, trial: Trial) -> int:
-    return trace_memory(lambda: trial.run(answer), trial.model).peak_bytes
+    return peak_bytes(lambda: trial.run(answer), trial.model)
 
 
 @lru_cache(maxsize=128)
@@ -108,9 +107,7 @@ def _sizes(*key: Any) -> tuple[int, int]:
     """Bytes that one micro-batch keeps for backward, and those of all gradients."""
     trial = trial_of(key)
     ids, targets = (each[: trial.micro_batch_size] for each in (trial.ids, trial.targets))
-    saved = count_saved_bytes(lambda: sum_of_losses(trial.model, ids, targets), trial.model)
-    floats = (each for each in saved.tensors if each.dtype.is_floating_point)
-    kept = sum(each.storage_bytes for each in floats)
+    kept = kept_bytes(trial.model, ids, targets)
     return kept, sum(each.nbytes for each in trial.model.parameters())
 
 
@@ -241,6 +238,13 @@ ACCUMULATE = Check(
             _in("no targets", lambda *values: {"not_numbers": 1}),
         ),
         Mistake(
+            "One micro-batch without targets makes your loss not a number. What is the mean of no "
+            "losses, and does a factor of zero mend it?",
+            lambda *values: (
+                {"not_numbers": 1} if values[0] in ("empty micro-batch", "no targets") else {}
+            ),
+        ),
+        Mistake(
             "This is the mean of the micro-batches' means: right where all have as many targets, "
             "wrong elsewhere, and not a number where one has none. What is the mean of all "
             "targets divided by?",
@@ -328,6 +332,11 @@ ACCUMULATE = Check(
             "A batch without targets leaves gradients of zeros where there were none, and the next "
             "step of an optimizer takes them for gradients. What is there to do for such a batch?",
             lambda *values: {"gradients_of_nothing": NUM_WEIGHTS},
+        ),
+        Mistake(
+            "One sequence after the other goes through the model, however many a micro-batch may "
+            "have. Which argument have you not used?",
+            lambda *values: {"passes_too_many": len(values[1]) - _num_micro_batches(*values)},
         ),
         Mistake(
             "A micro-batch goes through the model more often than once. What do you need from the "

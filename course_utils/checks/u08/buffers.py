@@ -76,15 +76,8 @@ def probe(answer: Any, case: Case) -> object:
     """What the student's buffers hold after all micro-batches, and what lived beside them."""
     trial = _Trial(**case)
     with undisturbed():
-        buffers = answer(trial.model)
+        buffers, most_bytes = _traced(answer, trial)
         wanting = trial.wanting()
-        _require_tensors(buffers)
-        given = [each for each in buffers if each.untyped_storage().nbytes()]
-        for x in trial.inputs[:-1]:
-            trial.backward(x)
-        last = trial.inputs[-1]
-        trace = trace_memory(lambda: trial.backward(last), trial.model, last, *given)
-    most_bytes = max(trace.total_bytes) - trace.total_bytes[0]
     return {
         "buffers": len(buffers),
         "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
@@ -92,6 +85,29 @@ def probe(answer: Any, case: Case) -> object:
         **_wrong_sums(buffers, *_sums(*case.values())),
         "gradients_at_once": int(most_bytes > WEIGHTS_AT_ONCE * trial.weight_bytes),
     }
+
+
+def _traced(answer: Any, trial: _Trial) -> tuple[list[Tensor], int]:
+    """Buffers after all backward passes, and bytes that were there at once only in the last one.
+
+    Buffers are made under the trace, and nobody but the student's code holds on to them.
+    """
+    results: list[list[Tensor]] = []
+
+    def step() -> None:
+        if results:
+            trial.backward(trial.inputs[-1])
+            return
+        buffers = answer(trial.model)
+        _require_tensors(buffers)
+        results.append(buffers)
+        for x in trial.inputs[:-1]:
+            trial.backward(x)
+
+    trace = trace_memory(step, trial.model, *trial.inputs, num_steps=2)
+    before = next(phase.start for phase in trace.phases if phase.step == 2) - 1
+    during = trace.total_bytes[before:]
+    return results[0], max(during) - during[0]
 
 
 def _require_tensors(buffers: object) -> None:

@@ -279,6 +279,10 @@ def _never_negative(x: float, y: float, b: int, big: int) -> Estimate:
     return {"noise_scale": right["noise_scale"] if right["trace"] > 0 else math.inf}
 
 
+def _without_sign(x: float, y: float, b: int, big: int) -> Estimate:
+    return {"noise_scale": abs(estimate_noise(x, y, b, big)["noise_scale"])}
+
+
 def _from_small(x: float, y: float, b: int, big: int) -> Estimate:
     trace = estimate_noise(x, y, b, big)["trace"]
     return _estimate(x - trace / big, trace)
@@ -323,6 +327,11 @@ TWO_BATCH = Check(
             "You divide the difference of the norms by that of the batch sizes. In which form do "
             "the sizes stand in the two equations?",
             lambda gap, b, big: gap / (big - b),
+        ),
+        Mistake(
+            "Your noise scale has lost its sign where the trace is negative. What does the card "
+            "say of estimates that are negative by chance?",
+            _without_sign,
         ),
         *_of_trace(
             "Your trace has the other sign. Which of the two batches is the noisier, and which "

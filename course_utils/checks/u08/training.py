@@ -18,14 +18,16 @@ from course_utils.checks.u08.training_runs import (
     FIELDS,
     SCENARIOS,
     TOLERANCE,
+    Run,
     Trial,
     case_of,
     in_numbers,
+    is_long,
     key_of,
     train_cases,
     twin,
 )
-from course_utils.checks.u08.trials import is_number
+from course_utils.checks.u08.trials import is_number, kept_bytes, peak_bytes, times_too_much
 from course_utils.reference.accumulation import train
 
 
@@ -42,7 +44,36 @@ def probe(answer: Any, case: Case) -> object:
         "wrong_weights": _num_far(trial.weights(), twin(*key_of(case)).weights()),
         "results": len(results),
         "wrong_results": _num_wrong(results, twin(*key_of(case)).results),
+        "sequences_too_many": _sequences_too_many(trial),
+        "micro_batches_held_too_many": _held_too_many(answer, case),
     }
+
+
+def _sequences_too_many(trial: Trial) -> int:
+    """In one pass, where accumulation is looked at."""
+    if trial.case["scenario"] != "accumulation":
+        return 0
+    return max(0, max(trial.sizes, default=0) - max(map(len, trial.case["lengths"])))
+
+
+def _held_too_many(answer: Run, case: Case) -> int:
+    """Bytes at the peak above the course's own, in micro-batches' activations."""
+    if not is_long(case["lengths"]):
+        return 0
+    with undisturbed():
+        extra = _peak_bytes(answer, case) - _course_peak_bytes(*key_of(case))
+    trial = Trial(**case)
+    return times_too_much(extra, kept_bytes(trial.model, *trial.batches[0]))
+
+
+def _peak_bytes(answer: Run, case: Case) -> int:
+    trial = Trial(**case)
+    return peak_bytes(lambda: trial.run(answer), trial.model)
+
+
+@lru_cache(maxsize=64)
+def _course_peak_bytes(*key: Any) -> int:
+    return _peak_bytes(train, case_of(*key))
 
 
 def _num_far(ours: list[Tensor], theirs: list[Tensor]) -> int:
@@ -69,6 +100,8 @@ def wanted(**case: Any) -> dict[str, int | float]:
         "wrong_weights": 0,
         "results": len(trial.groups()),
         "wrong_results": 0,
+        "sequences_too_many": 0,
+        "micro_batches_held_too_many": 0,
     }
 
 
@@ -112,6 +145,11 @@ def _all_step(*values: Any) -> dict[str, int]:
     return {"steps": _num_groups(*values)}
 
 
+def _all_joined(*values: Any) -> dict[str, int]:
+    group = values[1][: values[2]]
+    return {"sequences_too_many": sum(map(len, group)) - len(group[0])}
+
+
 def _breaks(*values: Any) -> dict[str, int]:
     return {"not_numbers": 1}
 
@@ -124,6 +162,7 @@ def _ends(*values: Any) -> dict[str, int]:
 TRAIN = Check(
     cases=train_cases,
     reference=train,
+    probe_runs_reference=True,
     probe=probe,
     judge=Behaviour(
         wanted,
@@ -191,26 +230,26 @@ TRAIN = Check(
         Mistake(
             "Every micro-batch counts the same in a group, and its targets differ. By what is the "
             "mean of all targets of a group divided?",
-            _in("ragged", _by("mean of means")),
+            _in("accumulation", _by("mean of means")),
         ),
         Mistake(
             "The means of the micro-batches are added up. What is a mean of all targets of the "
             "group instead?",
-            _in("ragged", _by("sum of means")),
+            _in("accumulation", _by("sum of means")),
         ),
         Mistake(
             "The losses of all targets are added up, and the gradient grows with their number. "
             "Which mean does the exercise ask for?",
-            _in("ragged", _by("sum")),
+            _in("accumulation", _by("sum")),
         ),
         Mistake(
             "You divide by all positions of the group, filled up ones too. Which of them have a "
             "loss?",
-            _in("ragged", _by("all positions")),
+            _in("accumulation", _by("all positions")),
         ),
         Mistake(
             "You divide by the targets of all groups. Whose loss goes into one step?",
-            _in("ragged", _by("all groups")),
+            _in("accumulation", _by("all groups")),
         ),
         Mistake(
             "The gradient is clipped after every micro-batch, before it is whole. When is it that "
@@ -239,12 +278,12 @@ TRAIN = Check(
         Mistake(
             "Only the last micro-batch of each group moves the weights. When do you set gradients "
             "to zero?",
-            _in("ragged", _by("zero each")),
+            _in("accumulation", _by("zero each")),
         ),
         Mistake(
             "The gradients of a group are still there in the next one. When do you set them to "
             "zero?",
-            _in("ragged", _by("never zero")),
+            _in("accumulation", _by("never zero")),
         ),
         Mistake(
             "The weights are right, and your list has not one entry for each group. What do you "
@@ -268,6 +307,21 @@ TRAIN = Check(
             "The weights are right, and the losses that you report are not. Over which targets "
             "goes the mean of a group, and what type has it?",
             lambda *values: {"wrong_results": _num_stepping(*values)},
+        ),
+        Mistake(
+            "All micro-batches of a group go through the model as one batch, with all their "
+            "activations. Why does the card hand it to you in pieces?",
+            _all_joined,
+        ),
+        Mistake(
+            "The activations of all micro-batches of a group are held at once. When does backward "
+            "go through each of them, and does it let go of them?",
+            lambda *values: {"micro_batches_held_too_many": values[2] - 1},
+        ),
+        Mistake(
+            "The activations of a micro-batch are still there while the next one runs. What do "
+            "you tell backward, and what lives on between two rounds of your loop?",
+            lambda *values: {"micro_batches_held_too_many": 1},
         ),
         scenarios=SCENARIOS,
         relative_tolerance=TOLERANCE,

@@ -1,5 +1,6 @@
 """What a training loop is given, and what it is compared with: a loop without micro-batches."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -20,10 +21,11 @@ from course_utils.checks.u08.trials import (
     ragged,
 )
 
-SCENARIOS = ("ragged", "clipping", "schedule", "last group", "old gradients", "no step")
+SCENARIOS = ("accumulation", "clipping", "schedule", "last group", "old gradients", "no step")
 FIELDS = ("scenario", "lengths", "micro_batches_per_step", "max_norm", "broken", "kind")
 
 WIDTH, VOCAB_SIZE = 4, 7
+LONG, WIDTH_OF_LONG = 200, 16  # so that activations take more memory than all else
 LEARNING_RATE, MOMENTUM = 0.3, 0.5
 NO_CLIPPING = 1e9
 
@@ -34,16 +36,18 @@ Run = Callable[..., Any]
 
 
 def train_cases(seed: int) -> list[Case]:
-    """Every scenario twice and more, with groups of two and three micro-batches."""
+    """Every scenario twice and more, with groups of two to four micro-batches, some long."""
     rng = random.Random(seed)
-    cases = [_case("ragged", [[3], [1], [2], [5]], 2)]
+    cases = [_case("accumulation", [[3], [1], [2], [5]], 2)]
     for size in (2, 3, 2):
         two = _micro_batches(rng, size) + _micro_batches(rng, size)
         max_norm = round(rng.uniform(0.02, 0.04), 3)
-        cases.append(_case("ragged", two, size))
+        cases.append(_case("accumulation", two, size))
         cases.append(_case("clipping", two, size, max_norm=max_norm))
         cases.append(_case("schedule", two, size))
         cases.append(_case("last group", two[:-1], size))
+    for size in (3, 4):
+        cases.append(_case("accumulation", [[LONG - n] for n in range(2 * size)], size))
     for size in (2, 3):
         two = _micro_batches(rng, size) + _micro_batches(rng, size)
         cases.append(_case("old gradients", two, size))
@@ -62,6 +66,11 @@ def _micro_batches(rng: random.Random, count: int) -> list[list[int]]:
     return [lengths[2 * n : 2 * n + 2] for n in range(count)]
 
 
+def is_long(lengths: list[list[int]]) -> bool:
+    """Whether the activations of a case are looked at."""
+    return lengths[0][0] == LONG
+
+
 def _case(scenario: str, lengths: list[list[int]], size: int, **others: float | str) -> Case:
     """A case; nothing is clipped or broken in it unless it is said."""
     values = (scenario, lengths, size, NO_CLIPPING, -1, "")
@@ -71,9 +80,9 @@ def _case(scenario: str, lengths: list[list[int]], size: int, **others: float | 
 class _Breaking(nn.Module):
     """A model that breaks on the words that are too much: in its loss, or in its gradient."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.layers = model_of(WIDTH, VOCAB_SIZE)
+        self.layers = model_of(width, VOCAB_SIZE)
 
     def forward(self, ids: Tensor) -> Tensor:
         logits: Tensor = self.layers(ids % VOCAB_SIZE)
@@ -91,12 +100,14 @@ class Trial:
     Attributes:
         path: How far all weights were from where they began, after each step of the optimizer.
         results: What the course's own step gave for each group.
+        sizes: Sequences of every forward pass.
     """
 
     def __init__(self, **case: Any) -> None:
         """Build all that a training loop is given."""
         self.case = case
-        self.model = _Breaking()
+        self.model = _Breaking(WIDTH_OF_LONG if is_long(case["lengths"]) else WIDTH)
+        self.sizes: list[int] = []
         self.start = [each.detach().clone() for each in self.model.parameters()]
         self.optimizer = SGD(
             self.model.parameters(), LEARNING_RATE, momentum=MOMENTUM, foreach=False
@@ -131,7 +142,13 @@ class Trial:
         """What a loop returns for model, optimizer, scheduler, batches, group and norm."""
         size, max_norm = self.case["micro_batches_per_step"], self.case["max_norm"]
         given = (self.model, self.optimizer, self.scheduler, self.batches, size, max_norm)
-        return loop(*given)
+        handle = self.model.register_forward_pre_hook(
+            lambda _, inputs: self.sizes.append(len(inputs[0]))
+        )
+        try:
+            return loop(*given)
+        finally:
+            handle.remove()
 
     def weights(self) -> list[Tensor]:
         """As they are now."""
@@ -187,14 +204,14 @@ def _twin_step(trial: Trial, group: list[tuple[Tensor, Tensor]]) -> float | None
 
 
 def in_numbers(trial: Trial, twin: Trial) -> dict[str, int | float]:
-    """Steps, and how far they led; the first that does not lead where the twin is, 0 for none."""
+    """Steps, and how far they led; how many lead where the twin is before one does not."""
     moved = trial.moved()
-    pairs = enumerate(zip(trial.path, twin.path, strict=False), start=1)
-    wrong = (step for step, pair in pairs if not math.isclose(*pair, rel_tol=TOLERANCE))
+    pairs = zip(trial.path, twin.path, strict=False)
+    right = itertools.takewhile(lambda pair: math.isclose(*pair, rel_tol=TOLERANCE), pairs)
     return {
         "not_numbers": int(not math.isfinite(moved)),
         "steps": len(trial.path),
         "schedule_steps": trial.num_schedule_steps,
-        "first_wrong_step": next(wrong, 0),
+        "right_steps_before_a_wrong_one": len(list(right)),
         "weights_moved": moved if math.isfinite(moved) else 0.0,
     }

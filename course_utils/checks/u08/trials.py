@@ -3,14 +3,15 @@
 import copy
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.reference.accumulation import IGNORED
+from course_utils.instruments import count_saved_bytes, trace_memory
+from course_utils.reference.accumulation import IGNORED, sum_of_losses
 
 # The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
 ROUNDING = 1e-9
@@ -68,6 +69,23 @@ def length_of(tensors: Iterable[Tensor | None]) -> float:
 def ragged(rng: random.Random, count: int) -> list[int]:
     """Lengths that differ, short ones among them."""
     return rng.sample([1, 2, 3, 9, 10, 11, 12, 13], count)
+
+
+def peak_bytes(run: Callable[[], object], model: nn.Module) -> int:
+    """Most bytes that are live at once while something runs."""
+    return trace_memory(run, model).peak_bytes
+
+
+def kept_bytes(model: nn.Module, ids: Tensor, targets: Tensor) -> int:
+    """Bytes that a micro-batch keeps for backward."""
+    saved = count_saved_bytes(lambda: sum_of_losses(model, ids, targets), model)
+    floats = (each for each in saved.tensors if each.dtype.is_floating_point)
+    return sum(each.storage_bytes for each in floats)
+
+
+def times_too_much(extra_bytes: int, size: int) -> int:
+    """Extra bytes in sizes. Rounded: a tensor or two that lives a line longer is nothing."""
+    return max(0, round(extra_bytes / size))
 
 
 def is_number(value: Any) -> bool:
