@@ -122,7 +122,7 @@ TRAIN = Drawer(
                 "        return torch.cat([filled(each, 0) for each in ids]), targets\n\n"
                 "    def train(",
             ),
-            "Why does the card hand it to you in pieces?",
+            "Why does the exercise hand it to you in pieces?",
             points=2.5,
         ),
         Wrong(

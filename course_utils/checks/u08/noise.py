@@ -329,8 +329,8 @@ TWO_BATCH = Check(
             lambda gap, b, big: gap / (big - b),
         ),
         Mistake(
-            "Your noise scale has lost its sign where the trace is negative. What does the card "
-            "say of estimates that are negative by chance?",
+            "Your noise scale has lost its sign where the trace is negative. What does the "
+            "exercise say of estimates that are negative by chance?",
             _without_sign,
         ),
         *_of_trace(

@@ -310,7 +310,7 @@ TRAIN = Check(
         ),
         Mistake(
             "All micro-batches of a group go through the model as one batch, with all their "
-            "activations. Why does the card hand it to you in pieces?",
+            "activations. Why does the exercise hand it to you in pieces?",
             _all_joined,
         ),
         Mistake(
