@@ -121,5 +121,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--exercise", default="", help="ask again for this exercise only")
     parser.add_argument("--again", action="store_true", help="also what is graded already")
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
-    parser.add_argument("--unsafe", action="store_true", help="without a closed room")
+    parser.add_argument("--unsafe", action="store_true", help="without the sandbox")
     return parser

@@ -26,6 +26,8 @@ ERRORS = (
 
 # The indicator of a new notebook says idle before there is a kernel; the status bar names it too.
 CONNECTED = "#jp-main-statusbar >> text=/Python.* \\| Idle/"
+SAVED = "#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current:not(.jp-mod-dirty)"
+FILE_CHANGED = '.jp-Dialog:has-text("has changed on disk")'
 IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 
 # The prompt has a number, and another than before: [ ] is not run yet, [*] is running.
@@ -117,6 +119,11 @@ class LabPage:
         self.complaints: list[str] = []
         self.addresses: list[str] = []
         self._listen()
+        page.add_locator_handler(page.locator(FILE_CHANGED), self._overwrite)
+
+    def _overwrite(self, dialog: Locator) -> None:
+        """On a slow machine JupyterLab takes its own last save for somebody else's."""
+        dialog.get_by_role("button", name="Overwrite").click()
 
     def _listen(self) -> None:
         self.page.on("request", lambda request: self.addresses.append(request.url))
@@ -164,7 +171,10 @@ class LabPage:
     def save(self) -> None:
         """Ctrl-S, until the tab says that nothing is unsaved."""
         self.page.keyboard.press("ControlOrMeta+s")
-        self.page.wait_for_selector(".lm-TabBar-tab.lm-mod-current.jp-mod-dirty", state="detached")
+        self.page.wait_for_selector(f"{FILE_CHANGED}, {SAVED}", state="attached")
+        for dialog in self.page.locator(FILE_CHANGED).all():
+            self._overwrite(dialog)
+        self.page.wait_for_selector(SAVED, state="attached")
 
     def saved_source(self, name: str) -> str:
         """Source of a cell in the file."""

@@ -133,7 +133,7 @@ def harmless(cell: Cell) -> Cell:
 
 def points(submission: SubmittedAssignment) -> float:
     """Points that count: after the late penalty, and never below zero."""
-    return float(max(0.0, submission.score - submission.late_submission_penalty))
+    return float(round(max(0.0, submission.score - submission.late_submission_penalty), 6))
 
 
 def core_points(assignment: Assignment) -> float:

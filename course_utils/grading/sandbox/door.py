@@ -107,7 +107,7 @@ class Nursery:
             self.close()
             raise GoneError(
                 f"The sandbox does not start ({reason}). Is the course's folder readable for "
-                "everybody, and is the environment whole?"
+                "everybody, is the environment whole, and does `make lint` find no error?"
             )
 
     def _last_words(self) -> str:

@@ -97,7 +97,7 @@ def closed() -> Room:
 def _refusal(why: str) -> str:
     return (
         f"Students' code is not run, because it could read files and use the network: {why}. "
-        f"Either {HOW_TO_GET}, or grade with --unsafe on a machine that holds nothing else."
+        f"Either {HOW_TO_GET}, or `make grade` with ARGS=--unsafe where nothing else is held."
     )
 
 
