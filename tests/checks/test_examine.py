@@ -248,7 +248,7 @@ def test_what_a_probe_complains_of_is_not_said_to_be_raised():
     assert verdict.sentence == (
         "What it returned has another form: wanted a list, got a tuple. Wrong in 4 of 4 cases."
     )
-    assert verdict.hint == "What does the card ask your function to return?"
+    assert verdict.hint == "What does the exercise ask your function to return?"
 
 
 def test_a_number_of_single_precision_is_asked_for_its_rounding():
