@@ -106,7 +106,8 @@ class Run:
                 self._write(journal, graded, keys[graded.result.student])
                 results.append(graded.result)
                 watch(graded.result)
-            self.store.renew_penalties(self.unit)  # what people gave since counts too
+            graded_now = {result.student for result in results}
+            self.store.renew_penalties(self.unit, set(self.students) - graded_now)
         return results
 
     def _write(self, journal: Journal, graded: Graded, key: Key) -> None:

@@ -10,13 +10,13 @@ import re
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Base, Gradebook, MissingEntry
+from nbgrader.api import Base, Gradebook, MissingEntry, SubmittedAssignment
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
@@ -136,17 +136,17 @@ class Store:
                 book.update_or_create_submission(result.unit, result.student, timestamp=when)
                 self._save_grades(book, graded)
                 _leave_settled(book, result, settled)
-            self._save_penalty(book, result.unit, result.student)
+            self._save_penalty(book.find_submission(result.unit, result.student))
             if result.needs_human:
                 _ask_for_a_person(book, result, settled)
         self._put_files(graded, submitted)  # last: what was stopped before this is not settled
 
-    def renew_penalties(self, unit: str) -> None:
-        """Have what being late costs follow from the points as they are now."""
+    def renew_penalties(self, unit: str, students: Collection[str]) -> None:
+        """Have what being late costs follow from the points as they are now, by people too."""
         with self._open() as book:
-            students = [each.student_id for each in book.assignment_submissions(unit)]
-            for student in students:
-                self._save_penalty(book, unit, student)
+            for each in book.assignment_submissions(unit):
+                if each.student_id in students:
+                    self._save_penalty(each)
 
     def _settled(self, book: Gradebook, graded: Graded) -> Settled:
         """Where a person's points hold, if the notebook is the one to which they were given."""
@@ -196,10 +196,10 @@ class Store:
         for position, cell in enumerate(notebook.cells):
             saving.preprocess_cell(cell, ResourcesDict(), position)
 
-    def _save_penalty(self, book: Gradebook, unit: str, student: str) -> None:
+    def _save_penalty(self, submission: SubmittedAssignment) -> None:
         """Have nbgrader say what being late costs, where it is late or was."""
-        submission = book.find_submission(unit, student)
         if submission.total_seconds_late or submission.late_submission_penalty:
+            unit, student = submission.assignment.name, submission.student_id
             names = {"notebook": unit, "assignment": unit, "student": student, "db_url": self.url}
             step = AssignLatePenalties(config=self._config)
             step.preprocess(nbformat.v4.new_notebook(), ResourcesDict(nbgrader=names))

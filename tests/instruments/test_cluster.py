@@ -120,6 +120,14 @@ def test_async_calls_run_beside_compute_one_after_the_other():
         assert run.idle_spans(rank) == []
 
 
+def fan_out(comm: Comm) -> None:
+    if comm.rank:
+        comm.receive(torch.ones(1), 0)
+    else:
+        for handle in [comm.send(torch.ones(1), to, async_op=True) for to in (1, 2)]:
+            handle.wait()
+
+
 # By hand: four bytes take 5 s. All send to the right at once, since a rank sends and receives on
 # lanes of its own; two messages of one rank follow each other.
 def test_messages_pass_each_other_and_follow_their_lane():
@@ -127,13 +135,6 @@ def test_messages_pass_each_other_and_follow_their_lane():
         coming = comm.receive(torch.ones(1), (comm.rank - 1) % comm.size, async_op=True)
         comm.send(torch.ones(1), (comm.rank + 1) % comm.size)
         coming.wait()
-
-    def fan_out(comm: Comm) -> None:
-        if comm.rank:
-            comm.receive(torch.ones(1), 0)
-        else:
-            for handle in [comm.send(torch.ones(1), to, async_op=True) for to in (1, 2)]:
-                handle.wait()
 
     assert cluster(4).run(ring).step_seconds == 5
     assert cluster(3).run(fan_out).step_seconds == 10
@@ -155,11 +156,7 @@ def test_messages_begin_in_the_order_of_time_whatever_the_order_of_calls():
     def late_first(comm: Comm) -> None:
         """Rank 0 has called both before rank 1 is there; the first message waits for it."""
         compute((0, 100, 2)[comm.rank])
-        if comm.rank:
-            comm.receive(torch.ones(1), 0)
-        else:
-            for handle in [comm.send(torch.ones(1), to, async_op=True) for to in (1, 2)]:
-                handle.wait()
+        fan_out(comm)
 
     assert cluster(4).run(all_to_all).step_seconds == 15
     run = cluster(3).run(late_first)
