@@ -1,6 +1,6 @@
-# Thin: every target is `python3 -m course_utils <command>`, which makes and repairs .venv by itself.
+# Thin: every target is `python3 -m autograder <command>`, which makes and repairs .venv by itself.
 PYTHON ?= python3
-COURSE := $(PYTHON) -m course_utils
+COURSE := $(PYTHON) -m autograder
 
 .PHONY: help lab author test build submit fresh collect grade report student-bundle lint
 
@@ -19,6 +19,6 @@ submit fresh:
 collect grade report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
 
-# make test ARGS="tests/desk -k port"
+# make test ARGS="tests/autograder/student -k port"
 test build lint student-bundle:
 	@$(COURSE) $@ $(ARGS)

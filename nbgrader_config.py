@@ -47,14 +47,14 @@ if SEED_FILE.exists():
     os.environ.setdefault("COURSE_GRADING_SEED", SEED_FILE.read_text(encoding="utf-8").strip())
 
 # Whoever has the grading rooms (students have not) grades with them, by command and in formgrader.
-if importlib.util.find_spec("course_utils.grading"):
-    from course_utils.grading import pages, plugin, views
+if importlib.util.find_spec("autograder.grading"):
+    from autograder.grading import pages, plugin, views
 
     plugin.use()
     pages.use()
-    c.HTMLExporter.filters = {"markdown2html": "course_utils.grading.pages.markdown2html"}
+    c.HTMLExporter.filters = {"markdown2html": "autograder.grading.pages.markdown2html"}
     c.HTMLExporter.preprocessors = [
-        "course_utils.grading.pages.PlainNames",
-        "course_utils.grading.views.Scoring",
+        "autograder.grading.pages.PlainNames",
+        "autograder.grading.views.Scoring",
     ]
     c.GenerateFeedback.preprocessors = views.OF_FEEDBACK

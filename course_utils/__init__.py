@@ -1,9 +1,9 @@
-"""Helpers of the course on training large language models efficiently.
+"""The subject of the course on training large language models efficiently.
 
-Rooms: `configs` (sizes of models), `formulas` (integers in, integers out), `instruments` (what
-measures; never imports a formula), `reference` (models in torch), `checks` (cases, probes, judges,
-hints), `show` (tables, figures, explorers), `desk` (the commands around a student's work folder)
-and `authoring` (text masters to notebooks).
+Rooms: `configs` (sizes of models, runs and devices), `formulas` (integers in, integers out),
+`instruments` (what measures; never imports a formula), `distributed` (ranks on a virtual clock or
+in processes), `reference` (implementations in torch), `records` (published and measured runs) and
+`show` (tables, figures, explorers). Checks and grading are in the package `autograder`.
 """
 
 __version__ = "0.1.0"

@@ -43,7 +43,7 @@ WITHOUT = {
     "files": HEAVY,
     "store": HEAVY,
 }
-COMM = {f"course_utils.instruments.comm.{name}" for name in ("Comm", "Handle")}
+COMM = {f"course_utils.distributed.comm.{name}" for name in ("Comm", "Handle")}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

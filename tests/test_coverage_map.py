@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils import catalogue
+from autograder import catalogue
 from tests.notebooks.filling import released
 
 with (Path(__file__).parent / "coverage_map.csv").open(newline="", encoding="utf-8") as file:

@@ -28,14 +28,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.configs.validation import require_positive
 from course_utils.instruments.allocator_history import Mark, PhaseStart, read_history
-from course_utils.instruments.alone import alone
+from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.memory_trace import MemoryTrace
-from course_utils.instruments.surroundings import (
+from course_utils.instruments.memory_tracer import trace_memory
+from course_utils.instruments.preconditions import (
     collector_at_rest,
     require_call,
     require_real_tensors,
 )
-from course_utils.instruments.tracing import trace_memory
 
 NO_HISTORY = (
     "There is no GPU here, so there is no history of its allocator, and no file of it: this is "
@@ -77,7 +77,7 @@ def trace_allocator(
     return record_allocator(step, owners, num_steps, path)
 
 
-@alone
+@exclusive
 def record_allocator(
     step: Callable[[], object], owners: tuple[Owner, ...], num_steps: int, path: str | Path | None
 ) -> MemoryTrace:

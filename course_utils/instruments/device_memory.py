@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import torch
 
-from course_utils.instruments.alone import alone
-from course_utils.instruments.surroundings import require_call, require_real_tensors
+from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.preconditions import require_call, require_real_tensors
 
 NO_DEVICE_MEMORY = (
     "There is no GPU here, so no memory of one is measured; trace_memory counts the bytes of the "
@@ -62,7 +62,7 @@ class PeakMemory:
         return self.wanted_bytes is None
 
 
-@alone
+@exclusive
 def measure_peak(call: Callable[[], object]) -> PeakMemory | None:
     """Peak bytes of one call on the current GPU, above what was there.
 

@@ -24,7 +24,7 @@ from torch.utils.flop_counter import (
     shape_wrapper,
 )
 
-from course_utils.instruments.alone import alone
+from course_utils.instruments.exclusive import exclusive
 
 aten = torch.ops.aten
 
@@ -116,7 +116,7 @@ def _rule(operation: Any) -> Callable[..., int] | None:
     return RULES.get(operation.overloadpacket)
 
 
-@alone
+@exclusive
 def count_flops(call: Callable[[], torch.Tensor]) -> FlopCount:
     """FLOPs of the matrix products that ``call()`` executes, and of its backward pass.
 

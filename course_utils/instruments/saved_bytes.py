@@ -31,9 +31,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from course_utils.instruments.alone import alone
+from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.fake import one_sentence_errors
-from course_utils.instruments.surroundings import older_objects_left_alone
+from course_utils.instruments.preconditions import older_objects_left_alone
 
 
 class SavedTensor(NamedTuple):
@@ -88,7 +88,7 @@ class SavedBytes:
         )
 
 
-@alone
+@exclusive
 @older_objects_left_alone()
 def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -> SavedBytes:
     """Bytes that autograd keeps for the backward pass of ``call()``, when it returns.

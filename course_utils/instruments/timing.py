@@ -22,8 +22,8 @@ from statistics import median
 import torch
 
 from course_utils.configs.validation import require_not_negative, require_positive
-from course_utils.instruments.alone import alone
-from course_utils.instruments.surroundings import (
+from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.preconditions import (
     device_to_measure,
     in_words,
     require_call,
@@ -78,7 +78,7 @@ def _as_read(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
-@alone
+@exclusive
 def time_call(
     call: Callable[[], object],
     *,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from course_utils.instruments.comm import Comm, Handle
+from course_utils.distributed.comm import Comm, Handle
 from course_utils.reference.gradient_sync import gradient_or_zeros
 
 Backward = Callable[[Comm, nn.Module, Tensor], None]

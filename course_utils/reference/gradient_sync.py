@@ -10,7 +10,7 @@ of the gradients is the gradient of the whole batch; nothing is divided by the n
 import torch
 from torch import Tensor, nn
 
-from course_utils.instruments.comm import Comm
+from course_utils.distributed.comm import Comm
 
 
 def share_of_mean(comm: Comm, summed_loss: Tensor, num_targets: int) -> Tensor:

@@ -10,7 +10,7 @@ MPICH, section 4.
 import torch
 from torch import Tensor
 
-from course_utils.instruments.comm import Comm
+from course_utils.distributed.comm import Comm
 
 
 def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from course_utils import colours
-from course_utils.instruments import ClusterRun
+from course_utils.distributed import ClusterRun
 from course_utils.show.picture import Picture, axes
 
 # A row has two lanes: what the device does, and below it what its links do.

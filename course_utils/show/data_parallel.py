@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from course_utils import colours
-from course_utils.instruments import ClusterRun
+from course_utils.distributed import ClusterRun
 from course_utils.show.memory import bytes_as_read
 from course_utils.show.picture import Picture, axes
 

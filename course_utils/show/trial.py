@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course_utils.instruments import RankError
+from course_utils.distributed import RankError
 from course_utils.literals import literal
 
 LARGEST_SHOWN = 4

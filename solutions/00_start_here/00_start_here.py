@@ -41,14 +41,13 @@
 # Run this cell first. It says whether anything is missing.
 
 # %% nbgrader={"grade": false, "grade_id": "u00-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
 import torch
 
-from course_utils.checks import answer, check, compare, predict, progress
-from course_utils.desk.originals import original
+from autograder import answer, check, compare, original, predict, progress
 from course_utils.instruments import storage_bytes
 from course_utils.show import computed_and_measured, explorer, same_bytes_two_numbers, try_it
 
@@ -124,7 +123,7 @@ try_it(tensor_bytes, (2, 3), 4)
 # Zero to four axes, odd sizes, an empty axis; 1 to 8 bytes an element.
 check("u00-tensor-bytes", tensor_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u00-tensor-bytes", tensor_bytes)
 ### END HIDDEN TESTS
@@ -255,7 +254,7 @@ try_it(state_gib, 2**30, 2)
 # A million to a trillion parameters, 1 to 18 bytes each.
 check("u00-state-gib", state_gib)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u00-state-gib", state_gib)
 ### END HIDDEN TESTS
@@ -315,7 +314,7 @@ try_it(step_seconds, 4, 1000, 6 * 10**9, 10**14)
 # One sequence and thousands, odd lengths, rates from a laptop to a cluster.
 check("u00-step-seconds", step_seconds)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u00-step-seconds", step_seconds)
 ### END HIDDEN TESTS
@@ -371,7 +370,7 @@ try_it(four_memories, {"parameters": 100, "saved_for_backward": 40}, 10, 500)
 # Categories in any number and order, empty ones too; with and without a cache.
 check("u00-four-memories", four_memories)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u00-four-memories", four_memories)
 ### END HIDDEN TESTS

@@ -55,14 +55,14 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u01-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
 import pandas as pd
 import torch
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import MODELS, Device, LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.parameters import active_parameters, parameters
 from course_utils.instruments import count_flops
@@ -162,7 +162,7 @@ try_it(matmul_flops, 2, 3, 5)
 # Square, odd, unequal sizes; one row, column or inner entry; real layers.
 check("u01-matmul-flops", matmul_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-matmul-flops", matmul_flops)
 ### END HIDDEN TESTS
@@ -300,7 +300,7 @@ try_it(attention_flops, 1, 3, 2, 1, 4)
 # Multi-head, grouped-query and multi-query attention; one sequence and several.
 check("u01-attention-flops", attention_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-attention-flops", attention_flops)
 ### END HIDDEN TESTS
@@ -366,7 +366,7 @@ try_it(gated_mlp_flops, 1, 2, 3)
 # One token and many, square and odd sizes, real layers.
 check("u01-gated-mlp-flops", gated_mlp_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-gated-mlp-flops", gated_mlp_flops)
 ### END HIDDEN TESTS
@@ -435,7 +435,7 @@ try_it(model_flops, small, 1, 2)
 # Tied and untied heads; multi-head, grouped-query and multi-query attention; several sequences.
 check("u01-model-flops", model_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-model-flops", model_flops)
 ### END HIDDEN TESTS
@@ -518,7 +518,7 @@ try_it(stack_training_flops, 2, [3, 5, 7], [True, False])
 # One to four layers; all, none, the first, the last or one of them trained.
 check("u01-stack-training-flops", stack_training_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-stack-training-flops", stack_training_flops)
 ### END HIDDEN TESTS
@@ -611,7 +611,7 @@ try_it(crossover_length, small)
 # Multi-head, grouped-query and multi-query attention; narrow and wide blocks; real models.
 check("u01-crossover-length", crossover_length)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-crossover-length", crossover_length)
 ### END HIDDEN TESTS
@@ -715,7 +715,7 @@ try_it(gpu_days, 1000, 86_400, 2000, 0.5)
 # The run of lecture B, and runs from a laptop's size to the largest.
 check("u01-gpu-days", gpu_days)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-gpu-days", gpu_days)
 ### END HIDDEN TESTS
@@ -788,7 +788,7 @@ try_it(training_flops_per_token, small, 2)
 # The models of the whole-model exercise, counted forward and backward.
 check("u01-training-flops-per-token", training_flops_per_token)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-training-flops-per-token", training_flops_per_token)
 ### END HIDDEN TESTS
@@ -843,7 +843,7 @@ try_it(multiplying_parameters, small)
 # Half of a token's FLOPs without the attention core, counted on many models.
 check("u01-multiplying-parameters", multiplying_parameters)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-multiplying-parameters", multiplying_parameters)
 ### END HIDDEN TESTS
@@ -940,7 +940,7 @@ try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
 # Every device of the course; tied and untied heads; multi-head and grouped-query attention.
 check("u01-utilisation", utilisation)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-utilisation", utilisation)
 ### END HIDDEN TESTS
@@ -1013,7 +1013,7 @@ try_it(budget_ratio, small, 2, 4)
 # Longer and shorter sequences; multi-head, grouped-query and multi-query attention.
 check("u01-budget-ratio", budget_ratio)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-budget-ratio", budget_ratio)
 ### END HIDDEN TESTS
@@ -1121,7 +1121,7 @@ try_it(latent_attention_flops, small_latent, 1, 2)
 # One head and many; values narrower and wider than keys; DeepSeek-V3.
 check("u01-latent-attention-flops", latent_attention_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-latent-attention-flops", latent_attention_flops)
 ### END HIDDEN TESTS
@@ -1215,7 +1215,7 @@ try_it(expert_parameters, 4, 3, 1, 5, 0)
 # With and without shared experts; the layers of Mixtral and DeepSeek-V3.
 check("u01-expert-parameters", expert_parameters)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u01-expert-parameters", expert_parameters)
 ### END HIDDEN TESTS

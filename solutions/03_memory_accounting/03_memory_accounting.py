@@ -55,7 +55,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -67,7 +67,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, preset
 from course_utils.instruments import count_saved_bytes, fake_tensors, storage_bytes
 from course_utils.reference import Block, Transformer, token_loss
@@ -168,7 +168,7 @@ try_it(parameters, small)
 # GPT with biases and positions; Llama tied and free; own and shared keys.
 check("u03-parameters", parameters)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-parameters", parameters)
 ### END HIDDEN TESTS
@@ -266,7 +266,7 @@ try_it(state_bytes, 1000, "bf16")
 # After one real step of AdamW in each recipe: from one parameter to a hundred thousand.
 check("u03-state-bytes", state_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-state-bytes", state_bytes)
 ### END HIDDEN TESTS
@@ -378,7 +378,7 @@ try_it(kept_bytes, 1, 3, 4, 2)
 # Each operation alone in bf16: one head and many; short and long sequences.
 check("u03-kept-by-operation", kept_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-kept-by-operation", kept_bytes)
 ### END HIDDEN TESTS
@@ -474,7 +474,7 @@ try_it(saved_bytes, lambda: torch.relu(layer(x)), list(layer.parameters()))
 # Layers that share an input; views; transposed weights; bf16 and fp32; no gradient at all.
 check("u03-microscope", saved_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-microscope", saved_bytes)
 ### END HIDDEN TESTS
@@ -589,7 +589,7 @@ try_it(gpt_layer_bytes, 1, 3, 8, 2)
 # A real layer in bf16: one sequence and several; one head and many; GPT-3 itself.
 check("u03-gpt-layer-bytes", gpt_layer_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-gpt-layer-bytes", gpt_layer_bytes)
 ### END HIDDEN TESTS
@@ -748,7 +748,7 @@ try_it(llama_layer_bytes, small, 1, 2, 2)
 # A real layer: own and grouped and single keys; bf16 and fp32; Llama-3-8B.
 check("u03-llama-layer-bytes", llama_layer_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-llama-layer-bytes", llama_layer_bytes)
 ### END HIDDEN TESTS
@@ -832,7 +832,7 @@ try_it(sequence_bytes, small, 2, 200)
 # Two sequences less one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
 check("u03-sequence-bytes", sequence_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-sequence-bytes", sequence_bytes)
 ### END HIDDEN TESTS
@@ -915,7 +915,7 @@ try_it(largest_micro_batch, 10, 7, 181)
 # Nothing fits; exactly one fits; to the byte; many fit.
 check("u03-largest-micro-batch", largest_micro_batch)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-largest-micro-batch", largest_micro_batch)
 ### END HIDDEN TESTS
@@ -1036,7 +1036,7 @@ try_it(layer_bytes, 3, 8, 2, 4, False)
 # Two and four bytes; with and without dropout; one head and many.
 check("u03-element-bytes", layer_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-element-bytes", layer_bytes)
 ### END HIDDEN TESTS
@@ -1107,7 +1107,7 @@ try_it(gate, torch.tensor([1.0]), torch.tensor([2.0]))
 # Results and gradients in float64; bytes kept; bytes alive unseen.
 check("u03-fused-gate", gate)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-fused-gate", gate)
 ### END HIDDEN TESTS
@@ -1185,7 +1185,7 @@ try_it(kept_with_output, lean_attend)
 # Own and shared keys; results and gradients in float64; bytes with the projection behind it.
 check("u03-lost-bytes", lean_attend)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u03-lost-bytes", lean_attend)
 ### END HIDDEN TESTS

@@ -55,7 +55,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u04-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -67,7 +67,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, measure_peak, trace_allocator, trace_memory
 from course_utils.reference import Block, Training, Transformer
@@ -201,7 +201,7 @@ try_it(peak, [(0, None, 60), (1, 4, 24), (3, 6, 40)], 5)
 # Peaks at the beginning, inside, at the end and twice; deaths beside births and at the end.
 check("u04-peak-of-line", peak)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-peak-of-line", peak)
 ### END HIDDEN TESTS
@@ -300,7 +300,7 @@ try_it(moments, 10, 2, 100, 2, True)
 # Real training steps: the first and later ones; gradients freed and set to zero.
 check("u04-moments", moments)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-moments", moments)
 ### END HIDDEN TESTS
@@ -483,7 +483,7 @@ try_it(temporary_bytes, [3, 5, 2], "for-loop", False)
 # Real updates in all six ways: one tensor, equal ones, one large among small ones, many.
 check("u04-optimizer-temporaries", temporary_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-optimizer-temporaries", temporary_bytes)
 ### END HIDDEN TESTS
@@ -588,7 +588,7 @@ try_it(peaks, tiny_llama, 132, 488, 2, 160)
 # Real training: tied and not; own and shared keys; one sequence and two; three ways of AdamW.
 check("u04-peak", peaks)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-peak", peaks)
 ### END HIDDEN TESTS
@@ -860,7 +860,7 @@ try_it(held_by, evaluate)
 # Mean, side effects, and live bytes of a model in float64; few batches and many, both modes.
 check("u04-repair-evaluation", evaluate)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-repair-evaluation", evaluate)
 ### END HIDDEN TESTS
@@ -988,7 +988,7 @@ try_it(held_by_training, train_with_average)
 # Weights and average against a twin in float64; live bytes against a loop without a leak.
 check("u04-repair-average", train_with_average)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-repair-average", train_with_average)
 ### END HIDDEN TESTS
@@ -1057,7 +1057,7 @@ try_it(held_by_states, last_states)
 # One sequence in a batch, and several; live bytes at the peak and in the end.
 check("u04-repair-samples", last_states)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-repair-samples", last_states)
 ### END HIDDEN TESTS
@@ -1248,7 +1248,7 @@ try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 # Each rule alone; random scripts; a traced training step; segments side by side and apart.
 check("u04-allocator", Allocator)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-allocator", Allocator)
 ### END HIDDEN TESTS
@@ -1360,7 +1360,7 @@ try_it(left_on_a_device, 40 * MIB)
 # Devices of 40 MiB to 400 MiB: played; the free share; the last request.
 check("u04-fragment", fragment)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u04-fragment", fragment)
 ### END HIDDEN TESTS

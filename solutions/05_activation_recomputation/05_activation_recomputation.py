@@ -61,7 +61,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u05-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -74,7 +74,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, RunConfig, gpt, preset
 from course_utils.instruments import (
     count_flops,
@@ -327,7 +327,7 @@ try_it(gradient_through, checkpoint)
 # Results and gradients in float64, calls, kept bytes: plain, random, frozen inputs, autocast.
 check("u05-checkpoint", checkpoint)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-checkpoint", checkpoint)
 ### END HIDDEN TESTS
@@ -469,7 +469,7 @@ try_it(in_twos, run_in_segments)
 # Equal segments and a shorter last one; calls, kept bytes, peak; gradients in float64.
 check("u05-segments", run_in_segments)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-segments", run_in_segments)
 ### END HIDDEN TESTS
@@ -615,7 +615,7 @@ try_it(segment_bytes, 7, 3, 12, 50)
 # Segments of one layer, of all layers, and short last ones; two real models.
 check("u05-segment-peak", segment_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-segment-peak", segment_bytes)
 ### END HIDDEN TESTS
@@ -789,7 +789,7 @@ try_it(recomputed_flops, tiny, 1, 2)
 # GPT and Llama; own and shared keys and values; the layer of Llama-3.2-1B.
 check("u05-recomputed-flops", recomputed_flops)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-recomputed-flops", recomputed_flops)
 ### END HIDDEN TESTS
@@ -1087,7 +1087,7 @@ try_it(policy, None, torch.ops.aten.silu.default)
 # Real layers of GPT and Llama with fused attention and with attention written out.
 check("u05-policy", policy)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-policy", policy)
 ### END HIDDEN TESTS
@@ -1274,7 +1274,7 @@ try_it(plan, 4, three_options, 19)
 # Caps below every plan, met to the byte, between and above all; two options to five, up to 16 layers.
 check("u05-plan", plan)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-plan", plan)
 ### END HIDDEN TESTS
@@ -1456,7 +1456,7 @@ try_it(small_loss, loss_in_pieces)
 # Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
 check("u05-loss-in-pieces", loss_in_pieces)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-loss-in-pieces", loss_in_pieces)
 ### END HIDDEN TESTS
@@ -1552,7 +1552,7 @@ try_it(best_layers_per_segment, 16, 12, 12)
 # Layers that keep little and much beside their input; equal peaks; one layer; two real models.
 check("u05-best-segment", best_layers_per_segment)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-best-segment", best_layers_per_segment)
 ### END HIDDEN TESTS
@@ -1604,7 +1604,7 @@ try_it(kept_bytes, 1, 3, 8, 2)
 # A real layer: one head and many; one sequence and several; GPT-3 and 1B.
 check("u05-selective-bytes", kept_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u05-selective-bytes", kept_bytes)
 ### END HIDDEN TESTS

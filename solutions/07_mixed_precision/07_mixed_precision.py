@@ -57,7 +57,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u07-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -69,8 +69,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from autograder import answer, check, compare, predict
 from course_utils import show
-from course_utils.checks import answer, check, compare, predict
 from course_utils.configs import DEVICES, FORMATS, PRECISIONS, ModelConfig, RunConfig, preset
 from course_utils.instruments import fake_tensors, numbers_of, storage_bytes, trace_memory
 from course_utils.reference import Training, Transformer, token_loss
@@ -156,7 +156,7 @@ try_it(value_of, "00000001", 5)
 # fp8, fp16, bf16, tf32, fp32; zero, subnormal, normal, infinite, NaN.
 check("u07-value", value_of)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-value", value_of)
 ### END HIDDEN TESTS
@@ -262,7 +262,7 @@ try_it(rounded, -70000.0, 5, 10)
 # Five formats; ties, both ends of the range, subnormal numbers, both signs.
 check("u07-round", rounded)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-round", rounded)
 ### END HIDDEN TESTS
@@ -408,7 +408,7 @@ try_it(stops_at, 1.0, 2)
 # Powers of two and terms between them; five formats.
 check("u07-stops", stops_at)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-stops", stops_at)
 ### END HIDDEN TESTS
@@ -541,7 +541,7 @@ try_it(four_steps, update)
 # Few weights, many, one without gradient: numbers, memory, gradients left. A third each.
 check("u07-master", update)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-master", update)
 ### END HIDDEN TESTS
@@ -754,7 +754,7 @@ try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
 # Beside torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
 check("u07-scaler", LossScaler)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-scaler", LossScaler)
 ### END HIDDEN TESTS
@@ -925,7 +925,7 @@ try_it(dense_peak, 2, 4, 1, 1000, 6400)
 # Two real devices and made-up ones, counted operation by operation.
 check("u07-peak", dense_peak)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-peak", dense_peak)
 ### END HIDDEN TESTS
@@ -1018,7 +1018,7 @@ try_it(quantised, torch.tensor([[254.0, -3.0]]))
 # Rows of several sizes; the largest below zero; rows of zeros; ties.
 check("u07-int8", quantised)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-int8", quantised)
 ### END HIDDEN TESTS
@@ -1097,7 +1097,7 @@ try_it(rounded_by_chance, torch.tensor([1.003]), torch.tensor([60_000], dtype=to
 # All random numbers; near one neighbour and in the middle; both signs; numbers of bf16.
 check("u07-stochastic", rounded_by_chance)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-stochastic", rounded_by_chance)
 ### END HIDDEN TESTS
@@ -1179,7 +1179,7 @@ try_it(kept_bytes, 3, 4, 8, 1, False)
 # A real block under autocast: once and often; on data and behind other layers. Half each.
 check("u07-autocast-bytes", kept_bytes)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-autocast-bytes", kept_bytes)
 ### END HIDDEN TESTS
@@ -1320,7 +1320,7 @@ try_it(best_scale, [3.0, 2.0**-40, 0.0])
 # A negative largest; beyond fp16 already; just above 65,504; halfway to the smallest.
 check("u07-best-scale", best_scale)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u07-best-scale", best_scale)
 ### END HIDDEN TESTS

@@ -58,7 +58,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u08-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -74,7 +74,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas.batch_size import fit_tradeoff
 from course_utils.formulas.batch_size import power_law as fit_power_law
@@ -191,7 +191,7 @@ try_it(token_weights, [3, 1, 2], 2)
 # Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
 check("u08-mean-of-means", token_weights)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-mean-of-means", token_weights)
 ### END HIDDEN TESTS
@@ -299,7 +299,7 @@ try_it(what_targets_count, accumulate)
 # Gradients in float64; passes; what is held at the peak: activations and sets of gradients.
 check("u08-accumulate", accumulate)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-accumulate", accumulate)
 ### END HIDDEN TESTS
@@ -529,7 +529,7 @@ try_it(in_twos, train, [3, 1, 0, 0, 5])
 # Steps, learning rates, weights, losses and what is held at the peak: the six situations of the exercise.
 check("u08-train", train)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-train", train)
 ### END HIDDEN TESTS
@@ -636,7 +636,7 @@ try_it(configuration, 100, 4, 2, 5)
 # One device and many; batches that come out even or not; a prime number of sequences.
 check("u08-configure", configuration)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-configure", configuration)
 ### END HIDDEN TESTS
@@ -747,7 +747,7 @@ try_it(noise_scale, torch.tensor([[3.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
 # Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
 check("u08-noise-scale", noise_scale)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-noise-scale", noise_scale)
 ### END HIDDEN TESTS
@@ -830,7 +830,7 @@ try_it(estimate_noise, 5.0, 3.0, 2, 4)
 # Sizes near each other and far apart; estimates that are not positive.
 check("u08-two-batch", estimate_noise)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-two-batch", estimate_noise)
 ### END HIDDEN TESTS
@@ -963,7 +963,7 @@ try_it(steps_and_examples, 100.0, 30.0, 10)
 # At the critical batch size; far below it; far above it.
 check("u08-tradeoff", steps_and_examples)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-tradeoff", steps_and_examples)
 ### END HIDDEN TESTS
@@ -1189,7 +1189,7 @@ try_it(power_law, [1.0, 2.0, 4.0], [4096.0, 512.0, 8.0])
 # Two points and many; exact laws and scattered points; rising and falling.
 check("u08-power-law", power_law)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-power-law", power_law)
 ### END HIDDEN TESTS
@@ -1242,7 +1242,7 @@ try_it(num_steps, [(0, 16), (40, 32)], 100)
 # One stage and several; steps that end on a boundary and that cross it; stages that are skipped or never reached.
 check("u08-schedule", num_steps)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-schedule", num_steps)
 ### END HIDDEN TESTS
@@ -1343,7 +1343,7 @@ try_it(numbers_in_buffers, sum_in_fp32)
 # Sums in float64 of the same gradients; precision; gradients that are there at once; frozen layers.
 check("u08-buffer", sum_in_fp32)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u08-buffer", sum_in_fp32)
 ### END HIDDEN TESTS

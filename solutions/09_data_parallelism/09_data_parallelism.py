@@ -55,7 +55,7 @@
 # Run this cell first.
 
 # %% nbgrader={"grade": false, "grade_id": "u09-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
-from course_utils.ready import check_setup
+from course_utils.preflight import check_setup
 
 check_setup()
 
@@ -69,18 +69,18 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
-from course_utils.checks import answer, check, compare, predict
+from autograder import answer, check, compare, predict
 from course_utils.configs import preset
-from course_utils.instruments import (
+from course_utils.distributed import (
     Comm,
     DeadlockError,
     Link,
     Network,
-    NobodyAnswers,
+    NullComm,
     VirtualCluster,
     run_ranks,
-    trace_memory,
 )
+from course_utils.instruments import trace_memory
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
 from course_utils.reference.ring import everyone_to_everyone
@@ -211,7 +211,7 @@ try_it(shares, share_of_mean, [6.0, 4.0], [3, 1])
 # Ragged and equal numbers of targets; a rank without any, and all without.
 check("u09-global-mean", share_of_mean)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-global-mean", share_of_mean)
 ### END HIDDEN TESTS
@@ -357,7 +357,7 @@ try_it(on_three_ranks, ring_all_reduce)
 # Sums, messages, bytes and virtual time: even parts, a rest, fewer numbers than ranks, one rank.
 check("u09-ring", ring_all_reduce)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-ring", ring_all_reduce)
 ### END HIDDEN TESTS
@@ -483,7 +483,7 @@ try_it(on_a_batch, backward_each, 2)
 # Gradients in float64 on one rank to four; calls and bytes; unused and frozen parameters.
 check("u09-each", backward_each)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-each", backward_each)
 ### END HIDDEN TESTS
@@ -540,7 +540,7 @@ try_it(on_a_batch, backward_flat, 2)
 # Gradients in float64 on one rank to four; one call and its bytes; sets of gradients at the peak and afterwards.
 check("u09-flat", backward_flat)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-flat", backward_flat)
 ### END HIDDEN TESTS
@@ -608,7 +608,7 @@ print(
 def sets_at_peak(trainer):
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
     loss = model(torch.ones(1, 256)).sum()
-    trace = trace_memory(lambda: trainer(NobodyAnswers(), model, loss), model)
+    trace = trace_memory(lambda: trainer(NullComm(), model, loss), model)
     return round((trace.peak_bytes - trace.total_bytes[0]) / trace.total_bytes[0], 1)
 
 
@@ -738,7 +738,7 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 # Gradients in float64; number, bytes and order of the buckets; when each leaves; the virtual time of the step.
 check("u09-buckets", backward_in_buckets)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-buckets", backward_in_buckets)
 ### END HIDDEN TESTS
@@ -876,7 +876,7 @@ try_it(collectives_together, accumulate_together, 3)
 # Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
 check("u09-no-sync", accumulate_together)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-no-sync", accumulate_together)
 ### END HIDDEN TESTS
@@ -985,7 +985,7 @@ try_it(min_tokens, 1024, 4, 2, 64, 512)
 # Against a search on the two times in fractions: one rank and many; slow and fast links; results that come out even or not.
 check("u09-hidden", min_tokens)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-hidden", min_tokens)
 ### END HIDDEN TESTS
@@ -1246,7 +1246,7 @@ try_it(filled_buckets, make_buckets, 96)
 # Buckets and their bytes; what backward fills; bytes at the peak of the call and afterwards.
 check("u09-memory", make_buckets)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-memory", make_buckets)
 ### END HIDDEN TESTS
@@ -1331,7 +1331,7 @@ try_it(begin, start_equal, 3)
 # Weights and buffers of all ranks; random numbers; bytes that are sent.
 check("u09-dropout", start_equal)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-dropout", start_equal)
 ### END HIDDEN TESTS
@@ -1420,7 +1420,7 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # Unused on one rank and on all; shared parameters; number, bytes and order of buckets; when each leaves.
 check("u09-unused", backward_with_unused)
 ### BEGIN HIDDEN TESTS
-from course_utils.checks import grade
+from autograder import grade
 
 grade("u09-unused", backward_with_unused)
 ### END HIDDEN TESTS

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from course_utils.configs import preset
-from course_utils.instruments import Comm, Link, Network, VirtualCluster, count_flops, run_ranks
+from course_utils.distributed import Comm, Link, Network, VirtualCluster, run_ranks
+from course_utils.instruments import count_flops
 from course_utils.reference import Transformer, token_loss
-from tests.instruments.data_parallel import bucketed
+from tests.course_utils.distributed.data_parallel import bucketed
 
 FLOPS_PER_SECOND = 0.45 * 989e12
 LINK = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=200e9)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from course_utils.instruments import Comm, run_ranks
+from course_utils.distributed import Comm, run_ranks
 from course_utils.reference.bucketing import backward_in_buckets
 
 NUM_STEPS, NUM_WARM = 25, 5

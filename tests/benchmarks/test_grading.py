@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course_utils.grading.run import Options, Run, configuration
-from tests.grading.conftest import Course
-from tests.grading.small import Small, generated
-from tests.grading.test_stock import BY_PLUGIN
+from autograder.grading.run import Options, Run, configuration
+from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.small import Small, generated
+from tests.autograder.grading.test_stock import BY_PLUGIN
 from tests.notebooks.filling import composite, solved
 
 __all__ = ["generated"]
@@ -142,7 +142,9 @@ def resident() -> dict[str, list[int]]:
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # some of them end while one looks
             words, size = " ".join(process.cmdline()), process.memory_info().rss
-            name = "sandbox" if "nursery" in words else "grader" if "forkserver" in words else ""
+            name = (
+                "sandbox" if "fork_server" in words else "grader" if "forkserver" in words else ""
+            )
             if name and size > 100 * MIB:
                 found.setdefault(name, []).append(size)
     return found

@@ -40,7 +40,7 @@ NOT_OURS = ("JUPYTER", "IPYTHON", "XDG_", "NBGRADER", "COURSE_", "PYTEST", "DISP
 START = """
 import sys
 from pathlib import Path
-from course_utils.desk.launch import main
+from autograder.student.launch import main
 sys.exit(main([sys.argv[1], "--port", sys.argv[2]], Path.cwd()))
 """
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import nbformat
 import pytest
 
-from tests.grading.conftest import Course
-from tests.notebooks.filling import UNITS, composite, drawers_of, solved
+from tests.autograder.grading.conftest import Course
+from tests.notebooks.filling import UNITS, answer_banks_of, composite, solved
 
 from .fixtures import LAPTOP, PATIENCE_SECONDS, PICTURES, running
 
@@ -120,9 +120,9 @@ def test_a_submission_shows_verdicts_hints_and_remarks(formgrader: Formgrader) -
     text = formgrader.page.inner_text("body")
     assert "Remarks of the grader" in text
     assert "uses eval, which no exercise needs" in text
-    for name, drawer in drawers_of(UNIT).items():
+    for name, bank in answer_banks_of(UNIT).items():
         assert f"✗ {name} on hidden sizes: the check gives" in text
-        assert drawer.wrong[0].hint in text
+        assert bank.wrong[0].hint in text
 
 
 def test_the_model_answer_to_a_text_is_at_hand_where_it_is_scored(formgrader: Formgrader) -> None:
@@ -160,8 +160,8 @@ def test_feedback_tells_hints_and_no_secret(formgrader: Formgrader) -> None:
     page.goto(feedback_of(formgrader.course, STUDENT).as_uri())
     formgrader.picture("feedback")
     text = page.inner_text("body")
-    for drawer in drawers_of(UNIT).values():
-        assert drawer.wrong[0].hint in text
+    for bank in answer_banks_of(UNIT).values():
+        assert bank.wrong[0].hint in text
     assert "Wrong in" in text
     assert "Sizes:" in text
     assert "What a paper prints and what torch prints\t0.25 of 1" in text

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from course_utils import catalogue
-from tests.drawers import Wrong
-from tests.notebooks.filling import UNITS, drawers_of, solved
+from autograder import catalogue
+from tests.answer_bank import Wrong
+from tests.notebooks.filling import UNITS, answer_banks_of, solved
 
 from .fixtures import Notebooks
 from .lab_page import LabPage
@@ -41,8 +41,8 @@ def exercises_of(unit: str) -> list[Exercise]:
     """The first wrong answer of each drawer beside the instructor's answer."""
     right = solved(unit)
     return [
-        Exercise(name, unit, source_of(drawer.wrong[0]), drawer.wrong[0].hint, right[name])
-        for name, drawer in drawers_of(unit).items()
+        Exercise(name, unit, source_of(bank.wrong[0]), bank.wrong[0].hint, right[name])
+        for name, bank in answer_banks_of(unit).items()
     ]
 
 

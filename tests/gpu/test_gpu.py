@@ -70,8 +70,8 @@ def test_the_history_of_a_step_is_nearly_what_operations_need(tmp_path):
     work.step()  # cuBLAS takes its room, and the optimizer its states
     trace = trace_allocator(work.step, *work.owners, num_steps=2, path=tmp_path / "memory.pickle")
     with fake_tensors():
-        twin = training("cpu")
-        expected = trace_memory(twin.step, *twin.owners, num_steps=3)
+        oracle = training("cpu")
+        expected = trace_memory(oracle.step, *oracle.owners, num_steps=3)
     names = ("forward", "backward", "step")
     assert [phase[:2] for phase in trace.phases] == list(product((1, 2), names))
     at_the_end = trace.live_at(trace.num_operations)

@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from course_utils import catalogue
-from tests.drawers.every import DRAWERS
+from autograder import catalogue
+from tests.answer_bank.every import ANSWER_BANK
 
 ROOT = Path(__file__).parents[2]
 UNITS = [unit.folder for unit in catalogue.units()]
@@ -32,23 +32,23 @@ def solved(unit: str) -> dict[str, str]:
 def composite(unit: str, k: int) -> dict[str, str]:
     """The k-th wrong answer of every exercise of a unit that has so many."""
     return {
-        name: textwrap.dedent(drawer.wrong[k].source).strip()
-        for name, drawer in drawers_of(unit).items()
-        if k < len(drawer.wrong)
+        name: textwrap.dedent(bank.wrong[k].source).strip()
+        for name, bank in answer_banks_of(unit).items()
+        if k < len(bank.wrong)
     }
 
 
 def expected_points(unit: str, k: int) -> dict[str, float]:
     """What each exercise keeps in the k-th composite."""
     return {
-        name: drawer.wrong[k].points
-        for name, drawer in drawers_of(unit).items()
-        if k < len(drawer.wrong)
+        name: bank.wrong[k].points
+        for name, bank in answer_banks_of(unit).items()
+        if k < len(bank.wrong)
     }
 
 
-def drawers_of(unit: str):
-    return {name: d for name, d in DRAWERS.items() if name[1:3] == unit[:2]}
+def answer_banks_of(unit: str):
+    return {name: d for name, d in ANSWER_BANK.items() if name[1:3] == unit[:2]}
 
 
 def filled(unit: str, answers: Mapping[str, str]) -> NotebookNode:

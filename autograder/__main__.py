@@ -1,0 +1,97 @@
+"""The commands of the course: `python3 -m autograder <command>`; the Makefile calls the same.
+
+Each command runs inside the project's own environment, which `student.environment` makes when it is
+missing. This file keeps to what every Python since 2.7 can read, hence types in comments and no
+f-string: whoever starts it with an old Python reads a sentence instead of a SyntaxError.
+"""
+
+import difflib
+import os
+import sys
+
+WANTED = (3, 11)
+
+# name: profile of the environment, what its Python runs, what the command is for
+COMMANDS = {
+    "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
+    "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
+    "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
+    "author": (
+        "dev",
+        ["-m autograder.student.launch author"],
+        "JupyterLab for authors and graders",
+    ),
+    "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
+    "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
+    "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
+    "test": ("dev", ["-m pytest -p tests.running -n logical --maxprocesses=4"], "run the tests"),
+    "lint": ("dev", ["-m ruff check .", "-m ruff format --check .", "-m mypy"], "style and types"),
+    "build": ("dev", ["-m autograder.authoring.build"], "text masters to notebooks"),
+    "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
+}
+
+
+def complaint_about_python():
+    # type: () -> str
+    """One sentence when this Python cannot run the course, otherwise nothing."""
+    came = "Python " + ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < WANTED:
+        return (
+            "This course needs Python 3.11 or newer and was started with " + came + ": "
+            "install a newer one, or name one that you have, as in `make lab PYTHON=python3.12`."
+        )
+    if os.name != "posix":
+        return (
+            "This course needs Linux or macOS and was started with " + came + " on Windows: "
+            "run the same command inside WSL, the Linux that Windows brings along."
+        )
+    return ""
+
+
+def complaint_about_command(name):
+    # type: (str) -> str
+    """One sentence when there is no such command here, otherwise nothing."""
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, list(COMMANDS), n=1)
+        hint = " Did you mean `" + near[0] + "`?" if near else ""
+        return "There is no command `" + name + "`." + hint + " There are: " + ", ".join(COMMANDS)
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (no pathlib in 2.7)
+    if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
+        return (
+            "`" + name + "` belongs to the full repository of the course, and this is the copy for "
+            "students: use `lab`, `submit` or `fresh` here, or get the repository."
+        )
+    return ""
+
+
+def usage():
+    # type: () -> str
+    """The list of commands, one a line."""
+    here = [name for name in COMMANDS if not complaint_about_command(name)]
+    lines = ["  make " + name.ljust(16) + COMMANDS[name][2] for name in here]
+    ends = ["", "make lab UNIT=01 PORT=8890; make submit UNIT=01; make fresh UNIT=01 CELL=name"]
+    if "grade" in here:
+        ends += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01; make report UNIT=01"]
+    return "\n".join(lines + ends)
+
+
+def main(words):
+    # type: (list[str]) -> int
+    """Run one command with its options; 0 when all went well."""
+    name = words[0] if words else "help"
+    asks_help = name in ("help", "-h", "--help")
+    complaint = complaint_about_python() or ("" if asks_help else complaint_about_command(name))
+    if complaint:
+        sys.stderr.write(complaint + "\n")
+        return 1
+    if asks_help:
+        print(usage())
+        return 0
+    from autograder.student import environment  # noqa: PLC0415 (modern syntax: after the check)
+
+    profile, programs, _ = COMMANDS[name]
+    return environment.run(profile, [program.split() for program in programs], words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""What do students get? One archive without instructor notebooks, tests or grading.
+
+`make student-bundle` writes it: the releases and what is needed to run them. The same files give
+the same bytes.
+"""
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_utils import __version__
+
+ROOT = Path(__file__).parents[2]
+NAME = f"efficient-llm-training-{__version__}"
+AS_THEY_ARE = ("LICENSE", "Makefile", "requirements.txt", "pyproject.toml", "docs/lectures.md")
+FOR_STAFF = ("autograder/authoring", "autograder/grading")
+STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
+DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def bundle(root: Path, target: Path) -> Path:
+    """Write the archive into a folder and give its path.
+
+    Args:
+        root: The full repository, built.
+        target: Folder for the archive.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    path = target / f"{NAME}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(_files(root)):
+            entry = zipfile.ZipInfo(f"{NAME}/{file.relative_to(root).as_posix()}", DATE)
+            entry.external_attr = 0o644 << 16
+            content = _for_students(file) if file.name == "README.md" else file.read_bytes()
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def _for_students(readme: Path) -> bytes:
+    """The README without what only the full repository has."""
+    text = readme.read_text(encoding="utf-8")
+    return re.sub(STAFF_SECTIONS, "", text, flags=re.DOTALL).encode()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    yield from (root / name for name in ("README.md", *AS_THEY_ARE))
+    yield from root.glob("notebooks/*/*.ipynb")
+    for file in (root / "course_utils").rglob("*"):
+        room = file.relative_to(root / "course_utils").parts[0]
+        if file.suffix in (".py", ".json") and room not in FOR_STAFF:
+            yield file
+
+
+def main() -> int:
+    """Write the archive into `dist/` and say where it is."""
+    path = bundle(ROOT, ROOT / "dist")
+    print(f"For students: {path.relative_to(ROOT)} ({path.stat().st_size / 2**10:.0f} KiB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

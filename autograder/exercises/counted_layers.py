@@ -1,0 +1,114 @@
+"""Layers that count their calls, and what a training step of them shows."""
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from autograder.checking import bounded_call, plain_data
+from autograder.checking.check import Case
+
+# The same operations on the same numbers; autocast rounds its results to 8 bits.
+ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
+
+
+class CountedLayer(nn.Module):
+    """A small block with a residual; further inputs scale its result.
+
+    Attributes:
+        num_calls: How often it was called.
+        dtypes: The precision of its matrix product in each call.
+    """
+
+    def __init__(self, width: int, noise: str = "", dtype: torch.dtype = torch.float64) -> None:
+        """Build a block of a width that draws random numbers for ``"dropout"`` or ``"noise"``."""
+        super().__init__()
+        self.up = nn.Linear(width, 2 * width, dtype=dtype)
+        self.down = nn.Linear(2 * width, width, dtype=dtype)
+        self.noise, self.num_calls, self.dtypes = noise, 0, list[torch.dtype]()
+
+    def forward(self, x: Tensor, *scales: Tensor) -> Tensor:
+        """From (rows, width) to (rows, width)."""
+        self.num_calls += 1
+        inner = self.up(x)
+        self.dtypes.append(inner.dtype)
+        out: Tensor = self.down(F.gelu(inner))
+        for scale in scales:
+            out = out * scale
+        if self.noise == "dropout":
+            out = F.dropout(out, 0.5)
+        if self.noise == "noise":
+            out = out * torch.rand_like(out)
+        return x + out
+
+
+def num_calls(layers: Iterable[CountedLayer]) -> int:
+    """Calls of all layers together."""
+    return sum(layer.num_calls for layer in layers)
+
+
+def num_different(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
+    """Tensors that are not those of an oracle; what is missing counts as zeros."""
+    return sum(not _is_same(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    if theirs is None:
+        return True  # nobody asked for it
+    ours = torch.zeros_like(theirs) if ours is None else ours
+    if ours.shape != theirs.shape:
+        return False
+    rounding = ROUNDING[theirs.dtype]
+    return torch.allclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)
+
+
+class _NoTensor(TypeError):
+    """What came where a tensor was wanted."""
+
+
+def require_tensor(value: object) -> Tensor:
+    """The value, if it is a tensor.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if not isinstance(value, Tensor):
+        raise _NoTensor(plain_data.describe(value))
+    return value
+
+
+def keep(results: list[Tensor], result: object) -> Tensor:
+    """The result, which is also put into a list."""
+    results.append(require_tensor(result))
+    return results[0]
+
+
+def tells_errors(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
+    """A observe that gives an error of the student's code as plain data, so that one case fails."""
+
+    @functools.wraps(observe)
+    def telling(answer: Any, case: Case) -> object:
+        try:
+            return observe(answer, case)
+        except NotImplementedError:
+            raise
+        except _NoTensor as error:
+            kind = "nothing" if str(error) == "None" else "not plain"
+            return {"trouble": kind, "what": str(error), "printed_characters": 0}
+        except Exception as error:
+            return bounded_call.describe_error(error)
+
+    return telling
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leaves random numbers as they are; that a gradient is missing is counted, not warned of."""
+    with torch.random.fork_rng([]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,254 @@
+"""Checks of what the lectures' GPT layer keeps, in 16 bits and in others."""
+
+import random
+from collections.abc import Callable
+
+import torch
+
+from autograder.checking.check import Case, Check
+from autograder.checking.judges import EqualTo, Mistake
+from course_utils.configs import Kernels, RunConfig, gpt, precision
+from course_utils.formulas.activations import layer_saved_bytes
+from course_utils.instruments import count_saved_bytes
+from course_utils.reference import Block
+from course_utils.reference.dtypes import FLOATS
+
+NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
+GPT_KERNELS = Kernels(is_attention_fused=False, dropout_fraction=0.1)
+
+
+def gpt_cases(seed: int) -> list[Case]:
+    """One sequence and several, one head and several, short and long against the width."""
+    rng = random.Random(seed)
+    sizes = [(1, 3, 8, 2), (2, 5, 6, 1)]
+    for num_sequences in (1, rng.randint(2, 9)):
+        for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
+            for seq_len in (
+                rng.randrange(13, 30, 2),
+                rng.randrange(31, 60, 2),
+                rng.randint(90, 99),
+            ):
+                width = num_heads * rng.randint(3, 11)
+                width += num_heads * (width == seq_len)  # so that only scores are square
+                sizes.append((num_sequences, seq_len, width, num_heads))
+    gpt_3 = (1, 2048, 12288, 96)
+    return [dict(zip(NAMES, each, strict=True)) for each in (*sizes, gpt_3)]
+
+
+def measured_gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """A real layer in bf16 on the meta device, where a LayerNorm keeps what it keeps on a GPU.
+
+    Tensors with two sides of the length belong to the scores; the norm and the feed-forward block
+    are measured alone, with the dropout behind it.
+    """
+    block = Block(gpt(hidden_size, num_heads), 0, "meta", torch.bfloat16, GPT_KERNELS)
+    shape = (num_sequences, seq_len, hidden_size)
+    x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    dropped = torch.native_dropout
+
+    def kept(call: Callable[[], torch.Tensor]) -> tuple[int, int]:
+        saved = count_saved_bytes(call, block)
+        square = (seq_len, seq_len)
+        scores = sum(t.storage_bytes for t in saved.tensors if t.shape[-2:] == square)
+        return saved.total_bytes - scores, scores
+
+    whole, scores = kept(lambda: block(x))
+    norms = 2 * kept(lambda: block.ffn_norm(x))[0]
+    feed_forward, _ = kept(lambda: dropped(block.ffn(x), 0.1, True)[0])
+    return {
+        "norms": norms,
+        "attention": whole - norms - feed_forward,
+        "scores": scores,
+        "feed_forward": feed_forward,
+    }
+
+
+def gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """The course's own answer, under the name that the exercise asks for."""
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=GPT_KERNELS)
+    kept = layer_saved_bytes(gpt(hidden_size, num_heads), run)
+    scores = sum(size for name, size in kept.items() if "softmax" in name)
+    return {
+        "norms": sum_of(kept, "attention_norm_") + sum_of(kept, "ffn_norm_"),
+        "attention": sum_of(kept, "attention_") - sum_of(kept, "attention_norm_") - scores,
+        "scores": scores,
+        "feed_forward": sum_of(kept, "ffn_") - sum_of(kept, "ffn_norm_"),
+    }
+
+
+def sum_of(kept: dict[str, int], prefix: str) -> int:
+    """Bytes of all entries whose names begin alike."""
+    return sum(size for name, size in kept.items() if name.startswith(prefix))
+
+
+GPT_LAYER_BYTES = Check(
+    cases=gpt_cases,
+    reference=gpt_layer_bytes,
+    judge=EqualTo(
+        measured_gpt_layer_bytes,
+        Mistake(
+            "Your norms keep their inputs alone. Which two numbers per token would they otherwise "
+            "compute again?",
+            lambda b, s, h, a: {"norms": 4 * b * s * h},
+        ),
+        Mistake(
+            "You count one norm. How many has a layer?",
+            lambda b, s, h, a: {"norms": 2 * b * s * h + 8 * b * s},
+        ),
+        Mistake(
+            "You have 4 bytes per token and norm. How many statistics has a LayerNorm, and how "
+            "wide does the exercise say they are?",
+            lambda b, s, h, a: {"norms": 4 * b * s * h + 8 * b * s},
+        ),
+        Mistake(
+            "The three projections each keep an input with you. How often does one tensor lie in "
+            "memory that three of them read?",
+            lambda b, s, h, a: {"attention": 15 * b * s * h},
+        ),
+        Mistake(
+            "The dropout behind attention keeps no mask with you. How does its backward pass know "
+            "which numbers were dropped?",
+            lambda b, s, h, a: {"attention": 10 * b * s * h},
+        ),
+        Mistake(
+            "The mask of your dropout is as wide as its numbers. How many bytes does one decision "
+            "take?",
+            lambda b, s, h, a: {"attention": 12 * b * s * h},
+        ),
+        Mistake(
+            "One 16-bit tensor of attention is missing. Which does each product read: the three "
+            "projections, queries with keys, the product with the values, the output projection?",
+            lambda b, s, h, a: {"attention": 9 * b * s * h},
+        ),
+        Mistake(
+            "Your scores have one head. Which shape have they?",
+            lambda b, s, h, a: {"scores": 5 * b * s * s},
+        ),
+        Mistake(
+            "You keep the result of the softmax alone. What does the dropout after it need, and "
+            "what the product with the values?",
+            lambda b, s, h, a: {"scores": 2 * a * b * s * s},
+        ),
+        Mistake(
+            "You have one square of 2 bytes too many. Which of yours are the same tensor?",
+            lambda b, s, h, a: {"scores": 7 * a * b * s * s},
+        ),
+        Mistake(
+            "You have 6 bytes for each score. Which tensors hold two bytes, and which one?",
+            lambda b, s, h, a: {"scores": 6 * a * b * s * s},
+        ),
+        Mistake(
+            "You keep softmax and mask. What does the product with the values read?",
+            lambda b, s, h, a: {"scores": 3 * a * b * s * s},
+        ),
+        Mistake(
+            "The mask on your scores is missing. How does its backward pass know what was dropped?",
+            lambda b, s, h, a: {"scores": 4 * a * b * s * s},
+        ),
+        Mistake(
+            "Your GELU keeps nothing of its own. Is its input the same tensor as its result?",
+            lambda b, s, h, a: {"feed_forward": 11 * b * s * h},
+        ),
+        Mistake(
+            "The dropout behind the feed-forward block keeps no mask with you. How does its "
+            "backward pass know which numbers were dropped?",
+            lambda b, s, h, a: {"feed_forward": 18 * b * s * h},
+        ),
+        Mistake(
+            "The mask of your feed-forward dropout is as wide as its numbers. How many bytes does "
+            "one decision take?",
+            lambda b, s, h, a: {"feed_forward": 20 * b * s * h},
+        ),
+    ),
+)
+
+ELEMENT_BYTES = {2: "bf16", 4: "fp32"}
+
+
+def element_cases(seed: int) -> list[Case]:
+    """Two and four bytes, with and without dropout, one head and several."""
+    rng = random.Random(seed)
+    names = ("seq_len", "hidden_size", "num_heads", "element_bytes", "has_dropout")
+    cases = []
+    for num_heads in (1, 2, rng.randint(3, 5), rng.randint(6, 9), rng.randint(10, 12)):
+        for element_bytes in ELEMENT_BYTES:
+            for has_dropout in (True, False):
+                width = num_heads * rng.randint(3, 11)
+                sizes = (rng.randrange(13, 99, 2), width, num_heads, element_bytes, has_dropout)
+                cases.append(dict(zip(names, sizes, strict=True)))
+    return cases
+
+
+def measured_layer_bytes(
+    seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
+) -> int:
+    """A real layer for one sequence on the meta device."""
+    dtype, dropout = FLOATS[element_bytes], 0.1 if has_dropout else 0.0
+    kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
+    block = Block(gpt(hidden_size, num_heads), 0, "meta", dtype, kernels)
+    x = torch.empty(1, seq_len, hidden_size, dtype=dtype, device="meta", requires_grad=True)
+    return count_saved_bytes(lambda: block(x), block).total_bytes
+
+
+def layer_bytes(
+    seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
+) -> int:
+    """The course's own answer, under the name that the exercise asks for."""
+    dropout = 0.1 if has_dropout else 0.0
+    kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
+    used = precision(ELEMENT_BYTES[element_bytes])
+    run = RunConfig(seq_len=seq_len, precision=used, kernels=kernels)
+    return sum(layer_saved_bytes(gpt(hidden_size, num_heads), run).values())
+
+
+ELEMENT_BYTES_OF_LAYER = Check(
+    cases=element_cases,
+    reference=layer_bytes,
+    judge=EqualTo(
+        measured_layer_bytes,
+        Mistake(
+            "You double everything in fp32. Does a decision of the dropout become wider?",
+            lambda s, h, a, e, drop: (
+                e * s * (17 * h if drop else 16 * h)
+                + e * a * s * s * 5 // 2 * drop
+                + (1 - drop) * e * a * s * s
+                + 16 * s
+            ),
+        ),
+        Mistake(
+            "Your masks stay where nothing is dropped. Who needs them?",
+            lambda s, h, a, e, drop: (
+                s * h * (16 * e + 2) + a * s * s * ((2 if drop else 1) * e + 1) + 16 * s
+            ),
+        ),
+        Mistake(
+            "Without dropout you keep the weights of attention twice. What else was the second "
+            "copy than the first after dropout?",
+            lambda s, h, a, e, drop: (
+                s * h * (16 * e + 2 * drop) + a * s * s * (2 * e + drop) + 16 * s
+            ),
+        ),
+        Mistake(
+            "The statistics of your norms change with the precision. In which one do they stay?",
+            lambda s, h, a, e, drop: (
+                s * h * (16 * e + 2 * drop) + a * s * s * ((1 + drop) * e + drop) + 8 * e * s
+            ),
+        ),
+        Mistake(
+            "The statistics of the norms are missing. Which two numbers per token and norm are "
+            "kept?",
+            lambda s, h, a, e, drop: (
+                s * h * (16 * e + 2 * drop) + a * s * s * ((1 + drop) * e + drop)
+            ),
+        ),
+        Mistake(
+            "That is the lecture's formula, whatever the precision and the dropout. Which of its "
+            "parts are masks, and which are numbers of 16 bits?",
+            lambda s, h, a, e, drop: 34 * s * h + 5 * a * s * s + 16 * s,
+        ),
+    ),
+)

@@ -1,0 +1,136 @@
+"""Scripts of requests to an allocator: random ones, and that of a training step.
+
+A script is a list of whole numbers: one above zero asks for so many bytes, and -n frees the n-th
+block that was asked for.
+"""
+
+import functools
+import random
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+
+from autograder.checking.check import Case
+from course_utils.configs import ModelConfig, RunConfig, precision
+from course_utils.instruments import fake_tensors, trace_memory
+from course_utils.reference import Training
+from course_utils.reference.serving import DIRECTIONS, MIB
+
+Script = list[int]
+
+KIB = 2**10
+TRACED = "a training step of a small Llama"
+KINDS = ("small", "large", "both")
+
+
+def requests_of(script: Script | str) -> Script:
+    """A script as it is, or that of the traced training."""
+    return list(_traced_script() if isinstance(script, str) else script)
+
+
+@functools.cache
+def _traced_script() -> tuple[int, ...]:
+    """Requests of a training step, of a few bytes up to 16 MiB."""
+    model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
+    with fake_tensors():
+        training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
+        trace = trace_memory(training.step, *training.owners)
+    return tuple(trace.script())
+
+
+def _random_script(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Script:
+    """More is asked for than freed, so that some segments fill."""
+    script: Script = []
+    used: list[int] = []
+    for _ in range(num_requests):
+        if used and rng.random() < 0.45:
+            script.append(-used.pop(rng.randrange(len(used))))
+        else:
+            script.append(size())
+            used.append(sum(each > 0 for each in script))
+    return script
+
+
+def _small_size(rng: random.Random) -> int:
+    return rng.choice((rng.randint(1, 4 * KIB), 512 * rng.randint(1, 6), rng.randint(300_000, MIB)))
+
+
+def _large_size(rng: random.Random) -> int:
+    return rng.choice(
+        (rng.randint(MIB + 1, 4 * MIB), rng.randint(2, 7) * MIB, 3 * MIB, 12 * MIB + 1)
+    )
+
+
+def _small_scripts(rng: random.Random) -> Iterator[Script]:
+    """The rules of the small pool one by one."""
+    a, b = 512 * rng.randint(2, 9), 512 * rng.randint(10, 20)
+    yield [1, 1, 1, -2, 600, 400]  # the worked case: a hole that is too small, then one that fits
+    yield [MIB, MIB, MIB, MIB, -1, -3, MIB, MIB]  # equal ones in two segments: the lower address
+    yield [rng.randint(1, 511), rng.randint(513, 1023), 512]  # rounded up
+    yield [a + b, 1, a, 1, -1, -3, a - 511]  # the smallest that fits, not the first
+    yield [a, 1, a, 1, a, 1, -5, -1, -3, a, a]  # of equal ones the lowest, not the last freed
+    yield [a, b, 1, -1, -2, a + b]  # joined with the one before
+    yield [a, b, 1, -2, -1, a + b]  # joined with the one behind
+    yield [a, b, a, 1, -1, -3, -2, 2 * a + b]  # joined with both
+    yield [b, 1, -1, b - a, a, a - 512, MIB - a, MIB]  # what is left is split off
+    yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB]  # neighbours of two segments
+
+
+def _large_scripts(rng: random.Random) -> Iterator[Script]:
+    """The rules of the large pool one by one."""
+    a, b = MIB * rng.randint(2, 4), MIB * rng.randint(5, 8)
+    little = 512 * rng.randint(1, 2000)
+    yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
+    yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
+    almost = 10 * MIB - rng.randint(1, 511)  # asked for; the block has 10 MiB
+    yield [almost, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]
+    yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
+    yield [a, MIB + 1, a, MIB + 1, a, MIB + 1, -5, -1, -3, a, a]
+    yield [a, b, 4 * MIB, -1, -2, a + b, 2 * MIB]
+    yield [a, b, 4 * MIB, -2, -1, a + b, 2 * MIB]
+    yield [a, b, a, 2 * MIB, -1, -3, -2, 2 * a + b - 512 * rng.randint(1, 9)]
+    yield [4 * MIB, b, 16 * MIB - b, -1, 3 * MIB + little, -2, b + MIB - little]  # too little left
+    yield [20 * MIB, 20 * MIB, -1, -2, 30 * MIB, 20 * MIB, 20 * MIB]
+
+
+def allocator_cases(seed: int) -> list[Case]:
+    """Each rule alone in both pools, then scripts of all sizes, and one of a traced training.
+
+    Each time three: of small blocks, of large ones, and both.
+    """
+    rng = random.Random(seed)
+    pairs = list(zip(_small_scripts(rng), _large_scripts(rng), strict=True))
+    # A rest of exactly one MiB is no rest.
+    pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
+    rows: list[dict[str, Script | str]] = [
+        {"small": small, "large": large, "both": _interleaved(small, large)}
+        for small, large in pairs
+    ]
+    rows[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
+    rows += [
+        {
+            "small": _random_script(rng, 20, lambda: _small_size(rng)),
+            "large": _random_script(rng, 20, lambda: _large_size(rng)),
+            "both": _random_script(rng, 20, lambda: rng.choice((_small_size, _large_size))(rng)),
+        }
+        for _ in range(9)
+    ]
+    rows[-1]["both"] = TRACED
+    return [
+        {"scenario": kind, "script": row[kind], "segments": DIRECTIONS[n % 3]}
+        for n, row in enumerate(rows)
+        for kind in KINDS
+    ]
+
+
+def _interleaved(small: Script, large: Script) -> Script:
+    """Two scripts in turn, with the numbers of their blocks made anew."""
+    script: Script = []
+    numbers: tuple[list[int], list[int]] = ([], [])
+    for pair in zip_longest(small, large):
+        for request, mine in zip(pair, numbers, strict=True):
+            if request is None:
+                continue
+            if request > 0:
+                mine.append(1 + sum(each > 0 for each in script))
+            script.append(request if request > 0 else -mine[-request - 1])
+    return script

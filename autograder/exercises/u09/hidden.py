@@ -1,0 +1,206 @@
+"""Check of the fewest tokens on a rank with which an all-reduce hides behind backward."""
+
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+from autograder.checking.check import Case, Check
+from autograder.checking.judges import EqualTo, Mistake
+from course_utils.formulas.communication import min_hiding_tokens
+
+FIELDS = ("num_params", "num_ranks", "bytes_per_element", "bytes_per_second", "flops_per_second")
+
+
+def hidden_cases(seed: int) -> list[Case]:
+    """One rank and many, slow and fast links; every third result comes out even.
+
+    Some come out so nearly even that a float does not tell; some rings move a fraction of a byte.
+    """
+    rng = random.Random(seed)
+    cases = [_case(1024, 4, 2, 64, 512), _case(4096, 1, 2, 64, 512)]
+    cases.append(_case(10**9, 2, 2, 25 * 10**9, 312 * 10**12))  # 6,240: a float may miss it
+    for number in range(20):
+        num_params = rng.randint(2, 90) * 10**6 + rng.randint(1, 999)
+        if number % 3 == 0:  # powers of two
+            ranks, rate = 2 ** rng.randint(1, 5), 2 ** rng.randint(20, 24)
+            cases.append(_case(num_params, ranks, 2 * rng.randint(1, 2), rate, rate * 2**9))
+            continue
+        ranks = rng.choice((3, 5, 6, 7, 11, 12))
+        rate, flops = rng.randint(20, 400) * 10**6 + 7, rng.randint(100, 900) * 10**9 + 1
+        cases.append(_case(num_params, ranks, rng.choice((2, 4)), rate, flops))
+    cases += [_nearly_even(rng, side) for side in (1, -1, 1, -1)]
+    return cases + [_few_params(rng) for _ in range(2)]
+
+
+def _nearly_even(rng: random.Random, side: int) -> Case:
+    """Tokens that are a whole number but for a part in 10**16, above it or below."""
+    ranks = 2 ** rng.randint(9, 11)
+    tokens = rng.choice([n for n in range(150, 256) if math.gcd(n, ranks - 1) == 1])
+    rate = rng.randint(19 * 10**10, 21 * 10**10)
+    rate += (-side * pow(tokens, -1, ranks - 1) - rate) % (ranks - 1)
+    flops, rest = divmod(ranks * rate * tokens + side, ranks - 1)
+    assert rest == 0
+    return _case(rng.randint(2, 90) * 10**6, ranks, 2, rate, flops)
+
+
+def _few_params(rng: random.Random) -> Case:
+    """Of which no rank has a whole number of bytes; a token takes much less than a byte."""
+    rate = rng.randint(10, 99)
+    return _case(rng.choice((1, 2, 4)), rng.choice((3, 7, 11)), 2, rate, rate * 10**6 + 1)
+
+
+def _case(*values: int) -> Case:
+    return dict(zip(FIELDS, values, strict=True))
+
+
+def searched(
+    num_params: int,
+    num_ranks: int,
+    bytes_per_element: int,
+    bytes_per_second: int,
+    flops_per_second: int,
+) -> int:
+    """By bisection on the two times, in fractions and without a formula for the tokens."""
+    part = Fraction(num_params * bytes_per_element, num_ranks)  # of the ring's pieces
+    all_reduce = 2 * (num_ranks - 1) * part / bytes_per_second
+
+    def is_hidden(tokens: int) -> bool:
+        return Fraction(2 * 2 * num_params * tokens, flops_per_second) >= all_reduce
+
+    low, high = 0, 1
+    while not is_hidden(high):
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_hidden(middle) else (middle + 1, high)
+    return low
+
+
+def _exact(
+    num_params: int,
+    num_ranks: int,
+    bytes_per_element: int,
+    bytes_per_second: int,
+    flops_per_second: int,
+) -> Fraction:
+    dividend = bytes_per_element * (num_ranks - 1) * flops_per_second
+    return Fraction(dividend, 2 * num_ranks * bytes_per_second)
+
+
+def _up(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def _without_ranks(*values: int) -> int:
+    """If every rank sent all bytes twice, however many there are."""
+    _, _, bytes_per_element, bytes_per_second, flops_per_second = values
+    return _up(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
+
+
+def _can_be_missed(*values: int) -> bool:
+    """A whole number, or one nearly, whose factors are no powers of two: a float may miss it."""
+    exact, rate = _exact(*values), values[3]
+    is_near = abs(exact - round(exact)) < round(exact) * Fraction(1, 10**12)
+    return is_near and rate & (rate - 1) != 0
+
+
+def _missed(by: int) -> Any:
+    return lambda *values: _up(_exact(*values)) + by if _can_be_missed(*values) else {}
+
+
+def _of_whole_bytes(*values: int) -> int:
+    """If a ring moved no part of a byte."""
+    num_params, d, num_bytes, rate, flops = values
+    moved = 2 * (d - 1) * num_params * num_bytes // d
+    return _up(Fraction(moved, rate) * Fraction(flops, 4 * num_params))
+
+
+def _of_whole_seconds(*values: int) -> int:
+    """If the links took no part of a second."""
+    num_params, d, num_bytes, rate, flops = values
+    seconds = _up(Fraction(2 * (d - 1) * num_params * num_bytes, d * rate))
+    return _up(seconds * Fraction(flops, 4 * num_params))
+
+
+def _times(factor: Fraction | int) -> Any:
+    return lambda *values: _up(_exact(*values) * factor)
+
+
+MISSED = (
+    "Right, but for one token where the two times are equal, or nearly. What does a float make of "
+    "a third, and which whole numbers could you compare instead?"
+)
+
+MIN_TOKENS = Check(
+    cases=hidden_cases,
+    reference=min_hiding_tokens,
+    judge=EqualTo(
+        searched,
+        Mistake(
+            "You multiply by the number of parameters. Which of the two times grows with it, and "
+            "which does not?",
+            lambda *values: _up(_exact(*values) * values[0]),
+        ),
+        Mistake(
+            "Your number falls with the number of parameters. Which of the two times grows with "
+            "it, and which does not?",
+            lambda *values: _up(_exact(*values) / values[0]),
+        ),
+        Mistake(
+            "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
+            "all-reduce?",
+            _times(Fraction(1, 2)),
+        ),
+        Mistake(
+            "You hide communication behind the forward pass, too, or behind that alone. When is "
+            "the first gradient there, and how many FLOPs has a token from then on?",
+            _times(Fraction(2, 3)),
+        ),
+        Mistake(
+            "Eight times as many. Do the links' rates in the exercise's text count bytes or bits?",
+            _times(8),
+        ),
+        Mistake(
+            "Twice as many. How many products does backward make for each weight and token?",
+            _times(2),
+        ),
+        Mistake(
+            "Every rank sends all bytes twice in your ring. Which part does it have already?",
+            _without_ranks,
+        ),
+        Mistake(
+            "Elements are counted where bytes travel. How many bytes has each?",
+            lambda *values: _up(_exact(*values) / values[2]),
+        ),
+        Mistake(
+            "These are the tokens of all ranks together. How many does the exercise ask for?",
+            lambda *values: _up(_exact(*values) * values[1]),
+        ),
+        Mistake(MISSED, _missed(1)),
+        Mistake(MISSED, _missed(-1)),
+        Mistake(
+            "The ring moves a part of a byte less in your formula, where there are few parameters. "
+            "Which division could come later, or last?",
+            _of_whole_bytes,
+        ),
+        Mistake(
+            "Seconds are rounded before tokens are counted. How many of your numbers does the "
+            "exercise want whole?",
+            _of_whole_seconds,
+        ),
+        Mistake(
+            "One token too few wherever it does not come out even. To which side do you round, if "
+            "backward has to be at least as long?",
+            lambda *values: _exact(*values) // 1,
+        ),
+        Mistake(
+            "On one rank nothing travels. How many tokens hide nothing?",
+            lambda *values: max(1, _up(_exact(*values))),
+        ),
+        Mistake(
+            "One token too many wherever it comes out even. May the two times be equal?",
+            lambda *values: _exact(*values) // 1 + 1,
+        ),
+    ),
+)

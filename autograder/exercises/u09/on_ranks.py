@@ -1,0 +1,56 @@
+"""A student's function on the ranks of a virtual cluster, and what it did there."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from autograder.checking.bounded_call import Stopped
+from course_utils.distributed import (
+    ClusterRun,
+    Link,
+    Network,
+    RankError,
+    TimeLimitError,
+    VirtualCluster,
+)
+
+# A number in float64 takes as long as a message's latency: both are seen.
+LATENCY_SECONDS, BYTES_PER_SECOND = 1e-6, 8e6
+FLOAT64_BYTES = 8
+LIMIT_SECONDS = 8.0  # less than a check allows, so that the cluster can end its ranks
+
+# The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
+ROUNDING = 1e-9
+
+NETWORK = Network(
+    inside=Link(latency_seconds=LATENCY_SECONDS, bandwidth_bytes_per_second=BYTES_PER_SECOND)
+)
+
+
+def on_ranks(num_ranks: int, function: Callable[..., Any], *args: Any) -> ClusterRun:
+    """Run it; an error that a rank raised by itself comes as it was raised.
+
+    Raises:
+        Stopped: If the ranks do not come to an end, so that no other case is tried.
+    """
+    return run_on(VirtualCluster(num_ranks, network=NETWORK), function, *args)
+
+
+def run_on(cluster: VirtualCluster, function: Callable[..., Any], *args: Any) -> ClusterRun:
+    """The same on a cluster of one's own.
+
+    Raises:
+        Stopped: If the ranks do not come to an end, so that no other case is tried.
+    """
+    limited = replace(cluster, limit_seconds=LIMIT_SECONDS)
+    try:
+        return limited.run(function, *args)
+    except RankError as error:
+        raise error.__cause__ or error from None
+    except TimeLimitError as error:
+        raise Stopped from error
+
+
+def most_calls(run: ClusterRun) -> int:
+    """Calls that communicate, of the rank that makes most."""
+    return max(len(run.communications(rank)) for rank in range(run.num_ranks))

@@ -1,0 +1,125 @@
+"""`make grade UNIT=01`: grade what was collected of a unit, with a progress bar and a summary."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from autograder.grading.errors import GradingError
+from autograder.grading.journal import results_of
+from autograder.grading.result import Result
+from autograder.grading.run import Options, Run, configuration, nothing_to_do
+from autograder.grading.sandbox import protection
+from autograder.student.environment import ROOT
+
+USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Grade and say in plain words what happened; 0 if nothing stopped the run."""
+    options = _parser().parse_args(arguments)
+    try:
+        run = Run(root, options.unit, _options(options), configuration(root))
+        if not options.scheduler:
+            print("\n".join(protection.sentences(options.unsafe)))
+        start = time.perf_counter()
+        with _Bar(len(run.students)) as bar:
+            results = run.grade(bar)
+    except GradingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        again = "begins anew" if _options(options).begins_anew else "goes on where it was"
+        print(f"Stopped; run it again and it {again}.", file=sys.stderr)
+        return 130
+    told = summary(results, len(run.students), time.perf_counter() - start)
+    print("\n".join(told + changes(run.earlier, results)))
+    unchanged = set(run.students) - {result.student for result in results}
+    unchanged &= run.store.waiting(run.unit)
+    for result in results_of(root, run.unit):
+        if result.needs_human and result.student in unchanged:
+            print(f"  {result.student}: still needs a human: {' '.join(result.needs_human)}")
+    return 0
+
+
+def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
+    """A line on how many were graded, then one for each submission with something to say."""
+    if not results:
+        return [f"{nothing_to_do(num_students)} `--again` grades them again."]
+    states = Counter(result.state for result in results)
+    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    number = f"{len(results)} submission{'s' if len(results) > 1 else ''}"
+    rate = f"one every {seconds / len(results):.2f} s, {num_students - len(results)} unchanged"
+    lines = [f"{number} in {seconds:.1f} s ({rate}): {told}"]
+    for result in sorted(results, key=lambda each: each.student):
+        lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]
+        lines += [f"  {result.student}: {remark}" for remark in result.remarks]
+    return lines
+
+
+def changes(earlier: Mapping[str, Result], results: Sequence[Result]) -> list[str]:
+    """A line for each exercise in which the same answers have other points than before."""
+    told: dict[str, list[str]] = {}
+    for result in sorted(results, key=lambda each: each.student):
+        before = earlier.get(result.student)
+        if before is None or before.answers != result.answers:
+            continue
+        points = {each.exercise: each.points for each in before.verdicts}
+        for each in result.verdicts:
+            if (came := points.get(each.exercise, each.points)) != each.points:
+                told.setdefault(each.exercise, []).append(
+                    f"{result.student} {came:g} → {each.points:g}"
+                )
+    return [f"  {name}: other points than before: {', '.join(who)}" for name, who in told.items()]
+
+
+class _Bar:
+    """A progress bar that counts those with remarks and those that need a human."""
+
+    def __init__(self, num_students: int) -> None:
+        self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)
+        self._bar.set_postfix_str("getting ready")
+        self._states: Counter[str] = Counter()
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._states:
+            self._bar.set_postfix_str("")
+        self._bar.close()
+
+    def __call__(self, result: Result) -> None:
+        self._states[result.state] += 1
+        self._bar.set_postfix_str(
+            f"{self._states['graded with remarks']} with remarks, "
+            f"{self._states['needs a human']} for a human"
+        )
+        self._bar.update()
+
+
+def _options(given: argparse.Namespace) -> Options:
+    return Options(
+        jobs=given.jobs,
+        students=tuple(name for name in given.student.split(",") if name),
+        exercise=given.exercise,
+        again=given.again,
+        is_unsafe=given.unsafe,
+        scheduler=given.scheduler,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make grade", usage=USAGE, description=__doc__)
+    parser.add_argument("unit", help="number or folder of the unit")
+    parser.add_argument("--jobs", type=int, default=Options.jobs, help="processes")
+    parser.add_argument("--student", default="", help="only these, with commas between them")
+    parser.add_argument("--exercise", default="", help="ask again for this exercise only")
+    parser.add_argument("--again", action="store_true", help="also what is graded already")
+    parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
+    parser.add_argument("--unsafe", action="store_true", help="without the sandbox")
+    return parser

@@ -1,0 +1,166 @@
+"""Which bytes of a student's folder are the notebook?
+
+Anything may lie in such a folder: links to somebody else's work, pipes that never end, devices,
+folders without end. Only regular files are opened, no link is followed, and nothing raises.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from autograder.grading.intake.wording import listed, shown
+
+MAX_BYTES = 120 * 2**20
+MAX_DEPTH = 3
+MAX_FOLDERS = 100
+MAX_NOTEBOOKS = 20
+KEPT = "before"
+"""The folder of notebooks that were replaced by later ones."""
+
+KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The bytes of a student's notebook, or None, and what a teacher should know about them."""
+
+    raw: bytes | None
+    remarks: tuple[str, ...] = ()
+
+
+Candidate = tuple[str, Callable[[], bytes]]
+"""A file's path and what reads it; the reader raises OSError with a sentence if it may not."""
+
+
+def find(folder: Path, unit: str) -> Found:
+    """The notebook of a unit in one student's folder; never raises.
+
+    Args:
+        folder: What the student handed in, `submitted/<student>/<unit>`.
+        unit: Name of the unit's folder, which is the notebook's name too.
+    """
+    remarks: list[str] = []
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return Found(
+                None, (f"{shown(folder.name)} is a link or no folder: it was left alone.",)
+            )
+        found = choose(islice(_notebooks(folder, remarks), MAX_NOTEBOOKS), unit)
+    except OSError as error:
+        found = Found(None, (f"The folder cannot be read ({error.strerror}).",))
+    return Found(found.raw, (*found.remarks, *_few(remarks)))
+
+
+def choose(candidates: Iterable[Candidate], unit: str) -> Found:
+    """The notebook of a unit among files: by its name, else the one with most of its cells."""
+    best: tuple[tuple[bool, int, bool], str, bytes | None] = ((False, -1, False), "", None)
+    names, remarks = [], []
+    for path, read in candidates:
+        try:
+            raw = read()
+        except OSError as error:
+            remarks.append(f"{shown(path)} was not read: {error.strerror or error}.")
+            continue
+        names.append(path)
+        rank = _rank(path, raw, unit)
+        if rank > best[0]:
+            best = (rank, path, raw)
+    return Found(best[2], (*_about(best[1], names, unit), *remarks))
+
+
+def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
+    """What makes a file the unit's notebook: its name and cells, else its cells, else its name."""
+    prefix = f"u{unit[:2]}-".encode()
+    ids = set(re.findall(rb'"(' + prefix + rb'[\w-]+)"', raw.replace(b"\0", b"")))
+    exact = PurePosixPath(path).name == f"{unit}.ipynb"
+    return (exact and bool(ids), len(ids), _is_named(path, unit))
+
+
+def _is_named(path: str, unit: str) -> bool:
+    """Whether a file has the unit's name, as browsers and JupyterLab change it."""
+    stem = PurePosixPath(path.lower()).stem
+    return re.sub(r"([ _-]?\(\d+\)|-copy\d*|-\d+)*$", "", stem) == unit.lower()
+
+
+def _about(chosen: str, names: list[str], unit: str) -> Iterator[str]:
+    if not names:
+        yield "There is no notebook that can be read."
+    elif not _is_named(chosen, unit):
+        yield f"The notebook is called {shown(chosen)} instead of {unit}.ipynb."
+    if len(names) > 1:
+        others = listed(shown(name) for name in names if name != chosen)
+        yield f"Of {len(names)} notebooks {shown(chosen)} was taken, and not {others}."
+
+
+def _notebooks(folder: Path, remarks: list[str]) -> Iterator[Candidate]:
+    """Every notebook below a folder, the highest first; to be read before the next is asked for."""
+    walk = os.fwalk(folder, onerror=lambda error: remarks.append(_unreadable(error)))
+    for root, folders, files, place in islice(walk, MAX_FOLDERS):
+        above = Path(root).relative_to(folder)
+        for name in sorted([*folders, *files]):
+            if kind := _kind(name, place):
+                remarks.append(f"{shown(str(above / name))} is {kind} and was left alone.")
+            elif name in files and name.lower().endswith(".ipynb") and name[0] != ".":
+                yield str(above / name), partial(_read, name, place, remarks)
+        deeper = sorted(name for name in folders if name[0] != "." and name != KEPT)
+        folders[:] = deeper if len(above.parts) < MAX_DEPTH else []
+
+
+def _kind(name: str, place: int) -> str:
+    """What a thing in a folder is, if it is neither a file nor a folder."""
+    with contextlib.suppress(OSError):  # opening it will say why it cannot be looked at
+        return KINDS.get(stat.S_IFMT(os.lstat(name, dir_fd=place).st_mode), "")
+    return ""
+
+
+def _read(name: str, place: int, remarks: list[str]) -> bytes:
+    """The bytes of a regular file of bearable size.
+
+    Raises:
+        OSError: If it is none, or cannot be opened.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=place)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("it is no regular file")
+        refuse_size(status.st_size)
+        if status.st_nlink > 1:
+            remarks.append(f"{shown(name)} has a second name on the disk: whose work is it?")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_size(num_bytes: int) -> None:
+    """Stop before a file that is too big to be a notebook.
+
+    Raises:
+        OSError: If it is.
+    """
+    if num_bytes > MAX_BYTES:
+        limit = MAX_BYTES // 2**20
+        raise OSError(f"it has {num_bytes / 2**20:.0f} MiB, and at most {limit} are taken")
+
+
+def _unreadable(error: OSError) -> str:
+    return f"{shown(str(error.filename))} cannot be read ({error.strerror})."
+
+
+def _few(remarks: list[str], limit: int = 10) -> list[str]:
+    more = len(remarks) - limit
+    return remarks[:limit] + ([f"{more} more files are like these."] if more > 0 else [])

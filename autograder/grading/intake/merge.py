@@ -1,0 +1,207 @@
+"""How does whatever was handed in become the release with the student's answers in it?
+
+The release gives every cell of the course with its type, metadata and points; the file gives the
+text of the answers and the cells that the student added. What was mended becomes a remark, one
+sentence for a teacher. Where nothing can be taken, the release stays as it is and a person looks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+
+from nbformat import NotebookNode, from_dict
+
+from autograder import catalogue
+from autograder.grading.intake.cell_identity import DEFINITION, defined, names, other_unit
+from autograder.grading.intake.reading import Cell, Unreadable, read
+from autograder.grading.intake.wording import listed, shown
+from autograder.student.merge_answers import grader, is_solution, key, merge_answers
+
+MAX_ADDED_CELLS = 200
+MAX_CHARACTERS = 200_000
+GRADING = ("points", "grade", "solution", "locked", "task")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A notebook to grade, what a teacher should know of it, and why a person has to look.
+
+    Of a foreign file nothing was taken: it is no notebook, or none of this unit.
+    """
+
+    notebook: NotebookNode
+    remarks: tuple[str, ...] = ()
+    needs_human: tuple[str, ...] = ()
+    is_foreign: bool = False
+
+
+def merge(raw: bytes | None, fresh: NotebookNode) -> Merged:
+    """The release with the answers and the added cells of a file; never raises.
+
+    Args:
+        raw: What was handed in, or None if nothing could be read.
+        fresh: The notebook as the course released it.
+    """
+    if raw is None:
+        return Merged(
+            deepcopy(fresh), needs_human=("There is no notebook to grade.",), is_foreign=True
+        )
+    try:
+        cells, odd = read(raw)
+    except Unreadable as error:
+        why = f"The file is no notebook: {error}."
+        return Merged(deepcopy(fresh), needs_human=(why,), is_foreign=True)
+    submission = _Submission(cells, fresh)
+    if reason := submission.foreign():
+        return Merged(deepcopy(fresh), tuple(odd), (reason,), is_foreign=True)
+    return Merged(
+        merge_answers(submission.answers(), fresh),
+        (*odd, *submission.remarks()),
+        tuple(submission.lost_answers()),
+    )
+
+
+class _Submission:
+    """A student's cells beside those of the course."""
+
+    def __init__(self, cells: Sequence[Cell], fresh: NotebookNode) -> None:
+        self.cells, self.fresh = cells, fresh
+        self.names = names(cells, fresh)
+        self.known = {key(cell): cell for cell in fresh.cells}
+
+    def foreign(self) -> str:
+        """Why this is no notebook of the unit, if it is none."""
+        if number := other_unit(self.cells, self.fresh):
+            titles = [unit.title for unit in catalogue.units() if unit.folder[:2] == number]
+            title = f" ({titles[0]})" if titles else ""
+            return f"The notebook seems to be of unit {number}{title}; nothing of it was taken."
+        if not any(name and grader(self.known[name]) for name in self.names):
+            return f"None of the {len(self.cells)} cells of the file is an exercise of this unit."
+        return ""
+
+    def answers(self) -> NotebookNode:
+        """The cells that are taken, clean, under the names that the course knows them by."""
+        keep = set(self._counting.values()) | set(self._extra[:MAX_ADDED_CELLS])
+        taken = [self._clean(index) for index in sorted(keep) if self._has_text(index)]
+        return NotebookNode(cells=taken)
+
+    def lost_answers(self) -> Iterator[str]:
+        """Answers that a student wrote and that are not in the notebook."""
+        for name, index in self._counting.items():
+            if is_solution(self.known[name]) and not self._has_text(index):
+                yield f"The answer to {name} {self._trouble(index)}; it was not taken."
+
+    def remarks(self) -> Iterator[str]:
+        """What was mended and what was left out."""
+        yield from self._about_names()
+        yield from self._about_course_cells()
+        yield from self._about_added_cells()
+
+    @cached_property
+    def _counting(self) -> dict[str, int]:
+        """The cell that counts for each name: the first written one, else the first."""
+        counting: dict[str, int] = {}
+        for index, name in enumerate(self.names):
+            if name and (name not in counting or not self._is_written(counting[name])):
+                counting[name] = index if self._is_written(index) else counting.get(name, index)
+        return counting
+
+    @cached_property
+    def _extra(self) -> list[int]:
+        """Cells that a student added or copied."""
+        counting = set(self._counting.values())
+        return [index for index in range(len(self.cells)) if index not in counting]
+
+    def _is_written(self, index: int) -> bool:
+        stub = self.known[self.names[index]].source
+        return self._has_text(index) and self.cells[index].source != stub
+
+    def _has_text(self, index: int) -> bool:
+        source = self.cells[index].source
+        return source is not None and len(source) <= MAX_CHARACTERS
+
+    def _trouble(self, index: int) -> str:
+        source = self.cells[index].source
+        return "is no text" if source is None else f"is {len(source):,} characters long"
+
+    def _clean(self, index: int) -> NotebookNode:
+        cell, name = self.cells[index], self.names[index]
+        solution = bool(name) and is_solution(self.known[name])
+        entry = {
+            "cell_type": cell.kind,
+            "id": f"added-{index}",
+            "metadata": {"nbgrader": {"grade_id": name, "solution": solution}} if name else {},
+            "source": cell.source,
+        }
+        node: NotebookNode = from_dict(entry)
+        return node
+
+    def _about_names(self) -> Iterator[str]:
+        graded = [name for name, cell in self.known.items() if grader(cell)]
+        if missing := [name for name in graded if name not in self._counting]:
+            yield f"Missing and put back as the course made them: {listed(missing)}."
+        for name, count in Counter(self.names).items():
+            if name in graded and count > 1:
+                yield f"{count} cells claim to be {name}; the first written counts, no other runs."
+        for name, index in self._counting.items():
+            claims = self.cells[index].claims
+            if is_solution(self.known[name]) and name not in claims and self._is_written(index):
+                place = f"the cell {shown(claims[0])}" if claims else "a cell without a name"
+                yield f"The answer to {name} was found in {place}."
+
+    def _about_course_cells(self) -> Iterator[str]:
+        counting = [(name, self.cells[index]) for name, index in self._counting.items()]
+        for sentence, holds in CHANGES.items():
+            if found := [name for name, cell in counting if holds(cell, self.known[name])]:
+                yield f"{listed(found)}: {sentence}."
+        for name, cell in counting:
+            if lost := _definitions_lost(cell, self.known[name]):
+                yield f"{name}: defines {listed(lost)} in the student's file, and runs as it came."
+
+    def _about_added_cells(self) -> Iterator[str]:
+        if len(self._extra) > MAX_ADDED_CELLS:
+            yield f"Of {len(self._extra)} added cells the first {MAX_ADDED_CELLS} were taken."
+        if bad := sum(not self._has_text(index) for index in self._extra[:MAX_ADDED_CELLS]):
+            limit = f"{MAX_CHARACTERS:,} characters"
+            yield f"Left out of the added cells, as no text or longer than {limit}: {bad}."
+
+
+def _is_changed(cell: Cell, course: NotebookNode) -> bool:
+    return bool(grader(course).get("locked")) and cell.source != course.source
+
+
+def _is_retyped(cell: Cell, course: NotebookNode) -> bool:
+    return bool(grader(course)) and cell.kind != course.cell_type
+
+
+def _is_regraded(cell: Cell, course: NotebookNode) -> bool:
+    ours, theirs = grader(course), cell.grading
+    named = theirs.get("grade_id") == key(course)
+    return named and any(theirs.get(each, ours.get(each)) != ours.get(each) for each in GRADING)
+
+
+def _is_retagged(cell: Cell, course: NotebookNode) -> bool:
+    return bool(cell.tags - set(course.metadata.get("tags", [])))
+
+
+def _has_pictures(cell: Cell, course: NotebookNode) -> bool:
+    return is_solution(course) and cell.has_attachments
+
+
+def _definitions_lost(cell: Cell, course: NotebookNode) -> list[str]:
+    """Functions that a student put into one of the cells that come back as they were."""
+    if grader(course):
+        return []
+    given = DEFINITION.findall(course.source)
+    return [shown(name) for name in defined(cell) if name not in given]
+
+
+CHANGES = {
+    "changed by the student, graded as the course made it": _is_changed,
+    "of another type in the student's file, and of the course's again": _is_retyped,
+    "points or other marks of grading were changed, without effect": _is_regraded,
+    "tags were added, without effect": _is_retagged,
+    "pictures were pasted in, which are only in the file that was handed in": _has_pictures,
+}

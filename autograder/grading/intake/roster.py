@@ -1,0 +1,49 @@
+"""Which student does a learning platform mean by a number or a name?
+
+The list is the one that `nbgrader db student import` takes: a column `id`, and `first_name`,
+`last_name` and `lms_user_id` where they are known. What could mean two students means nobody.
+"""
+
+import csv
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from autograder.student.errors import CommandError
+
+Students = Callable[[str], str | None]
+"""From a student's number or name on the platform to the course's id, or None."""
+
+
+def by_their_names(who: str) -> str | None:
+    """Without a list of students the platform's names are their ids."""
+    return None if who.isdecimal() else who
+
+
+def roster(file: Path) -> Students:
+    """Who is meant, from a list of students.
+
+    Raises:
+        DeskError: If it is no such list.
+    """
+    names: dict[str, set[str]] = defaultdict(set)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            for row in csv.DictReader(lines):
+                first, last = row.get("first_name") or "", row.get("last_name") or ""
+                for name in (row["id"], first + last, last + first):
+                    names[_letters(name)].add(row["id"])
+                names[f"number {row.get('lms_user_id')}"].add(row["id"])
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise CommandError(
+            f"{file} is no list of students ({error}): it needs a column id, and may have "
+            "first_name, last_name and lms_user_id."
+        ) from None
+    known = {name: min(ids) for name, ids in names.items() if name and len(ids) == 1}
+    return lambda who: known.get(f"number {who}" if who.isdecimal() else _letters(who))
+
+
+def _letters(name: str) -> str:
+    """A name without case, spaces and signs, as platforms write it."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold()))

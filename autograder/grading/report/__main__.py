@@ -1,0 +1,35 @@
+"""`make report UNIT=01`: the report of a graded class as a page, and in short."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from autograder.files import write_whole
+from autograder.grading.errors import GradingError
+from autograder.grading.report.class_report import report_on
+from autograder.student.environment import ROOT
+from autograder.student.errors import CommandError
+from autograder.student.work_folder import find_unit
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write `report/<unit>.html` of a course and print the table of its exercises."""
+    parser = argparse.ArgumentParser(
+        prog="make report", usage="make report UNIT=01", description=__doc__
+    )
+    parser.add_argument("unit", help="the unit: its folder's name or its number")
+    options = parser.parse_args(arguments)
+    try:
+        unit = find_unit(root / "notebooks", options.unit)
+        report = report_on(root, unit)
+    except (CommandError, GradingError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    path = root / "report" / f"{unit}.html"
+    write_whole(path, report.page())
+    print(report.in_short(), f"The whole report: {path}", sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The report of a graded class: all of it as data, and as one page that needs nothing else."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from autograder import catalogue
+from autograder.catalogue import Unit
+from autograder.grading.journal import results_of
+from autograder.grading.report.course_texts import course_texts_of
+from autograder.grading.report.figure import outcome_picture
+from autograder.grading.report.likeness import Alike, find_alike, is_too_short, surest_first
+from autograder.grading.report.tables import exercise_table, submission_table
+from course_utils import colours
+
+TEMPLATE = Path(__file__).with_name("page.html.j2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassReport:
+    """What is known of a graded class.
+
+    Attributes:
+        exercises: One row an exercise, as `exercise_table` gives it.
+        submissions: One row a student, as `submission_table` gives it.
+        alike: Answers that resemble each other.
+        too_short: Exercises whose answers say too little to compare.
+    """
+
+    unit: Unit
+    exercises: pd.DataFrame
+    submissions: pd.DataFrame
+    alike: tuple[Alike, ...]
+    too_short: tuple[str, ...]
+
+    def page(self) -> str:
+        """The report as HTML: no script, nothing from elsewhere, every text escaped."""
+        environment = Environment(autoescape=True, undefined=StrictUndefined)
+        template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        picture = outcome_picture(self.exercises)
+        return template.render(
+            unit=self.unit,
+            colours=colours,
+            picture=Markup(picture._repr_html_()),
+            states=self._states,
+            cpu_seconds=self.submissions["cpu_seconds"].median(),
+            exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
+            submissions=self.submissions.rename_axis("student").reset_index().to_dict("records"),
+            alike=self.alike,
+            too_short=self.too_short,
+        )
+
+    @property
+    def _states(self) -> str:
+        counts = Counter(self.submissions["state"])
+        return ", ".join(f"{state} {count}" for state, count in sorted(counts.items()))
+
+    def in_short(self) -> str:
+        """The table of exercises, and how many submissions want a look, as text."""
+        table = self.exercises[["full", "part", "wrong", "not_written"]].rename(
+            columns={"not_written": "not written"}
+        )
+        points = [f"{each:.0%}" for each in self.exercises["points_fraction"]]
+        lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
+        if self.alike:
+            lines.append(f"Groups of answers that resemble each other: {len(self.alike)}.")
+        return "\n".join(lines)
+
+
+def report_on(root: Path, unit: str) -> ClassReport:
+    """The report on what was graded of a unit.
+
+    Args:
+        root: The folder of the course.
+        unit: The unit's folder name.
+
+    Raises:
+        GradingError: If nothing of it was graded.
+    """
+    results = results_of(root, unit)
+    known = next(each for each in catalogue.units() if each.folder == unit)
+    answers = {each.student: each.answers for each in results}
+    alike: list[Alike] = []
+    too_short: list[str] = []
+    for task in course_texts_of(root, unit):
+        written = {
+            name: each[task.exercise] for name, each in answers.items() if task.exercise in each
+        }
+        alike += find_alike(task, written)
+        if is_too_short(task, len(written) + len(task.answers)):
+            too_short.append(task.exercise)
+    return ClassReport(
+        unit=known,
+        exercises=exercise_table(known, results),
+        submissions=submission_table(results, alike),
+        alike=tuple(sorted(alike, key=surest_first)),
+        too_short=tuple(too_short),
+    )

@@ -1,0 +1,80 @@
+"""A graded class as two tables: one row an exercise, and one row a submission."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from autograder.catalogue import Unit
+from autograder.checking.verdict import Verdict
+from autograder.grading.report.likeness import Alike
+from autograder.grading.result import Result
+
+NUM_HINTS = 3
+
+
+def exercise_table(unit: Unit, results: Sequence[Result]) -> pd.DataFrame:
+    """One row for each exercise that a check gives points for.
+
+    Columns: ``title``; the numbers of submissions ``judged``, of them ``full``, ``part``, ``wrong``
+    and ``not_written``; ``full_fraction`` of the submissions and ``points_fraction`` of the points;
+    ``hints``, the most frequent with their counts. Submissions that nobody could read are left out.
+    """
+    rows = {}
+    results = [each for each in results if each.answers]
+    for item in unit.exercises:
+        verdicts = [v for each in results for v in each.verdicts if v.exercise == item.id]
+        if not item.manual:
+            rows[item.id] = {"title": item.title, **_summary(verdicts)}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _summary(verdicts: Sequence[Verdict]) -> dict[str, object]:
+    outcomes = Counter(map(_outcome, verdicts))
+    most = sum(each.max_points for each in verdicts)
+    hints = Counter(each.hint for each in verdicts if each.written and each.hint)
+    return {
+        "judged": len(verdicts),
+        **{name: outcomes[name] for name in ("full", "part", "wrong", "not_written")},
+        "full_fraction": outcomes["full"] / max(1, len(verdicts)),
+        "points_fraction": sum(each.points for each in verdicts) / most if most else 0.0,
+        "hints": hints.most_common(NUM_HINTS),
+    }
+
+
+def _outcome(verdict: Verdict) -> str:
+    if verdict.passed:
+        return "full"
+    if not verdict.written:
+        return "not_written"
+    return "part" if verdict.points else "wrong"
+
+
+def submission_table(results: Iterable[Result], alike: Iterable[Alike]) -> pd.DataFrame:
+    """One row for each student: what the submission earned, and why to look at it.
+
+    Columns: ``state``, ``points`` and ``max_points`` by the checks, ``cpu_seconds``; ``reasons``,
+    a list of sentences; ``resembles``, others by the number of exercises in which they are alike.
+    Those that need a human come first.
+    """
+    groups = [each.names for each in alike]
+    rows = {
+        each.student: {
+            "state": each.state,
+            "points": sum(verdict.points for verdict in each.verdicts),
+            "max_points": sum(verdict.max_points for verdict in each.verdicts),
+            "cpu_seconds": each.cpu_seconds,
+            "reasons": [*each.needs_human, *each.remarks],
+            "resembles": _others(each.student, groups),
+        }
+        for each in sorted(results, key=lambda each: (not each.needs_human, each.student))
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _others(student: str, groups: Iterable[tuple[str, ...]]) -> dict[str, int]:
+    return dict(
+        Counter(
+            name for names in groups if student in names for name in names if name != student
+        ).most_common()
+    )

@@ -1,0 +1,51 @@
+"""What is known of one submission after it was graded."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from autograder.checking.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of one submission, plain data that can be kept and sent.
+
+    Attributes:
+        verdicts: One for each exercise that a check gives points for, in the notebook's order.
+        remarks: What a person should know, one sentence each: what was mended or looks odd.
+        needs_human: Why a person has to look before the grade counts; empty if nobody has to.
+        answers: The source of every solution cell, by its exercise.
+        seconds: Wall time by phase.
+        cpu_seconds: Processor time of the student's code and of the course's cells around it.
+    """
+
+    unit: str
+    student: str
+    verdicts: tuple[Verdict, ...] = ()
+    remarks: tuple[str, ...] = ()
+    needs_human: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
+
+    @property
+    def state(self) -> str:
+        """`needs a human`, `graded with remarks` or `graded`."""
+        if self.needs_human:
+            return "needs a human"
+        return "graded with remarks" if self.remarks else "graded"
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "Result":
+        """The result that `to_json` wrote."""
+        entry: dict[str, Any] = json.loads(line)
+        entry["verdicts"] = tuple(Verdict(**each) for each in entry["verdicts"])
+        for name in ("remarks", "needs_human"):
+            entry[name] = tuple(entry[name])
+        return cls(**entry)

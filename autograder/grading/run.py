@@ -1,0 +1,231 @@
+"""Grade what was collected of a unit: `make grade UNIT=01`.
+
+Submissions are graded by several processes, or by a Dask cluster; this process alone writes. What
+is in the gradebook already, from the same submission, release, grader and seeds, is not done again,
+so that a run that was stopped at any moment goes on where it was.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import nbformat
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from autograder import catalogue
+from autograder.checking.notebook_calls import seeds_from
+from autograder.checking.verdict import Verdict
+from autograder.files import line_of, whole, write_down
+from autograder.grading import intake, referee, timestamp
+from autograder.grading.errors import GradingError
+from autograder.grading.journal import Journal, Key, held, key_of, path_of
+from autograder.grading.pool import Dask, Local, stream
+from autograder.grading.result import Result
+from autograder.grading.sandbox import bubblewrap
+from autograder.grading.store import Store
+from autograder.grading.task import Graded, Task
+from autograder.student.errors import CommandError
+from autograder.student.work_folder import find_unit
+
+SEED_FILE = "grading_seed"
+
+Watcher = Callable[[Result], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to grade.
+
+    Attributes:
+        jobs: Processes on this machine.
+        students: Only these, or all who handed in.
+        exercise: Ask again for this exercise only; other verdicts stay.
+        again: Whether to grade also what is graded already.
+        is_unsafe: Whether code may run where files and network are not shut off.
+        scheduler: Address of a Dask scheduler instead of processes on this machine.
+    """
+
+    jobs: int = os.cpu_count() or 1
+    students: tuple[str, ...] = ()
+    exercise: str = ""
+    again: bool = False
+    is_unsafe: bool = False
+    scheduler: str = ""
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether everybody is graded, also those who were graded already."""
+        return self.again or bool(self.exercise)
+
+
+class Run:
+    """One run over what was collected of one unit."""
+
+    def __init__(self, root: Path, unit: str, options: Options, config: Config) -> None:
+        """Check that the unit can be graded.
+
+        Raises:
+            GradingError: If it cannot; the message says what to do.
+        """
+        self.root, self.options = root, options
+        try:
+            self.unit = find_unit(root / "notebooks", unit)
+        except CommandError as error:
+            raise GradingError(str(error)) from None
+        self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
+        secret = secret_of(root)
+        self.seeds = seeds_from(secret)
+        self.store = Store(root, config, secret)
+        self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
+        self.students = self._students()
+        self.earlier: dict[str, Result] = {}
+        if options.exercise:
+            self._check_exercise()
+        if not options.is_unsafe and not options.scheduler:
+            _require_a_room()
+
+    def grade(self, watch: Watcher) -> list[Result]:
+        """Grade, write, tell each result, and give them all in the order in which they came.
+
+        Raises:
+            GradingError: If disk or gradebook cannot be written; what is written stays.
+        """
+        results: list[Result] = []
+        path = path_of(self.root, self.unit)
+        with held(path), contextlib.closing(self.store), self._pool() as pool:
+            journal, keys = Journal(path), dict[str, Key]()
+            self.earlier = dict(journal.results)
+            for graded in stream(pool, self._tasks(journal, keys)):
+                if not results:
+                    self.store.back_up()
+                self._write(journal, graded, keys[graded.result.student])
+                results.append(graded.result)
+                watch(graded.result)
+            graded_now = {result.student for result in results}
+            self.store.renew_penalties(self.unit, set(self.students) - graded_now)
+        return results
+
+    def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
+        student = graded.result.student
+        with self.store.in_one_sentence():
+            journal.note_result(graded.result)
+            self.store.put(graded, self._folder(student))
+            if graded.is_final:
+                journal.note_stored(student, key)
+
+    def _pool(self) -> Local | Dask:
+        if self.options.scheduler:
+            return Dask(self.options.scheduler)
+        jobs = max(1, min(self.options.jobs, len(self.students)))
+        asked = [self.options.exercise] if self.options.exercise else _judged_by_a_check(self.unit)
+        first = [partial(referee.prepare, name, self.seeds) for name in asked]
+        return Local(jobs, self.options.is_unsafe, self.root / "grading" / "measured", first)
+
+    def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
+        """What is to do; the key of each is put down."""
+        due, in_gradebook = self.store.deadlines(self.unit), self.store.graded(self.unit)
+        for student in self.students:
+            found = intake.find(self._folder(student), self.unit)
+            about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
+            parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
+            key = keys[student] = key_of(*parts)
+            is_wanted = self.options.begins_anew or student not in in_gradebook
+            if is_wanted or not journal.is_stored(student, key):
+                yield Task(
+                    unit=self.unit,
+                    student=student,
+                    raw=found.raw,
+                    release=self.release,
+                    seeds=self.seeds,
+                    remarks=found.remarks,
+                    known=self._known(journal, student, key),
+                    is_unsafe=self.options.is_unsafe,
+                )
+
+    def _known(self, journal: Journal, student: str, key: Key) -> dict[str, Verdict]:
+        """Verdicts that stay, where one exercise alone is graded again."""
+        last = journal.results.get(student)
+        if not self.options.exercise or not journal.has_graded(student, key):
+            return {}
+        if last is None or last.needs_human:
+            return {}
+        return {v.exercise: v for v in last.verdicts if v.exercise != self.options.exercise}
+
+    def _students(self) -> list[str]:
+        """Who handed in, of those that are wanted."""
+        there = students_of(self.root, self.unit)
+        if missing := sorted(set(self.options.students) - set(there)):
+            raise GradingError(
+                f"Nothing was collected of {self.unit} from {', '.join(missing)}; "
+                f"{len(there)} others handed in."
+            )
+        if not there:
+            raise GradingError(
+                f"Nothing was collected of {self.unit}: run `nbgrader collect {self.unit}` or "
+                f"`make collect UNIT={self.unit[:2]} ZIP=download.zip`, or put notebooks at "
+                f"submitted/<student>/{self.unit}/{self.unit}.ipynb."
+            )
+        return [
+            name for name in there if not self.options.students or name in self.options.students
+        ]
+
+    def _folder(self, student: str) -> Path:
+        return self.root / "submitted" / student / self.unit
+
+    def _check_exercise(self) -> None:
+        names = _judged_by_a_check(self.unit)
+        if self.options.exercise not in names:
+            raise GradingError(
+                f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
+                f"one of {', '.join(names)}."
+            )
+
+
+def _judged_by_a_check(unit: str) -> list[str]:
+    found = next(each for each in catalogue.units() if each.folder == unit)
+    return [item.id for item in found.exercises if not item.manual]
+
+
+def nothing_to_do(num_students: int) -> str:
+    """A sentence for a run that found everything done."""
+    return f"Nothing has changed since all {num_students} were graded."
+
+
+def students_of(root: Path, unit: str) -> list[str]:
+    """Who handed in something for a unit."""
+    folders = (root / "submitted").glob("*")
+    return sorted(path.name for path in folders if (path / unit).is_dir())
+
+
+def secret_of(root: Path) -> str:
+    """The secret from which hidden cases are drawn; the first grading makes one and keeps it.
+
+    Raises:
+        GradingError: If its file is there and holds none.
+    """
+    file = root / SEED_FILE
+    if known := os.environ.get("COURSE_GRADING_SEED") or line_of(file):
+        return known
+    if os.path.lexists(file):
+        raise GradingError(f"{file} holds no secret: remove it, and the next grading makes one.")
+    secret = secrets.token_hex(16)
+    with whole(file) as beside:
+        write_down(beside, f"{secret}\n".encode(), mode=0o600)
+    return secret
+
+
+def configuration(root: Path) -> Config:
+    """What `nbgrader_config.py` says."""
+    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+
+
+def _require_a_room() -> None:
+    try:
+        bubblewrap.isolated()
+    except bubblewrap.NoIsolationError as error:
+        raise GradingError(str(error)) from None

@@ -1,0 +1,87 @@
+"""Plain data through a socket whose other end may lie, stall or drip.
+
+A message is three frames, each behind its length in eight bytes: a note, JSON and tensors. The note
+of a request says whether the seal is to be watched while it is carried out; that of the reply names
+what of the course's was not as it should be, or nothing.
+"""
+
+import socket
+import struct
+import time
+from typing import NamedTuple
+
+from autograder.checking import plain_data
+from autograder.checking.plain_data import Message, Plain
+
+LENGTH = struct.Struct(">Q")
+MAX_CHUNK_BYTES = 2**20
+MAX_NOTE_BYTES = 1000
+WATCH = b"watch"
+
+
+class Reply(NamedTuple):
+    """What a student process says, and what was replaced in it meanwhile, if that was watched."""
+
+    value: Plain
+    broken: str
+
+
+def packed(value: Plain) -> tuple[bytes, bytes]:
+    """The two frames of plain data."""
+    message = plain_data.pack(value)
+    return message.json.encode(), message.tensors
+
+
+def unpacked(text: bytes, tensors: bytes) -> Plain:
+    """The plain data in two frames.
+
+    Raises:
+        ValueError: If it is none; whoever has no trust in the other side expects other errors of
+            reading as well.
+    """
+    return plain_data.unpack(Message(text.decode(), tensors))
+
+
+def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = b"") -> None:
+    """Send plain data with a note.
+
+    Raises:
+        OSError: If the other side is gone or does not take it in time.
+    """
+    connection.settimeout(seconds)
+    for frame in (note, *packed(value)):
+        connection.sendall(LENGTH.pack(len(frame)))
+        connection.sendall(frame)
+
+
+def receive(connection: socket.socket, max_bytes: int, seconds: float) -> Reply:
+    """The reply that comes next.
+
+    Raises:
+        EOFError: If the other side is gone.
+        OSError: If it takes more time or more bytes than allowed.
+        ValueError: As `unpacked` does.
+    """
+    deadline = time.monotonic() + seconds
+    broken = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
+    text = _frame(connection, max_bytes, deadline)
+    return Reply(unpacked(text, _frame(connection, max_bytes, deadline)), broken)
+
+
+def _frame(connection: socket.socket, max_bytes: int, deadline: float) -> bytes:
+    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size, deadline))
+    if length > max_bytes:
+        raise OSError(f"a frame of {length:,} bytes, where {max_bytes:,} are allowed")
+    return _exactly(connection, length, deadline)
+
+
+def _exactly(connection: socket.socket, num_bytes: int, deadline: float) -> bytes:
+    parts, missing = [], num_bytes
+    while missing:
+        connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+        part = connection.recv(min(missing, MAX_CHUNK_BYTES))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,141 @@
+"""The shell that runs cells as a notebook does, and keeps their outputs within bounds."""
+
+import contextlib
+import io
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from autograder.checking.bounded_call import Stopped
+
+STOPPED = "This cell did not come to an end in its time and was stopped."
+MAX_CHARACTERS = 50_000
+MAX_OUTPUTS = 100
+MAX_PICTURE_CHARACTERS = 2_000_000
+SHOWN = {"text/plain": MAX_CHARACTERS, "image/png": MAX_PICTURE_CHARACTERS}
+
+Output = dict[str, Any]
+
+
+class Outputs:
+    """The outputs of one cell; what is too much is left out and counted."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.kept: list[Output] = []
+        self.left_out = 0
+
+    def add(self, output: Output) -> None:
+        """Keep one more, if there is room."""
+        if len(self.kept) < MAX_OUTPUTS:
+            self.kept.append(output)
+        else:
+            self.left_out += 1
+
+    def add_data(self, kind: str, data: dict[str, Any]) -> None:
+        """Keep the text and the picture of something shown."""
+        shown = {
+            form: data[form]
+            for form, most in SHOWN.items()
+            if type(data.get(form)) is str and len(data[form]) <= most
+        }
+        if shown:
+            self.add({"output_type": kind, "metadata": {}, "data": shown})
+
+
+class Stream(io.TextIOBase):
+    """A stream that keeps the first characters written to it."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._parts: list[str] = []
+        self._room = MAX_CHARACTERS
+        self._left_out = 0
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for."""
+        part = str(text)[: self._room]
+        if part:
+            self._parts.append(part)
+        self._room -= len(part)
+        self._left_out += len(text) - len(part)
+        return len(text)
+
+    def text(self) -> str:
+        """What was kept, and how much was not."""
+        more = f"\n({self._left_out:,} more characters)" if self._left_out else ""
+        return "".join(self._parts) + more
+
+
+class _Publisher(DisplayPublisher):
+    def publish(self, data: dict[str, Any], *arguments: Any, **named: Any) -> None:
+        shell().outputs.add_data("display_data", data)
+
+
+class _Hook(DisplayHook):
+    def write_output_prompt(self) -> None:
+        """Nothing: the number of a cell is the notebook's."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
+        shell().outputs.add_data("execute_result", format_dict)
+
+    def finish_displayhook(self) -> None:
+        """Nothing was written to a stream."""
+
+
+class Shell(InteractiveShell):
+    """IPython without a terminal, a history file or an editor."""
+
+    display_pub_class = Type(_Publisher)
+    displayhook_class = Type(_Hook)
+
+    def __init__(self, **named: Any) -> None:
+        """Begin with an empty notebook."""
+        self.outputs = Outputs()
+        config = Config()
+        config.HistoryManager.enabled = False
+        config.InteractiveShell.colors = "NoColor"
+        super().__init__(config=config, **named)  # type: ignore[no-untyped-call]
+        self.enable_matplotlib("inline")  # type: ignore[no-untyped-call]
+
+    def run(self, source: str) -> list[Output]:
+        """Run one cell and give its outputs as a notebook keeps them."""
+        self.outputs = Outputs()
+        printed, warned = Stream(), Stream()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(warned):
+            try:
+                self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+            except Stopped as again:  # while the first time was being told
+                self._showtraceback(Stopped, again, [])
+        streams = [
+            {"output_type": "stream", "name": name, "text": stream.text()}
+            for name, stream in (("stdout", printed), ("stderr", warned))
+            if stream.text()
+        ]
+        return streams + self.outputs.kept
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """No windows here."""
+
+    def _showtraceback(self, etype: Any, evalue: BaseException, stb: list[str]) -> None:
+        shown = [STOPPED] if etype is Stopped else stb[-50:]
+        lines = [str(line)[:MAX_CHARACTERS] for line in shown]
+        error = {"ename": str(etype.__name__)[:200], "evalue": _words(evalue), "traceback": lines}
+        self.outputs.add({"output_type": "error", **error})
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_CHARACTERS]
+    except Exception:
+        return "(its message cannot be shown)"
+
+
+def shell() -> Shell:
+    """The one shell of this process."""
+    one: Shell = Shell.instance()
+    return one

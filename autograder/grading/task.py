@@ -1,0 +1,187 @@
+"""The unit of work: one submission as bytes in, its result and its notebook as bytes out.
+
+So the same function serves a pool of processes on this machine and a Dask cluster.
+"""
+
+import base64
+import json
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.checking.verdict import Verdict
+from autograder.grading import course_version, intake, outputs, referee, remarks
+from autograder.grading.errors import GradingError, SandboxGoneError
+from autograder.grading.plan import Question, steps
+from autograder.grading.result import Result
+from autograder.grading.sandbox import process_sandbox
+from autograder.grading.session import Limits, Session
+from autograder.student.merge_answers import is_solution, key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One submission to grade.
+
+    Attributes:
+        unit: Folder of the unit.
+        student: Id of the student.
+        raw: The notebook as it was handed in, or None if there is none to read.
+        release: The notebook as students got it, as JSON.
+        seeds: Those of the hidden cases.
+        remarks: What was found while the files were read.
+        known: Verdicts that hold already, by exercise.
+        is_unsafe: Whether the code may run where files and network are not shut off.
+        limits: What a cell and an answer may take.
+        course: Version of the course that has to grade it.
+    """
+
+    unit: str
+    student: str
+    raw: bytes | None
+    release: str
+    seeds: tuple[int, ...]
+    remarks: tuple[str, ...] = ()
+    known: Mapping[str, Verdict] = field(default_factory=dict)
+    is_unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
+    course: str = field(default_factory=course_version.of_course)
+
+    def to_bytes(self) -> bytes:
+        """The task as JSON."""
+        raw = None if self.raw is None else base64.b64encode(self.raw).decode()
+        return json.dumps(asdict(self) | {"raw": raw}).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Task":
+        """The task that `to_bytes` wrote."""
+        entry = json.loads(message)
+        raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
+        known = {name: Verdict(**each) for name, each in entry["known"].items()}
+        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
+        limits = Limits(**entry["limits"])
+        return cls(**entry | {"raw": raw, "known": known, "limits": limits} | lists)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The result of a submission and its notebook with outputs and verdicts, as JSON.
+
+    Attributes:
+        is_final: Whether it follows from the submission, and not from trouble of the machine.
+    """
+
+    result: Result
+    notebook: str
+    is_final: bool = True
+
+    def to_bytes(self) -> bytes:
+        """All as JSON."""
+        return json.dumps([self.result.to_json(), self.notebook, self.is_final]).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Graded":
+        """What `to_bytes` wrote."""
+        result, notebook, is_final = json.loads(message)
+        return cls(Result.from_json(result), notebook, is_final)
+
+
+def work(message: bytes) -> bytes:
+    """Grade one submission: a `Task` in, a `Graded` out.
+
+    Raises:
+        GradingError: If this process cannot grade, whatever the submission is.
+    """
+    task = Task.from_bytes(message)
+    if task.course != course_version.of_course():
+        raise GradingError(
+            f"The course on {platform.node()} is not the one with which this run began: close "
+            "JupyterLab after a change and start it anew; on a cluster, install the same version."
+        )
+    return grade(task).to_bytes()
+
+
+def grade(task: Task) -> Graded:
+    """Grade one submission in this process's sandbox.
+
+    Raises:
+        GradingError: If there is no sandbox.
+        SandboxGoneError: If it ended meanwhile.
+    """
+    watch = _Watch()
+    release = nbformat.reads(task.release, as_version=4)
+    with watch.phase("intake"):
+        taken = intake.merge(task.raw, release)
+    if taken.is_foreign:
+        return ungraded(task, taken.needs_human[0], *taken.remarks)
+    client = process_sandbox.client(task.is_unsafe)
+    session = Session(client, task.limits)
+    with watch.phase("cells and answers"):
+        verdicts = referee.verdicts(session, taken.notebook, release, task.seeds, task.known)
+    if not client.is_open:
+        raise SandboxGoneError("the sandbox ended while it was graded")
+    answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
+    result = Result(
+        unit=task.unit,
+        student=task.student,
+        verdicts=tuple(verdicts),
+        remarks=(
+            *task.remarks,
+            *taken.remarks,
+            *remarks.remarks(taken.notebook, release),
+            *remarks.endless(taken.notebook, release),
+        ),
+        needs_human=(*taken.needs_human, *remarks.of_run(verdicts, session.exit_codes)),
+        answers=answers,
+        seconds=watch.seconds,
+        cpu_seconds=session.cpu_seconds,
+    )
+    return Graded(result, nbformat.writes(_with_remarks(taken.notebook, result)))
+
+
+def ungraded(task: Task, why: str, *remarks: str) -> Graded:
+    """No points for a submission that a person has to look at first."""
+    notebook = nbformat.reads(task.release, as_version=4)
+    verdicts = []
+    for step in steps(notebook, notebook):
+        if isinstance(step, Question):
+            verdicts.append(referee.not_judged(step.exercise))
+            notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
+    result = Result(
+        unit=task.unit,
+        student=task.student,
+        verdicts=tuple(verdicts),
+        remarks=(*task.remarks, *remarks),
+        needs_human=(why,),
+    )
+    return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
+
+
+def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
+    """The remarks in a cell of their own at the top, where people and students read them."""
+    lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
+    lines += result.remarks
+    if lines:
+        text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in lines)])
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id="remarks-of-the-grader"))
+    return notebook
+
+
+class _Watch:
+    """Wall time by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - start

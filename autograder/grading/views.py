@@ -1,0 +1,82 @@
+"""What nbgrader's pages show beside the answers, for those who give points and those who get them.
+
+`nbgrader_config.py` names both preprocessors; they change what is shown, and no file.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor, Preprocessor
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import GetGrades
+from traitlets import Bool
+
+from autograder import catalogue
+from autograder.student.merge_answers import grader, is_solution, key
+
+Shown = tuple[NotebookNode, dict[str, Any]]
+
+EXERCISES = catalogue.by_graded_cell()
+
+
+class Scoring(Preprocessor):
+    """Points stand at the head of a cell only; formgrader has the course's answer below a text."""
+
+    def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
+        """Take the second copy of the points away, and put the model answers in."""
+        is_formgrader = "submission_id" in resources
+        answers = self._answers(resources["notebook_id"]) if is_formgrader else {}
+        cells = []
+        for cell in notebook.cells:
+            if grader(cell).get("grade") and cell.cell_type == "code":
+                cell.outputs = [each for each in cell.outputs if "execution_count" not in each]
+            cells.append(cell)
+            if grader(cell).get("grade") and key(cell) in answers:
+                cells.append(_folded("Model answer and rubric", answers[key(cell)]))
+        notebook.cells = cells
+        return notebook, resources
+
+    def _answers(self, unit: str) -> dict[str, str]:
+        """The course's own text answers, where its solved notebook is at hand."""
+        course = self.config.CourseDirectory
+        path = Path(course.root, course.source_directory, unit, f"{unit}.ipynb")
+        cells = nbformat.read(path, as_version=4).cells if path.exists() else []
+        return {key(c): c.source for c in cells if c.cell_type == "markdown" and is_solution(c)}
+
+
+class Overview(Preprocessor):
+    """The first cell of a student's feedback: each exercise by its title, with its points."""
+
+    enabled = Bool(True).tag(config=True)
+
+    def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
+        """Put it there."""
+        about = resources["nbgrader"]
+        with Gradebook(about["db_url"]) as book:
+            found = book.find_submission_notebook(
+                about["notebook"], about["assignment"], about["student"]
+            )
+            grades = {grade.name: grade for grade in found.grades}
+            names = [key(cell) for cell in notebook.cells if key(cell) in grades.keys() & EXERCISES]
+            rows = [f"| [{EXERCISES[n].title}](#{n}) | {_points(n, grades[n])} |" for n in names]
+        text = "\n".join(["| your exercises | points |", "|---|---|", *rows])
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))
+        return notebook, resources
+
+
+OF_FEEDBACK = [GetGrades, CSSHTMLHeaderPreprocessor, Overview]
+
+
+def _points(name: str, grade: Any) -> str:
+    if grade.needs_manual_grade and grade.manual_score is None:
+        return "a person has yet to read it"
+    extra = ", extra" if EXERCISES[name].extra else ""
+    return f"{grade.score:g} of {grade.max_score:g}{extra}"
+
+
+def _folded(title: str, text: str) -> NotebookNode:
+    source = f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+    cell: NotebookNode = nbformat.v4.new_markdown_cell(source)
+    return cell

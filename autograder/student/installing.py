@@ -1,0 +1,112 @@
+"""`pip install`, told to a person who waits: news, signs of life, and one sentence when it fails.
+
+Standard library only, since it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from autograder.student.errors import CommandError, say
+
+# Free space while installing: pip keeps the download, the unpacked files and its cache at once.
+CPU_BUILD_BYTES = 2 * 10**9
+CUDA_BUILD_BYTES = 6 * 10**9
+SPACE_WANTED = (
+    f"Installing needs about {CUDA_BUILD_BYTES // 10**9} GB of free disk space with the CUDA build "
+    f"of torch and {CPU_BUILD_BYTES // 10**9} GB with its CPU build"
+)
+
+HEARTBEAT_SECONDS = 10
+
+NEWS = (
+    (re.compile(r"\s*Downloading (\S+?)-\d\S* \((\d.*[MG]B)\)"), "downloading {} ({})"),
+    (re.compile(r"(Installing) collected packages"), "unpacking and installing"),
+    (re.compile(r"WARNING: (Retrying)"), "the network does not answer, pip tries again"),
+)
+NOT_FOUND = ("No matching distribution", "Connection", "Retrying", "name resolution", "Read timed")
+
+
+def pip(root: Path, *arguments: str) -> None:
+    """`pip install` in the environment, with the person's own pip settings and variables."""
+    options = ["--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "pip", *options, *arguments]
+    status, tail = stream(command, root)
+    if status:
+        raise CommandError("\n".join(["pip's last lines:", *tail, sentence_about_pip(tail)]))
+
+
+def sentence_about_pip(tail: Sequence[str]) -> str:
+    """What stopped pip, guessed from its last lines, and what to do."""
+    text = "\n".join(tail)
+    again = "and run the same command again; it goes on from there."
+    if "No space left" in text:
+        return (
+            f"The disk is full. {SPACE_WANTED}: make room (also in the folder for temporary "
+            f"files, TMPDIR) {again}"
+        )
+    if any(word in text for word in NOT_FOUND):
+        return (
+            "pip wanted the packages named above and did not get them from the network: check the "
+            f"connection (a proxy, a mirror that lacks a package) {again}"
+        )
+    return f"pip could not install the packages, see its lines above: mend that {again}"
+
+
+def stream(command: Sequence[str], cwd: Path) -> tuple[int, list[str]]:
+    """Run a command, telling its news; its exit status and last lines."""
+    tail: deque[str] = deque(maxlen=8)
+    environ = {**os.environ, "PIP_USER": "0"}  # a "user" setting of pip contradicts an environment
+    with subprocess.Popen(
+        command, cwd=cwd, env=environ, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process, heartbeat():  # fmt: skip
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                tail.append(line.rstrip()[:250])
+                tell_news(line)
+        except KeyboardInterrupt:
+            stop(process)
+            raise
+    return process.returncode, list(tail)
+
+
+def tell_news(line: str) -> None:
+    """The few lines of pip that a waiting person wants to see."""
+    for pattern, text in NEWS:
+        found = pattern.match(line)
+        if found:
+            say("    " + text.format(*found.groups()))
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a child that has most likely got the same Ctrl-C; in peace if it manages in time."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    process.terminate()
+
+
+@contextlib.contextmanager
+def heartbeat() -> Iterator[None]:
+    """A sign of life now and then, since the largest download is silent for minutes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        seconds = 0
+        while not done.wait(HEARTBEAT_SECONDS):
+            seconds += HEARTBEAT_SECONDS
+            say(f"    still working, {seconds} s")
+
+    threading.Thread(target=beat, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()

@@ -1,0 +1,170 @@
+"""JupyterLab for a student (`lab`) or an author (`author`): what is shown, where, at which address?
+
+A student sees `work/` and nbgrader's *Validate* button; an author sees the repository, with all of
+nbgrader and with jupytext, which opens text masters as notebooks. The difference lies in two small
+folders of Jupyter settings beside this file, put first on Jupyter's own search path: neither the
+person's settings nor the environment are changed. An author's files are saved only on request:
+Jupyter cannot tell a text master from a module, opens both as notebooks, and its autosave would
+write a notebook's header into the module.
+
+    python -m autograder.student.launch lab --unit 01 --port 8890
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from autograder.student.environment import ROOT
+from autograder.student.errors import CommandError, say
+from autograder.student.work_folder import copy_missing_units, find_unit, units_in
+
+SETTINGS = Path(__file__).resolve().parent / "jupyter"
+DEFAULT_PORT = 8888
+PORTS_TRIED = 50
+
+
+def student_page(root: Path, unit: str) -> str:
+    """Bring missing units into `work/`; choose what opens: a unit, or what was open before."""
+    work = root / "work"
+    copied = copy_missing_units(root / "notebooks", work)
+    if copied:
+        say("Copied into work/: " + ", ".join(copied))
+    first = units_in(work)[:1]
+    if unit:
+        name = find_unit(work, unit)
+    elif first and first[0].name in copied:
+        name = first[0].name
+    else:
+        return "/lab"
+    return f"/lab/tree/{name}/{name}.ipynb"
+
+
+def author_page(root: Path, unit: str) -> str:
+    """Choose what opens: the text master of a unit, or what was open last time."""
+    name = find_unit(root / "solutions", unit) if unit else ""
+    return f"/lab/tree/solutions/{name}/{name}.py" if name else "/lab"
+
+
+def browser_found() -> bool:
+    """Whether a window can be opened; a browser inside the terminal would only get in the way."""
+    windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform == "linux" and not any(os.environ.get(name) for name in windows):
+        return False
+    try:
+        return bool(webbrowser.get())
+    except webbrowser.Error:
+        return False
+
+
+def use_settings(profile: str) -> None:
+    """Put our Jupyter settings before the person's own, for this process and its kernels."""
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    paths = [str(SETTINGS / profile), *([others] if others else [])]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
+
+
+def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, object]:
+    """What the server is told, over whatever the person's own settings say.
+
+    A busy port is followed by the next free one: what a student wants is the notebook, and the
+    address is printed. Who needs a port for a tunnel reads that it was taken.
+    """
+    return {
+        "ServerApp.root_dir": root / "work" if profile == "student" else root,
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": port,
+        "ServerApp.port_retries": PORTS_TRIED,
+        "ServerApp.open_browser": browser_found(),
+        # Jupyter refuses root, which is who one is in a container; the token guards the server.
+        "ServerApp.allow_root": True,
+        "ServerApp.log_level": "ERROR",
+        "LabApp.log_level": "ERROR",
+        "IdentityProvider.token": secrets.token_hex(24),
+        # Otherwise each kernel warns in the terminal that others could listen.
+        "KernelManager.transport_encryption": "auto" if zmq.has("curve") else "disabled",
+        "LabApp.default_url": page,
+        # What was open belongs to this folder; Jupyter would mix it with that of other projects.
+        "LabApp.workspaces_dir": root / "work" / ".workspaces" / profile,
+    }
+
+
+def address_of(server: Any, page: str) -> str:
+    """The address to open by hand, with the token in it."""
+    return f"{server.connection_url.rstrip('/')}{page}?token={server.identity_provider.token}"
+
+
+def announce(server: Any, page: str, asked: int | None) -> None:
+    """Say that the notebook is ready, and where."""
+    if asked not in (None, server.port):
+        say(f"Port {asked} was asked for and is busy: this is port {server.port}.")
+    if server.open_browser:
+        say("The notebook is ready and opens in your browser; Ctrl-C here stops it.")
+    else:
+        say("The notebook is ready; no browser was found: open this address. Ctrl-C here stops it.")
+    say(address_of(server, page))
+
+
+def stop_on_signals(server: Any) -> None:
+    """Ctrl-C and a closed terminal stop the server and its kernels, without Jupyter's question."""
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda *_: server.stop(from_signal=True))
+
+
+def serve(root: Path, profile: str, page: str, port: int | None) -> None:
+    """Run the server in this process until Ctrl-C; its kernels end with it."""
+    use_settings(profile)
+    # Only now, when its settings are in place. Jupyter brings no types along.
+    from jupyterlab.labapp import LabApp  # noqa: PLC0415
+
+    options = server_options(root, profile, page, DEFAULT_PORT if port is None else port)
+    server = LabApp.initialize_server([f"--{name}={value}" for name, value in options.items()])
+    stop_on_signals(server)
+    server.io_loop.add_callback(announce, server, page, port)
+    server.start()
+    say("JupyterLab is stopped; your work is in " + str(options["ServerApp.root_dir"]))
+
+
+def port_number(text: str) -> int:
+    """A port that exists."""
+    if not text.isdigit() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"wanted a port from 1 to 65535, got {text!r}")
+    return int(text)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python3 -m course_utils", description=__doc__)
+    parser.add_argument("command", choices=["lab", "author"])
+    parser.add_argument("--unit", default="", help="the unit to open: its number or its name")
+    parser.add_argument("--port", type=port_number, help="port to use if it is free")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Prepare what is shown and serve it; 0 when it was stopped in the ordinary way."""
+    asked = parse(arguments)
+    profile = {"lab": "student", "author": "author"}[asked.command]
+    try:
+        page = (student_page if profile == "student" else author_page)(root, asked.unit)
+        serve(root, profile, page, asked.port)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped before JupyterLab was ready.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

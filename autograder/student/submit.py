@@ -1,0 +1,182 @@
+"""Hand in a notebook, or mend one: `make submit` and `make fresh`.
+
+Nothing is overwritten: a notebook that is replaced is kept in the folder `before` beside it.
+"""
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder import progress_file
+from autograder.files import write_whole
+from autograder.student import inspection, merge_answers
+from autograder.student.environment import ROOT
+from autograder.student.errors import CommandError
+from autograder.student.work_folder import find_unit
+
+
+class WorkFolder:
+    """A student's work folder and the releases that it came from."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        """Stand in a course's folder."""
+        self.root = root
+
+    def submit(self, wanted: str) -> Path:
+        """Write the one file to hand in, if the notebook is saved, complete and of this unit.
+
+        Args:
+            wanted: The unit: its folder's name or its number.
+
+        Raises:
+            DeskError: If it is not; the message says what to do.
+        """
+        unit = find_unit(self.root / "notebooks", wanted)
+        fresh, mine = self._release(unit), _read(self._notebook(unit))
+        inspection.refuse_other_unit(unit, fresh, mine)
+        inspection.refuse_missing_cells(unit, fresh, mine)
+        self._refuse_unsaved(unit, mine)
+        handed_in = merge_answers.merge_answers(mine, fresh)
+        for line in inspection.report(unit, handed_in, fresh, self._checked()):
+            print(line)
+        for line in inspection.remarks(mine, fresh):
+            print(f"Mind: {line}")
+        path = self.root / "work" / "hand_in" / f"{unit}.ipynb"
+        write_whole(path, nbformat.writes(handed_in))
+        return path
+
+    def fresh(self, wanted: str, cell: str = "") -> Path | None:
+        """Replace a notebook by a fresh one with the answers in it, or set one cell back.
+
+        Gives the path under which the old one is kept, or None if there was none.
+        """
+        unit = find_unit(self.root / "notebooks", wanted)
+        path, release = self._notebook(unit), self._release(unit)
+        mended = self._mended(path, release, cell)
+        kept = self._keep(path) if path.exists() else None
+        write_whole(path, nbformat.writes(mended))
+        return kept
+
+    def _mended(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
+        try:
+            mine = _read(path)
+        except CommandError:  # nothing to set one cell back in: all of it is made anew
+            mine, cell = nbformat.v4.new_notebook(), ""
+        if cell:
+            try:
+                return merge_answers.with_cell_reset(mine, release, cell)
+            except KeyError as error:
+                raise CommandError(f"Nothing was changed: {error.args[0]}") from None
+        spare = self._spare_answers(path, release)
+        for line in inspection.rescues(mine, release, spare):
+            print(line)
+        return merge_answers.merge_answers(mine, release, spare)
+
+    def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
+        """Answers for cells that a notebook has lost: from older files, and from the checks."""
+        stubs = {merge_answers.key(cell): cell.source for cell in release.cells}
+        older = sorted((path.parent / "before").glob("*.ipynb"))
+        spare: dict[str, str] = {}
+        for file in [self.root / "work" / "hand_in" / path.name, *older]:
+            with contextlib.suppress(CommandError):
+                cells = filter(merge_answers.is_solution, _read(file).cells)
+                texts = {merge_answers.key(cell): cell.source for cell in cells}
+                spare |= {name: text for name, text in texts.items() if text != stubs.get(name)}
+        sources = {name: entry.get("source", "") for name, entry in self._checked().items()}
+        return spare | {name: source.rstrip("\n") for name, source in sources.items() if source}
+
+    def _keep(self, path: Path) -> Path:
+        kept = path.parent / "before" / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}.ipynb"
+        kept.parent.mkdir(exist_ok=True)
+        numbered = (kept.with_name(f"{kept.stem}-{n}.ipynb") for n in range(2, 1000))
+        unused = next(each for each in (kept, *numbered) if not each.exists())
+        return path.replace(unused)
+
+    def _notebook(self, unit: str) -> Path:
+        return self.root / "work" / unit / f"{unit}.ipynb"
+
+    def _release(self, unit: str) -> NotebookNode:
+        return _read(self.root / "notebooks" / unit / f"{unit}.ipynb")
+
+    def _checked(self) -> dict[str, dict[str, Any]]:
+        """What the last check of each exercise left behind; nothing if that cannot be read."""
+        try:
+            text = (self.root / "work" / progress_file.NAME).read_text(encoding="utf-8")
+            return dict(json.loads(text)["exercises"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
+        """An answer that was checked after the last save and is not in the file was not saved."""
+        saved = self._notebook(unit).stat().st_mtime
+        sources = {merge_answers.key(cell): cell.source for cell in mine.cells}
+        for name, entry in self._checked().items():
+            source, checked = entry.get("source", "").strip(), _seconds(entry.get("checked", ""))
+            if name in sources and source and source not in sources[name] and checked > saved:
+                raise CommandError(
+                    f"The notebook is not saved: your answer to {name} was checked at "
+                    f"{entry['checked'][11:16]}, after the last save. Save it (Ctrl-S) and run "
+                    f"`make submit UNIT={unit}` again."
+                )
+
+
+def _seconds(stamp: str) -> float:
+    try:
+        return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return 0.0
+
+
+def _read(path: Path) -> NotebookNode:
+    try:
+        notebook: NotebookNode = nbformat.reads(path.read_text("utf-8-sig"), as_version=4)
+        return notebook
+    except FileNotFoundError:
+        raise CommandError(
+            f"{path} is not there. `make fresh UNIT={path.stem}` makes it."
+        ) from None
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise CommandError(
+            f"{path} is damaged: it is no whole notebook. `make fresh UNIT={path.stem}` makes it "
+            f"anew and keeps the damaged file."
+        ) from None
+
+
+def _unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
+    """A cell's id alone names its unit too: ``u00-state-gib``."""
+    if not cell and re.fullmatch(r"u\d\d-.+", unit):
+        return unit[1:3], unit
+    return unit, cell
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run `submit` or `fresh` and say in plain words what happened."""
+    parser = argparse.ArgumentParser(prog="make", description=__doc__)
+    parser.add_argument("command", choices=("submit", "fresh"))
+    parser.add_argument("unit", nargs="?", default="")
+    parser.add_argument("cell", nargs="?", default="")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "submit":
+            print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
+        else:
+            kept = WorkFolder().fresh(*_unit_and_cell(options.unit, options.cell))
+            print(f"Done; the old notebook is kept: {kept}" if kept else "Done; there was none.")
+            print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

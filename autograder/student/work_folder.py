@@ -1,0 +1,96 @@
+"""The student's own folder `work/`: which units are missing there, and how do they get in?
+
+Released units are copied from `notebooks/`; what exists in `work/` is never touched, whatever it
+holds, because it is somebody's work.
+
+    copy_missing_units(Path("notebooks"), Path("work"))  # ["01_transformer_flops"]
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder import progress_file
+from autograder.student.errors import CommandError
+
+UNIT_PATTERN = "[0-9][0-9]_*"
+
+
+def units_in(folder: Path) -> list[Path]:
+    """The unit folders, in the order of their numbers."""
+    return sorted(entry for entry in folder.glob(UNIT_PATTERN) if entry.is_dir())
+
+
+def find_unit(folder: Path, wanted: str) -> str:
+    """Name of the unit meant by "1", "01" or the whole name.
+
+    Raises:
+        DeskError: If there is none or more than one.
+    """
+    names = [unit.name for unit in units_in(folder)]
+    number = wanted.zfill(2) if wanted.isdigit() else wanted
+    found = [name for name in names if name == wanted] or [
+        name for name in names if name.startswith(number + "_")
+    ]
+    if len(found) != 1:
+        there = ", ".join(names) or "none yet"
+        wrong = f"There is no unit `{wanted}`" if wanted else "No unit is named"
+        raise CommandError(f"{wrong}: name one of these, or its number, as in `UNIT=01`: {there}.")
+    return found[0]
+
+
+def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
+    """Bring what is missing from the released units into the work folder; overwrite nothing.
+
+    Returns:
+        What was copied: the names of whole units, and "unit/file" for single files.
+
+    Raises:
+        DeskError: If the work folder cannot be written.
+    """
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".copying-", dir=work) as staging:
+            progress_file.start(work)
+            return [
+                name
+                for unit in units_in(notebooks)
+                for name in complete_unit(unit, work / unit.name, Path(staging))
+            ]
+    except OSError as error:
+        raise CommandError(
+            f"Your notebooks belong into the folder {work}, and it cannot be written ({error}): "
+            "move away what is in its place, or mend its permissions, and run the command again."
+        ) from error
+
+
+def complete_unit(unit: Path, target: Path, staging: Path) -> Iterator[str]:
+    """Copy a unit, or those of its files that are missing; each appears whole or not at all."""
+    if not target.exists():
+        (staging / unit.name).mkdir()
+        for file in files_in(unit):
+            copy_file(unit / file, staging / unit.name / file)
+        (staging / unit.name).rename(target)
+        yield unit.name
+        return
+    for file in files_in(unit):
+        if not (target / file).exists() and not (target / file).is_symlink():
+            copy_file(unit / file, staging / "file")
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            (staging / "file").rename(target / file)
+            yield f"{unit.name}/{file}"
+
+
+def files_in(unit: Path) -> list[Path]:
+    """Files of a unit relative to it, without hidden ones such as an editor's checkpoints."""
+    inside = (file.relative_to(unit) for file in unit.rglob("*") if file.is_file())
+    return sorted(file for file in inside if not any(part.startswith(".") for part in file.parts))
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the content only: a release that is write-protected must be editable in `work/`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

@@ -1,0 +1,139 @@
+"""Does it also run on real processes? One per rank on this machine, from a notebook's cell.
+
+    >>> def step(comm: Comm, x: Tensor) -> Tensor:
+    ...     comm.all_reduce(x)
+    ...     return x
+    >>> run_ranks(step, 2, torch.ones(3))
+    [tensor([2., 2., 2.]), tensor([2., 2., 2.])]
+
+The function may come from the notebook, with all that it uses. Processes find each other through a
+file, not a port; each works in one thread. What they print comes when all are done.
+
+Source: PyTorch documentation, "Distributed communication package", file store.
+"""
+
+import importlib
+import inspect
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_utils.configs.validation import require_positive
+from course_utils.distributed.job import RankJob
+from course_utils.distributed.monitor import Monitor
+from course_utils.distributed.processes import processes_of, temporary_folder
+from course_utils.distributed.torch_comm import require_backend
+
+
+def run_ranks(
+    function: Callable[..., Any],
+    num_ranks: int,
+    *args: Any,
+    limit_seconds: float = 60.0,
+    seed: int = 0,
+    backend: str = "gloo",
+) -> list[Any]:
+    """Call ``function(comm, *args)`` in so many processes, and return what each returned.
+
+    Afterwards no process and no file is left, whatever happened. Rank r begins with random numbers
+    of ``seed + r``, as on a `VirtualCluster`.
+
+    Args:
+        function: Of a `Comm`; may be defined in a notebook.
+        num_ranks: How many processes.
+        args: More arguments, of which each process gets a copy.
+        limit_seconds: Of the whole, the start of the processes included.
+        seed: Of random numbers.
+        backend: ``"gloo"``, or ``"nccl"`` with one GPU for each rank.
+
+    Raises:
+        TypeError: If it is no function, or if it or an argument cannot be sent to a process.
+        ValueError: If there is no such backend, if it has too few GPUs, or if a package is missing.
+        RankError: If a rank raises or is killed; an original error is the cause, where it can be
+            sent back, and its lines are a note.
+        DeadlockError: If ranks wait for each other, or for one that has returned.
+        MismatchError: If ranks call different collectives, or with other shapes or dtypes.
+        TimeLimitError: If they are not done in time.
+        CommError: If a rank does not wait for a call, or loses the others without a cause.
+    """
+    if not callable(function):
+        raise TypeError(f"run_ranks wants a function of comm, got {type(function).__name__}")
+    require_positive("run_ranks", num_ranks=num_ranks)
+    _require_gpus(backend, num_ranks)
+    job = _pickled(function, args)
+    _tell_of_shared_cores(num_ranks)
+    with temporary_folder() as folder:
+        task = RankJob(job, num_ranks, backend, seed, limit_seconds)
+        (folder / "task").write_bytes(pickle.dumps(task))
+        try:
+            with processes_of(folder, num_ranks) as processes:
+                outcomes = Monitor(folder, processes, limit_seconds).outcomes()
+        finally:
+            _relay(folder, num_ranks)
+        return [pickle.loads(each.result or b"") for each in outcomes]
+
+
+def _require_gpus(backend: str, num_ranks: int) -> None:
+    require_backend(backend)
+    if backend == "nccl" and torch.cuda.device_count() < num_ranks:
+        raise ValueError(
+            f"run_ranks: {num_ranks} ranks with nccl need as many GPUs, and here are "
+            f"{torch.cuda.device_count()}"
+        )
+
+
+def _tell_of_shared_cores(num_ranks: int) -> None:
+    num_cores = os.cpu_count() or 1
+    if num_ranks > num_cores:
+        cores = "one core" if num_cores == 1 else f"{num_cores} cores"
+        print(
+            f"{num_ranks} ranks share {cores}: what they compute holds, how long they take does not"
+        )
+
+
+def _pickled(function: Callable[..., Any], args: Sequence[Any]) -> bytes:
+    """Function and arguments as bytes that a new process understands."""
+    try:
+        dumps: Callable[[Any], bytes] = importlib.import_module("cloudpickle").dumps
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "run_ranks needs the package cloudpickle of requirements.txt: `make lab` installs it"
+        ) from error
+    try:
+        return dumps((function, tuple(args)))
+    except Exception as error:
+        name = _culprit(function, args, dumps)
+        raise TypeError(
+            f"run_ranks cannot send {name} to other processes ({error}): make it inside the "
+            f"function"
+        ) from error
+
+
+def _culprit(
+    function: Callable[..., Any], args: Sequence[Any], dumps: Callable[[Any], bytes]
+) -> str:
+    """What cannot be pickled, in words."""
+    used = {f"argument {number}": value for number, value in enumerate(args, 1)}
+    if inspect.isfunction(function):
+        outside = inspect.getclosurevars(function)
+        for values in (outside.globals, outside.nonlocals):
+            used |= {f"`{name}`": value for name, value in values.items()}
+    for name, value in used.items():
+        try:
+            dumps(value)
+        except Exception:
+            return f"{name}, a {type(value).__name__},"
+    return "the function"
+
+
+def _relay(folder: Path, num_ranks: int) -> None:
+    """Print what the ranks printed, one after the other."""
+    paths = ((rank, folder / f"printed-{rank}") for rank in range(num_ranks))
+    for rank, path in paths:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        for line in text.splitlines():
+            print(f"rank {rank}: {line}")

@@ -1,0 +1,313 @@
+"""How many bytes are live at every moment of a training step, and what are they?
+
+Every operation that runs is seen, with the storages that it makes; a weak reference tells when one
+is freed. On fake tensors nothing is allocated, and the bytes are those of a real run.
+
+    >>> with fake_tensors():
+    ...     layer, x = nn.Linear(2**14, 2**14), torch.ones(2**20, 2**14)
+    ...     trace = trace_memory(lambda: layer(x).relu().sum().backward(), layer)
+    >>> trace
+    MemoryTrace: 138,512,760,840 bytes at operation 9 of 17, in phase 'backward' of step 1
+    >>> trace.live_at(trace.peak_at)["activations"]
+    68719476744
+
+Categories: what the named modules hold are parameters; what becomes the ``grad`` of one, gradients;
+what an optimizer keeps, optimizer states; what the forward pass makes and leaves to the backward
+pass, activations; the rest, temporaries, among them what is recomputed in the backward pass.
+
+Not seen: what a kernel takes and gives back while it runs, an allocator's rounding and its cache,
+and tensors from before the trace that nobody named. A cycle of Python objects keeps its tensors to
+the end, as the garbage collector rests.
+
+Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
+"""
+
+import importlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.fake import one_sentence_errors
+from course_utils.instruments.memory_trace import (
+    MemoryTrace,
+    Phase,
+    TracedStorage,
+    bytes_at_end,
+)
+from course_utils.instruments.preconditions import collector_at_rest
+
+# What these do is no work on tensors; how often they run differs on real and fake ones.
+NO_OPERATIONS = ("prim", "profiler")
+
+
+@exclusive
+def trace_memory(
+    step: Callable[[], object], *owners: nn.Module | Tensor | Optimizer, num_steps: int = 1
+) -> MemoryTrace:
+    """Bytes live over the operations of ``num_steps`` calls of ``step()``, by category.
+
+    Phases follow from what runs: an operation of autograd's engine is backward, one of an
+    optimizer is step, and one that makes a tensor while gradients are recorded is forward.
+    Hooks are taken off again, also when ``step()`` fails.
+
+    Args:
+        step: Takes nothing; runs one training step, or a part of one. What it returns is let go.
+        owners: All modules and optimizers that take part, and tensors that count as parameters:
+            what they hold is live from the beginning.
+        num_steps: How often ``step()`` is called.
+
+    Returns:
+        The trace; nothing in it holds a tensor.
+
+    Raises:
+        TypeError: If an owner is neither module, optimizer nor tensor.
+        ValueError: If parameters are met that nobody named, if a tensor without a storage is made,
+            such as a sparse one, if real and fake tensors meet, if there is no GPU where one is
+            asked for, or if another instrument runs.
+    """
+    if type(num_steps) is not int or num_steps < 1:
+        raise ValueError(f"trace_memory: num_steps must be an int above zero, got {num_steps!r}")
+    # The first operation under a mode imports this, and the import holds on to its tensors.
+    importlib.import_module("torch._dynamo")
+    recorder = _Recorder()
+    with ExitStack() as stack:
+        stack.enter_context(collector_at_rest())
+        stack.enter_context(one_sentence_errors())
+        for owner in sorted(owners, key=lambda owner: isinstance(owner, Optimizer)):
+            recorder.own(owner, stack)
+        _add_optimizer_hooks(recorder, stack)
+        stack.enter_context(recorder)
+        for number in range(1, num_steps + 1):
+            recorder.begin_step(number)
+            step()
+            recorder.end_phase(recorder.now + 1)
+        return recorder.trace()
+
+
+def _add_optimizer_hooks(recorder: "_Recorder", stack: ExitStack) -> None:
+    for handle in (
+        register_optimizer_step_pre_hook(recorder.before_optimizer),
+        register_optimizer_step_post_hook(recorder.after_optimizer),
+    ):
+        stack.callback(handle.remove)
+
+
+@dataclass(kw_only=True)
+class _Record:
+    """A storage while the trace runs; `ref` goes with the trace, and with it the callback."""
+
+    operation: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    storage_bytes: int
+    born: int
+    is_forward: bool
+    category: str = ""
+    died: int | None = None
+    ref: Any = None
+
+    def traced(self) -> TracedStorage:
+        return TracedStorage(
+            self.category or "temporaries",
+            self.operation,
+            self.shape,
+            self.dtype,
+            self.storage_bytes,
+            self.born,
+            self.died,
+        )
+
+
+class _Recorder(TorchDispatchMode):
+    """Sees operations and the births and deaths of storages, without holding on to them."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now, self.step, self.start, self.phase = 0, 0, 1, "forward"
+        self.is_stepping = False
+        self.records: list[_Record] = []
+        self.live: dict[int, _Record] = {}
+        self.phases: list[tuple[int, str, int, int]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.namespace in NO_OPERATIONS:
+            return func(*args, **(kwargs or {}))
+        self.now += 1
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        given = [] if name == "lift_fresh" else _dense(tree_leaves((args, kwargs)), name)
+        made = self._made(given, _dense(tree_leaves(result), name))
+        self._enter(self._phase_that_runs(bool(made)))
+        for tensor in made:
+            self._add(tensor, name)
+        return result
+
+    def _made(self, given: list[Tensor], results: list[Tensor]) -> list[Tensor]:
+        """One result for each new storage; what grew or shrank in place is noted."""
+        for tensor in given:
+            if isinstance(tensor, nn.Parameter):
+                self._require_named(tensor)
+        for tensor in (*given, *results):
+            self._follow(tensor)
+        there = {_address(tensor) for tensor in given}
+        made = {_address(tensor): tensor for tensor in reversed(results)}
+        return [made[each] for each in made if each not in there and each not in self.live]
+
+    def _require_named(self, weight: Tensor) -> None:
+        if _address(weight) not in self.live:
+            raise ValueError(
+                f"a parameter of shape {tuple(weight.shape)} is used that the trace was not told "
+                f"of: name all that takes part, as in trace_memory(step, model, optimizer)"
+            )
+
+    def _follow(self, tensor: Tensor) -> None:
+        """A storage that was resized counts from here on with its new size."""
+        record = self.live.get(_address(tensor))
+        if record is not None and record.storage_bytes != tensor.untyped_storage().nbytes():
+            record.died, record.ref = self.now, None
+            resized = self._add(tensor, record.operation)
+            resized.category, resized.is_forward = record.category, record.is_forward
+
+    def _phase_that_runs(self, makes_storages: bool) -> str:
+        if torch._C._current_graph_task_id() != -1:
+            return "backward"
+        if self.is_stepping:
+            return "step"
+        if makes_storages and torch.is_grad_enabled():
+            return "forward"
+        return self.phase  # gradients clipped or set to zero, weights copied
+
+    def _enter(self, phase: str) -> None:
+        if phase != self.phase:
+            self.end_phase(self.now)
+            self.phase = phase
+
+    def begin_step(self, number: int) -> None:
+        self.step, self.start, self.phase = number, self.now + 1, "forward"
+
+    def end_phase(self, stop: int) -> None:
+        """What the forward pass made and is live now is an activation."""
+        if self.phase == "forward":
+            for record in self.live.values():
+                if record.is_forward and not record.category:
+                    record.category = "activations"
+        if stop > self.start:
+            self.phases.append((self.step, self.phase, self.start, stop))
+        self.start = stop
+
+    def own(self, owner: nn.Module | Tensor | Optimizer, stack: ExitStack) -> None:
+        """Count what an owner holds, and know the gradients of parameters when they come."""
+        if isinstance(owner, nn.Module):
+            self._own_parameters([*owner.parameters(), *owner.buffers()], stack)
+        elif isinstance(owner, Tensor):
+            self._own_parameters([owner], stack)
+        elif isinstance(owner, Optimizer):
+            if not self.live:
+                raise ValueError("trace_memory needs the model too, to tell weights from copies")
+            for tensor in (*_weights(owner), *_states(owner)):
+                self._own(tensor, "optimizer_states")
+        else:
+            raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
+
+    def _own_parameters(self, tensors: Iterable[Tensor], stack: ExitStack) -> None:
+        for tensor in tensors:
+            self._own(tensor, "parameters")
+            if tensor.requires_grad and tensor.is_leaf:
+                self._own_gradient(tensor)
+                hook = tensor.register_post_accumulate_grad_hook(self._own_gradient)
+                stack.callback(hook.remove)
+
+    def _own_gradient(self, parameter: Tensor) -> None:
+        if parameter.grad is not None:
+            self._own(parameter.grad, "gradients")
+
+    def _own(self, tensor: Tensor, category: str) -> None:
+        """Set the category of a storage, for all its life, unless it is a parameter's."""
+        record = self.live.get(_address(tensor)) or self._add(tensor, "")
+        if record.category not in ("parameters", "optimizer_states"):
+            record.category = category
+
+    def before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self.is_stepping = True
+        for weight in _weights(optimizer):
+            self._require_named(weight)
+            self._own_gradient(weight)
+
+    def after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self.is_stepping = False
+        for tensor in _states(optimizer):
+            self._own(tensor, "optimizer_states")
+
+    def _add(self, tensor: Tensor, operation: str) -> _Record:
+        storage = tensor.untyped_storage()
+        record = _Record(
+            operation=operation,
+            shape=tuple(tensor.shape),
+            dtype=tensor.dtype,
+            storage_bytes=storage.nbytes(),
+            born=self.now,
+            is_forward=self.phase == "forward",
+        )
+        address = storage._cdata
+        record.ref = weakref.ref(storage, lambda _: self._bury(address))
+        self.records.append(record)
+        self.live[address] = record
+        return record
+
+    def _bury(self, address: int) -> None:
+        self.live.pop(address).died = self.now + 1
+
+    def trace(self) -> MemoryTrace:
+        """All that was seen; whatever lives on will not call back."""
+        if not self.now:
+            raise ValueError("trace_memory saw no operation on tensors: step() must run some")
+        storages = tuple(record.traced() for record in self.records)
+        phases = tuple(
+            Phase(step, name, start, stop, bytes_at_end(stop, storages))
+            for step, name, start, stop in self.phases
+        )
+        self.records.clear()
+        self.live.clear()
+        return MemoryTrace(storages=storages, phases=phases, num_operations=self.now)
+
+
+def _address(tensor: Tensor) -> int:
+    """Of the storage; while it lives no other has it."""
+    address: int = tensor.untyped_storage()._cdata
+    return address
+
+
+def _dense(leaves: list[Any], operation: str) -> list[Tensor]:
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    for tensor in tensors:
+        if tensor.layout is not torch.strided:
+            raise ValueError(
+                f"trace_memory follows dense tensors, and `{operation}` has one of layout "
+                f"{tensor.layout}: make it dense first"
+            )
+    return tensors
+
+
+def _weights(optimizer: Optimizer) -> Iterator[Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _states(optimizer: Optimizer) -> Iterator[Tensor]:
+    for state in optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, Tensor))

@@ -1,0 +1,24 @@
+"""What was published and measured elsewhere, as data: a record says where, when and how.
+
+Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+Record = dict[str, Any]
+
+
+def measured(part: str, folder: Path = FOLDER) -> list[Record]:
+    """All records of one part that were measured on a GPU, in the order of their file names.
+
+    Args:
+        part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
+        folder: Where records lie.
+    """
+    files = sorted(folder.glob(f"{part}-*.json"))
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [record for record in records if record["is_from_gpu"]]

@@ -1,0 +1,16 @@
+"""Every answer bank by the id of its exercise, from all modules of this folder."""
+
+import importlib
+import pkgutil
+
+from tests import answer_bank
+from tests.answer_bank import AnswerBank
+
+MODULES = [
+    importlib.import_module(f"tests.answer_bank.{found.name}")
+    for found in pkgutil.iter_modules(answer_bank.__path__)
+    if found.name != "every"
+]
+ANSWER_BANK: dict[str, AnswerBank] = {
+    name: bank for module in MODULES for name, bank in module.BANKS.items()
+}

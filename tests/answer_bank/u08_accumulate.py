@@ -1,0 +1,669 @@
+"""Answer banks of unit 08: weights of tokens, gradients of micro-batches, buffers in fp32."""
+
+from tests.answer_bank import AnswerBank, Wrong
+
+
+def _weights(
+    weight: str, steps: str = "-(-len(lengths) // micro_batch_size)", end: str = "return weights"
+) -> str:
+    return f"""
+    def token_weights(lengths, micro_batch_size):
+        steps = {steps}
+        weights = []
+        for start in range(0, len(lengths), micro_batch_size):
+            group = lengths[start : start + micro_batch_size]
+            weights += [{weight} for length in group]
+        {end}
+    """
+
+
+TOKEN_WEIGHTS = AnswerBank(
+    function="token_weights",
+    wrong=[
+        Wrong("all tokens alike", _weights("1 / sum(lengths)"), "Every token counts the same"),
+        Wrong(
+            "steps rounded down",
+            _weights("1 / (sum(group) * steps)", steps="max(1, len(lengths) // micro_batch_size)"),
+            "when the last one is smaller?",
+        ),
+        Wrong(
+            "a mean for each sequence",
+            _weights("1 / (len(lengths) * length)"),
+            "You take a mean for each sequence",
+        ),
+        Wrong(
+            "tokens of one sequence",
+            _weights("1 / (length * steps)"),
+            "Over which tokens does the mean of a micro-batch go?",
+        ),
+        Wrong("not divided by steps", _weights("1 / sum(group)"), "before it adds them up?"),
+        Wrong(
+            "divided by the micro-batch's size",
+            _weights("1 / (sum(group) * micro_batch_size)"),
+            "How often does the loop of the lecture go round?",
+        ),
+        Wrong(
+            "means of means within",
+            _weights("1 / (len(group) * length * steps)"),
+            "and of these the mean of the micro-batch",
+        ),
+        Wrong(
+            "a whole sequence",
+            _weights("length / (sum(group) * steps)"),
+            "This is what a whole sequence counts.",
+        ),
+        Wrong(
+            "filled up to the longest of all",
+            _weights("1 / (max(lengths) * len(group) * steps)"),
+            "to the longest of the batch",
+        ),
+        Wrong("a whole micro-batch", _weights("1 / steps"), "How many tokens share it?"),
+        Wrong(
+            "filled up ones too",
+            _weights("1 / (max(group) * len(group) * steps)"),
+            "Which tokens have no loss?",
+        ),
+        Wrong(
+            "a mean over sequences",
+            _weights("1 / (len(group) * steps)"),
+            "its sequences or its tokens?",
+        ),
+        Wrong(
+            "in fp32",
+            """
+            import torch
+
+            def token_weights(lengths, micro_batch_size):
+                parts = torch.tensor(lengths, dtype=torch.float32).split(micro_batch_size)
+                return [(1 / p.sum() / len(parts)).item() for p in parts for _ in p]
+            """,
+            "Which rounding, yours or that of a constant",
+        ),
+        Wrong(
+            "one for each micro-batch",
+            """
+            def token_weights(lengths, micro_batch_size):
+                starts = range(0, len(lengths), micro_batch_size)
+                groups = [lengths[start : start + micro_batch_size] for start in starts]
+                return [1 / (sum(group) * len(groups)) for group in groups]
+            """,
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "a generator",
+            _weights("1 / (sum(group) * steps)", end="return (each for each in weights)"),
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "nothing returned",
+            _weights("1 / (sum(group) * steps)", end="pass"),
+            "What does the exercise ask your function to return?",
+        ),
+    ],
+    right=[
+        _weights("1 / sum(group) / steps"),
+        """
+        def token_weights(lengths, micro_batch_size):
+            owner = [n // micro_batch_size for n in range(len(lengths))]
+            tokens = {}
+            for number, length in zip(owner, lengths):
+                tokens[number] = tokens.get(number, 0) + length
+            return [1 / tokens[number] / len(tokens) for number in owner]
+        """,
+        """
+        import torch
+
+        def token_weights(lengths, micro_batch_size):
+            parts = torch.tensor(lengths, dtype=torch.float64).split(micro_batch_size)
+            return [1 / (p.sum().item() * len(parts)) for p in parts for _ in p]
+        """,
+    ],
+    features={
+        "ragged": lambda case: len(set(case["lengths"])) > 1,
+        "equal": lambda case: len(set(case["lengths"])) == 1,
+        "a smaller last one": lambda c: len(c["lengths"]) % c["micro_batch_size"] > 0,
+        "one sequence each": lambda case: case["micro_batch_size"] == 1,
+        "all in one": lambda case: case["micro_batch_size"] >= len(case["lengths"]),
+    },
+)
+
+
+_SUM = "F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction='sum')"
+_MEAN = "F.cross_entropy(model(x).flatten(0, 1), y.flatten())"
+
+
+def _accumulate(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
+    loss: str = f"{_SUM} / n",
+    backward: str = "loss.backward()",
+    note: str = "mean += loss.item()",
+    end: str = "return mean",
+    before: str = "if n == 0: return 0.0",
+    cut: str = "zip(ids.split(micro_batch_size), targets.split(micro_batch_size))",
+) -> str:
+    return f"""
+    import torch
+    from torch.nn import functional as F
+
+    def accumulate(model, ids, targets, micro_batch_size):
+        n = int((targets != -100).sum())
+        steps = -(-len(ids) // micro_batch_size)
+        {before}
+        mean = 0.0
+        for x, y in {cut}:
+            loss = {loss}
+            {backward}
+            {note}
+        {end}
+    """
+
+
+_NO_TARGETS = 0.5  # what one scenario of seven is worth
+
+ACCUMULATE = AnswerBank(
+    function="accumulate",
+    wrong=[
+        Wrong(
+            "the lecture's running mean",
+            _accumulate(f"{_MEAN} / steps"),
+            "the mean of the micro-batches' means",
+            points=4 * _NO_TARGETS,
+        ),
+        Wrong(
+            "the running mean without a guard",
+            _accumulate(f"{_MEAN} / steps", before="pass"),
+            "the mean of the micro-batches' means",
+            points=3 * _NO_TARGETS,
+        ),
+        Wrong(
+            "sum of means", _accumulate(_MEAN), "the sum of the micro-batches' means", points=0.5
+        ),
+        Wrong(
+            "means weighed by sequences",
+            _accumulate(f"{_MEAN} * len(x) / len(ids)"),
+            "What is it a mean of?",
+            points=4 * _NO_TARGETS,
+        ),
+        Wrong("not divided", _accumulate(_SUM), "This is the sum over all targets.", points=0.5),
+        Wrong(
+            "divided by sequences",
+            _accumulate(f"{_SUM} / len(ids)"),
+            "by the sequences of the batch",
+            points=0.5,
+        ),
+        Wrong(
+            "divided by all positions",
+            _accumulate(f"{_SUM} / targets.numel()"),
+            "filled up ones too",
+            points=4 * _NO_TARGETS,
+        ),
+        Wrong(
+            "divided by steps",
+            _accumulate(f"{_SUM} / steps"),
+            "by the number of micro-batches. How many losses",
+            points=0.5,
+        ),
+        Wrong(
+            "the rest left out",
+            _accumulate(
+                cut="[(ids[k * micro_batch_size :][:micro_batch_size], "
+                "targets[k * micro_batch_size :][:micro_batch_size]) "
+                "for k in range(len(ids) // micro_batch_size)]"
+            ),
+            "Where does your last cut end?",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "gradients thrown away each time",
+            _accumulate(backward="model.zero_grad(); loss.backward()"),
+            "Who throws away those of the others?",
+            points=0.5,
+        ),
+        Wrong(
+            "gradients thrown away at the start",
+            _accumulate(before="model.zero_grad()\n        if n == 0: return 0.0"),
+            "Who may set them to zero",
+            points=5 * _NO_TARGETS,
+        ),
+        Wrong(
+            "the loss of the last",
+            _accumulate(note="mean = loss.item()"),
+            "the loss is that of the last micro-batch",
+            points=0.5,
+        ),
+        Wrong(
+            "no guard",
+            _accumulate(before="pass"),
+            "Without any target the loss or a gradient is not a number.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "zeros without targets",
+            _accumulate(before="n = max(n, 1)"),
+            "leaves gradients of zeros where there were none",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "all gradients divided at the end",
+            _accumulate(
+                loss=_SUM,
+                note="mean += loss.item() / n",
+                end="for p in model.parameters(): p.grad /= n\n        return mean",
+            ),
+            "What can you divide before it goes into the sum?",
+            points=5 * _NO_TARGETS,
+        ),
+        Wrong(
+            "divided by the targets so far",
+            """
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                if not (targets != -100).any():
+                    return 0.0
+                n, mean = 0, 0.0
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    n += int((y != -100).sum())
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+                    loss = loss / max(n, 1)
+                    loss.backward()
+                    mean += loss.item()
+                return mean
+            """,
+            "When do you know how many the batch has?",
+            points=0.5,
+        ),
+        Wrong(
+            "the word 0 does not count",
+            _accumulate(before="n = int((targets > 0).sum())\n        if n == 0: return 0.0"),
+            "Which number marks what is not to be learnt?",
+            points=0.5,
+        ),
+        Wrong(
+            "old gradients put aside",
+            """
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                n = int((targets != -100).sum())
+                if n == 0:
+                    return 0.0
+                old, mean = [p.grad for p in model.parameters()], 0.0
+                model.zero_grad()
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
+                    loss.backward()
+                    mean += loss.item()
+                for p, before in zip(model.parameters(), old):
+                    if before is not None:
+                        p.grad += before
+                return mean
+            """,
+            "A second set of all gradients is held.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "backward at the end",
+            _accumulate(
+                backward="pass",
+                note="mean = mean + loss",
+                end="mean.backward()\n        return mean.item()",
+            ),
+            "The activations of all micro-batches are held at once",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "graphs kept by a list",
+            _accumulate(
+                backward="loss.backward(retain_graph=True)",
+                note="mean = mean + loss",
+                end="return mean.item()",
+            ),
+            "The activations of all micro-batches are held at once",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "the graph kept for a round",
+            _accumulate(backward="loss.backward(retain_graph=True)"),
+            "still there while the next one runs",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "asked for and added",
+            """
+            import torch
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                n = int((targets != -100).sum())
+                if n == 0:
+                    return 0.0
+                weights, mean = list(model.parameters()), 0.0
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
+                    for weight, grad in zip(weights, torch.autograd.grad(loss, weights)):
+                        weight.grad = grad if weight.grad is None else weight.grad + grad
+                    mean += loss.item()
+                return mean
+            """,
+            "A second set of all gradients is held.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "clones in a list",
+            """
+            import torch
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                n = int((targets != -100).sum())
+                if n == 0:
+                    return 0.0
+                weights, mean = list(model.parameters()), 0.0
+                every = [[0 if w.grad is None else w.grad for w in weights]]
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
+                    every.append(torch.autograd.grad(loss, weights))
+                    mean += loss.item()
+                for weight, grads in zip(weights, zip(*every)):
+                    weight.grad = sum(grads)
+                return mean
+            """,
+            "A set of all gradients is held for each micro-batch.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "clones of each",
+            """
+            import torch
+            from torch.nn import functional as F
+
+            def accumulate(model, ids, targets, micro_batch_size):
+                n = int((targets != -100).sum())
+                if n == 0:
+                    return 0.0
+                weights, mean = list(model.parameters()), 0.0
+                every = [[0 if w.grad is None else w.grad.clone() for w in weights]]
+                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                    model.zero_grad()
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
+                    loss.backward()
+                    every.append([w.grad.clone() for w in weights])
+                    mean += loss.item()
+                for weight, grads in zip(weights, zip(*every)):
+                    weight.grad = sum(grads)
+                return mean
+            """,
+            "A set of all gradients is held for each micro-batch.",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "each of them twice",
+            _accumulate(note=f"with torch.no_grad(): mean += ({_SUM} / n).item()"),
+            "more often than once",
+            points=0.5,
+        ),
+        Wrong(
+            "weighed means without a guard",
+            _accumulate(f"{_MEAN} * int((y != -100).sum()) / n"),
+            "does a factor of zero mend it?",
+            points=6 * _NO_TARGETS,
+        ),
+        Wrong(
+            "weighed means without any guard",
+            _accumulate(f"{_MEAN} * (y != -100).sum() / n", before="n = torch.tensor(n)"),
+            "does a factor of zero mend it?",
+            points=5 * _NO_TARGETS,
+        ),
+        Wrong(
+            "one sequence at a time",
+            _accumulate(cut="zip(ids.split(1), targets.split(1))"),
+            "Which argument have you not used?",
+            points=0.5,
+        ),
+        Wrong(
+            "all at once",
+            _accumulate(cut="[(ids, targets)]"),
+            "Which tensors do you cut before they go in?",
+            points=0.5,
+        ),
+        Wrong(
+            "a tensor",
+            _accumulate(note="mean += loss.detach()"),
+            "What does the exercise ask your function to return?",
+            points=0.5,
+        ),
+        Wrong(
+            "nothing returned", _accumulate(end="pass"), "What does the exercise ask", points=0.5
+        ),
+    ],
+    right=[
+        _accumulate(),
+        """
+        from course_utils.reference import token_loss
+
+        def accumulate(model, ids, targets, micro_batch_size):
+            counts = [int((y != -100).sum()) for y in targets.split(micro_batch_size)]
+            parts = zip(ids.split(micro_batch_size), targets.split(micro_batch_size), counts)
+            mean = 0.0
+            for x, y, count in parts:
+                if count:
+                    loss = token_loss(model(x), y) * count / sum(counts)
+                    loss.backward()
+                    mean += loss.item()
+            return mean
+        """,
+        """
+        import torch
+
+        def accumulate(model, ids, targets, micro_batch_size):
+            num_targets = (targets != -100).sum().item()
+            total = torch.zeros(())
+            for start in range(0, len(ids), micro_batch_size):
+                some = slice(start, start + micro_batch_size)
+                counts = targets[some] != -100
+                if not counts.any():
+                    continue
+                logits = model(ids[some])
+                scores = logits.log_softmax(-1)[counts]
+                loss = -scores.gather(1, targets[some][counts][:, None]).sum() / num_targets
+                loss.backward()
+                total = total.double() + loss
+            return float(total)
+        """,
+        """
+        from torch.nn import functional as F
+
+        def accumulate(model, ids, targets, micro_batch_size):
+            n = (targets != -100).sum()
+            mean = 0.0
+            for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
+                mine = (y != -100).sum()
+                if mine > 0:
+                    logits = model(x).transpose(1, 2)
+                    loss = F.cross_entropy(logits, y) * (mine / n).double()
+                    loss = F.cross_entropy(logits, y) * (int(mine) / int(n))
+                    loss.backward()
+                    mean += float(loss)
+            return mean
+        """,
+    ],
+    features={
+        "equal": lambda case: case["scenario"] == "equal",
+        "one sequence each": lambda c: c["scenario"] == "ragged" and c["micro_batch_size"] == 1,
+        "a smaller last one": lambda c: len(c["lengths"]) % c["micro_batch_size"] > 0,
+        "a micro-batch without targets": lambda case: case["scenario"] == "empty micro-batch",
+        "no targets at all": lambda case: not any(case["lengths"]),
+        "gradients before": lambda case: case["scenario"] == "existing gradients",
+        "large weights": lambda case: case["width"] == 48,
+        "large activations": lambda case: max(case["lengths"]) > 100,
+    },
+)
+
+
+def _buffers(
+    zeros: str = "torch.zeros_like(p, dtype=torch.float32)",
+    add: str = "b.add_(p.grad)",
+    free: str = "p.grad = None",
+    wanting: str = "[p for p in model.parameters() if p.requires_grad]",
+    default: str = ", b=b",
+) -> str:
+    return f"""
+    import torch
+
+    def sum_in_fp32(model):
+        wanting = {wanting}
+        buffers = [{zeros} for p in wanting]
+        for p, b in zip(wanting, buffers):
+            def move(p{default}):
+                {add}
+                {free}
+
+            if p.requires_grad:
+                p.register_post_accumulate_grad_hook(move)
+        return buffers
+    """
+
+
+SUM_IN_FP32 = AnswerBank(
+    function="sum_in_fp32",
+    wrong=[
+        Wrong(
+            "buffers for frozen parameters",
+            _buffers(wanting="list(model.parameters())"),
+            "Which of them ever get a gradient?",
+        ),
+        Wrong(
+            "buffers in bf16",
+            _buffers(zeros="torch.zeros_like(p)"),
+            "Which one should a sum of many small numbers have?",
+        ),
+        Wrong("not let go", _buffers(free="pass"), "Who needs them when they are in the buffer?"),
+        Wrong(
+            "zeroed, not let go",
+            _buffers(free="p.grad.zero_()"),
+            "Who needs them when they are in the buffer?",
+        ),
+        Wrong("a new sum", _buffers(add="b = b + p.grad"), "into which buffer does each hook add?"),
+        Wrong(
+            "overwritten",
+            _buffers(add="b.copy_(p.grad)"),
+            "What happens to what was in a buffer before?",
+        ),
+        Wrong(
+            "added in bf16",
+            _buffers(add="b.copy_(b.bfloat16() + p.grad)"),
+            "In which precision is the addition itself?",
+        ),
+        Wrong(
+            "a buffer looked up too late", _buffers(default=""), "into which buffer does each hook"
+        ),
+        Wrong(
+            "added now, and never again",
+            """
+            import torch
+
+            def sum_in_fp32(model):
+                wanting = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in wanting]
+                for p, b in zip(wanting, buffers):
+                    if p.grad is not None:
+                        b += p.grad
+                        p.grad = None
+                return buffers
+            """,
+            "Who needs them when they are in the buffer?",
+        ),
+        Wrong(
+            "all of them at the end",
+            """
+            import torch
+
+            def sum_in_fp32(model):
+                wanting = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in wanting]
+
+                def move_all(_):
+                    for p, b in zip(wanting, buffers):
+                        b += p.grad
+                        p.grad = None
+
+                wanting[0].register_post_accumulate_grad_hook(move_all)
+                return buffers
+            """,
+            "When is the first moment at which one of them can go?",
+        ),
+        Wrong(
+            "a hook for frozen parameters",
+            """
+            import torch
+
+            def sum_in_fp32(model):
+                buffers = []
+                for p in model.parameters():
+                    buffer = torch.zeros_like(p, dtype=torch.float32)
+                    buffers.append(buffer)
+
+                    def move(p, buffer=buffer):
+                        buffer.add_(p.grad)
+                        p.grad = None
+
+                    p.register_post_accumulate_grad_hook(move)
+                return buffers
+            """,
+            "Which of the parameters ever get a gradient?",
+        ),
+        Wrong(
+            "nothing returned",
+            _buffers().replace("return buffers", "pass"),
+            "What does the exercise ask your function to return?",
+        ),
+    ],
+    right=[
+        _buffers(),
+        _buffers(add="b += p.grad.float()", zeros="torch.zeros(p.shape)"),
+        """
+        import torch
+
+        def sum_in_fp32(model):
+            wanting = [p for p in model.parameters() if p.requires_grad]
+            buffers = [torch.zeros(p.shape) for p in wanting]
+            for number, p in enumerate(wanting):
+                def add(p, number=number):
+                    buffers[number] = buffers[number] + p.grad
+                    p.grad = None
+
+                p.register_post_accumulate_grad_hook(add)
+            return buffers
+        """,
+        """
+        import torch
+
+        class Mover:
+            def __init__(self, shape):
+                self.total = torch.zeros(shape)
+
+            def __call__(self, parameter):
+                self.total.copy_(self.total + parameter.grad.float())
+                parameter.grad = None
+
+        def sum_in_fp32(model):
+            movers = []
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    movers.append(Mover(parameter.shape))
+                    parameter.register_post_accumulate_grad_hook(movers[-1])
+            return [mover.total for mover in movers]
+        """,
+    ],
+    features={
+        "one micro-batch": lambda case: case["num_micro_batches"] == 1,
+        "many micro-batches": lambda case: case["num_micro_batches"] == 6,
+        "a frozen layer": lambda case: case["is_frozen"],
+    },
+)
+
+BANKS = {
+    "u08-mean-of-means": TOKEN_WEIGHTS,
+    "u08-accumulate": ACCUMULATE,
+    "u08-buffer": SUM_IN_FP32,
+}

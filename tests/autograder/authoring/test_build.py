@@ -1,0 +1,128 @@
+"""The build writes what is generated, once, and never over a hand edit."""
+
+import json
+import shutil
+
+import nbformat
+import pytest
+
+from autograder.authoring import build as build_module
+from autograder.authoring.build import Build, BuildError
+from tests.autograder.authoring import tiny
+from tests.notebooks.filling import ROOT
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tiny")
+    tiny.make_course(root)
+    Build(root).run()
+    return root
+
+
+@pytest.fixture
+def course(built, tmp_path):
+    """A copy of the built course, to be changed by one test."""
+    return shutil.copytree(built, tmp_path / "course")
+
+
+def snapshot(root):
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def release_of(root):
+    return root / "notebooks" / "00_tiny" / "00_tiny.ipynb"
+
+
+def solved_of(root):
+    return root / "solutions" / "00_tiny" / "00_tiny.ipynb"
+
+
+def edit(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_build_writes_notebooks_catalogue_and_table(built):
+    release = nbformat.read(release_of(built), as_version=4)
+    assert all(not cell.get("outputs") for cell in release.cells)
+    solved = nbformat.read(solved_of(built), as_version=4)
+    assert any(cell.get("outputs") for cell in solved.cells)
+    catalogue = json.loads((built / "course_utils" / "catalogue.json").read_text())
+    assert catalogue[0]["exercises"][0]["points"] == 2.0
+    assert "| Tiny | S3 | 1 | CPU | 1 | 2 |" in (built / "README.md").read_text()
+
+
+def test_idle_build_changes_no_file(course):
+    before = snapshot(course)
+    assert Build(course).run() == []
+    assert snapshot(course) == before
+
+
+def test_no_timing_widget_state_or_version_in_a_notebook(built):
+    solved = nbformat.read(solved_of(built), as_version=4)
+    assert set(solved.metadata) == {"kernelspec", "language_info"}
+    assert solved.metadata.language_info == {"name": "python"}
+    assert not any("execution" in cell.metadata for cell in solved.cells)
+
+
+def test_outputs_are_kept_until_an_input_changes(course, monkeypatch):
+    executed = []
+    real = build_module.execute
+    monkeypatch.setattr(build_module, "execute", lambda nb: executed.append(1) or real(nb))
+    (course / "README.md").write_text((course / "README.md").read_text() + "\nMore.\n")
+    Build(course).run()
+    assert executed == []
+    (course / "course_utils" / "__init__.py").write_text('"""Another input."""\n')
+    Build(course).run()
+    assert executed == [1]
+
+
+@pytest.mark.parametrize("which", [release_of, solved_of])
+def test_hand_edit_stops_the_build_and_is_named(course, which):
+    edit(which(course), "# Tiny", "# Tiny, by hand")
+    before = snapshot(course)
+    with pytest.raises(BuildError, match=r"edited by hand \(u00-.*solutions/00_tiny/00_tiny.py"):
+        Build(course).run()
+    assert snapshot(course) == before
+
+
+def test_overwrite_replaces_a_hand_edit(course):
+    edit(release_of(course), "# Tiny", "# Tiny, by hand")
+    Build(course, overwrite=True).run()
+    assert "by hand" not in release_of(course).read_text()
+
+
+def test_edit_taken_into_the_master_is_no_hand_edit(course):
+    edit(release_of(course), "# Tiny", "# Tiny indeed")
+    edit(solved_of(course), "# Tiny", "# Tiny indeed")
+    edit(course / "solutions" / "00_tiny" / "00_tiny.py", "# # Tiny", "# # Tiny indeed")
+    Build(course).run()
+    assert "# Tiny indeed" in release_of(course).read_text()
+
+
+def test_check_writes_nothing_and_tells_the_difference(course):
+    edit(course / "README.md", "| Tiny |", "| Small |")
+    before = snapshot(course)
+    assert Build(course, check_only=True).run() == [course / "README.md"]
+    assert snapshot(course) == before
+
+
+def test_check_asks_for_a_build_when_a_master_changed(course):
+    edit(course / "solutions" / "00_tiny" / "00_tiny.py", "2 + 3", "2 + 4")
+    with pytest.raises(BuildError, match="has to be executed again: run `make build`"):
+        Build(course, check_only=True).run()
+
+
+def test_failing_cell_is_told(tmp_path):
+    tiny.make_course(tmp_path, tiny.parts() | {"bad": tiny.cell("1 / 0")})
+    with pytest.raises(BuildError, match="ZeroDivisionError"):
+        Build(tmp_path).run()
+    assert not solved_of(tmp_path).exists()
+    assert not release_of(tmp_path).exists()
+    assert not release_of(tmp_path).exists()
+
+
+def test_this_repository_is_built():
+    assert Build(ROOT, check_only=True).run() == []

@@ -1,0 +1,110 @@
+"""What may cross, and what may not."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from autograder.checking import plain_data
+from autograder.checking.plain_data import NotPlain, pack, unpack
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        7,
+        -(10**30),
+        0.1,
+        "naïve",
+        [1, [2.0, "x"]],
+        (1, (2, 3)),
+        {"a": {"b": (1,)}, "c": []},
+    ],
+    ids=repr,
+)
+def test_plain_data_comes_back_as_it_went(value):
+    back = unpack(pack(value))
+    assert back == value
+    assert type(back) is type(value)
+
+
+@pytest.mark.parametrize("value", [np.int64(3), np.float32(0.5), np.bool_(True)], ids=repr)
+def test_numbers_of_numpy_become_pythons_own(value):
+    back = unpack(pack(value))
+    assert back == value
+    assert type(back) in (int, float, bool)
+
+
+def test_nan_and_infinity_cross():
+    nan, infinite = unpack(pack([math.nan, math.inf]))
+    assert math.isnan(nan)
+    assert infinite == math.inf
+
+
+def test_tensors_cross_as_copies_of_the_same_bits():
+    tensor = torch.randn(3, 4, dtype=torch.bfloat16).t()
+    back = unpack(pack({"w": tensor, "again": [tensor]}))
+    assert torch.equal(back["w"], tensor)
+    assert torch.equal(back["again"][0], tensor)
+    assert back["w"].data_ptr() != tensor.data_ptr()
+
+
+class Liar(int):
+    """An integer that agrees with everybody."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+class LyingTensor(torch.Tensor):
+    """A tensor class of a student's own."""
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Liar(3), "a Liar"),
+        (object(), "an object"),
+        ({1, 2}, "a set"),
+        (np.ones(3), "a numpy.ndarray"),
+        (np.int64, "a type"),
+        (3 + 4j, "a complex"),
+        (lambda: 3, "a function"),
+        (LyingTensor([1.0]), "a LyingTensor"),
+        (torch.empty(2, device="meta"), "without dense data"),
+        (torch.eye(2).to_sparse(), "without dense data"),
+        ({1: 2}, "with an int as a key"),
+        ({"$tensor": "0"}, "may not begin with '$'"),
+        (nested(30), "levels deep"),
+        ([0] * 200_000, "more than 100,000 values"),
+        ("x" * 2_000_000, "a string of 2,000,000 characters"),
+        (10**9000, "thousands of digits"),
+        (torch.empty(2**26), None),
+    ],
+    ids=lambda part: str(type(part).__name__),
+)
+def test_everything_else_is_refused_in_words(value, words):
+    if words is None:
+        value, words = [value, value], "bytes of tensors"
+    with pytest.raises(NotPlain) as refusal:
+        pack(value)
+    assert words in str(refusal.value)
+
+
+def test_a_message_holds_no_pickle():
+    message = pack({"t": torch.ones(2)})
+    assert message.json.startswith("{")
+    assert b"torch" not in message.tensors
+    assert plain_data.Message._fields == ("json", "tensors")

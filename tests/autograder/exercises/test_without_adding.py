@@ -1,0 +1,21 @@
+"""Adding up term by term is no answer to where a sum stops, on the fastest machine neither."""
+
+import math
+
+from autograder.checking import notebook_calls
+from autograder.checking.check import score_answer
+
+
+def by_adding(term: float, num_mantissa_bits: int) -> float:
+    total, last = term, 0.0
+    while total != last:
+        spacing = 2.0 ** (math.frexp(total)[1] - 1 - num_mantissa_bits)
+        last, total = total, total + spacing * round(term / spacing)
+    return total
+
+
+def test_adding_is_stopped_in_a_case_of_52_bits():
+    examination = score_answer(notebook_calls.find("u07-stops"), by_adding, [1], limit_seconds=0.3)
+    assert examination.trouble is not None
+    assert examination.trouble["trouble"] == "stopped"
+    assert "num_mantissa_bits=52" in examination.sizes

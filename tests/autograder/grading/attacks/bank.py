@@ -1,0 +1,1203 @@
+"""Hostile submissions: each is a wrong answer with code around it that wants points, or harm."""
+
+import textwrap
+from dataclasses import dataclass
+
+FORMULA, MEASURED, REFERRED = "u00-tensor-bytes", "u03-fused-gate", "u08-accumulate"
+UNIT_OF = {
+    FORMULA: "00_start_here",
+    MEASURED: "03_memory_accounting",
+    REFERRED: "08_batch_size",
+}
+WRONG = {
+    FORMULA: "def tensor_bytes(shape, element_bytes):\n    return -1\n",
+    MEASURED: "def gate(g, u):\n    return F.silu(g) * u\n",
+    REFERRED: "def accumulate(model, ids, targets, micro_batch_size):\n    return 0.0\n",
+}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One hostile submission.
+
+    Attributes:
+        name: What it does.
+        code: Stands in the cell of the exercise, where `ANSWER` is the wrong answer.
+        exercise: The one that it attacks.
+        is_told: Whether a person must hear of it.
+    """
+
+    name: str
+    code: str
+    exercise: str = FORMULA
+    is_told: bool = False
+
+    @property
+    def source(self) -> str:
+        """The cell."""
+        code = textwrap.dedent(self.code).strip()
+        return code if "def " in code and "ANSWER" not in code else self._with_answer(code)
+
+    def _with_answer(self, code: str) -> str:
+        wrong = WRONG[self.exercise]
+        return code.replace("ANSWER", wrong) if "ANSWER" in code else f"{wrong}\n{code}\n"
+
+
+def inside(body: str) -> str:
+    """A wrong answer that does something each time it is called."""
+    lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    return f"def tensor_bytes(shape, element_bytes):\n{lines}\n    return -1\n"
+
+
+MARKS = [
+    Attack("errors swallowed", "get_ipython().set_custom_exc((Exception,), lambda *a, **k: None)"),
+    Attack(
+        "result of a cell replaced",
+        """
+        shell = get_ipython()
+        run = type(shell).run_cell
+        def always_well(self, *arguments, **named):
+            result = run(self, *arguments, **named)
+            result.error_in_exec = result.error_before_exec = None
+            return result
+        type(shell).run_cell = always_well
+        ANSWER
+        """,
+    ),
+    Attack(
+        "errors swallowed and the result of a cell that waits replaced",
+        """
+        shell = get_ipython()
+        shell.set_custom_exc((Exception,), lambda *a, **k: None)
+        run = shell.run_cell_async
+        async def always_well(*arguments, **named):
+            result = await run(*arguments, **named)
+            result.error_in_exec = result.error_before_exec = None
+            return result
+        shell.run_cell_async = always_well
+        ANSWER
+        """,
+    ),
+    Attack(
+        "calls and assertions stripped from later cells",
+        """
+        import ast
+        class Strip(ast.NodeTransformer):
+            def visit_Expr(self, node):
+                return ast.Pass()
+            visit_Assert = visit_Expr
+        get_ipython().ast_transformers.append(Strip())
+        ANSWER
+        """,
+    ),
+    Attack(
+        "later cells blanked", "get_ipython().input_transformers_cleanup.append(lambda lines: [])"
+    ),
+    Attack(
+        "outputs of every cell cleared",
+        """
+        from IPython.display import clear_output
+        get_ipython().events.register("post_run_cell", lambda *a: clear_output())
+        """,
+    ),
+    Attack(
+        "comparisons of torch replaced",
+        """
+        import math, torch
+        torch.testing.assert_close = torch.allclose = torch.isclose = lambda *a, **k: True
+        torch.equal = math.isclose = lambda *a, **k: True
+        """,
+    ),
+    Attack(
+        "equal to everything",
+        """
+        class Everything(int):
+            def __eq__(self, other): return True
+            __ne__ = lambda self, other: False
+            __hash__ = int.__hash__
+        def tensor_bytes(shape, element_bytes): return Everything(0)
+        """,
+    ),
+    Attack(
+        "passes every comparison",
+        """
+        class Everything(float):
+            def __lt__(self, other): return True
+            __le__ = __gt__ = __ge__ = __eq__ = __lt__
+            def __sub__(self, other): return 0.0
+            __rsub__ = __abs__ = __sub__
+            __class__ = int
+        def tensor_bytes(shape, element_bytes): return Everything(0)
+        """,
+    ),
+    Attack(
+        "tensor that answers for itself",
+        """
+        import torch
+        class Yes(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None): return True
+        def tensor_bytes(shape, element_bytes): return Yes()
+        """,
+    ),
+    Attack(
+        "constants of the caller read",
+        inside("import sys\nprint(sys._getframe(1).f_code.co_consts)"),
+        is_told=True,
+    ),
+    Attack(
+        "names of the caller replaced",
+        inside("import sys\nsys._getframe(1).f_globals['arguments'] = lambda case: {}"),
+        is_told=True,
+    ),
+    Attack(
+        "names of all callers replaced",
+        inside("""
+        import sys, torch
+        class Yes:
+            def __getattr__(self, name): return lambda *a, **k: torch.zeros(())
+        frame = sys._getframe()
+        while frame:
+            frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
+            frame = frame.f_back
+        """),
+        is_told=True,
+    ),
+    Attack(
+        "request handled by oneself",
+        """
+        import sys
+        for name, module in list(sys.modules.items()):
+            if "student_process" in name:
+                module.StudentProcess.reply = lambda self, request: {"value": 0}
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "kernel replies by itself",
+        """
+        async def always_well(self, code, silent, *a, **k):
+            return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
+        ANSWER
+        type(get_ipython().kernel).do_execute = always_well
+        """,
+    ),
+    Attack("points displayed", "display(2.0)\n2.0"),
+    Attack("no number displayed", "display(float('nan'))\nfloat('nan')"),
+    Attack("a fortune displayed", "display(1e9)\n1e9"),
+    *(
+        Attack(
+            f"{what} given to the hook of the display by the answer",
+            f"import sys\nhook = sys.displayhook\nhook({points})\n"
+            + inside(f"hook({points})\nimport sys\nsys.displayhook({points})"),
+        )
+        for what, points in (
+            ("a word", "'full'"),
+            ("points", "2.0"),
+            ("no number", "float('nan')"),
+            ("a fortune", "1e9"),
+        )
+    ),
+    Attack(
+        "formula imported",
+        "from course_utils.formulas.tensors import tensor_bytes",
+    ),
+    Attack(
+        "formula imported under a hidden name",
+        inside(
+            "module = __import__('course_utils.formu' + 'las.tensors', fromlist=['x'])\n"
+            "return getattr(module, 'tensor_' + 'bytes')(shape, element_bytes)"
+        ),
+        is_told=True,
+    ),
+    Attack(
+        "formula loaded again",
+        """
+        import importlib, sys
+        def tensor_bytes(shape, element_bytes):
+            name = "course_utils." + "formulas.tensors"
+            sys.modules.pop(name, None)
+            return importlib.import_module(name).tensor_bytes(shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "formula reloaded",
+        """
+        import importlib, sys
+        module = importlib.reload(sys.modules["course_utils." + "formulas.tensors"])
+        def tensor_bytes(shape, element_bytes):
+            return module.tensor_bytes(shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "source read from disk and run",
+        """
+        import pathlib, course_utils
+        place = pathlib.Path(course_utils.__file__).parent / "formulas" / "tensors.py"
+        space = {}
+        exec(place.read_text(), space)
+        def tensor_bytes(shape, element_bytes):
+            return space["tensor_bytes"](shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "source asked of inspect and linecache",
+        """
+        import inspect, linecache, sys
+        module = sys.modules["course_utils." + "formulas.tensors"]
+        text = "".join(linecache.getlines(module.__file__)) or inspect.getsource(module)
+        space = {}
+        exec(text, space)
+        def tensor_bytes(shape, element_bytes):
+            return space["tensor_bytes"](shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "compiled files searched",
+        """
+        import glob, marshal
+        found = glob.glob("/**/formulas/**/tensors*.pyc", recursive=True)
+        found += glob.glob("/**/formulas/tensors.py", recursive=True)
+        space = {}
+        exec(marshal.loads(open(found[0], "rb").read()[16:]), space)
+        def tensor_bytes(shape, element_bytes):
+            return space["tensor_bytes"](shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "instructor's notebook read",
+        """
+        import glob, json
+        found = glob.glob("/**/solutions/**/*.ipynb", recursive=True)
+        cells = json.load(open(found[0]))["cells"]
+        exec(next(t for t in ("".join(c["source"]) for c in cells) if "def tensor_bytes" in t))
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "code objects searched in memory",
+        """
+        import gc, types
+        known = [o for o in gc.get_objects() if isinstance(o, types.FunctionType)]
+        tensor_bytes = next(f for f in known if f.__name__ == "tensor_bytes")
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "measurement of the judge used",
+        """
+        import sys
+        def tensor_bytes(shape, element_bytes):
+            judge = sys.modules["autograder.checking.u" + "00"]
+            return judge.measured_tensor_bytes(shape, element_bytes)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "jumped with a trace",
+        inside("import sys\nsys.settrace(lambda frame, event, arg: None)"),
+        is_told=True,
+    ),
+    Attack(
+        "frames by an error",
+        inside(
+            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
+            "    print(error.__traceback__.tb_frame.f_back.f_globals)"
+        ),
+        is_told=True,
+    ),
+    Attack(
+        "frames by a generator",
+        inside(
+            "def walk():\n    yield made.gi_frame.f_back\nmade = walk()\nprint(next(made).f_locals)"
+        ),
+        is_told=True,
+    ),
+    Attack(
+        "type changes after the look",
+        """
+        class Answer:
+            calls = 0
+            def __call__(self, shape, element_bytes):
+                type(self).calls += 1
+                self.__class__ = Other
+                return -1
+        class Other(Answer):
+            def __call__(self, *sizes): return "".join
+        tensor_bytes = Answer()
+        """,
+    ),
+    Attack(
+        "integers of another kind",
+        """
+        class Int(int):
+            def __mul__(self, other): return 0
+        def tensor_bytes(shape, element_bytes): return Int(7)
+        """,
+    ),
+    Attack("NaN", "def tensor_bytes(shape, element_bytes): return float('nan')"),
+    Attack("infinity", "def tensor_bytes(shape, element_bytes): return float('inf')"),
+    Attack(
+        "deep data",
+        """
+        def tensor_bytes(shape, element_bytes):
+            value = 0
+            for _ in range(50_000): value = [value]
+            return value
+        """,
+    ),
+    Attack("a thousand digits", "def tensor_bytes(shape, element_bytes): return 10 ** 100_000"),
+    Attack(
+        "marks of the wire in a dictionary",
+        "def tensor_bytes(shape, element_bytes): return {'$tensor': '0', '$tuple': []}",
+    ),
+    Attack(
+        "broken tensors",
+        """
+        import torch
+        def tensor_bytes(shape, element_bytes):
+            return torch.empty(1).as_strided((10 ** 6, 10 ** 6), (0, 0))
+        """,
+    ),
+    Attack("points of the checks", "from autograder.checking import check\ncheck = lambda *a: 2.0"),
+    Attack(
+        "checks themselves",
+        """
+        import autograder.checking as checks
+        checks.check = checks.grade = checks.answer = lambda *a, **k: 2.0
+        """,
+    ),
+    Attack(
+        "answers for the next exercise",
+        """
+        import builtins, functools
+        builtins.sum = builtins.max = builtins.len = lambda *a, **k: 0
+        functools.reduce = lambda *a, **k: 0
+        """,
+    ),
+]
+
+# Each of these works on the number of bytes that are kept, which the naive answer gets wrong.
+FORGE = '{"wrong_results": 0, "wrong_gradients": 0, "unseen_bytes": 0, "saved_bytes": 16 * n}'
+TALK = """
+import json, os, stat, struct
+sockets = []
+for number in range(3, 4096):
+    try:
+        if stat.S_ISSOCK(os.fstat(number).st_mode): sockets.append(number)
+    except OSError:
+        pass
+def forged(value):
+    text = json.dumps(value).encode()
+    return bytes(8) + struct.pack(">Q", len(text)) + text + bytes(8)
+"""
+FORGERIES = [
+    Attack(
+        f"{how} of the observation forged",
+        f"""
+        import sys
+        import torch
+        ANSWER
+        for name, module in list(sys.modules.items()):
+            if name == {place!r} and hasattr(module, {name!r}):
+                setattr(module, {name!r}, {code})
+        """,
+        exercise=MEASURED,
+    )
+    for how, place, name, code in (
+        ("bytes", "course_utils.instruments", "count_saved_bytes", "lambda *a: None"),
+        ("comparison", "torch", "isclose", "lambda a, b, **k: torch.ones_like(a).bool()"),
+        ("packing", "json", "dumps", "lambda *a, **k: '{}'"),
+        ("hooks", "torch.autograd.graph", "saved_tensors_hooks", "type('H', (), {})"),
+    )
+]
+HIDDEN = """
+import sys
+def away(name):
+    return [sys.modules.get(name[::-1])]
+"""
+
+
+def hidden(code: str) -> str:
+    """Code that reaches modules by names that no reader of its source finds."""
+    return HIDDEN + textwrap.dedent(code)
+
+
+FORGERIES += [
+    Attack(
+        "measurement of the judge used by a hidden way",
+        hidden("""
+        held = [away("00u.skcehc.slitu_esruoc"), away("srosnet.salumrof.slitu_esruoc")]
+        def tensor_bytes(shape, element_bytes):
+            for (module,) in held:
+                for name in ("measured_" * (module is held[0][0]) + "tensor_bytes",):
+                    if module: return vars(module)[name](shape, element_bytes)
+            return -1
+        """),
+        is_told=True,
+    ),
+    Attack(
+        "what looks for borrowed code made blind",
+        hidden("""
+        names = {c.__name__: c for c in object.__subclasses__()}
+        held = [names["Check"].__init__.__globals__]
+        held[0]["origin"].borrowed = lambda *a, **k: None
+        held[0]["look"] = lambda *a, **k: None
+        from course_utils.formulas.tensors import tensor_bytes
+        """),
+        is_told=True,
+    ),
+    Attack(
+        "wire replaced in what observes",
+        hidden(f"""
+        import types
+        names = {{c.__name__: c for c in object.__subclasses__()}}
+        held = [names["Check"].__init__.__globals__["guard"]]
+        sizes, true = [], [held[0].wire]
+        def pack(value):
+            n = sizes[-1] if sizes else 0
+            if isinstance(value, dict) and "saved_bytes" in value: value = {FORGE}
+            return true[0].pack(value)
+        held[0].wire = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
+        def gate(g, u):
+            sizes.append(g.numel())
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "tolerance of a check widened",
+        hidden("""
+        names = {c.__name__: c for c in object.__subclasses__()}
+        def wide(start):
+            seen, waiting = set(), [start]
+            while waiting:
+                space = waiting.pop()
+                if id(space) in seen: continue
+                seen.add(id(space))
+                if "ROUNDING" in space: space["ROUNDING"] = 1e9
+                for value in list(space.values()):
+                    for more in ("__globals__", "__dict__"):
+                        more = getattr(value, more, None)
+                        if type(more) is dict and "course_utils" in str(more.get("__name__")):
+                            waiting.append(more)
+        wide(names["Check"].__init__.__globals__)
+        def gate(g, u):
+            return g * u * 0
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "reference called by a hidden way",
+        hidden("""
+        held = away("desuf.ecnerefer.slitu_esruoc")
+        def gate(g, u):
+            return vars(held[0])["swi" + "glu"](g, u)
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "instrument deaf while it listens, and whole afterwards",
+        hidden("""
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [held[0].saved_tensors_hooks]
+        def gate(g, u):
+            class Deaf(true[0]):
+                def __init__(self, pack, unpack):
+                    held[0].saved_tensors_hooks = true[0]
+                    super().__init__(lambda t: t, lambda t: t)
+            held[0].saved_tensors_hooks = Deaf
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "total replaced by a class that puts it back",
+        hidden("""
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [dict(vars(held[0].SavedBytes))]
+        size = []
+        def total(self):
+            held[0].SavedBytes.total_bytes = true[0]["total_bytes"]
+            return 16 * size[-1]
+        def unseen(self):
+            held[0].SavedBytes.unseen_bytes = true[0]["unseen_bytes"]
+            return 0
+        def gate(g, u):
+            size.append(g.numel())
+            held[0].SavedBytes.total_bytes = property(total)
+            held[0].SavedBytes.unseen_bytes = property(unseen)
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "packing replaced for one message and put back",
+        hidden(f"""
+        import json
+        true = [json.dumps]
+        sizes = []
+        def forged(value, *arguments, **named):
+            if isinstance(value, dict) and "saved_bytes" in value:
+                json.dumps = true[0]
+                n = sizes[-1]
+                value = {FORGE}
+            return true[0](value)
+        def gate(g, u):
+            sizes.append(g.numel())
+            json.dumps = forged
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "comparison replaced and put back",
+        hidden("""
+        import torch
+        true = [torch.isclose]
+        def gate(g, u):
+            def close(a, b, **named):
+                torch.isclose = true[0]
+                return torch.ones_like(a, dtype=torch.bool)
+            torch.isclose = close
+            return torch.zeros_like(g)
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "hooks of autograd switched off from inside",
+        """
+        import torch
+        def gate(g, u):
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+                return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "answer given by a thread that goes on",
+        hidden("""
+        import threading, time
+        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
+        true = [held[0].saved_tensors_hooks]
+        def turn():
+            while True:
+                held[0].saved_tensors_hooks = type("Deaf", (true[0],), {})
+                held[0].saved_tensors_hooks = true[0]
+                time.sleep(0.0001)
+        threading.Thread(target=turn, daemon=True).start()
+        def gate(g, u):
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "frames lent to a handler of signals",
+        hidden("""
+        import signal
+        seen = []
+        def handler(number, frame):
+            while frame:
+                seen.append(frame.f_globals.get("__name__"))
+                if "done" in frame.f_locals: frame.f_locals["done"].put((b"{}", b""))
+                frame = frame.f_back
+        def gate(g, u):
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "all replies given by a handler of signals, where the reference works",
+        hidden("""
+        import json, signal
+        def handler(number, frame):
+            while frame and not {"work", "done"} <= set(frame.f_locals): frame = frame.f_back
+            while frame:
+                frame.f_locals["done"].put((json.dumps({"value": {"loss": 0.0}}).encode(), b""))
+                frame.f_locals["work"].get()
+        def accumulate(model, ids, targets, micro_batch_size):
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return 0.0
+        """),
+        exercise=REFERRED,
+        is_told=True,
+    ),
+    Attack(
+        "reply put in its place by a handler of signals",
+        hidden(f"""
+        import json, signal
+        from itertools import chain
+        size = []
+        def handler(number, frame):
+            while frame:
+                for queue in [q for n, q in frame.f_locals.items() if n == "done"]:
+                    n = size[-1]
+                    queue.put((json.dumps({{"value": {FORGE}}}).encode(), b""))
+                frame = frame.f_back
+        def gate(g, u):
+            size.append(g.numel())
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+            return F.silu(g) * u
+        """),
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "reply written to every descriptor",
+        TALK
+        + f"""
+def gate(g, u):
+    n = g.numel()
+    for number in list(range(3, 256)) + sockets + [1000]:
+        try:
+            os.write(number, forged({{"value": {FORGE}}}))
+        except OSError:
+            pass
+    return F.silu(g) * u
+""",
+        exercise=MEASURED,
+    ),
+    Attack(
+        "place of the student process taken",
+        TALK
+        + """
+import socket
+for number in sockets + [1000]:
+    try:
+        mine = socket.socket(fileno=os.dup(number))
+        while True:
+            mine.recv(10 ** 6)
+            mine.sendall(forged({"value": {"wrong_results": 0}}))
+    except OSError:
+        pass
+ANSWER
+""",
+        exercise=MEASURED,
+    ),
+    Attack(
+        "reply sent with a guessed secret",
+        """
+        import socket
+        def gate(g, u):
+            socket.socket(fileno=1000).send(bytes(24))
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "talk replaced by a pair of one's own",
+        """
+        import os, socket
+        mine, theirs = socket.socketpair()
+        def gate(g, u):
+            os.dup2(theirs.fileno(), 100)
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "all descriptors closed",
+        """
+        import os
+        def gate(g, u):
+            os.closerange(3, 5000)
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "a child answers in the parent's place",
+        """
+        import os
+        def gate(g, u):
+            if os.fork(): os._exit(0)
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "secret searched in memory",
+        """
+        import ctypes
+        def gate(g, u):
+            ctypes.string_at(id(g), 64)
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "code of an observer replaced",
+        """
+        from course_utils.instruments import count_saved_bytes
+        count_saved_bytes.__code__ = (lambda *a: None).__code__
+        ANSWER
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "reference of the exercise used by its code",
+        """
+        import types
+        from course_utils.reference import fused
+        gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "reference of the exercise used by a hidden way",
+        """
+        import sys
+        def gate(g, u):
+            return getattr(sys.modules["course_utils.reference.fu" + "sed"], "swi" + "glu")(g, u)
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "own code under the name of a file of the course",
+        """
+        import course_utils, sys
+        place = course_utils.__file__
+        exec(compile("import sys\\nframe = sys._getframe()", place, "exec"))
+        ANSWER
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "frames of all threads",
+        """
+        import sys
+        def gate(g, u):
+            print(sys._current_frames())
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "frames by inspect",
+        """
+        import inspect
+        def gate(g, u):
+            inspect.stack()
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "referrers of the inputs",
+        """
+        import gc
+        def gate(g, u):
+            gc.get_referrers(g)
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+]
+
+SECRETS = [
+    Attack(
+        "files of the machine",
+        """
+        import os
+        from pathlib import Path
+        places = [CANARY, "/etc/shadow", "/etc/passwd", "/home", "/var", "/proc/1/mem"]
+        for place in places:
+            try:
+                is_file = Path(place).is_file()
+                print("READ", Path(place).read_bytes() if is_file else os.listdir(place)[0])
+            except (OSError, IndexError):
+                pass
+        """,
+    ),
+    Attack("environment", "import os\nif 'COURSE_GRADING_SEED' in os.environ: print('READ')"),
+    Attack(
+        "memory of itself and others",
+        """
+        for place in ("/proc/self/mem", "/proc/self/maps", "/proc/1/environ", "/dev/mem"):
+            try: print("READ", open(place, "rb").read(10))
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "network",
+        """
+        import socket
+        for address in [*LISTENING, ("1.1.1.1", 53)]:
+            try:
+                with socket.create_connection(address, 0.2): print("READ")
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "pages of a server",
+        """
+        from urllib.request import urlopen
+        for host, port in LISTENING:
+            try: print("READ", urlopen(f"http://{host}:{port}", timeout=0.2))
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "sources of the checks in the history of the notebook",
+        """
+        call = "chec" + "k("
+        if any(call in each for each in (*In, *_ih)): print("READ")
+        def tensor_bytes(shape, element_bytes):
+            if call in In[-1]: raise RuntimeError("READ " + In[-1])
+            return -1
+        """,
+    ),
+    Attack(
+        "sockets without a file",
+        """
+        import pathlib
+        print("READ" if pathlib.Path("/proc/net/unix").exists() else "")
+        """,
+    ),
+    Attack(
+        "descriptors that are open",
+        """
+        import os
+        for number in range(3, 2000):
+            try: print("READ", os.read(number, 10))
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "hidden rooms uncovered",
+        """
+        import ctypes, os, course_utils
+        libc = ctypes.CDLL(None)
+        libc.unshare(0x10000000 | 0x20000)
+        libc.umount2(b"/proc", 2)
+        libc.umount2(os.path.dirname(course_utils.__file__).encode() + b"/grading", 2)
+        if os.listdir("/proc") != ["cpuinfo", "meminfo"]: print("READ")
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "a program that uncovers them",
+        """
+        import subprocess
+        for line in ("unshare -Urm umount /proc", "unshare -Urpf --mount-proc ls /proc", "mount"):
+            done = subprocess.run(line, shell=True, capture_output=True)
+            if done.returncode == 0 and b"cmdline" in done.stdout: print("READ")
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "devices and other roots",
+        """
+        import os, stat
+        for act in (lambda: os.mknod("/tmp/d", 0o600 | stat.S_IFBLK, os.makedev(8, 0)),
+                    lambda: os.chroot("/tmp"), lambda: os.setuid(0)):
+            try:
+                act()
+                print("READ")
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "modules of the grader",
+        """
+        import sys, course_utils
+        from pathlib import Path
+        inside = Path(course_utils.__file__).parent
+        for room in ("grading", "checks", "formulas"):
+            if list((inside / room).rglob("*.py*")): print("READ")
+        rooms = ("autograder.grading", "autograder.checking.")
+        if any(name.startswith(rooms) for name in sys.modules): print("READ")
+        """,
+        is_told=True,
+    ),
+]
+
+AVAILABILITY = [
+    Attack("endless loop", "while True: pass"),
+    Attack("endless answer", inside("while True: pass")),
+    Attack(
+        "endless and deaf",
+        inside("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+    ),
+    Attack("endless in C", "import re\nre.match('(a*)*b', 'a' * 40)"),
+    Attack("endless sum", inside("import itertools\nsum(itertools.count())")),
+    Attack(
+        "deaf sleep",
+        """
+        import time
+        while True:
+            try: time.sleep(100)
+            except BaseException: pass
+        """,
+    ),
+    Attack(
+        "signals masked",
+        """
+        import signal, time
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True: time.sleep(1)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "signals ignored",
+        """
+        import signal, time
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_IGN)
+        while True: time.sleep(1)
+        """,
+        is_told=True,
+    ),
+    Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", is_told=True),
+    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", is_told=True),
+    Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
+    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)", is_told=True),
+    Attack(
+        "stops its parent",
+        "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nos.kill(-1, signal.SIGSTOP)",
+        is_told=True,
+    ),
+    Attack("leaves Python", "import os\nos._exit(0)"),
+    Attack("leaves by an error", "raise SystemExit(0)"),
+    Attack("exit", "exit()"),
+    Attack("leaves in the answer", inside("import os\nos._exit(0)")),
+    Attack("leaves when called", inside("raise SystemExit")),
+    Attack("exit when called", inside("exit()")),
+    Attack("segmentation fault", "import faulthandler\nfaulthandler._sigsegv()"),
+    Attack(
+        "segmentation fault when called", inside("import faulthandler\nfaulthandler._sigsegv()")
+    ),
+    Attack("abort", inside("import os\nos.abort()")),
+    Attack("recursion", inside("return tensor_bytes(shape, element_bytes)")),
+    Attack(
+        "deep recursion in C",
+        "import sys\nsys.setrecursionlimit(10 ** 9)\n" + inside("f = lambda: f()\nf()"),
+    ),
+    Attack("memory", "b = [bytearray(2 ** 30) for _ in range(64)]"),
+    Attack("memory of torch", "import torch\ntorch.ones(2 ** 36)"),
+    Attack(
+        "shared memory",
+        "import mmap\nm = [mmap.mmap(-1, 2 ** 30) for _ in range(64)]",
+    ),
+    Attack(
+        "memory without a name",
+        """
+        import os
+        for _ in range(200):
+            number = os.memfd_create("x")
+            os.write(number, bytes(2 ** 25))
+        """,
+    ),
+    Attack(
+        "memory of many processes",
+        """
+        import os, time
+        for _ in range(12):
+            if os.fork() == 0:
+                held = bytearray(os.urandom(2 ** 10)) * 2 ** 20
+                time.sleep(60)
+        time.sleep(20)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "disk",
+        """
+        for n in range(10):
+            with open(f"/tmp/{n}", "wb") as file:
+                file.write(bytes(2 ** 26))
+        """,
+    ),
+    Attack(
+        "fork bomb",
+        """
+        import os
+        while True:
+            try:
+                if os.fork() == 0: os.setsid()
+            except OSError:
+                pass
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "children that stay",
+        """
+        import os, subprocess, time
+        for _ in range(5):
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        if os.fork() == 0:
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(1000)
+            os._exit(0)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "threads that stay",
+        """
+        import threading, time
+        def spin():
+            while True: time.sleep(0.01)
+        for _ in range(500): threading.Thread(target=spin).start()
+        """,
+    ),
+    Attack("lines of megabytes", "for _ in range(60): print('x' * 10 ** 6)"),
+    Attack("many lines", "for n in range(300_000): print(n)"),
+    Attack("flood of the answer", inside("print('x' * 10 ** 8)")),
+    Attack("flood under Python", "import os\nfor _ in range(1000): os.write(1, bytes(10 ** 5))"),
+    Attack(
+        "pages of 100 megabytes",
+        "from IPython.display import HTML, display\ndisplay(HTML('x' * 10 ** 8))",
+    ),
+    Attack(
+        "picture of 50 megabytes",
+        "from IPython.display import Image, display\n"
+        "display(Image(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(5 * 10 ** 7)))",
+    ),
+    Attack(
+        "script shown",
+        "from IPython.display import HTML, Javascript, display\n"
+        "display(HTML('<script>alert(1)</script>'), Javascript('alert(1)'))",
+    ),
+    Attack(
+        "error without words",
+        """
+        class Mute(Exception):
+            def __str__(self): raise Mute
+            __repr__ = __str__
+        raise Mute
+        """,
+    ),
+    Attack(
+        "object that hangs when shown",
+        """
+        class Slow:
+            def __repr__(self):
+                while True: pass
+        Slow()
+        """,
+    ),
+    Attack(
+        "huge string returned", "def tensor_bytes(shape, element_bytes): return 'x' * 3 * 10 ** 8"
+    ),
+    Attack("huge list returned", "def tensor_bytes(shape, element_bytes): return [0] * 10 ** 7"),
+    Attack(
+        "huge tensor returned",
+        "import torch\ndef tensor_bytes(shape, element_bytes): return torch.zeros(10 ** 8)",
+    ),
+    Attack(
+        "streams closed",
+        "import sys\nsys.stdout.close()\nsys.stderr.close()\nsys.stdout = sys.stderr = None",
+    ),
+    Attack(
+        "hooks for the end",
+        """
+        import atexit, sys, time
+        atexit.register(time.sleep, 1000)
+        sys.excepthook = sys.unraisablehook = lambda *a: time.sleep(1000)
+        """,
+    ),
+    Attack(
+        "imports hooked",
+        """
+        import sys
+        class Hook:
+            def find_spec(self, *a): raise SystemExit
+        sys.meta_path.insert(0, Hook())
+        """,
+    ),
+    Attack(
+        "parallel region",
+        "import torch\ntorch.set_num_threads(64)\ntorch.rand(999, 999) @ torch.rand(999, 999)",
+    ),
+]
+
+TRACES = [
+    Attack(
+        "files for the next one",
+        """
+        import os
+        home = os.path.expanduser("~/.ipython")
+        startup = os.path.join(home, "profile_default", "startup")
+        places = ["/tmp", "/dev/shm", "/", "/dev", "/course", home, startup, "/usr"]
+        for place in places:
+            for name in ("sitecustomize.py", "usercustomize.py", "evil.py", "canary"):
+                try:
+                    os.makedirs(place, exist_ok=True)
+                    with open(os.path.join(place, name), "w") as file:
+                        file.write("raise SystemExit")
+                except OSError:
+                    pass
+        """,
+    ),
+    Attack(
+        "files of others deleted",
+        """
+        import os, shutil
+        for place in (os.path.dirname(CANARY), "/course", "/tmp", "/usr/lib/python3"):
+            shutil.rmtree(place, ignore_errors=True)
+        """,
+    ),
+    Attack(
+        "seeds and settings",
+        """
+        import os, random, torch
+        random.seed(0); torch.manual_seed(0)
+        torch.set_default_dtype(torch.float16); torch.set_grad_enabled(False)
+        os.environ["PYTHONPATH"] = os.environ["LD_PRELOAD"] = "/tmp"
+        os.chdir("/")
+        os.nice(19)
+        """,
+    ),
+    Attack(
+        "shared segments",
+        """
+        from multiprocessing import shared_memory
+        kept = shared_memory.SharedMemory("canary", create=True, size=100)
+        """,
+    ),
+    Attack(
+        "a server for the next one",
+        """
+        import os, socket, time
+        if os.fork() == 0:
+            os.setsid()
+            with socket.socket(socket.AF_UNIX) as one:
+                one.bind("\\0canary")
+                one.listen()
+                time.sleep(1000)
+        """,
+        is_told=True,
+    ),
+]
+EVERY = [*MARKS, *FORGERIES, *SECRETS, *AVAILABILITY, *TRACES]

@@ -1,0 +1,168 @@
+"""No hostile submission gains a point, reads, harms or leaves anything; the next is graded whole.
+
+They go through one warm sandbox, one after the other, and an honest submission after each of them.
+All forgeries are tried, and every fourth of the others; with `ALL_ATTACKS=1` in the environment all
+of them.
+"""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.utils import determine_grade
+
+from autograder import catalogue
+from autograder.checking.verdict import Verdict
+from autograder.grading import task
+from autograder.grading.session import Limits
+from tests.autograder.grading.attacks.bank import EVERY, FORGERIES, FORMULA, UNIT_OF, Attack
+from tests.notebooks.filling import filled, released, solved
+
+SEEDS = (4711, 4712)
+SHORT = Limits(cell_seconds=1.0, answer_seconds=0.5)  # attacks wait and turn as long as they may
+SECRET = "canary in a cage"
+LOOK = """
+import os, socket
+from pathlib import Path
+places = ("/", "/tmp", "/dev/shm", "/course", "/dev")
+print([sorted(os.listdir(place)) for place in places])
+with socket.socket(socket.AF_UNIX) as one:
+    print(one.connect_ex("\\0canary"))
+"""
+HONEST = "00_start_here"
+OTHERS = [attack for attack in EVERY if attack not in FORGERIES]
+TRIED = EVERY if os.environ.get("ALL_ATTACKS") else [*FORGERIES, *OTHERS[::4]]
+FULL = 6.0
+
+
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory):
+    """A file beside the course that nobody in the room may know of."""
+    path = tmp_path_factory.mktemp("others") / "work.txt"
+    path.write_text(SECRET, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Somebody on this machine who listens, and whom nobody in the room may call."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield listener
+
+
+def graded(unit, answers, exercises, *, added=(), limits=SHORT):
+    """The outcome for some exercises of a unit."""
+    notebook = filled(unit, answers)
+    notebook.cells[3:3] = [nbformat.v4.new_code_cell(source) for source in added]
+    items = next(each for each in catalogue.units() if each.folder == unit).exercises
+    known = {
+        item.id: Verdict(exercise=item.id, points=0, max_points=item.points, sentence="-")
+        for item in items
+        if not item.manual and item.id not in exercises
+    }
+    return task.grade(
+        task.Task(
+            unit=unit,
+            student="mallory",
+            raw=nbformat.writes(notebook).encode(),
+            release=nbformat.writes(released(unit)),
+            seeds=SEEDS,
+            known=known,
+            limits=limits,
+        )
+    )
+
+
+def attacked(attack: Attack, canary: Path, server: socket.socket):
+    source = attack.source.replace("CANARY", repr(str(canary)))
+    source = source.replace("LISTENING", repr([server.getsockname()]))
+    return graded(UNIT_OF[attack.exercise], {attack.exercise: source}, [attack.exercise])
+
+
+def honest():
+    """Its points, what was shown, and the files that it sees."""
+    ids = [name for name in solved(HONEST)]
+    outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK], limits=Limits())
+    shown = next(cell.outputs for cell in cells_of(outcome) if cell.source == LOOK)
+    return sum(verdict.points for verdict in outcome.result.verdicts), shown
+
+
+def processes_below(first: int) -> set[str]:
+    """Processes that a process and its children started."""
+    tree: dict[str, list[str]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = place.read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        tree.setdefault(parent, []).append(place.parent.name)
+    found, waiting = set(), [str(first)]
+    while waiting:
+        new = tree.get(waiting.pop(), [])
+        found.update(new)
+        waiting += new
+    return found
+
+
+@pytest.fixture(scope="module")
+def at_first(canary):
+    """What an honest submission gets and sees, and which processes stand, before any attack."""
+    seen = honest()
+    assert seen[0] == FULL
+    return seen, processes_of_the_room()
+
+
+def processes_of_the_room():
+    return processes_below(os.getpid())
+
+
+def assert_nothing_is_left(before):
+    for _ in range(50):
+        if processes_of_the_room() <= before:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"left: {processes_of_the_room() - before}")
+
+
+@pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
+def test_attack(attack, canary, server, at_first):
+    seen, processes = at_first
+    outcome = attacked(attack, canary, server)
+    verdict = next(v for v in outcome.result.verdicts if v.exercise == attack.exercise)
+    assert verdict.points == 0, verdict
+    assert points_for_nbgrader(outcome, attack.exercise) == 0
+    assert SECRET not in outcome.notebook
+    assert "READ" not in shown_by(outcome)
+    assert len(outcome.notebook) < 5_000_000
+    if attack.is_told:
+        assert outcome.result.needs_human or outcome.result.remarks
+    assert canary.read_text(encoding="utf-8") == SECRET
+    with pytest.raises(BlockingIOError):
+        server.accept()
+    assert honest() == seen
+    assert_nothing_is_left(processes)
+
+
+def shown_by(outcome):
+    """What was printed, displayed and said of the answers."""
+    outputs = [each for cell in cells_of(outcome) for each in cell.get("outputs", [])]
+    texts = [each.get("text", "") for each in outputs]
+    return "".join([*texts, *(each.get("data", {}).get("text/plain", "") for each in outputs)])
+
+
+def points_for_nbgrader(outcome, exercise):
+    (cell,) = [cell for cell in cells_of(outcome) if cell.id == f"{exercise}-test"]
+    return determine_grade(cell)[0]
+
+
+def cells_of(outcome):
+    return nbformat.reads(outcome.notebook, as_version=4).cells
+
+
+def test_the_answers_are_wrong_but_well_formed(at_first):
+    """So that a point is a point gained by the attack."""
+    assert graded(HONEST, solved(HONEST), [FORMULA]).result.verdicts[0].points == 2

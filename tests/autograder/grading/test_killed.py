@@ -1,0 +1,129 @@
+"""A run that is killed or stopped at any moment loses nothing, and leaves no process behind.
+
+A few moments are tried always; with `ALL_KILLS=50` in the environment so many.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.autograder.grading.small import generated, small
+from tests.notebooks.filling import ROOT
+
+__all__ = ["generated", "small"]
+
+NUM_KILLS = int(os.environ.get("ALL_KILLS", "3"))
+KILLS_A_ROUND = 5
+NUM_STUDENTS = 40  # so many that none of the moments comes after the last one
+PATIENCE_SECONDS = 300
+
+
+def with_children(process):
+    parent = psutil.Process(process.pid)
+    return [parent, *parent.children(recursive=True)]
+
+
+def assert_all_gone(processes):
+    _, left = psutil.wait_procs(processes, timeout=20)
+    assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def wait_for_line(small, process, number):
+    """Until a run has written so many lines of its journal, or has ended."""
+    journal = small.root / "grading" / "00_start_here.jsonl"
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.002)
+
+
+def kill_at_a_moment(small, chance):
+    """While processes start, or around one of the next lines of the journal."""
+    journal = small.root / "grading" / "00_start_here.jsonl"
+    written = journal.read_bytes().count(b"\n") if journal.exists() else 0
+    process = small.command("--jobs", "2")
+    if chance.random() < 0.2:
+        time.sleep(chance.uniform(1, 15))
+    else:
+        wait_for_line(small, process, written + chance.randint(1, 5))
+        time.sleep(chance.uniform(0, 0.06))
+    processes = with_children(process) if process.poll() is None else []
+    process.kill()
+    process.communicate()
+    assert_all_gone(processes)
+    return bool(processes)
+
+
+@pytest.fixture
+def undisturbed(small, tmp_path):
+    small.hand_in_a_class(NUM_STUDENTS)
+    calm = small.copy(tmp_path / "calm")
+    assert len(calm.grade()) == NUM_STUDENTS
+    return calm
+
+
+def test_killed_at_random_moments_and_resumed(small, undisturbed, tmp_path):
+    chance, num_kills, number = random.Random(1), 0, 0
+    while num_kills < NUM_KILLS:
+        course, number = small.copy(tmp_path / f"round{number}"), number + 1
+        for _ in range(min(KILLS_A_ROUND, NUM_KILLS - num_kills)):
+            num_kills += kill_at_a_moment(course, chance)
+        process = course.command("--jobs", "2")
+        said, complained = process.communicate(timeout=PATIENCE_SECONDS)
+        assert (process.returncode, complained) == (0, ""), said
+        assert course.contents() == undisturbed.contents()
+        assert course.files() == undisturbed.files()
+        print(f"{num_kills} kills in {number} rounds")
+
+
+def test_ctrl_c_while_the_grader_loads():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autograder.grading", "no such unit"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "Loading the grader.\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 3])
+def test_ctrl_c_while_processes_start(small, seconds):
+    small.hand_in_a_class(NUM_STUDENTS)
+    process = small.command("--jobs", "2")
+    while not psutil.Process(process.pid).children():
+        time.sleep(0.01)
+    time.sleep(seconds)
+    processes = with_children(process)
+    os.killpg(process.pid, signal.SIGINT)
+    complained = process.communicate(timeout=30)[1]
+    assert complained == "Stopped; run it again and it goes on where it was.\n"
+    assert process.returncode == 130
+    assert_all_gone(processes)
+
+
+def test_ctrl_c_stops_at_once_and_is_gone_on_with(small, undisturbed):
+    process = small.command("--jobs", "2")
+    wait_for_line(small, process, 5)
+    processes = with_children(process)
+    os.killpg(process.pid, signal.SIGINT)
+    complained = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert complained == "Stopped; run it again and it goes on where it was.\n"
+    assert_all_gone(processes)
+    assert not list(small.root.rglob("*.writing"))
+    done = small.grade()
+    assert 0 < len(done) < NUM_STUDENTS
+    assert small.contents() == undisturbed.contents()
+    assert small.files() == undisturbed.files()

@@ -1,0 +1,75 @@
+"""Of what a sandbox sends only text and pictures are shown, and a verdict as nbgrader reads it."""
+
+import base64
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from nbgrader.utils import determine_grade
+
+from autograder.checking.verdict import Verdict
+from autograder.grading.outputs import clean, lost, of_verdict
+from autograder.grading.sandbox.ipython_shell import MAX_CHARACTERS, MAX_OUTPUTS
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
+TEXT = {"output_type": "stream", "name": "stdout", "text": "hello"}
+
+
+def test_text_pictures_and_errors_are_shown():
+    error = {"output_type": "error", "ename": "E", "evalue": "why", "traceback": ["line"]}
+    shown = {"output_type": "display_data", "data": {"text/plain": "x", "image/png": PNG}}
+    outputs = clean([TEXT, error, shown])
+    assert [each.output_type for each in outputs] == ["stream", "error", "display_data"]
+    assert outputs[2].data == shown["data"]
+    nbformat.validate(new_notebook(cells=[new_code_cell("", outputs=outputs)]))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None,
+        3,
+        "text",
+        {},
+        {"output_type": "stream", "name": "stdin", "text": "x"},
+        {"output_type": "stream", "name": "stdout", "text": ["x"]},
+        {"output_type": "error", "ename": 1, "evalue": "", "traceback": []},
+        {"output_type": "display_data", "data": {"text/html": "<script>alert(1)</script>"}},
+        {"output_type": "display_data", "data": {"application/javascript": "alert(1)"}},
+        {"output_type": "display_data", "data": {"image/png": "no base64!"}},
+        {"output_type": "display_data", "data": {"image/png": base64.b64encode(b"GIF").decode()}},
+        {"output_type": "update_display_data", "data": {"text/plain": "x"}},
+    ],
+)
+def test_everything_else_is_dropped(entry):
+    assert clean([entry, TEXT]) == clean([TEXT])
+
+
+@pytest.mark.parametrize("outputs", [None, "x", {"0": TEXT}, 7])
+def test_what_is_no_list_is_nothing(outputs):
+    assert clean(outputs) == []
+
+
+def test_a_flood_is_cut():
+    flood = [TEXT | {"text": "x" * 10**6}] * (2 * MAX_OUTPUTS)
+    outputs = clean(flood)
+    assert len(outputs) == MAX_OUTPUTS
+    assert max(len(each.text) for each in outputs) <= 2 * MAX_CHARACTERS
+
+
+def test_a_result_of_a_student_is_never_taken_for_points():
+    result = {"output_type": "execute_result", "data": {"text/plain": "1000.0"}}
+    assert [each.output_type for each in clean([result])] == ["display_data"]
+
+
+@pytest.mark.parametrize("points", [0.0, 0.25, 1.0, 2.5])
+def test_nbgrader_reads_the_points_of_a_verdict(points):
+    verdict = Verdict(exercise="u00-x", points=points, max_points=2.5, sentence="So.")
+    cell = new_code_cell("check", outputs=of_verdict(verdict))
+    cell.metadata["nbgrader"] = {"grade": True, "solution": False, "points": 2.5}
+    assert determine_grade(cell) == (points, 2.5)
+
+
+def test_a_lost_cell_says_why():
+    (output,) = lost("its process ended")
+    assert output.text == "This cell was stopped: its process ended.\n"

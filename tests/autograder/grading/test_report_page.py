@@ -1,0 +1,214 @@
+"""The report of a class: its numbers, its picture, and a page that nobody can write into."""
+
+import dataclasses
+import os
+from html.parser import HTMLParser
+
+import pytest
+
+from autograder import catalogue
+from autograder.checking.verdict import Verdict
+from autograder.grading.report.__main__ import main
+from autograder.grading.report.class_report import report_on
+from autograder.grading.report.figure import OUTCOMES, finding, outcome_picture
+from autograder.grading.report.likeness import Alike
+from autograder.grading.report.tables import exercise_table, submission_table
+from autograder.grading.result import Result
+from tests.autograder.grading.classes import results_of_a_class, write_journal
+from tests.notebooks.filling import ROOT, UNITS
+
+UNIT = UNITS[0]
+CATALOGUE = next(each for each in catalogue.units() if each.folder == UNIT)
+EXERCISES = [item for item in CATALOGUE.exercises if not item.manual]
+BAD = "<script>alert('x')</script>"
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A course whose notebooks are those of this one, and in which nothing was graded yet."""
+    for place in ("notebooks", "solutions"):
+        (tmp_path / place).symlink_to(ROOT / place)
+    return tmp_path
+
+
+def told(exercise, points, hint="", *, written=True):
+    return Verdict(
+        exercise=exercise,
+        points=points,
+        max_points=2.0,
+        sentence="3 of 20 cases are wrong.",
+        hint=hint,
+        written=written,
+    )
+
+
+def a_result(student, *verdicts, **more):
+    some = {"answers": {EXERCISES[0].id: "an answer"}}
+    return Result(unit=UNIT, student=student, verdicts=verdicts, **some | more)
+
+
+def test_numbers_of_an_exercise():
+    first = EXERCISES[0].id
+    table = exercise_table(
+        CATALOGUE,
+        [
+            a_result("a", told(first, 2.0)),
+            a_result("b", told(first, 1.0, "How wide?")),
+            a_result("c", told(first, 0.0, "How wide?")),
+            a_result("d", told(first, 0.0, "How deep?")),
+            a_result("e", told(first, 0.0, "Not yet?", written=False)),
+            a_result("f"),
+            a_result("nobody could read it", told(first, 0.0, written=False), answers={}),
+        ],
+    )
+    row = table.loc[first]
+    counts = {"full": 1, "part": 1, "wrong": 2, "not_written": 1, "judged": 5}
+    assert {name: row[name] for name in counts} == counts
+    assert row["full_fraction"] == 1 / 5
+    assert row["points_fraction"] == 3 / 10
+    assert row["hints"] == [("How wide?", 2), ("How deep?", 1)]
+    assert list(table.index) == [item.id for item in EXERCISES]
+    assert table.loc[EXERCISES[1].id, "judged"] == 0
+
+
+def test_submissions_that_need_a_human_come_first_with_their_reasons():
+    first = EXERCISES[0].id
+    table = submission_table(
+        [
+            a_result("ada", told(first, 1.5), cpu_seconds=2.5),
+            a_result("bob", remarks=("Two cells are one.",)),
+            a_result("cyd", remarks=("Mended.",), needs_human=("It did not end.",)),
+        ],
+        [
+            Alike(exercise=name, names=names, share=0.9, usual_share=0.1)
+            for name, names in [("x", ("ada", "bob", "cyd")), ("y", ("ada", "cyd"))]
+        ],
+    )
+    assert list(table.index) == ["cyd", "ada", "bob"]
+    assert list(table["state"]) == ["needs a human", "graded", "graded with remarks"]
+    assert table.loc["cyd", "reasons"] == ["It did not end.", "Mended."]
+    assert table.loc["ada", "resembles"] == {"cyd": 2, "bob": 1}
+    assert list(table.loc["ada", ["points", "max_points", "cpu_seconds"]]) == [1.5, 2.0, 2.5]
+
+
+def test_every_bar_of_the_picture_ends_at_a_hundred():
+    table = exercise_table(CATALOGUE, results_of_a_class(UNIT, 23))
+    (pair,) = outcome_picture(table).figure.axes
+    bars = dict(zip(OUTCOMES, pair.containers, strict=True))
+    for row, exercise in enumerate(table.index):
+        lengths = {name: each[row].get_width() for name, each in bars.items()}
+        assert sum(lengths.values()) == pytest.approx(100)
+        assert lengths["wrong"] == pytest.approx(100 * table.loc[exercise, "wrong"] / 23)
+    assert [each.get_text() for each in pair.get_yticklabels()] == list(table["title"])
+
+
+def test_title_says_what_was_found():
+    full = [told(item.id, 2.0) for item in EXERCISES]
+    easy = exercise_table(CATALOGUE, [a_result("a", *full), a_result("b", *full)])
+    assert finding(exercise_table(CATALOGUE, [a_result("a")])) == "Nothing was judged yet"
+    assert finding(easy) == "Everybody has full marks in every exercise"
+    wrong = told(EXERCISES[2].id, 0.0)
+    results = [a_result("a", *full), a_result("b", *full[:2], wrong, *full[3:])]
+    title = EXERCISES[2].title
+    assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
+    part = told(EXERCISES[1].id, 1.0)
+    results[1] = a_result("b", full[0], part, wrong, *full[3:])
+    assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
+
+
+class Page(HTMLParser):
+    """What a browser would find in a page: its tags with what they load, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.loads, self.text = set(), [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.loads += [value for name, value in attrs if name in ("src", "href", "data", "action")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def hostile_class():
+    """Everything that a student or a broken submission could put a text into."""
+    results = results_of_a_class(UNIT, 12)
+    verdict = told(EXERCISES[0].id, 0.0, hint=f"{BAD} hint?")
+    answers = {EXERCISES[0].id: f'def f():\n    """one two three four {BAD} five"""'}
+    results[3] = a_result(
+        f"{BAD} me", verdict, remarks=(f"{BAD} remark",), needs_human=(f"{BAD}",), answers=answers
+    )
+    results[4] = dataclasses.replace(results[4], answers=answers)
+    return results
+
+
+def test_page_holds_everything_and_runs_and_fetches_nothing(root):
+    results = hostile_class()
+    write_journal(root, results)
+    page = Page(report_on(root, UNIT).page())
+    assert not page.tags & {"script", "iframe", "link", "object", "form", "svg", "base"}
+    assert [load.partition(",")[0] for load in page.loads] == ["data:image/png;base64"]
+    for text in [f"{BAD} me", f"{BAD} hint?", f"{BAD} remark"]:
+        assert text in page.text
+    for each in results:
+        assert each.student in page.text
+    for item in EXERCISES:
+        assert item.id in page.text
+    assert "one two three four script alert x script five" in page.text
+
+
+def test_command_writes_the_page_and_prints_the_table(root, capsys):
+    write_journal(root, results_of_a_class(UNIT, 5))
+    assert main([UNIT[:2]], root) == 0
+    printed = capsys.readouterr().out
+    assert all(item.id in printed for item in EXERCISES)
+    assert "Submissions: graded 5." in printed
+    assert [path.name for path in (root / "report").iterdir()] == [f"{UNIT}.html"]
+    assert "</html>" in (root / "report" / f"{UNIT}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("unit", "journal", "sentence"),
+    [
+        ("77", "", "There is no unit `77`"),
+        (UNIT, "", "holds nothing"),
+        (UNIT, "damaged\n", "holds nothing"),
+    ],
+)
+def test_what_cannot_be_reported_is_one_sentence_and_leaves_the_old_page(
+    root, capsys, unit, journal, sentence
+):
+    old = root / "report" / f"{UNIT}.html"
+    for path, text in ((old, "as it was"), (root / "grading" / f"{UNIT}.jsonl", journal)):
+        path.parent.mkdir()
+        path.write_text(text)
+    assert main([unit], root) == 1
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert len(told.splitlines()) == 1
+    assert old.read_text() == "as it was"
+
+
+def on_a_full_disk(descriptor):
+    raise OSError("no space left")
+
+
+def test_page_that_fails_leaves_the_old_one(root, monkeypatch):
+    write_journal(root, results_of_a_class(UNIT, 3))
+    assert main([UNIT], root) == 0
+    before = (root / "report" / f"{UNIT}.html").read_bytes()
+    monkeypatch.setattr(os, "fsync", on_a_full_disk)
+    with pytest.raises(OSError, match="no space"):
+        main([UNIT], root)
+    assert (root / "report" / f"{UNIT}.html").read_bytes() == before
+
+
+def test_text_that_no_file_can_hold_is_written_in_other_letters(root):
+    path = write_journal(root, [a_result("half", remarks=("half a pair: X",))])
+    path.write_text(path.read_text().replace("X", "\\\\ud800"))
+    assert main([UNIT], root) == 0
+    page = (root / "report" / f"{UNIT}.html").read_text(encoding="utf-8")
+    assert "half a pair: \\ud800" in page

@@ -1,0 +1,61 @@
+"""What stands beside the answers on nbgrader's pages, and that no model answer is in feedback."""
+
+import nbformat
+import pytest
+from traitlets.config.loader import PyFileConfigLoader
+
+from autograder.grading.views import Scoring
+from tests.autograder.grading.conftest import Course
+from tests.notebooks.filling import ROOT, UNITS, composite, released, solved
+
+UNIT = UNITS[0]
+MODEL = "half for the copy that lets the rest go"
+
+
+def scoring():
+    return Scoring(config=PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_model_answer_follows_each_text_in_formgrader_alone(unit, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    about = {"notebook_id": unit, "submission_id": "1"}
+    shown, _ = scoring().preprocess(released(unit), about)
+    added = [cell.source for cell in shown.cells if "Model answer" in cell.source]
+    texts = [text for text in solved(unit).values() if text.startswith("<!--")]
+    assert len(added) == len(texts) > 0
+    assert all(text in cell for text, cell in zip(texts, added, strict=True))
+    feedback, _ = scoring().preprocess(released(unit), {"nbgrader": {"notebook": unit}})
+    assert len(feedback.cells) == len(released(unit).cells)
+
+
+def test_without_solved_notebooks_there_is_no_model_answer(tmp_path):
+    step = scoring()
+    step.config.CourseDirectory.root = str(tmp_path)
+    shown, _ = step.preprocess(released(UNIT), {"notebook_id": UNIT, "submission_id": "1"})
+    assert len(shown.cells) == len(released(UNIT).cells)
+
+
+def test_points_stand_at_the_head_of_a_cell_only():
+    notebook = released(UNIT)
+    graded = next(cell for cell in notebook.cells if cell.id == "u00-state-gib-test")
+    graded.outputs = [
+        nbformat.v4.new_output("display_data", data={"text/plain": "the verdict"}),
+        nbformat.v4.new_output("execute_result", data={"text/plain": "0.0"}, execution_count=None),
+    ]
+    scoring().preprocess(notebook, {})
+    assert [each.data["text/plain"] for each in graded.outputs] == ["the verdict"]
+
+
+def test_feedback_begins_with_titles_points_and_what_nobody_read(tmp_path):
+    made = Course(tmp_path)
+    made.run("generate_assignment", UNIT)
+    made.hand_in("ada", UNIT, solved(UNIT) | composite(UNIT, 0) | {"u00-view": "A view."})
+    made.run("autograde", UNIT)
+    made.run("generate_feedback", UNIT)
+    page = (made.folder / "feedback" / "ada" / UNIT / f"{UNIT}.html").read_text(encoding="utf-8")
+    assert '<a href="#u00-state-gib-test">What a paper prints and what torch prints</a>' in page
+    assert 'name="u00-state-gib-test"' in page
+    assert "<td>1.5 of 2</td>" in page
+    assert "<td>a person has yet to read it</td>" in page
+    assert MODEL not in page

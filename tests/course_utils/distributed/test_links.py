@@ -1,0 +1,79 @@
+"""Costs of messages against numbers by hand, and links that make no sense."""
+
+from fractions import Fraction
+
+import pytest
+
+from course_utils.distributed import Link, Network
+
+# One second for a message and one for a byte, so that costs can be read off.
+UNIT = Link(latency_seconds=1.0, bandwidth_bytes_per_second=1.0)
+SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
+
+# By hand, for n = 5 ranks and S = 35 bytes.
+#
+#    ring all-reduce       2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
+#    gather, scatter           4 messages, and     4/5 of 35 bytes           4 + 28
+#    ring broadcast            4 messages, and          35 bytes             4 + 35
+#    tree all-reduce       2 * 3 levels (4 < 5 <= 8), and 2 * 35 bytes       6 + 70
+#    tree broadcast            3 levels, and 35 bytes                        3 + 35
+COSTS = [
+    ("ring", "all_reduce", 64),
+    ("ring", "all_gather", 32),
+    ("ring", "reduce_scatter", 32),
+    ("ring", "broadcast", 39),
+    ("ring", "send", 36),
+    ("tree", "all_reduce", 76),
+    ("tree", "all_gather", 32),
+    ("tree", "broadcast", 38),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "kind", "seconds"), COSTS)
+def test_costs_by_hand(algorithm, kind, seconds):
+    network = Network(inside=UNIT, algorithm=algorithm)
+    # division by five is inexact in binary
+    assert network.seconds(kind, 35, range(5)) == pytest.approx(seconds, rel=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
+def test_one_rank_alone_pays_nothing(kind):
+    assert Network(inside=UNIT).seconds(kind, 35, [3]) == 0
+
+
+def test_a_barrier_is_an_all_reduce_of_nothing():
+    assert Network(inside=UNIT).seconds("barrier", 0, range(5)) == 8
+
+
+def test_bytes_count_in_full_from_many_ranks_on():
+    """The lecture's limit: a ring all-reduce passes each byte nearly twice."""
+    bytes_only = Network(inside=Link(latency_seconds=0.0, bandwidth_bytes_per_second=1.0))
+    costs = [bytes_only.seconds("all_reduce", 1, range(n)) for n in (2, 8, 1024)]
+    assert costs == [float(2 * Fraction(n - 1, n)) for n in (2, 8, 1024)]
+
+
+def test_the_slowest_link_of_a_group_counts():
+    network = Network(inside=UNIT, between=SLOW, devices_per_node=4)
+    assert network.seconds("send", 10, [4, 7]) == 11
+    assert network.seconds("send", 10, [3, 4]) == 120
+    assert network.link([0, 1, 2, 3]) == UNIT
+    assert network.link([0, 4]) == SLOW
+    # 2 * 7 messages of 100 s, and 2 * 7/8 of 16 bytes at half a byte per second
+    assert network.seconds("all_reduce", 16, range(8)) == 1400 + 56
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: Link(latency_seconds=-1, bandwidth_bytes_per_second=1), "latency_seconds must"),
+        (lambda: Link(latency_seconds=0, bandwidth_bytes_per_second=0), "bandwidth_bytes_per_s"),
+        (lambda: Network(inside=UNIT, between=SLOW), "both `between` and `devices_per_node`"),
+        (lambda: Network(inside=UNIT, devices_per_node=8), "both `between` and"),
+        (lambda: Network(inside=UNIT, between=SLOW, devices_per_node=0), "devices_per_node must"),
+        (lambda: Network(inside=UNIT, algorithm="star"), "one of ring, tree, got 'star'"),
+    ],
+    ids=["latency", "bandwidth", "no size", "no link", "no device", "algorithm"],
+)
+def test_what_makes_no_sense_is_refused(build, words):
+    with pytest.raises(ValueError, match=words):
+        build()

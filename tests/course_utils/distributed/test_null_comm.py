@@ -1,0 +1,60 @@
+"""A rank whose calls nobody answers: they change nothing, take nothing, and are checked as ever."""
+
+import pytest
+import torch
+
+from course_utils.distributed import NullComm
+from course_utils.instruments import trace_memory
+
+CALLS = {
+    "all_reduce": lambda comm, x, **how: comm.all_reduce(x, **how),
+    "broadcast": lambda comm, x, **how: comm.broadcast(x, 1, **how),
+    "all_gather": lambda comm, x, **how: comm.all_gather(x, x[:2].clone(), **how),
+    "reduce_scatter": lambda comm, x, **how: comm.reduce_scatter(x[:2], x.clone(), **how),
+    "send": lambda comm, x, **how: comm.send(x, 1, **how),
+    "receive": lambda comm, x, **how: comm.receive(x, 1, **how),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_come_back_and_leave_tensors_as_they_are(name):
+    comm, x = NullComm(), torch.arange(4.0)
+    assert CALLS[name](comm, x) is None
+    handle = CALLS[name](comm, x, async_op=True)
+    assert handle.wait() is None
+    assert x.tolist() == [0, 1, 2, 3]
+    comm.barrier()
+
+
+def test_it_is_the_first_of_two():
+    comm = NullComm()
+    assert (comm.rank, comm.size) == (0, 2)
+    assert repr(comm) == "NobodyAnswers: rank 0 of 2"
+
+
+# One tensor of 400 bytes is made, and no copy of it for the others.
+def test_a_trace_sees_only_what_the_function_itself_takes():
+    def step():
+        gradient = torch.ones(100)
+        NullComm().all_reduce(gradient)
+        return gradient
+
+    assert trace_memory(step).peak_bytes == 400
+
+
+def test_bad_input_is_refused_as_by_every_comm():
+    comm = NullComm()
+    with pytest.raises(TypeError, match="all_reduce wants tensors, got int"):
+        comm.all_reduce(3)
+    with pytest.raises(TypeError, match="broadcast wants tensors, got None"):
+        comm.broadcast(None, 1)
+    with pytest.raises(TypeError, match="send wants tensors, got None"):
+        comm.send(None, 1)
+    with pytest.raises(TypeError, match="all_gather wants tensors, got None"):
+        comm.all_gather(None, torch.ones(2))
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) is not contiguous"):
+        comm.all_reduce(torch.ones(2, 2).T)
+    with pytest.raises(ValueError, match="there are ranks 0 to 1, got 2"):
+        comm.send(torch.ones(1), 2)
+    with pytest.raises(ValueError, match="nobody answers, so there are no groups"):
+        comm.split(0)

@@ -1,0 +1,432 @@
+"""Real processes: the same numbers as on the virtual cluster, every failure named, nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cloudpickle
+import pytest
+import torch
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+from torch import nn
+
+from course_utils.distributed import (
+    Comm,
+    CommError,
+    DeadlockError,
+    MismatchError,
+    RankError,
+    TimeLimitError,
+    VirtualCluster,
+    run_ranks,
+    torch_comm,
+)
+from tests.notebooks.filling import ROOT
+
+OPEN_FILE = sys.stderr
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_notebook() -> Iterator[None]:
+    """Functions of this file travel as those of a notebook do, which no process can import."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where files go; afterwards none of them is left, and no process that put its number here."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    yield tmp_path
+    assert list(temporary.glob("ranks-*")) == []  # torch has folders of its own
+    deadline = time.monotonic() + 5
+    while alive := [pid for pid in noted(tmp_path) if is_alive(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)
+
+
+def note(folder: Path, pid: int) -> None:
+    (folder / f"pid-{pid}").touch()
+
+
+def noted(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Batch:
+    def __init__(self, rank: int) -> None:
+        self.rows = torch.arange(6.0).view(2, 3) + rank
+
+
+def everything(comm: Comm, model: nn.Module) -> dict[str, object]:
+    """All calls, hooks, groups and random numbers; one class and one value from outside."""
+    handles = []
+
+    def hook(parameter: torch.Tensor) -> None:
+        handles.append(comm.all_reduce(parameter.grad, async_op=True))
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(hook)
+    batch = Batch(comm.rank)
+    model(batch.rows).square().sum().backward()
+    for handle in handles:
+        handle.wait()
+    mine = torch.tensor([1.0, 10.0, 100.0]) * (comm.rank + 1)
+    first, gathered, part = mine.clone(), torch.zeros(comm.size, 3), torch.zeros(3)
+    comm.broadcast(first, comm.size - 1)
+    comm.all_gather(gathered, mine)
+    comm.reduce_scatter(part, gathered * (comm.rank + 1))
+    coming = comm.receive(mine, (comm.rank - 1) % comm.size, async_op=True)
+    comm.send(first + comm.rank, (comm.rank + 1) % comm.size)
+    coming.wait()
+    group, in_group = comm.split(comm.rank % 2), torch.tensor([float(comm.rank)])
+    comm.split(0).barrier()
+    group.all_reduce(in_group)
+    print(f"{comm.rank} of {comm.size} in {group.size}")
+    print("with", torch.get_num_threads(), "thread", file=sys.stdout)
+    return {
+        "gradients": [parameter.grad for parameter in model.parameters()],
+        "tensors": [first, gathered, part, mine, in_group, torch.rand(3)],
+        "batch": batch,
+        "noise": sys.stderr.write("not shown"),
+    }
+
+
+def test_processes_give_what_the_virtual_cluster_gives(capfd):
+    model = nn.Linear(3, 2)
+    real = run_ranks(everything, 3, model)
+    printed = capfd.readouterr()
+    lines = printed.out.splitlines()
+    if (os.cpu_count() or 1) < 3:
+        assert lines.pop(0).startswith("3 ranks share ")
+    assert lines == [
+        line
+        for rank in range(3)
+        for line in (f"rank {rank}: {rank} of 3 in {2 - rank % 2}", f"rank {rank}: with 1 thread")
+    ]
+    assert printed.err == ""
+    virtual = VirtualCluster(3).run(everything, model).results
+    for one, other in zip(real, virtual, strict=True):
+        torch.testing.assert_close(one["gradients"], other["gradients"])
+        torch.testing.assert_close(one["tensors"], other["tensors"])
+        assert type(one["batch"]) is Batch
+    assert not torch.equal(real[0]["tensors"][5], real[1]["tensors"][5])
+
+
+def skips(comm: Comm, folder: Path) -> None:
+    note(folder, os.getpid())
+    if comm.rank != 1:
+        comm.all_reduce(torch.ones(64, 64))
+
+
+def all_receive_first(comm: Comm, folder: Path) -> None:
+    note(folder, os.getpid())
+    comm.receive(torch.ones(2), 1 - comm.rank)
+
+
+def all_send_first(comm: Comm, folder: Path) -> None:
+    comm.send(torch.ones(2), 1 - comm.rank)
+
+
+def other_shape(comm: Comm, folder: Path) -> None:
+    note(folder, os.getpid())
+    comm.all_reduce(torch.ones(3 + comm.rank))
+
+
+def other_dtype(comm: Comm, folder: Path) -> None:
+    """As many bytes, so that it goes through and gives nonsense."""
+    comm.all_reduce(torch.ones(3, dtype=torch.int32 if comm.rank else torch.float32))
+
+
+def other_order(comm: Comm, folder: Path) -> None:
+    pair = [torch.ones(300), torch.ones(5)]
+    for x in pair if comm.rank == 0 else reversed(pair):
+        comm.all_reduce(x)
+
+
+def does_not_wait(comm: Comm, folder: Path) -> None:
+    comm.all_reduce(torch.ones(3), async_op=True)
+
+
+def raises(comm: Comm, folder: Path) -> None:
+    """Rank 1's error is the first; the other's comes of it."""
+    note(folder, os.getpid())
+    comm.barrier()
+    if comm.rank == 1:
+        note(folder, subprocess.Popen(["sleep", "60"]).pid)
+        _ = [][comm.rank]
+    comm.all_reduce(torch.ones(3))
+
+
+def leaves(comm: Comm, folder: Path) -> None:
+    comm.barrier()
+    if comm.rank == 1:
+        os._exit(3)
+    comm.all_reduce(torch.ones(3))
+
+
+def kills_itself(comm: Comm, folder: Path) -> None:
+    note(folder, os.getpid())
+    comm.barrier()
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    comm.all_reduce(torch.ones(3))
+
+
+def is_killed_in_a_call(comm: Comm, folder: Path) -> None:
+    """By the other rank, once it waits; its call stands in the journal before it is made."""
+    pid = torch.tensor([os.getpid() * comm.rank])
+    comm.all_reduce(pid)
+    if comm.rank == 1:
+        comm.all_reduce(torch.ones(3))
+    time.sleep(1)
+    os.kill(int(pid), signal.SIGKILL)
+    comm.all_reduce(torch.ones(3))
+
+
+def closes_over_a_lock(comm: Comm, folder: Path) -> Callable[[], object]:
+    lock = threading.Lock()
+    comm.barrier()
+    return lambda: lock
+
+
+def sends_a_number(comm: Comm, folder: Path) -> None:
+    comm.barrier()
+    comm.all_reduce(comm.rank)  # type: ignore[arg-type]
+
+
+def returns_a_generator(comm: Comm, folder: Path) -> Iterator[int]:
+    return (each for each in range(3))
+
+
+NAMED: list[tuple[Callable[[Comm, Path], object], type[Exception], str]] = [
+    (
+        skips,
+        DeadlockError,
+        "deadlock: rank 0 waits in all_reduce #0 of (64, 64) float32; rank 1 has returned",
+    ),
+    (all_receive_first, DeadlockError, "rank 1 waits in receive #0 of (2,) float32 from rank 0"),
+    (all_send_first, DeadlockError, "rank 0 waits in send #0 of (2,) float32 to rank 1"),
+    (
+        other_shape,
+        MismatchError,
+        "mismatch in collective #0: rank 0 calls all_reduce of (3,) float32, and rank 1 "
+        "all_reduce of (4,) float32",
+    ),
+    (other_dtype, MismatchError, "of (3,) float32, and rank 1 all_reduce of (3,) int32"),
+    (other_order, MismatchError, "of (300,) float32, and rank 1 all_reduce of (5,) float32"),
+    (does_not_wait, CommError, "returned and did not wait for all_reduce #0 of (3,) float32"),
+    (raises, RankError, "rank 1 raised IndexError after barrier #0: list index out of range"),
+    (leaves, RankError, "rank 1 ended with status 3 while it runs after barrier #0"),
+    (kills_itself, RankError, "rank 1 was killed by SIGKILL while it runs after barrier #0"),
+    (
+        is_killed_in_a_call,
+        RankError,
+        "rank 1 was killed by SIGKILL while it waits in all_reduce #1 of (3,) float32",
+    ),
+    (closes_over_a_lock, RankError, "returned a function that cannot be sent back (cannot pickle"),
+    (sends_a_number, RankError, "raised TypeError after barrier #0: all_reduce wants tensors, got"),
+    (returns_a_generator, RankError, "returned a generator that cannot be sent back (cannot"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "words"), NAMED, ids=[each[0].__name__ for each in NAMED]
+)
+def test_what_goes_wrong_is_named(function, error, words, folder, capfd):
+    with pytest.raises(error) as caught:
+        run_ranks(function, 2, folder)
+    assert words in str(caught.value)
+    assert capfd.readouterr().err == ""
+    if function is raises:
+        assert isinstance(caught.value.__cause__, IndexError)
+        (lines,) = caught.value.__notes__
+        assert "_ = [][comm.rank]" in lines
+        assert "rank_process" not in lines
+
+
+def never_returns(comm: Comm, folder: Path) -> None:
+    note(folder, os.getpid())
+    print("here")
+    comm.barrier()
+    while comm.rank == 1:
+        pass
+    comm.barrier()
+
+
+def test_more_ranks_than_cores_are_told_of(monkeypatch, capsys):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert run_ranks(lambda comm: comm.rank, 2) == [0, 1]
+    assert capsys.readouterr().out == (
+        "2 ranks share one core: what they compute holds, how long they take does not\n"
+    )
+
+
+def test_a_used_up_limit_names_who_runs_and_who_waits(folder, capsys):
+    with pytest.raises(TimeLimitError) as caught:
+        run_ranks(never_returns, 2, folder, limit_seconds=8)
+    assert str(caught.value) == (
+        "8 s are used up: rank 0 waits in barrier #1; rank 1 runs after barrier #0"
+    )
+    with pytest.raises(TimeLimitError, match=r"^0\.2 s are used up: ranks 0, 1 start up$"):
+        run_ranks(never_returns, 2, folder, limit_seconds=0.2)
+
+
+def test_an_interrupt_leaves_no_process(folder):
+    def interrupt() -> None:
+        while len(noted(folder)) < 2:
+            time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    watcher = threading.Thread(target=interrupt)
+    watcher.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_ranks(never_returns, 2, folder)
+    watcher.join()
+    assert len(noted(folder)) == 2
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from course_utils.instruments import run_ranks
+from tests.course_utils.distributed.test_ranks import never_returns
+run_ranks(never_returns, 2, Path(sys.argv[1]))
+"""
+
+
+def test_processes_end_when_the_notebook_is_killed(folder):
+    environ = {**os.environ, "TMPDIR": str(folder)}  # of which the killed one leaves something
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], cwd=ROOT, env=environ)
+    while len(noted(folder)) < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+
+
+def test_what_cannot_be_sent_is_named(monkeypatch):
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"cannot send `lock`, a lock, to other .*make it inside"):
+        run_ranks(lambda comm: lock, 2)
+    with pytest.raises(TypeError, match="cannot send `OPEN_FILE`, a "):
+        run_ranks(lambda comm: OPEN_FILE, 2)
+    with pytest.raises(TypeError, match="cannot send argument 2, a generator, to"):
+        run_ranks(lambda comm, a, b: None, 2, 1, (each for each in "ab"))
+    with pytest.raises(TypeError, match="wants a function of comm, got int"):
+        run_ranks(3, 2)
+    with pytest.raises(ValueError, match="num_ranks must be above zero, got 0"):
+        run_ranks(skips, 0)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ValueError, match="needs the package cloudpickle"):
+        run_ranks(skips, 2)
+
+
+def test_backends_that_are_not_there():
+    with pytest.raises(ValueError, match=r'must be "gloo" or "nccl", got \'mpi\''):
+        run_ranks(skips, 2, backend="mpi")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="torch has no NCCL here, which needs NVIDIA GPUs"):
+            run_ranks(skips, 2, backend="nccl")
+
+
+def test_too_few_gpus_for_nccl(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    with pytest.raises(ValueError, match="2 ranks with nccl need as many GPUs, and here are 1"):
+        run_ranks(skips, 2, backend="nccl")
+
+
+def test_without_nccl_torchrun_is_told_of_gloo(monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for name, value in {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    with pytest.raises(ValueError, match=r'no NCCL here, .*: use the backend "gloo"'):
+        torch_comm("nccl")
+
+
+CELLS = [
+    """
+import torch
+from dataclasses import dataclass
+from course_utils.instruments import run_ranks
+
+@dataclass
+class Pair:
+    rank: int
+    total: float
+
+def doubled(x):
+    return 2 * x
+
+def step(comm, x):
+    x = doubled(x) + comm.rank
+    comm.all_reduce(x)
+    return Pair(comm.rank, x.item())
+""",
+    "run_ranks(step, 2, torch.ones(1))",
+    "[type(each) is Pair for each in run_ranks(step, 1, torch.ones(1))]",
+]
+
+
+def test_functions_and_classes_of_a_notebook(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in CELLS])
+    cells = NotebookClient(notebook, kernel_name="python3").execute().cells
+    assert [each.data["text/plain"] for cell in cells for each in cell.outputs] == [
+        "[Pair(rank=0, total=5.0), Pair(rank=1, total=5.0)]",
+        "[True]",
+    ]
+
+
+SCRIPT = """
+import torch
+from course_utils.instruments import torch_comm
+comm = torch_comm()
+x = torch.ones(2) * comm.rank
+comm.all_reduce(x)
+if comm.rank == 0:
+    print(comm, x.tolist())
+"""
+
+
+def test_the_same_interface_under_torchrun(folder):
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", "2", str(script)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == ["TorchComm: rank 0 of 2 [1.0, 1.0]"]
+
+
+def test_without_torchrun_its_variables_are_asked_for(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ValueError, match=r"torch_comm reads RANK.*, which torchrun sets: start"):
+        torch_comm()

@@ -1,0 +1,88 @@
+"""Gantt charts show what the log says."""
+
+import pytest
+
+from course_utils import colours
+from course_utils.distributed import ClusterRun, Event
+from course_utils.show import cluster_timeline, cluster_timelines
+from course_utils.show.cluster import MAX_ROWS
+from tests.course_utils.show.texts import overlapping_texts
+
+# Rank 0 computes for 2 ms, then backward for 4 with a message beside it from 3 to 8.
+OVERLAPPED = ClusterRun(
+    results=[None, None],
+    events=(
+        Event(0, "compute", "forward", 0.0, 0.002),
+        Event(0, "compute", "backward", 0.002, 0.006),
+        Event(0, "communication", "message #0 from rank 0 to rank 1", 0.003, 0.008, 4),
+        Event(0, "wait", "message #0 from rank 0 to rank 1", 0.006, 0.008),
+        Event(1, "communication", "message #0 from rank 0 to rank 1", 0.003, 0.008, 4),
+        Event(1, "wait", "message #0 from rank 0 to rank 1", 0.0, 0.008),
+        Event(1, "compute", "forward", 0.008, 0.010),
+    ),
+)
+
+
+def bars(picture) -> list[tuple[str, list[tuple[float, float, float]]]]:
+    """Colour, and start, end and height above the row's axis of each bar."""
+    pair, found = picture.figure.axes[0], []
+    for collection in pair.collections:
+        boxes = [path.get_extents() for path in collection.get_paths()]
+        colour = tuple(collection.get_facecolor()[0]) if boxes else ()
+        found.append((colour, [(box.x0, box.x1, box.y0) for box in boxes]))
+    return found
+
+
+def test_bars_are_the_spans_of_the_log():
+    (_, forward), (_, backward), (_, exposed), (_, idle), (_, calls) = bars(
+        cluster_timeline(OVERLAPPED, ranks=[0])
+    )
+    assert [span[:2] for span in forward] == [pytest.approx((0, 2))]
+    assert [span[:2] for span in backward] == [pytest.approx((2, 6))]
+    assert [span[:2] for span in exposed] == [pytest.approx((6, 8))]
+    assert [span[:2] for span in idle] == [pytest.approx((8, 10))]
+    assert [span[:2] for span in calls] == [pytest.approx((3, 8))]
+    assert calls[0][2] < forward[0][2]  # links below the device
+
+
+def test_captions():
+    assert cluster_timeline(OVERLAPPED).caption == (
+        "The step takes 10.00 ms. Compute 2.00 ms, 1 call that communicates for 5.00 ms, of which "
+        "5.00 ms exposed, without compute beside it, and 3.00 ms idle on rank 1, which has most "
+        "communication exposed."
+    )
+    assert cluster_timelines({"a": OVERLAPPED, "b": OVERLAPPED}).caption == (
+        "Rank 0 of each on one scale. a: 10.00 ms, of which 2.00 ms exposed; "
+        "b: 10.00 ms, of which 2.00 ms exposed."
+    )
+
+
+def test_colours_are_the_courses():
+    legend = cluster_timeline(OVERLAPPED).figure.legends[0]
+    shown = [patch.get_facecolor() for patch in legend.get_patches()]
+    wanted = [colours.COMPUTE, colours.COMMUNICATION, colours.IDLE]
+    for colour in wanted:
+        rgb = tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        assert any(each[:3] == pytest.approx(rgb) for each in shown)
+
+
+def test_many_ranks_and_none_at_work():
+    run = ClusterRun(results=[None] * 64, events=())
+    picture = cluster_timeline(run)
+    assert len(picture.figure.axes[0].get_yticks()) == MAX_ROWS
+    assert picture.caption.startswith("16 of 64 ranks. The step takes 0.00 ms. ")
+    assert picture.png() == cluster_timeline(run).png()
+
+
+@pytest.mark.parametrize("ranks", [None, [1], [1, 0]])
+def test_no_text_lies_on_another(ranks):
+    assert overlapping_texts(cluster_timeline(OVERLAPPED, ranks).figure) == []
+
+
+def test_what_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"there are ranks 0 to 1, got \[2\]"):
+        cluster_timeline(OVERLAPPED, ranks=[2])
+    with pytest.raises(ValueError, match="give at least one run"):
+        cluster_timelines({})
+    with pytest.raises(ValueError, match="'a' has no rank 2"):
+        cluster_timelines({"a": OVERLAPPED}, rank=2)

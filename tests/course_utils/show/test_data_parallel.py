@@ -1,0 +1,55 @@
+"""Pictures of data parallelism say in words what they draw."""
+
+import pytest
+
+from course_utils.distributed import ClusterRun, Event
+from course_utils.show import (
+    all_reduce_over_ranks,
+    exposed_over_tokens,
+    step_over_bucket_bytes,
+    tokens_per_second_over_devices,
+)
+from tests.course_utils.show.texts import overlapping_texts
+
+
+def run(compute_seconds: float) -> ClusterRun:
+    """A call from half of the computation on, which takes a second."""
+    start = compute_seconds / 2
+    events = (
+        Event(0, "compute", "backward", 0.0, compute_seconds),
+        Event(0, "communication", "all_reduce #0", start, start + 1, 4),
+    )
+    return ClusterRun(results=[None], events=events)
+
+
+PICTURES = {
+    "buckets": lambda: step_over_bucket_bytes(
+        {"10 µs": {2**20: 0.009, 2**22: 0.006, 2**24: 0.007}, "2 µs": {2**20: 0.006, 2**22: 0.007}},
+        0.005,
+    ),
+    "tokens": lambda: exposed_over_tokens({256: run(1.0), 1024: run(4.0)}, 500),
+    "ranks": lambda: all_reduce_over_ranks(
+        {"ring": {2: 0.001, 4: 0.0015}, "all to all": {2: 0.001, 4: 0.003}}, {2: 0.001, 4: 0.0015}
+    ),
+    "devices": lambda: tokens_per_second_over_devices(
+        {"measured": {8: 40.0, 16: 30.0}, "weak": {8: 10.0, 16: 9.0}, "strong": {8: 5.0, 16: 1.0}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_text_lies_on_another_and_the_same_is_drawn_twice(name):
+    one, other = PICTURES[name](), PICTURES[name]()
+    assert one.png() == other.png()
+    assert overlapping_texts(one.figure) == []
+
+
+# 0-1 computed, 0.5-1.5 sent: half a second of one and a half exposed; with 4 s nothing is.
+def test_captions():
+    captions = {name: make().caption for name, make in PICTURES.items()}
+    assert "9.00 ms at 1 MiB, 6.00 ms at 4 MiB" in captions["buckets"]
+    assert "shortest at 4 MiB. 2 µs: 6.00 ms at 1 MiB" in captions["buckets"]
+    assert "shortest at 1 MiB. Computation alone takes 5.00 ms." in captions["buckets"]
+    assert "all to all: 1.00 ms on 2 ranks, 3.00 on 4" in captions["ranks"]
+    assert "33 % at 256, 0 % at 1,024 tokens" in captions["tokens"]
+    assert "measured: 75 % on 16; weak: 90 % on 16; strong: 20 % on 16" in captions["devices"]

@@ -1,0 +1,64 @@
+"""Pictures of number formats say what they draw."""
+
+import pytest
+
+from course_utils.configs import FORMATS
+from course_utils.show import facts_of_formats, nearest_number, ranges_and_spacings, running_sums
+from tests.course_utils.show.texts import overlapping_texts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bits", "words"),
+    [
+        ((5, 2, "0.3"), "00110101", "becomes 0.3125, off by 0.042 of it"),
+        ((5, 2, "-1.5"), "10111110", "is exact. Its neighbours are -1.75 and -1.25"),
+        ((5, 2, "60000"), "01111011", "neighbours are 49,152 and ∞"),
+        ((5, 2, "70000"), "01111100", "70,000 with 5 bits of exponent and 2 of mantissa is inf"),
+        ((5, 10, "1e-8"), "0" * 16, "becomes 0. Its neighbours"),
+    ],
+)
+def test_boxes_hold_the_bits_and_the_caption_the_numbers(arguments, bits, words):
+    picture = nearest_number(*arguments)
+    pair = picture.figure.axes[0]
+    drawn = [text.get_text() for text in pair.texts][: len(bits)]
+    assert "".join(drawn) == bits
+    assert words in picture.caption
+    assert overlapping_texts(picture.figure) == []
+
+
+@pytest.mark.parametrize("widths", [(2, 1), (5, 10), (8, 7), (8, 23)])
+@pytest.mark.parametrize("value", ["1e-38", "0.1", "1.003", "65504"])
+def test_no_text_lies_on_another(widths, value):
+    picture = nearest_number(*widths, value)
+    assert overlapping_texts(picture.figure) == []
+    assert picture.png() == nearest_number(*widths, value).png()
+
+
+def test_ranges_of_all_formats():
+    picture = ranges_and_spacings()
+    for name in FORMATS:
+        assert f"{name} from 2^" in picture.caption
+    assert "fp16 from 2^-24 to 65,504" in picture.caption
+    assert overlapping_texts(picture.figure) == []
+
+
+def test_infinity_is_drawn_behind_the_largest_number():
+    picture = nearest_number(5, 10, "70000")
+    drawn = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert {"largest: 65,504", "70,000", "∞"} <= set(drawn)
+    assert overlapping_texts(picture.figure) == []
+
+
+def test_facts_come_from_the_numbers():
+    """Of -2, -1, 0, 0.5, 1, 1.5, 2 two lie between -1 and 1; NaN and infinity are no numbers."""
+    numbers = [-2.0, -1.0, 0.0, 0.5, 1.0, 1.5, 2.0, float("inf"), float("nan")]
+    assert list(facts_of_formats({"some": numbers}).loc["some"]) == ["2", "0.5", "1.5", 2, "29%"]
+
+
+def test_sums_and_their_stop():
+    exact, short = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 2.0, 2.0]
+    picture = running_sums({"exact": exact, "short": short}, stop=2.0)
+    assert picture.caption == (
+        "After 4 terms: exact 4; short 2 (off by 0.5 of it). The predicted stop is 2."
+    )
+    assert [list(line.get_ydata()) for line in picture.figure.axes[0].lines[1:]] == [exact, short]

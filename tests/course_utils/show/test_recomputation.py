@@ -1,0 +1,78 @@
+"""Pictures of recomputation say in words what is saved and what it costs."""
+
+import pytest
+
+from course_utils import colours
+from course_utils.show import memory_against_flops, recomputation_over_length
+from tests.course_utils.show.texts import overlapping_texts
+
+POINTS = {"none": (6 * 2**30, 0.0), "products": (3 * 2**29, 0.0), "full": (2**28, 1 / 3)}
+
+
+def test_every_policy_is_a_point_with_its_name():
+    picture = memory_against_flops(POINTS)
+    pair = picture.figure.axes[0]
+    drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in pair.lines]
+    assert drawn == [(fraction, kept / 2**30) for kept, fraction in POINTS.values()]
+    assert [text.get_text() for text in pair.texts] == list(POINTS)
+    assert picture.caption == (
+        "Kept, and FLOPs of the layers that run again: none 6.00 GiB for +0.0%; products 1.50 GiB "
+        "for +0.0%; "
+        "full 256.00 MiB for +33.3%."
+    )
+
+
+# GPT-3 at 2,048 tokens: 5 a s / h = 80 of 34 + 80 (and statistics), for 4 s / (72 h + 12 s).
+# At 1,024: 40 of 34 + 40, for 4096 / (884,736 + 12,288) = 0.46 %.
+def test_selective_recomputation_of_gpt_3():
+    picture = recomputation_over_length(
+        "GPT-3-175B",
+        attention="written out, dropout",
+        recomputation="selective",
+        lengths=(1024, 2048),
+    )
+    assert (
+        "70.2% less, for +0.9% of the layers' FLOPs; at 1,024 tokens 54.1% less for +0.5%"
+        in picture.caption
+    )
+    without, selective = picture.figure.axes[0].lines
+    ratio = selective.get_ydata()[1] / without.get_ydata()[1]
+    assert ratio == pytest.approx(1 - 0.702, abs=5e-4)  # three digits of it
+    assert without.get_color() != selective.get_color()
+    labels = picture.figure.axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in labels] == ["no recomputation", "selective"]
+    assert picture.figure.axes[0].texts[0].get_text() == "+0.5%"
+
+
+@pytest.mark.parametrize("recomputation", ["none", "selective", "full"])
+@pytest.mark.parametrize("attention", ["fused", "written out"])
+def test_the_same_picture_is_the_same_bytes(attention, recomputation):
+    choice = {"attention": attention, "recomputation": recomputation}
+    one, other = (recomputation_over_length("Llama-3.2-1B", **choice) for _ in range(2))
+    assert one.png() == other.png()
+
+
+def test_full_recomputation_is_a_third_more():
+    caption = recomputation_over_length(
+        "Llama-3-8B", attention="fused", recomputation="full"
+    ).caption
+    assert "for +33.3% of the layers' FLOPs" in caption
+
+
+def test_activations_have_their_colour():
+    picture = memory_against_flops(POINTS)
+    assert {line.get_color() for line in picture.figure.axes[0].lines} == {colours.ACTIVATIONS}
+
+
+def test_without_recomputation_there_is_one_line():
+    pair = recomputation_over_length("Llama-3-8B", attention="fused", recomputation="none").figure
+    assert len(pair.axes[0].lines) == 1
+
+
+@pytest.mark.parametrize("model", ["GPT-2-124M", "Llama-3.2-1B", "Llama-3-405B"])
+@pytest.mark.parametrize("recomputation", ["none", "selective", "full"])
+def test_no_text_lies_on_another(model, recomputation):
+    for attention in ("fused", "written out"):
+        choice = {"attention": attention, "recomputation": recomputation}
+        assert overlapping_texts(recomputation_over_length(model, **choice).figure) == []
+    assert overlapping_texts(memory_against_flops(POINTS).figure) == []
