@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # In these folders no two tests share anything that takes long to make.
-APART = ("checks", "formulas", "instruments", "reference")
+APART = ("checking", "exercises", "formulas", "instruments", "distributed", "reference")
 # One browser serves these.
 BROWSER = ("benchmarks", "browser")
 TIMES = Path(__file__).parents[1] / "test-results" / "benchmarks.json"

@@ -1,54 +1,59 @@
-"""The rooms of the package, and who may import whom."""
+"""The rooms of the two packages, and who may import whom."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "course_utils"
+ROOT = Path(__file__).parents[1]
 
-# The import table. The small modules beside the rooms may be read by several of them.
-MAY_IMPORT = {
+# The import tables. Beside them every room may use the small modules at its package's root.
+COURSE_UTILS = {
     "configs": set(),
     "formulas": {"configs"},
-    "instruments": {"configs"},
-    "reference": {"configs"},
-    "checks": {
-        *("configs", "formulas", "instruments", "reference"),
-        *("catalogue", "colours", "literals", "store"),
-    },
-    "show": {"colours", "literals", "configs", "formulas", "instruments"},
-    "desk": {"catalogue", "files", "store"},
-    "authoring": {"catalogue", "files"},
-    "grading": {"catalogue", "checks", "colours", "desk", "files", "show"},
-    "catalogue": set(),
-    "colours": set(),
-    "files": set(),
-    "literals": set(),
-    "ready": set(),
-    "store": set(),
-    "__main__": {"desk"},
-    "__init__": set(),
+    "instruments": {"configs"},  # and no formula: a measurement could not disprove it
+    "distributed": {"configs", "instruments"},
+    "reference": {"configs", "distributed"},
+    "records": set(),
+    "show": {"configs", "formulas", "instruments", "distributed", "reference", "records"},
 }
+AUTOGRADER = {
+    "checking": set(),
+    "exercises": {"checking"},
+    "grading": {"checking", "exercises", "student"},
+    "authoring": set(),
+    "student": set(),
+}
+MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}
+# These use nothing of the subject: they run before anything is installed, or build what uses it.
+WITHOUT_THE_SUBJECT = {"authoring", "student"}
+
 HEAVY = {"torch", "matplotlib", "ipywidgets", "pandas"}
+DRAWS = {"matplotlib", "ipywidgets"}
 WITHOUT = {
     "configs": HEAVY,
-    "reference": {"matplotlib", "ipywidgets", "pandas"},
     "formulas": HEAVY,
-    "instruments": {"matplotlib", "ipywidgets"},
-    "checks": {"matplotlib", "ipywidgets"},
-    "desk": HEAVY,
-    "grading": {"matplotlib", "ipywidgets"},  # its figures are drawn by `show`
+    "instruments": DRAWS,
+    "distributed": DRAWS,
+    "reference": {*DRAWS, "pandas"},
+    "records": HEAVY,
+    "checking": DRAWS,
+    "exercises": DRAWS,
+    "grading": DRAWS,  # its figures are drawn by `show`
+    "student": HEAVY,
     "catalogue": HEAVY,
     "files": HEAVY,
-    "store": HEAVY,
+    "progress_file": HEAVY,
 }
+# Reference code may talk to other ranks; it measures nothing and simulates nothing.
 COMM = {f"course_utils.distributed.comm.{name}" for name in ("Comm", "Handle")}
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def place(path: Path) -> tuple[str, str]:
+    """Package and room of a module; a module at the root of a package is its own room."""
+    package, room, *_ = path.relative_to(ROOT).parts
+    return package, room.removesuffix(".py")
 
 
 def imported(path: Path) -> set[str]:
@@ -63,22 +68,46 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_every_room_is_in_the_table():
-    assert {room_of(path) for path in MODULES} == set(MAY_IMPORT)
+def rooms_imported(path: Path, package: str) -> set[str]:
+    """Rooms of a package that a module imports; small modules at its root do not count."""
+    ours = {name.split(".")[1] for name in imported(path) if name.startswith(f"{package}.")}
+    return ours & set(MAY_IMPORT[package])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_folder_of_a_package_is_in_its_table():
+    for package, table in MAY_IMPORT.items():
+        folders = {
+            path.name for path in (ROOT / package).iterdir() if (path / "__init__.py").exists()
+        }
+        assert folders == set(table)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
 def test_room_imports_only_what_it_may(path):
-    room = room_of(path)
-    names = {name for name in imported(path) if name.startswith("course_utils.")}
-    if room == "reference":  # it may talk to other ranks, and measure nothing
-        names -= COMM
-    ours = {name.split(".")[1] for name in names}
-    assert ours - {room, "__version__"} <= MAY_IMPORT[room]
+    package, room = place(path)
+    allowed = MAY_IMPORT[package].get(room)
+    if allowed is not None:
+        assert rooms_imported(path, package) - {room} <= allowed
+    if room == "reference":
+        talk = {name for name in imported(path) if name.startswith("course_utils.distributed")}
+        assert talk <= COMM
     assert not {name.split(".")[0] for name in imported(path)} & WITHOUT.get(room, set())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_the_subject_knows_nothing_of_the_grader(path):
+    package, room = place(path)
+    if package == "course_utils":
+        assert not [name for name in imported(path) if name.split(".")[0] == "autograder"]
+    elif room in WITHOUT_THE_SUBJECT:
+        assert not rooms_imported(path, "course_utils")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
 def test_module_opens_with_a_docstring_and_can_be_read_in_one_go(path):
     text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text))

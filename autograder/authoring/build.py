@@ -68,7 +68,7 @@ class Build:
         """Build all units and give the files that changed (or would, with `check_only`)."""
         paths = sorted(self.root.glob("solutions/*/*.py"))
         masters = [master.read(path) for path in paths]
-        self._write(self.root / "course_utils" / "catalogue.json", _catalogue(masters))
+        self._write(self.root / "autograder" / "catalogue.json", _catalogue(masters))
         for each in masters:
             self._build_unit(each)
         known = {each.unit.folder for each in masters}

@@ -47,8 +47,8 @@ def _for_students(readme: Path) -> bytes:
 def _files(root: Path) -> Iterator[Path]:
     yield from (root / name for name in ("README.md", *AS_THEY_ARE))
     yield from root.glob("notebooks/*/*.ipynb")
-    for file in (root / "course_utils").rglob("*"):
-        room = file.relative_to(root / "course_utils").parts[0]
+    for file in (*root.glob("autograder/**/*"), *root.glob("course_utils/**/*")):
+        room = "/".join(file.relative_to(root).parts[:2])
         if file.suffix in (".py", ".json") and room not in FOR_STAFF:
             yield file
 

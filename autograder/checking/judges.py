@@ -20,6 +20,9 @@ Numbers = dict[str, Number]
 LARGEST = 10**100
 
 NEARLY = 0.02
+# As the exercises say: more than float64 loses, less than any mistake makes.
+NINE_DIGITS = 1e-9
+
 FLOAT_ROUNDING = 1e-12
 SINGLE_ROUNDING = 1e-6  # several roundings of 24 bits
 ROUNDED_BY_A_FLOAT = (

@@ -24,15 +24,20 @@ SEED_BYTES = 7  # more than anybody can try, and what every generator takes
 
 
 def find(exercise: str) -> Check:
-    """The check of an exercise, from the module of its unit.
+    """The check of an exercise, from the module that has its name.
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
     catalogue.exercise(exercise)
-    unit = importlib.import_module(f"autograder.exercises.{exercise.split('-', maxsplit=1)[0]}")
-    check: Check = unit.CHECKS[exercise]
+    check: Check = importlib.import_module(module_of(exercise)).CHECK
     return check
+
+
+def module_of(exercise: str) -> str:
+    """Where the check of an exercise is: that of ``u01-gpu-days`` in ``exercises.u01.gpu_days``."""
+    unit, _, name = exercise.partition("-")
+    return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
 
 
 def check(exercise: str, answer: object) -> float:

@@ -52,7 +52,7 @@ def source_of(wrong: Wrong) -> str:
 
 EXERCISES = [exercise for unit in UNITS for exercise in exercises_of(unit)]
 
-VALIDATED = UNITS[:2]  # every unit is graded as a whole in `tests/grading`
+VALIDATED = UNITS[:2]  # every unit is graded as a whole in `tests/autograder/grading`
 
 # Their exercises that a person reads, with a sentence for each.
 TEXTS = {

@@ -6,8 +6,8 @@ from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import LLAMA_1B, ROUNDING, SMALLEST, counted_model
+from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
+from autograder.exercises.u01.shared_counts import LLAMA_1B, SMALLEST, counted_model
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 
@@ -73,7 +73,7 @@ def _without_head(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> 
     return _ratios(old, new, old_seq_len, new_seq_len)
 
 
-BUDGET_RATIO = Check(
+CHECK = Check(
     cases=budget_cases,
     reference=budget_ratio,
     judge=EqualTo(
@@ -123,6 +123,6 @@ BUDGET_RATIO = Check(
                 name: 1 / ratio for name, ratio in _right(model, old, new).items()
             },
         ),
-        relative_tolerance=ROUNDING,
+        relative_tolerance=NINE_DIGITS,
     ),
 )

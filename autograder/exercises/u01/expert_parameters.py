@@ -71,7 +71,7 @@ def _both(total: int, active: int) -> dict[str, int]:
     return {"total_parameters": total, "active_parameters": active}
 
 
-EXPERT_PARAMETERS = Check(
+CHECK = Check(
     cases=expert_cases,
     reference=expert_parameters,
     judge=EqualTo(

@@ -98,7 +98,7 @@ def _query(h: int, a: int, q: int, n: int, r: int) -> int:
     return h * q + q * a * (n + r)
 
 
-LATENT_ATTENTION_FLOPS = Check(
+CHECK = Check(
     cases=latent_cases,
     reference=latent_attention_flops,
     judge=EqualTo(

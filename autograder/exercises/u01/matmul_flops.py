@@ -41,7 +41,7 @@ def _training(forward: int, backward: int) -> dict[str, int]:
     return {"forward_flops": forward, "backward_flops": backward}
 
 
-MATMUL_FLOPS = Check(
+CHECK = Check(
     cases=matmul_cases,
     reference=flops.matmul_flops,
     judge=EqualTo(

@@ -21,9 +21,6 @@ def meta(*shape: int) -> torch.Tensor:
     return torch.empty(*shape, device="meta")
 
 
-# Nine digits, as the exercises say: more than float64 loses, less than any mistake makes.
-ROUNDING = 1e-9
-
 SMALLEST = {
     "num_layers": 2,
     "hidden_size": 4,

@@ -68,7 +68,7 @@ def _asking_those_after(first: int) -> Callable[[int, list[bool]], int]:
     return lambda n, trained: 1 + trained[n] + any(trained[n + first :])
 
 
-STACK_TRAINING_FLOPS = Check(
+CHECK = Check(
     cases=stack_cases,
     reference=stack_training_flops,
     judge=EqualTo(

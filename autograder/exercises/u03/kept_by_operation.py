@@ -65,7 +65,7 @@ def kept_bytes(
     }
 
 
-KEPT_BY_OPERATION = Check(
+CHECK = Check(
     cases=kept_cases,
     reference=kept_bytes,
     judge=EqualTo(

@@ -9,7 +9,8 @@ import torch
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.gpt_layer import ELEMENT_BYTES, sum_of
+from autograder.exercises.u03.element_bytes import ELEMENT_BYTES
+from autograder.exercises.u03.gpt_layer_bytes import sum_of
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors
@@ -96,7 +97,7 @@ def _llama(part: str, wrong: Callable[..., int]) -> Callable[..., dict[str, int]
     return formula
 
 
-LLAMA_LAYER_BYTES = Check(
+CHECK = Check(
     cases=llama_cases,
     reference=llama_layer_bytes,
     judge=EqualTo(

@@ -143,7 +143,7 @@ def _key(tensor: Tensor) -> int:
     return key
 
 
-MICROSCOPE = Check(
+CHECK = Check(
     cases=microscope_cases,
     reference=saved_bytes,
     observe=observe,

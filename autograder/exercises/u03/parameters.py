@@ -87,7 +87,7 @@ def _norms(model: ModelConfig, count: int, per_number: int) -> int:
     return count * per_number * model.hidden_size
 
 
-PARAMETERS = Check(
+CHECK = Check(
     cases=parameters_cases,
     reference=parameters,
     judge=EqualTo(

@@ -49,7 +49,7 @@ def _mistake(**wrong: dict[str, int]) -> Any:
 
 MIXED = ("bf16", "bf16-fp32-gradients", "bf16-both-gradients")
 
-STATE_BYTES = Check(
+CHECK = Check(
     cases=state_cases,
     reference=state_bytes,
     judge=EqualTo(

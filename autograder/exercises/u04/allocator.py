@@ -207,7 +207,7 @@ LISTED: tuple[Callable[[Piece], tuple[int, ...]], ...] = (
     lambda piece: (piece.segment, piece.address),
 )
 
-ALLOCATOR = Check(
+CHECK = Check(
     cases=allocator_cases,
     reference=Allocator,
     observe_runs_reference=True,

@@ -68,7 +68,7 @@ def _missed(way: str) -> Callable[[int], dict[str, int]]:
     return lambda device_bytes: {way: 1}
 
 
-FRAGMENT = Check(
+CHECK = Check(
     cases=fragment_cases,
     reference=fragment,
     observe=observe_fragment,

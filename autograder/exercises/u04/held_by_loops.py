@@ -23,7 +23,6 @@ NUM_WORDS = 5
 
 Batches = list[tuple[Tensor, Tensor]]
 
-
 # What a loop may leave behind: it belongs to the model and its optimizer.
 OWNED = ("parameters", "optimizer_states", "gradients")
 

@@ -116,7 +116,7 @@ def _old_gradients(more: Callable[[int, bool], int]) -> Formula:
     return _changed(change)
 
 
-MOMENTS = Check(
+CHECK = Check(
     cases=moment_cases,
     reference=moments,
     judge=EqualTo(

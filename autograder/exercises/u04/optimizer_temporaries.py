@@ -112,7 +112,7 @@ def _factors(of_largest: tuple[int, ...], of_all: tuple[int, ...]) -> Callable[.
 
 
 # Right is: of the largest (8, 0, 0, 12, 0, 4), of all (0, 4, 0, 0, 8, 0).
-TEMPORARIES = Check(
+CHECK = Check(
     cases=temporary_cases,
     reference=temporary_bytes,
     judge=EqualTo(

@@ -173,7 +173,7 @@ def _embedding_alone(model: ModelConfig, n: int, kept: int, t: int, tmp: int) ->
     return {"backward": _embedding(model) - 4 * n}
 
 
-PEAKS = Check(
+CHECK = Check(
     cases=peak_cases,
     reference=peaks,
     judge=EqualTo(

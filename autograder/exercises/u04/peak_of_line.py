@@ -95,7 +95,7 @@ def _from_one(storages: list[Storage], num_operations: int) -> dict[str, int]:
     return _of_line(line) | {"operation": line.index(max(line)) + 1}
 
 
-PEAK_OF_LINE = Check(
+CHECK = Check(
     cases=line_cases,
     reference=peak,
     judge=EqualTo(

@@ -115,7 +115,7 @@ def average_cases(seed: int) -> list[Case]:
     return [case | {"num_layers": 1} for case in sample_cases(seed)]
 
 
-REPAIR_AVERAGE = Check(
+CHECK = Check(
     cases=average_cases,
     reference=train_with_average,
     observe_runs_reference=True,

@@ -115,7 +115,7 @@ def _all_batches(num_batches: int, *sizes: Any) -> dict[str, int]:
     return {"batches_left": num_batches, "batches_at_peak": num_batches}
 
 
-REPAIR_EVALUATION = Check(
+CHECK = Check(
     cases=evaluation_cases,
     reference=evaluate,
     observe=observe_evaluation,

@@ -89,7 +89,7 @@ def _all_left_where(has: Callable[[int], bool]) -> Callable[..., dict[str, int]]
     return formula
 
 
-REPAIR_SAMPLES = Check(
+CHECK = Check(
     cases=sample_cases,
     reference=last_states,
     observe=observe_samples,

@@ -21,7 +21,7 @@ from autograder.exercises.counted_layers import (
     tells_errors,
     undisturbed,
 )
-from autograder.exercises.u03.implement import upstream
+from autograder.exercises.u03.results_and_gradients import upstream
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint
 
@@ -224,7 +224,7 @@ def _all_calls_again(scenario: str, kind: str, num_layers: int, *_: int) -> dict
 
 RANDOM = KINDS["random"]
 
-CHECKPOINT = Check(
+CHECK = Check(
     cases=checkpoint_cases,
     reference=checkpoint,
     observe=observe,

@@ -171,7 +171,7 @@ def _mean_losses(*values: int) -> list[float]:
     return [_all_at_once(part, trial.weight, targets).item() for part, targets in pieces]
 
 
-LOSS_IN_PIECES = Check(
+CHECK = Check(
     cases=piece_cases,
     reference=loss_in_pieces,
     observe=observe,

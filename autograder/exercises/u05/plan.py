@@ -231,7 +231,7 @@ def _first_come(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
     return made
 
 
-PLAN = Check(
+CHECK = Check(
     cases=plan_cases,
     reference=plan,
     observe=observe,

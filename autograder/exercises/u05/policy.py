@@ -130,7 +130,7 @@ NAMES = tuple(policy_cases(0)[0])
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 NAMES_OF_PRODUCTS = frozenset(op.overloadpacket.__name__ for op in PRODUCTS)
 
-POLICY = Check(
+CHECK = Check(
     cases=policy_cases,
     reference=policy,
     observe=observe,

@@ -133,7 +133,7 @@ def _with_own_keys(m: ModelConfig, b: int, s: int) -> int:
     return _forward(m, b, s) + 4 * b * s * m.hidden_size * missing * m.head_dim
 
 
-RECOMPUTED_FLOPS = Check(
+CHECK = Check(
     cases=flops_cases,
     reference=recomputed_flops,
     judge=EqualTo(

@@ -19,7 +19,7 @@ from autograder.exercises.counted_layers import (
     tells_errors,
     undisturbed,
 )
-from autograder.exercises.u03.implement import upstream
+from autograder.exercises.u03.results_and_gradients import upstream
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint, in_segments
 
@@ -161,7 +161,7 @@ def _as_many_segments(layers: Any, x: Tensor, num_segments: int, checkpoint: Run
     return run_in_segments(layers, x, -(-len(layers) // num_segments), checkpoint)
 
 
-SEGMENTS = Check(
+CHECK = Check(
     cases=segment_cases,
     reference=run_in_segments,
     observe=observe,

@@ -77,7 +77,7 @@ def _kept(policy: str, stream: int, squares: int, statistics: int = 16) -> Calla
     return formula
 
 
-KEPT_BYTES = Check(
+CHECK = Check(
     cases=kept_cases,
     reference=kept_bytes,
     judge=EqualTo(

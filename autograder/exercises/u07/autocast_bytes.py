@@ -65,7 +65,7 @@ def measured_bytes(
     }
 
 
-AUTOCAST_BYTES = Check(
+CHECK = Check(
     cases=autocast_cases,
     reference=kept_bytes,
     judge=EqualTo(

@@ -77,7 +77,7 @@ def _other_scale(gradients: list[float], limit: float, *, is_signed: bool = Fals
     return scale
 
 
-BEST_SCALE = Check(
+CHECK = Check(
     cases=scale_cases,
     reference=best_scale,
     judge=EqualTo(

@@ -125,7 +125,7 @@ def _scales(x: Rows, made: Tensor) -> Numbers:
     return {f"scale of row {n}": scale for n, scale in enumerate(made.tolist()) if any(x[n])}
 
 
-QUANTISED = Check(
+CHECK = Check(
     cases=quantised_cases,
     reference=quantised,
     observe=observe_quantised,

@@ -214,7 +214,7 @@ def _stopped_at_the_idle(
     return dict.fromkeys(("gradients_left", "masters_as_before", "wrong_masters"), num_left)
 
 
-MASTER = Check(
+CHECK = Check(
     cases=master_cases,
     reference=update,
     observe=observe,

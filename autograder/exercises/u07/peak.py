@@ -70,7 +70,7 @@ def counted(
     }
 
 
-PEAK = Check(
+CHECK = Check(
     cases=peak_cases,
     reference=dense_peak,
     judge=EqualTo(

@@ -144,7 +144,7 @@ def _unsigned_infinity(x: float, *widths: int) -> float:
     return math.inf if math.isinf(result) else result
 
 
-ROUNDED = Check(
+CHECK = Check(
     cases=rounding_cases,
     reference=rounded,
     not_from=("torch", "struct"),

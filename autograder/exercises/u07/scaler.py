@@ -226,7 +226,7 @@ def _with(flaw: str, *names: str) -> Callable[..., Numbers]:
 OF_GRADIENTS = ("wrong_gradients", "doublings_of_gradients")
 OF_STEPS = ("steps_taken", "wrong_weights")
 
-SCALER = Check(
+CHECK = Check(
     cases=scaler_cases,
     reference=LossScaler,
     observe=observe,

@@ -130,7 +130,7 @@ def _mean_mirrored(x: float) -> Numbers:
     return {"mean": low + high - x}
 
 
-ROUNDED_BY_CHANCE = Check(
+CHECK = Check(
     cases=chance_cases,
     reference=rounded_by_chance,
     observe=observe_chance,

@@ -76,7 +76,7 @@ def _at_power(term: float, power: int) -> float:
     return math.ldexp(1.0, power + math.ceil(math.log2(term)))
 
 
-STOPS_AT = Check(
+CHECK = Check(
     cases=stop_cases,
     reference=stops_at,
     judge=EqualTo(

@@ -146,7 +146,7 @@ def _infinity_for_nan(bits: str, width: int) -> float:
     return math.copysign(math.inf, 0.5 - int(bits[0])) if math.isnan(value) else value
 
 
-VALUE = Check(
+CHECK = Check(
     cases=value_cases,
     reference=value_of,
     not_from=("torch", "struct"),

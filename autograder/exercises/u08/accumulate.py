@@ -220,7 +220,7 @@ def _gradients_of_all(more: int) -> Mistake:
     )
 
 
-ACCUMULATE = Check(
+CHECK = Check(
     cases=accumulate_cases,
     reference=accumulate,
     observe_runs_reference=True,

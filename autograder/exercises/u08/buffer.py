@@ -169,7 +169,7 @@ def _num(*values: Any) -> int:
     return int(values[0] - values[3])
 
 
-SUM_IN_FP32 = Check(
+CHECK = Check(
     cases=buffer_cases,
     reference=sum_in_fp32,
     observe=observe,

@@ -130,7 +130,7 @@ def _b(*values: int) -> int:
     return tried(*values)["micro_batch_size"]
 
 
-CONFIGURATION = Check(
+CHECK = Check(
     cases=configuration_cases,
     reference=configuration,
     judge=EqualTo(

@@ -111,7 +111,7 @@ def _steps_rounded_down(lengths: Lengths, micro_batch_size: int) -> Weights:
     return _of_groups(lambda group, *_: 1 / (sum(group) * num_steps))(lengths, micro_batch_size)
 
 
-TOKEN_WEIGHTS = Check(
+CHECK = Check(
     cases=weight_cases,
     reference=token_weights,
     observe=observe,

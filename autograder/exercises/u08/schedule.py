@@ -131,7 +131,7 @@ def _one_more(schedule: Schedule, total: int) -> int:
     return steps
 
 
-SCHEDULE = Check(
+CHECK = Check(
     cases=schedule_cases,
     reference=num_steps,
     judge=EqualTo(

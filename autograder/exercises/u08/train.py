@@ -166,7 +166,7 @@ def _ends(*values: Any) -> dict[str, int]:
     return {"steps": 1, "schedule_steps": 1}
 
 
-TRAIN = Check(
+CHECK = Check(
     cases=train_cases,
     reference=train,
     observe_runs_reference=True,

@@ -7,27 +7,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors
+from autograder.checking.check import Case
+from autograder.checking.judges import Mistake
 from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
-from course_utils.distributed import NullComm
-from course_utils.instruments import trace_memory
-from course_utils.reference.gradient_sync import backward_each, backward_flat
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
-FLAT_SCENARIOS = (*SCENARIOS, "memory")
+
 NUM_CASES = 20
 
 CALLS, BYTES = "calls to the other ranks", "bytes in these calls"
-LENGTH = "the length of the gradient"
-FROZEN = "frozen parameters with a gradient"
-WRONG = "ranks without the gradient of the whole batch"
-EMPTY = "gradients that are None afterwards"
-AT_PEAK, AFTER = "sets of gradients at the peak", "sets of gradients afterwards"
 
-# The gradients and one buffer; whoever needs less does no harm.
-SETS_AT_PEAK = 2
+LENGTH = "the length of the gradient"
+
+FROZEN = "frozen parameters with a gradient"
+
+WRONG = "ranks without the gradient of the whole batch"
+
+EMPTY = "gradients that are None afterwards"
 
 
 class _Net(nn.Module):
@@ -121,12 +117,6 @@ def _own(*values: Any) -> Tensor:
     return _gradient(model)
 
 
-@tells_errors
-def observe(answer: Any, case: Case) -> object:
-    """Gradients of all ranks, and what was communicated for them."""
-    return _observed(answer, case)
-
-
 def _observed(answer: Any, case: Case) -> dict[str, float]:
     prepared = [_prepared(case, rank) for rank in range(case["num_ranks"])]
     run = on_ranks(case["num_ranks"], lambda comm: answer(comm, *prepared[comm.rank]))
@@ -164,12 +154,6 @@ def wanted_of_each(**case: Any) -> dict[str, float]:
     }
 
 
-def wanted_of_flat(**case: Any) -> dict[str, float]:
-    """The same in one call, with one buffer beside the gradients."""
-    memory = {AT_PEAK: SETS_AT_PEAK, AFTER: 1}
-    return wanted_of_each(**case) | {CALLS: 1} | memory
-
-
 def cases_of(scenarios: tuple[str, ...], seed: int) -> list[Case]:
     """Each scenario on one rank to four; memory with layers that are large beside their inputs."""
     rng = random.Random(seed)
@@ -186,26 +170,6 @@ def _case(*values: Any) -> Case:
     return dict(zip(("scenario", "num_ranks", "width", "num_layers"), values, strict=True))
 
 
-@tells_errors
-def observe_flat(answer: Any, case: Case) -> object:
-    """The same, and how many sets of gradients are there at once."""
-    seen = _observed(answer, case)
-    at_peak, after = SETS_AT_PEAK, 1
-    if case["scenario"] == "memory":
-        model, loss = _prepared(case, rank=0)
-
-        def step() -> None:
-            answer(NullComm(), model, loss)
-            torch.zeros(())  # what the answer let go of is gone by then
-
-        trace = trace_memory(step, model, loss)
-        a_set = FLOAT64_BYTES * sum(_sizes(**case))
-        before = trace.total_bytes[0]
-        at_peak = max(at_peak, round((trace.peak_bytes - before) / a_set))
-        after = round((trace.total_bytes[-1] - before) / a_set)
-    return seen | {AT_PEAK: at_peak, AFTER: after}
-
-
 def _all_sizes(*values: Any) -> list[int]:
     """Elements of each parameter, the frozen ones too."""
     return _sizes("all used", *values[1:])
@@ -215,6 +179,7 @@ HALF_OF_THE_BYTES = Mistake(
     "Half of the bytes. Which precision has what you send, and which have the gradients?",
     lambda *values: {BYTES: FLOAT64_BYTES * sum(_sizes(*values)) // 2},
 )
+
 TOO_LONG = (
     "Too long by a factor, the number of ranks. Each loss is a share of the mean already, and "
     "shares add up: what is your factor for?"
@@ -266,84 +231,5 @@ MISTAKES = (
         "Too short by a factor, the number of ranks. Each loss is a share of the mean "
         "already: what does your division divide?",
         lambda *values: {LENGTH: float(_whole(*values).norm()) / values[1]},
-    ),
-)
-
-BACKWARD_EACH = Check(
-    cases=functools.partial(cases_of, SCENARIOS),
-    reference=backward_each,
-    observe=observe,
-    judge=Behaviour(
-        wanted_of_each,
-        Mistake(
-            "Afterwards grad is None. What gives back a call that works in place, and where do you "
-            "put it?",
-            lambda *values: {EMPTY: values[1] * len(_sizes(*values))},
-        ),
-        Mistake(
-            "The ranks make one call more than there are gradients to sum. Which number of the "
-            "ranks does nobody need?",
-            lambda *values: {CALLS: len(_sizes(*values)) + 1},
-        ),
-        Mistake(
-            "What was in grad before stays on its rank, and only the new part is summed. Which "
-            "tensor has both, and from when on?",
-            lambda *values: (
-                {LENGTH: float((_last(*values) + _before(*values)).norm())}
-                if values[0] == "gradients before"
-                else {}
-            ),
-        ),
-        *MISTAKES,
-        Mistake(
-            "Twice as many calls as parameters. What does a sum that is summed again hold?",
-            lambda *values: {CALLS: 2 * len(_sizes(*values))},
-        ),
-        Mistake(
-            "One call where the exercise asks for one for each parameter. Which exercise does "
-            "that?",
-            lambda *values: {CALLS: 1},
-        ),
-        scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
-    ),
-)
-
-BACKWARD_FLAT = Check(
-    cases=functools.partial(cases_of, FLAT_SCENARIOS),
-    reference=backward_flat,
-    observe=observe_flat,
-    judge=Behaviour(
-        wanted_of_flat,
-        *MISTAKES,
-        Mistake(
-            "There is still a call for each parameter. What is one tensor that holds them all?",
-            lambda *values: {CALLS: len(_sizes(*values))},
-        ),
-        Mistake(
-            "Two calls. What does a sum that is summed again hold?",
-            lambda *values: {CALLS: 2},
-        ),
-        Mistake(
-            "The sums are added to what each rank has of its own already. Which operation puts "
-            "new numbers in the place of old ones?",
-            lambda *values: {LENGTH: float((_whole(*values) + _own(*values)).norm())},
-        ),
-        Mistake(
-            "The gradient has the right length and points elsewhere: its numbers are in wrong "
-            "places. In which order do they enter the buffer, and in which do they leave it?",
-            lambda *values: {WRONG: values[1]},
-        ),
-        Mistake(
-            "At the peak there are three sets of gradients. Which copy of them is neither the "
-            "buffer nor what backward made?",
-            lambda *values: {AT_PEAK: 3},
-        ),
-        Mistake(
-            "Two sets of gradients are left when all is over. Who still holds the buffer?",
-            lambda *values: {AFTER: 2},
-        ),
-        scenarios=FLAT_SCENARIOS,
-        relative_tolerance=ROUNDING,
     ),
 )

@@ -289,7 +289,7 @@ SENT_AGAIN = (
     "waiting when a bucket leaves?"
 )
 
-BACKWARD_IN_BUCKETS = Check(
+CHECK = Check(
     cases=bucket_cases,
     reference=backward_in_buckets,
     observe=observe,

@@ -144,7 +144,7 @@ def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
     return lambda *values: formula(_case(*values))
 
 
-START_EQUAL = Check(
+CHECK = Check(
     cases=begin_cases,
     reference=start_equal,
     observe=observe,

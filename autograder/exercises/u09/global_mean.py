@@ -150,13 +150,12 @@ LOST_DIGITS = (
     "even. In which precision do you count, and in which do you divide?"
 )
 
-
 TOO_LARGE = (
     "Too large by a factor, the number of ranks. The shares are added up, not averaged: what do "
     "you multiply by it, or divide by it on the way?"
 )
 
-SHARE_OF_MEAN = Check(
+CHECK = Check(
     cases=share_cases,
     reference=share_of_mean,
     observe=observe,

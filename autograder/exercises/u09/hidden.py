@@ -132,7 +132,7 @@ MISSED = (
     "a third, and which whole numbers could you compare instead?"
 )
 
-MIN_TOKENS = Check(
+CHECK = Check(
     cases=hidden_cases,
     reference=min_hiding_tokens,
     judge=EqualTo(

@@ -181,7 +181,7 @@ COPIED = (
     "only to be copied from?"
 )
 
-MAKE_BUCKETS = Check(
+CHECK = Check(
     cases=memory_cases,
     reference=make_buckets,
     observe=observe,

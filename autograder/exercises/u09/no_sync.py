@@ -199,8 +199,7 @@ def _num(case: Case) -> int:
 
 OTHER_ORDER = "Micro-batches run in another order than they stand in the list. Where do you begin?"
 
-
-ACCUMULATE_TOGETHER = Check(
+CHECK = Check(
     cases=together_cases,
     reference=accumulate_together,
     observe=observe,

@@ -169,7 +169,7 @@ WRONG_SUMS = (
     "each hold after each turn, and which part may it send next?"
 )
 
-RING_ALL_REDUCE = Check(
+CHECK = Check(
     cases=ring_cases,
     reference=ring_all_reduce,
     observe=observe,

@@ -341,7 +341,7 @@ def _added_to_own(case: Case) -> list[Tensor]:
     return [whole + own for whole, own in pairs]
 
 
-BACKWARD_WITH_UNUSED = Check(
+CHECK = Check(
     cases=unused_cases,
     reference=backward_with_unused,
     observe=observe,

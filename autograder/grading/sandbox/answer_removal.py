@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import autograder
 from autograder import catalogue
 from autograder.checking.check import Check, call
+from autograder.checking.notebook_calls import module_of
 
 FORGOTTEN_ROOM = "course_utils.formulas."
 PUT_AWAY = ("autograder.checking", "autograder.exercises", "autograder.grading")
@@ -26,12 +27,12 @@ def forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(FORGOTTEN_ROOM):
             _empty([value for value in vars(module).values() if _is_of(value, name)])
-    for unit in catalogue.units():
-        checks = sys.modules[f"autograder.exercises.u{unit.folder[:2]}"].CHECKS
-        for name, check in checks.items():
-            if check.observe is call:
-                _empty([check.reference, *_callables(check.judge)])
-            checks[name] = replace(check, judge=_gone, cases=_gone)
+    for item in catalogue.by_graded_cell().values():
+        if not item.manual:
+            home: Any = sys.modules[module_of(item.id)]
+            if home.CHECK.observe is call:
+                _empty([home.CHECK.reference, *_callables(home.CHECK.judge)])
+            home.CHECK = replace(home.CHECK, judge=_gone, cases=_gone)
     autograder.check = autograder.grade = _alone(_no_points)
     autograder.answer = _alone(_as_it_is)
 

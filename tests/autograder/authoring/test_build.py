@@ -49,7 +49,7 @@ def test_build_writes_notebooks_catalogue_and_table(built):
     assert all(not cell.get("outputs") for cell in release.cells)
     solved = nbformat.read(solved_of(built), as_version=4)
     assert any(cell.get("outputs") for cell in solved.cells)
-    catalogue = json.loads((built / "course_utils" / "catalogue.json").read_text())
+    catalogue = json.loads((built / "autograder" / "catalogue.json").read_text())
     assert catalogue[0]["exercises"][0]["points"] == 2.0
     assert "| Tiny | S3 | 1 | CPU | 1 | 2 |" in (built / "README.md").read_text()
 

@@ -27,7 +27,7 @@ def texts(folder):
 def test_no_solution_test_or_grading_is_in_it(unpacked):
     parts = {part for path in texts(unpacked) for part in path.relative_to(unpacked).parts}
     assert not parts & {"solutions", "tests", "grading", "authoring", "gradebook.db", "work"}
-    assert {"notebooks", "course_utils", "Makefile", "README.md", "LICENSE"} <= parts
+    assert {"notebooks", "autograder", "course_utils", "Makefile", "README.md", "LICENSE"} <= parts
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -56,7 +56,7 @@ def test_same_files_give_the_same_bytes(tmp_path):
 
 def test_commands_of_students_run_in_it_and_others_say_whom_they_are_for(unpacked):
     def run(*words):
-        command = [sys.executable, "-m", "course_utils", *words]
+        command = [sys.executable, "-m", "autograder", *words]
         return subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
 
     assert run("help").returncode == 0
@@ -66,7 +66,7 @@ def test_commands_of_students_run_in_it_and_others_say_whom_they_are_for(unpacke
 
 
 def test_checks_work_in_it(unpacked):
-    code = "from autograder.checking import check; check('u01-matmul-flops', lambda *sizes: 1)"
+    code = "from autograder import check; check('u01-matmul-flops', lambda *sizes: 1)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
     )

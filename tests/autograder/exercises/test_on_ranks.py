@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from autograder.checking.check import score_answer
-from autograder.exercises.u09 import CHECKS, on_ranks
+from autograder.exercises.u09 import global_mean, on_ranks
 from course_utils.distributed import DeadlockError
 
 
@@ -25,7 +25,7 @@ def test_a_loop_without_end_is_stopped_in_its_first_case(monkeypatch):
         while True:
             pass
 
-    examination = score_answer(CHECKS["u09-global-mean"], share_of_mean, [1])
+    examination = score_answer(global_mean.CHECK, share_of_mean, [1])
     verdict = examination.verdict("u09-global-mean", 2, tell_all=True)
     assert verdict.sentence.startswith("Stopped after")
     assert examination.trials == ()

@@ -7,7 +7,7 @@ import warnings
 import nbformat
 import pytest
 
-from autograder.grading.intake import take
+from autograder.grading.intake import merge
 from autograder.grading.intake.merge import MAX_ADDED_CELLS, MAX_CHARACTERS
 from tests.autograder.grading.handed_in import (
     ANSWERS,
@@ -29,7 +29,7 @@ ANSWER = "u00-tensor-bytes"
 
 def taken_whole(raw, *remarks):
     """What was taken: all answers, and a remark with each of these words in it, no other."""
-    taken = take(raw, FRESH)
+    taken = merge(raw, FRESH)
     assert_is_the_release(taken.notebook)
     assert answers_in(taken.notebook) == ANSWERS
     assert taken.needs_human == ()
@@ -41,7 +41,7 @@ def taken_whole(raw, *remarks):
 
 def refused(raw, words):
     """Nothing was taken, and a person is told why."""
-    taken = take(raw, FRESH)
+    taken = merge(raw, FRESH)
     assert taken.notebook == FRESH
     assert len(taken.needs_human) == 1
     assert words in taken.needs_human[0]
@@ -66,13 +66,13 @@ def with_grading(name, grading):
 @pytest.mark.parametrize("unit", UNITS)
 def test_solved_notebook_needs_no_remark(unit):
     handed_in = filled(unit, solved(unit))
-    taken = take(nbformat.writes(handed_in).encode(), released(unit))
+    taken = merge(nbformat.writes(handed_in).encode(), released(unit))
     assert taken.notebook == handed_in
     assert taken.remarks == taken.needs_human == ()
 
 
 def test_blank_release_stays_blank():
-    taken = take(nbformat.writes(FRESH).encode(), FRESH)
+    taken = merge(nbformat.writes(FRESH).encode(), FRESH)
     assert taken.notebook == FRESH
     assert taken.remarks == taken.needs_human == ()
 
@@ -119,7 +119,7 @@ def test_latin_1_is_read_and_told():
     cell_of(content, "u00-view")["source"] = "Größe"
     text = json.dumps({"cells": content["cells"]}, ensure_ascii=False)
     raw = text.encode("latin-1", "replace")
-    taken = take(raw, FRESH)
+    taken = merge(raw, FRESH)
     assert answers_in(taken.notebook) == ANSWERS | {"u00-view": "Größe"}
     assert "read as Latin-1" in taken.remarks[0]
 
@@ -214,7 +214,7 @@ def test_source_may_be_a_list_of_lines_and_end_them_as_windows_does():
 
 @pytest.mark.parametrize("source", [None, 7, {"a": 1}, ["a", 1]])
 def test_answer_that_is_no_text_is_left_to_a_person(source):
-    taken = take(with_cell(ANSWER, source=source), FRESH)
+    taken = merge(with_cell(ANSWER, source=source), FRESH)
     assert_is_the_release(taken.notebook)
     assert taken.needs_human == (f"The answer to {ANSWER} is no text; it was not taken.",)
     assert answers_in(taken.notebook)[ANSWER] == answers_in(FRESH)[ANSWER]
@@ -223,19 +223,19 @@ def test_answer_that_is_no_text_is_left_to_a_person(source):
 def test_cell_without_source_is_empty():
     content = plain()
     del cell_of(content, ANSWER)["source"]
-    assert answers_in(take(packed(content), FRESH).notebook)[ANSWER] == ""
+    assert answers_in(merge(packed(content), FRESH).notebook)[ANSWER] == ""
 
 
 def test_halves_of_characters_are_replaced_and_whole_ones_kept():
     content = plain()
     cell_of(content, "u00-view")["source"] = "a\ud800b 😀"
-    written = answers_in(take(packed(content), FRESH).notebook)["u00-view"]
+    written = answers_in(merge(packed(content), FRESH).notebook)["u00-view"]
     assert written == "a\ufffdb 😀"
 
 
 def test_answer_of_megabytes_is_left_to_a_person():
     long = "#" * (MAX_CHARACTERS + 1)
-    taken = take(with_cell(ANSWER, source=long), FRESH)
+    taken = merge(with_cell(ANSWER, source=long), FRESH)
     assert_is_the_release(taken.notebook)
     assert f"The answer to {ANSWER} is 200,001 characters long" in taken.needs_human[0]
     assert taken.remarks == ()
@@ -374,7 +374,7 @@ def test_written_copy_counts_where_the_first_is_the_stub():
 def test_copy_that_is_text_counts_where_the_first_is_none(source):
     content = plain()
     content["cells"].insert(2, cell_of(content, ANSWER) | {"source": source, "id": "other"})
-    taken = take(packed(content), FRESH)
+    taken = merge(packed(content), FRESH)
     assert answers_in(taken.notebook) == ANSWERS
     assert taken.needs_human == ()
 
@@ -428,7 +428,7 @@ def test_notebook_of_no_unit_is_refused():
 
 def test_nothing_that_is_given_is_changed():
     before = json.dumps(FRESH)
-    take(with_cell(ANSWER, source="mine"), FRESH)
+    merge(with_cell(ANSWER, source="mine"), FRESH)
     assert json.dumps(FRESH) == before
 
 
@@ -508,9 +508,9 @@ def damaged(seed):
 @pytest.mark.parametrize("seed", range(400))
 def test_any_damage_gives_the_release(seed):
     raw = damaged(seed)
-    taken = take(raw, FRESH)
+    taken = merge(raw, FRESH)
     assert_is_the_release(taken.notebook)
-    assert taken == take(raw, FRESH)
+    assert taken == merge(raw, FRESH)
     "".join([*taken.remarks, *taken.needs_human]).encode()  # printable, whatever was written
     if seed % 4:
         assert all("The answer to" in reason for reason in taken.needs_human)

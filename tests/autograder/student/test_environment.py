@@ -105,7 +105,7 @@ def old_pythons() -> dict[str, str]:
 @pytest.mark.parametrize("version", old_pythons())
 def test_an_old_python_gets_one_sentence(version: str) -> None:
     done = subprocess.run(
-        [old_pythons()[version], "-m", "course_utils", "lab"],
+        [old_pythons()[version], "-m", "autograder", "lab"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -119,7 +119,7 @@ def test_an_old_python_gets_one_sentence(version: str) -> None:
 
 
 def course(*words: str, root: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "course_utils", *words]
+    command = [sys.executable, "-m", "autograder", *words]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
@@ -137,10 +137,10 @@ def test_no_command_shows_the_list() -> None:
 
 
 def test_the_students_copy_says_what_it_has_not(tmp_path: Path) -> None:
-    kept = ["__init__.py", "__main__.py", "desk/__init__.py", "desk/environment.py"]
+    kept = ["__init__.py", "__main__.py", "student/__init__.py", "student/environment.py"]
     for name in kept:
-        (tmp_path / "course_utils" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / "course_utils" / name, tmp_path / "course_utils" / name)
+        (tmp_path / "autograder" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / "autograder" / name, tmp_path / "autograder" / name)
     done = course("build", root=tmp_path)
     assert done.returncode == 1
     assert "`build` belongs to the full repository" in done.stderr

@@ -36,9 +36,10 @@ HIDDEN = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The package in a copy of its own, with one unit."""
+    """The packages in a copy of its own, with one unit."""
     skip = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(REPOSITORY / "course_utils", tmp_path / "course_utils", ignore=skip)
+    for package in ("autograder", "course_utils"):
+        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=skip)
     (tmp_path / "notebooks" / FIRST).mkdir(parents=True)
     (tmp_path / "notebooks" / FIRST / f"{FIRST}.ipynb").write_text(json.dumps(NOTEBOOK))
     (tmp_path / "nbgrader_config.py").write_text("")

@@ -293,7 +293,7 @@ MARKS = [
         """
         import sys
         def tensor_bytes(shape, element_bytes):
-            judge = sys.modules["autograder.checking.u" + "00"]
+            judge = sys.modules["autograder.exercises.u" + "00.tensor_bytes"]
             return judge.measured_tensor_bytes(shape, element_bytes)
         """,
         is_told=True,
@@ -364,11 +364,11 @@ MARKS = [
             return torch.empty(1).as_strided((10 ** 6, 10 ** 6), (0, 0))
         """,
     ),
-    Attack("points of the checks", "from autograder.checking import check\ncheck = lambda *a: 2.0"),
+    Attack("points of the checks", "from autograder import check\ncheck = lambda *a: 2.0"),
     Attack(
         "checks themselves",
         """
-        import autograder.checking as checks
+        import autograder as checks
         checks.check = checks.grade = checks.answer = lambda *a, **k: 2.0
         """,
     ),
@@ -432,7 +432,8 @@ FORGERIES += [
     Attack(
         "measurement of the judge used by a hidden way",
         hidden("""
-        held = [away("00u.skcehc.slitu_esruoc"), away("srosnet.salumrof.slitu_esruoc")]
+        held = [away("setyb_rosnet.00u.sesicrexe.redargotua")]
+        held.append(away("srosnet.salumrof.slitu_esruoc"))
         def tensor_bytes(shape, element_bytes):
             for (module,) in held:
                 for name in ("measured_" * (module is held[0][0]) + "tensor_bytes",):
@@ -485,7 +486,7 @@ FORGERIES += [
                 for value in list(space.values()):
                     for more in ("__globals__", "__dict__"):
                         more = getattr(value, more, None)
-                        if type(more) is dict and "course_utils" in str(more.get("__name__")):
+                        if type(more) is dict and str(more.get("__name__"))[:4] in "autocour":
                             waiting.append(more)
         wide(names["Check"].__init__.__globals__)
         def gate(g, u):
@@ -778,8 +779,8 @@ ANSWER
     Attack(
         "own code under the name of a file of the course",
         """
-        import course_utils, sys
-        place = course_utils.__file__
+        import autograder, sys
+        place = autograder.__file__
         exec(compile("import sys\\nframe = sys._getframe()", place, "exec"))
         ANSWER
         """,
@@ -893,11 +894,11 @@ SECRETS = [
     Attack(
         "hidden rooms uncovered",
         """
-        import ctypes, os, course_utils
+        import ctypes, os, autograder
         libc = ctypes.CDLL(None)
         libc.unshare(0x10000000 | 0x20000)
         libc.umount2(b"/proc", 2)
-        libc.umount2(os.path.dirname(course_utils.__file__).encode() + b"/grading", 2)
+        libc.umount2(os.path.dirname(autograder.__file__).encode() + b"/grading", 2)
         if os.listdir("/proc") != ["cpuinfo", "meminfo"]: print("READ")
         """,
         is_told=True,
@@ -927,12 +928,12 @@ SECRETS = [
     Attack(
         "modules of the grader",
         """
-        import sys, course_utils
+        import sys, autograder
         from pathlib import Path
-        inside = Path(course_utils.__file__).parent
-        for room in ("grading", "checks", "formulas"):
+        inside = Path(autograder.__file__).parent
+        for room in ("grading", "checking", "exercises", "../course_utils/formulas"):
             if list((inside / room).rglob("*.py*")): print("READ")
-        rooms = ("autograder.grading", "autograder.checking.")
+        rooms = ("autograder.grading", "autograder.checking", "autograder.exercises")
         if any(name.startswith(rooms) for name in sys.modules): print("READ")
         """,
         is_told=True,

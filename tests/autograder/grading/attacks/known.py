@@ -8,8 +8,8 @@ tests run with `ALL_ATTACKS=1`; without it, every fourth hostile cell of the ban
 
 from dataclasses import dataclass
 
-HERE = "tests/grading/attacks"
-GRADING = "tests/grading"
+HERE = "tests/autograder/grading/attacks"
+GRADING = "tests/autograder/grading"
 
 
 @dataclass(frozen=True)

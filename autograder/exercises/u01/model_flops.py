@@ -1,8 +1,7 @@
-"""Checks of the whole model: its FLOPs, and the printed formula that has to be repaired."""
+"""Check of the FLOPs of a whole model."""
 
 import random
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from autograder.checking.case_objects import model_of
@@ -89,7 +88,7 @@ def _embedding_as_product(model: dict[str, Any], num_sequences: int, seq_len: in
     return sum(parts.values()) + parts["head"]
 
 
-MODEL_FLOPS = Check(
+CHECK = Check(
     cases=model_cases,
     reference=model_flops,
     judge=EqualTo(
@@ -132,98 +131,6 @@ MODEL_FLOPS = Check(
         Mistake(
             "That is one layer and the head. How many layers are there?",
             _changed(num_layers=lambda model: 1),
-        ),
-    ),
-)
-
-
-def measured_training_flops_per_token(model: dict[str, Any], seq_len: int) -> int:
-    """A training pass of the whole model, counted while it runs, over its tokens."""
-    return sum(counted_model(model, 1, seq_len)) // seq_len
-
-
-def repair_cases(seed: int) -> list[Case]:
-    """The models of the whole-model exercise, each with one length."""
-    return [{"model": c["model"], "seq_len": c["seq_len"]} for c in model_cases(seed)]
-
-
-def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
-    """The course's own answer: three forward passes over their tokens."""
-    return 3 * sum(flops.forward_flops(model, 1, seq_len).values()) // seq_len
-
-
-def _printed(
-    vocabulary_in_layers: bool, ffn: int = 18, seq: int = 12, ratio: str = "groups over heads"
-) -> Callable[..., int]:
-    def formula(model: dict[str, Any], seq_len: int) -> int:
-        m = model_of(model)
-        h, layers, v = m.hidden_size, m.num_layers, m.vocab_size
-        shared = Fraction(m.num_kv_heads, m.num_heads)
-        if ratio != "groups over heads":
-            shared = 1 / shared
-        inside = 12 + 12 * shared + Fraction(ffn * m.ffn_size, h) + Fraction(seq * seq_len, h)
-        head = 6 * v * h * (layers if vocabulary_in_layers else 1)
-        return int(layers * h * h * inside + head)
-
-    return formula
-
-
-def _with_head(model: dict[str, Any], seq_len: int, head: Any) -> Any:
-    right = _printed(vocabulary_in_layers=False)(model, seq_len)
-    return right - 6 * model["vocab_size"] * model["hidden_size"] + head
-
-
-def _remainders_lost(model: dict[str, Any], seq_len: int) -> int:
-    m = model_of(model)
-    h, a, a_kv = m.hidden_size, m.num_heads, m.num_kv_heads
-    inside = 12 + 12 * a_kv // a + 18 * m.ffn_size // h + 12 * seq_len // h
-    return m.num_layers * h * h * inside + 6 * m.vocab_size * h
-
-
-REPAIRED_FLOPS_PER_TOKEN = Check(
-    cases=repair_cases,
-    reference=training_flops_per_token,
-    judge=EqualTo(
-        measured_training_flops_per_token,
-        Mistake(
-            "The vocabulary still stands in every layer. How often does a model compute logits?",
-            _printed(vocabulary_in_layers=True),
-        ),
-        Mistake(
-            "Each // in the bracket throws a remainder away, which dim² then makes large. In "
-            "which order of operations is there no remainder?",
-            _remainders_lost,
-        ),
-        Mistake(
-            "Your head has lost its width. By what was the bracket multiplied, of which the "
-            "vocabulary was a part?",
-            lambda model, seq_len: _with_head(model, seq_len, 6 * model["vocab_size"]),
-        ),
-        Mistake(
-            "Your head has lost its width twice. By what was the bracket multiplied, of which the "
-            "vocabulary was a part?",
-            lambda model, seq_len: float(
-                _with_head(model, seq_len, Fraction(6 * model["vocab_size"], model["hidden_size"]))
-            ),
-        ),
-        Mistake(
-            "12 ffn/dim is a block of two matrices. How many has a gated one?",
-            _printed(vocabulary_in_layers=False, ffn=12),
-        ),
-        Mistake(
-            "6 seq/dim is the causal half. Which attention does the convention count?",
-            _printed(vocabulary_in_layers=False, seq=6),
-        ),
-        Mistake(
-            "The ratio of heads stands upside down. Which is smaller, query or key-value heads?",
-            _printed(vocabulary_in_layers=False, ratio="heads over groups"),
-        ),
-        Mistake(
-            "The head is gone altogether. Who turns hidden states into logits?",
-            lambda model, seq_len: (
-                _printed(vocabulary_in_layers=False)(model, seq_len)
-                - 6 * model["vocab_size"] * model["hidden_size"]
-            ),
         ),
     ),
 )

@@ -1,15 +1,14 @@
-"""Checks of numbers that follow: the crossover length and the GPU-days of a run."""
+"""Check of the length at which attention costs as much as the rest."""
 
 import bisect
 import random
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import ROUNDING, SMALLEST, counted_core, meta
+from autograder.exercises.u01.shared_counts import SMALLEST, counted_core, meta
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops
@@ -88,7 +87,7 @@ def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[...
     return formula
 
 
-CROSSOVER_LENGTH = Check(
+CHECK = Check(
     cases=crossover_cases,
     reference=crossover_length,
     judge=EqualTo(
@@ -132,75 +131,5 @@ CROSSOVER_LENGTH = Check(
             "multiply-and-add?",
             _crossing(_rest, core=2),
         ),
-    ),
-)
-
-
-def gpu_days_cases(seed: int) -> list[Case]:
-    """Llama-3-8B as on the slide, and runs from a laptop's size to the largest."""
-    rng = random.Random(seed)
-    names = ("flops_per_token", "num_tokens", "peak_flops_per_second", "utilisation")
-    worked = (1000, 86_400, 2000, 0.5)
-    llama = (51_470_401_536, 15 * 10**12, 312 * 10**12, 0.4)
-    others = [
-        (
-            rng.randint(10**9, 10**13),
-            rng.randint(10**digits, 10 ** (digits + 1)),
-            rng.choice((312, 989, 2250)) * 10**12,
-            rng.randint(15, 70) / 100,
-        )
-        for digits in (8, 9, 10, 11, 12, 13)
-        for _ in range(4)
-    ]
-    return [dict(zip(names, each, strict=True)) for each in (worked, llama, *others)]
-
-
-def exact_gpu_days(
-    flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
-) -> float:
-    """The same number by exact fractions."""
-    seconds = Fraction(flops_per_token * num_tokens) / (
-        peak_flops_per_second * Fraction(utilisation)
-    )
-    return float(seconds / 24 / 60 / 60)
-
-
-def gpu_days(
-    flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
-) -> float:
-    """The course's own answer: FLOPs over the rate that is reached, in days."""
-    return flops_per_token * num_tokens / (peak_flops_per_second * utilisation) / 86_400
-
-
-GPU_DAYS = Check(
-    cases=gpu_days_cases,
-    reference=gpu_days,
-    judge=EqualTo(
-        exact_gpu_days,
-        Mistake(
-            "That is a device at its peak. What does the utilisation say about the rate?",
-            lambda work, tokens, peak, share: work * tokens / peak / 86_400,
-        ),
-        Mistake(
-            "You multiply by the utilisation. Does a device that idles finish earlier?",
-            lambda work, tokens, peak, share: work * tokens / peak * share / 86_400,
-        ),
-        Mistake(
-            "Those are seconds. How many are in a day?",
-            lambda work, tokens, peak, share: work * tokens / (peak * share),
-        ),
-        Mistake(
-            "Those are hours. How many are in a day?",
-            lambda work, tokens, peak, share: work * tokens / (peak * share) / 3600,
-        ),
-        Mistake(
-            "That is the time of one token. How many tokens does the run see?",
-            lambda work, tokens, peak, share: work / (peak * share) / 86_400,
-        ),
-        Mistake(
-            "You count training three times again. Which passes are in flops_per_token already?",
-            lambda work, tokens, peak, share: 3 * work * tokens / (peak * share) / 86_400,
-        ),
-        relative_tolerance=ROUNDING,
     ),
 )
