@@ -19,6 +19,9 @@ submit fresh:
 collect grade report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
 
-# make test ARGS="tests/autograder/student -k port"
-test build lint student-bundle:
+# make build [UNIT=01]      make test ARGS="tests/autograder/student -k port"
+build:
+	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(ARGS)
+
+test lint student-bundle:
 	@$(COURSE) $@ $(ARGS)

@@ -48,13 +48,13 @@ if SEED_FILE.exists():
 
 # Whoever has the grading rooms (students have not) grades with them, by command and in formgrader.
 if importlib.util.find_spec("autograder.grading"):
-    from autograder.grading import pages, plugin, views
+    from autograder.grading import html_sanitizer, plugin, preprocessors
 
     plugin.use()
-    pages.use()
-    c.HTMLExporter.filters = {"markdown2html": "autograder.grading.pages.markdown2html"}
+    html_sanitizer.use()
+    c.HTMLExporter.filters = {"markdown2html": "autograder.grading.html_sanitizer.markdown2html"}
     c.HTMLExporter.preprocessors = [
-        "autograder.grading.pages.PlainNames",
-        "autograder.grading.views.Scoring",
+        "autograder.grading.html_sanitizer.PlainNames",
+        "autograder.grading.preprocessors.Scoring",
     ]
-    c.GenerateFeedback.preprocessors = views.OF_FEEDBACK
+    c.GenerateFeedback.preprocessors = preprocessors.OF_FEEDBACK

@@ -1,8 +1,8 @@
 """Checks, grades and everything around a student's notebook.
 
-A notebook takes the calls of its cells from here: `check`, `grade`, `answer`, `predict`, `compare`,
-`progress`, `original`. They are loaded at their first use: the command line starts with this file
-too, before anything is installed, and with whatever Python a person has.
+Notebooks import `check`, `grade`, `answer`, `predict`, `compare`, `progress` and `original` from
+here. Each is loaded on first use, because the command line imports this file too, before anything
+is installed. Every Python since 2.7 must be able to read it: types in comments, no f-string.
 """
 
 import importlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "check", "compare", "grade", "original", "predict", "progress"]
 
-HOMES = {
+MODULES = {
     "answer": "checking.notebook_calls",
     "check": "checking.notebook_calls",
     "compare": "checking.prediction",
@@ -29,9 +29,9 @@ HOMES = {
 
 def __getattr__(name):
     # type: (str) -> object
-    """Load a call of a notebook at its first use."""
-    if name not in HOMES:
-        raise AttributeError(f"module 'autograder' has no attribute {name!r}")
-    value = getattr(importlib.import_module("autograder." + HOMES[name]), name)
+    """Load one of the notebooks' functions on first use."""
+    if name not in MODULES:
+        raise AttributeError("module 'autograder' has no attribute " + repr(name))
+    value = getattr(importlib.import_module("autograder." + MODULES[name]), name)
     globals()[name] = value
     return value

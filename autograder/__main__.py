@@ -1,8 +1,8 @@
-"""The commands of the course: `python3 -m autograder <command>`; the Makefile calls the same.
+"""The commands of the course: `python3 -m autograder <command>`, which the Makefile calls too.
 
-Each command runs inside the project's own environment, which `student.environment` makes when it is
-missing. This file keeps to what every Python since 2.7 can read, hence types in comments and no
-f-string: whoever starts it with an old Python reads a sentence instead of a SyntaxError.
+Each command runs inside the project's own environment, which `student.environment` creates if it is
+missing. Every Python since 2.7 can read this file, hence types in comments and no f-string: with an
+old Python one gets a clear sentence instead of a SyntaxError.
 """
 
 import difflib
@@ -11,7 +11,7 @@ import sys
 
 WANTED = (3, 11)
 
-# name: profile of the environment, what its Python runs, what the command is for
+# name: profile of the environment, what its Python runs, help text
 COMMANDS = {
     "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
     "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
@@ -33,7 +33,7 @@ COMMANDS = {
 
 def complaint_about_python():
     # type: () -> str
-    """One sentence when this Python cannot run the course, otherwise nothing."""
+    """Say why this Python cannot run the course; empty if it can."""
     came = "Python " + ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info < WANTED:
         return (
@@ -50,7 +50,7 @@ def complaint_about_python():
 
 def complaint_about_command(name):
     # type: (str) -> str
-    """One sentence when there is no such command here, otherwise nothing."""
+    """Say why there is no such command here; empty if there is."""
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, list(COMMANDS), n=1)
         hint = " Did you mean `" + near[0] + "`?" if near else ""
@@ -66,31 +66,31 @@ def complaint_about_command(name):
 
 def usage():
     # type: () -> str
-    """The list of commands, one a line."""
-    here = [name for name in COMMANDS if not complaint_about_command(name)]
-    lines = ["  make " + name.ljust(16) + COMMANDS[name][2] for name in here]
-    ends = ["", "make lab UNIT=01 PORT=8890; make submit UNIT=01; make fresh UNIT=01 CELL=name"]
-    if "grade" in here:
-        ends += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01; make report UNIT=01"]
-    return "\n".join(lines + ends)
+    """The list of commands, one per line."""
+    available = [name for name in COMMANDS if not complaint_about_command(name)]
+    lines = ["  make " + name.ljust(16) + COMMANDS[name][2] for name in available]
+    lines += ["", "make lab UNIT=01 PORT=8890; make submit UNIT=01; make fresh UNIT=01 CELL=name"]
+    if "grade" in available:
+        lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01; make report UNIT=01"]
+    return "\n".join(lines)
 
 
-def main(words):
+def main(arguments):
     # type: (list[str]) -> int
-    """Run one command with its options; 0 when all went well."""
-    name = words[0] if words else "help"
-    asks_help = name in ("help", "-h", "--help")
-    complaint = complaint_about_python() or ("" if asks_help else complaint_about_command(name))
+    """Run one command with its options; 0 if all went well."""
+    name = arguments[0] if arguments else "help"
+    wants_help = name in ("help", "-h", "--help")
+    complaint = complaint_about_python() or ("" if wants_help else complaint_about_command(name))
     if complaint:
         sys.stderr.write(complaint + "\n")
         return 1
-    if asks_help:
+    if wants_help:
         print(usage())
         return 0
     from autograder.student import environment  # noqa: PLC0415 (modern syntax: after the check)
 
     profile, programs, _ = COMMANDS[name]
-    return environment.run(profile, [program.split() for program in programs], words[1:])
+    return environment.run(profile, [program.split() for program in programs], arguments[1:])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Which units and exercises does the course have, and what is each worth?
 
-The catalogue is written by the build from the text masters, where points are declared once.
+The build writes the catalogue from the text masters, where points are declared once.
 
     >>> exercise("u01-matmul-flops").points
     2.0
@@ -20,7 +20,7 @@ class UnknownExercise(KeyError):
     """An exercise id that the catalogue does not hold."""
 
     def __str__(self) -> str:
-        """Give the sentence without the quotes that KeyError puts around it."""
+        """The sentence, without the quotes that KeyError puts around it."""
         return str(self.args[0])
 
 
@@ -38,6 +38,12 @@ class Exercise:
     manual: bool
     graded_cell: str
 
+    @property
+    def check_module(self) -> str:
+        """Where its check is: that of ``u01-gpu-days`` in ``autograder.exercises.u01.gpu_days``."""
+        unit, _, name = self.id.partition("-")
+        return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
@@ -49,6 +55,11 @@ class Unit:
     device: str
     lecture: tuple[str, ...]
     exercises: tuple[Exercise, ...]
+
+    @property
+    def number(self) -> str:
+        """The two digits that its folder and its exercises' ids begin with."""
+        return self.folder[:2]
 
 
 @cache

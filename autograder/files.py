@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and small ones that somebody else may have put there."""
+"""Files that are replaced whole or not at all, and small ones that anybody may have put there."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 MAX_LINE_BYTES = 1000
 
 
-def line_of(path: Path) -> str:
-    """The one line of a small file, or nothing where there is no such regular file."""
+def read_line(path: Path) -> str:
+    """The one line of a small file, or nothing if there is no such regular file."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LINE_BYTES:
@@ -21,19 +21,18 @@ def line_of(path: Path) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file; whoever looks finds the old one or the new one.
+    """Write a text file atomically: a reader finds the old file or the new one.
 
     Raises:
         OSError: If it cannot be written; the old one stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as beside:
-        write_down(
-            beside, text.encode(errors="backslashreplace")
-        )  # half a character stays readable
+    with replacing(path) as temporary:
+        # A lone surrogate (half a character) is written as an escape and stays readable.
+        write_synced(temporary, text.encode(errors="backslashreplace"))
 
 
-def write_down(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_synced(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a new file that is on the disk when this returns."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -43,13 +42,13 @@ def write_down(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place beside a file to write it to; it takes the file's place if nothing goes wrong."""
-    beside = path.with_name(f".{path.name}.writing")
-    beside.unlink(missing_ok=True)  # that of a run that was killed, or a link to elsewhere
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside a file to write to; it replaces the file unless the body raises."""
+    temporary = path.with_name(f".{path.name}.writing")
+    temporary.unlink(missing_ok=True)  # left by a run that was killed, or a link to elsewhere
     try:
-        yield beside
-        beside.replace(path)
+        yield temporary
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

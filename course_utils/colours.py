@@ -1,6 +1,6 @@
 """The course's colours: the same thing has the same colour in every figure.
 
-They are those of Okabe and Ito, which colour-blind readers can tell apart.
+Most are from the palette of Okabe and Ito, which colour-blind readers can tell apart.
 """
 
 PARAMETERS = "#0072b2"
@@ -9,7 +9,7 @@ OPTIMIZER_STATES = "#009e73"
 ACTIVATIONS = "#d55e00"
 TEMPORARIES = "#cc79a7"
 
-# Parts of a transformer, from Tol's muted palette, so that none looks like one of the above.
+# Parts of a transformer, from Tol's muted palette, to differ from the colours above.
 PROJECTIONS = "#88ccee"
 ATTENTION_CORE = "#332288"
 FEED_FORWARD = "#999933"
@@ -25,12 +25,12 @@ COMPUTE = "#0072b2"
 COMMUNICATION = "#e69f00"
 IDLE = "#bbbbbb"
 
-# A formula's line, an instrument's dots, and bars that stand for none of the above.
+# A formula's line, an instrument's dots, and bars for anything else.
 COMPUTED = "#56b4e9"
 MEASURED = "#000000"
 NEUTRAL = "#7a7a7a"
 
-# Verdicts, with a mark of their own beside them.
+# Verdicts, each shown with a symbol too.
 RIGHT = "#007a5a"
 PARTLY = "#8fcbb5"
 WRONG = "#b84a00"

@@ -1,4 +1,4 @@
-"""Values as a person would type them into Python: large integers with underscores."""
+"""Python literals as a person would type them: large integers with underscores."""
 
 from typing import Any
 

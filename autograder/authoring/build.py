@@ -1,39 +1,32 @@
 """From text masters to everything that is generated: `make build`.
 
-For each unit: the instructor notebook (executed again only when its inputs changed), the release,
-and for the course the catalogue and the table of units in the README. Nothing that a person edited
-by hand is overwritten: the build stops and says how to take the edit into the master.
+For each unit: the instructor notebook (executed again only when what it runs has changed), the
+release, and for the course the catalogue, the table of units in the README and the map of the
+packages. Nothing that a person edited by hand is overwritten: the build stops and says how to take
+the edit into the master.
 """
 
 import argparse
 import hashlib
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
-from autograder.authoring import master, readme
-from autograder.authoring.master import Master, MasterError
-from autograder.authoring.release import release
+from autograder.authoring import master, readme, rooms
+from autograder.authoring.dependencies import Dependencies
+from autograder.authoring.errors import BuildError, MasterError
+from autograder.authoring.execution import execute, outputs_of, with_outputs
+from autograder.authoring.master import Master
 from autograder.files import write_whole
 
 ROOT = Path(__file__).parents[2]
-MAX_NOTEBOOK_BYTES = 2**20
-NOT_SEEN_BY_NOTEBOOKS = ("authoring", "grading")
-CELL_SECONDS = 300
-
-
-class BuildError(RuntimeError):
-    """A build that must not go on; the message says what to do."""
+RELEASE_SETTINGS = ("nbgrader_config.py", "requirements.txt")
 
 
 @dataclass(frozen=True)
@@ -57,33 +50,48 @@ class Target:
 class Build:
     """One run of the build over a course's folder."""
 
-    def __init__(self, root: Path = ROOT, *, check_only: bool = False, overwrite: bool = False):
-        """Say where, whether files may be written, and whether hand edits may be lost."""
-        self.root, self.check_only, self.overwrite = root, check_only, overwrite
+    def __init__(
+        self,
+        root: Path = ROOT,
+        *,
+        only: str = "",
+        check_only: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        """Say where, which unit if not all, whether to write, and whether to lose hand edits."""
+        self.root, self.only = root, only
+        self.check_only, self.overwrite = check_only, overwrite
         self.record_file = root / "solutions" / "build.json"
         self.record: dict[str, dict[str, str]] = _json(self.record_file)
+        self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
 
     def run(self) -> list[Path]:
-        """Build all units and give the files that changed (or would, with `check_only`)."""
-        paths = sorted(self.root.glob("solutions/*/*.py"))
-        masters = [master.read(path) for path in paths]
+        """Build the units and give the files that changed (or would, with `check_only`)."""
+        masters = [master.read(path) for path in sorted(self.root.glob("solutions/*/*.py"))]
         self._write(self.root / "autograder" / "catalogue.json", _catalogue(masters))
-        for each in masters:
+        for each in self._chosen(masters):
             self._build_unit(each)
         known = {each.unit.folder for each in masters}
         self.record = {name: entry for name, entry in self.record.items() if name in known}
         self._write_record()
         units = [each.unit for each in masters]
-        readme_file = self.root / "README.md"
-        self._write(readme_file, readme.with_units(readme_file.read_text(encoding="utf-8"), units))
+        self._rewrite("README.md", lambda text: readme.with_units(text, units))
+        self._rewrite("docs/architecture.md", lambda text: rooms.with_drawing(text, self.root))
         return self.changed
+
+    def _chosen(self, masters: list[Master]) -> list[Master]:
+        chosen = [each for each in masters if self.only in ("", each.unit.number, each.unit.folder)]
+        if not chosen:
+            there = ", ".join(each.unit.number for each in masters)
+            raise BuildError(f"there is no unit {self.only!r}; name one of {there}, as in UNIT=01")
+        return chosen
 
     def _build_unit(self, each: Master) -> None:
         target = Target(self.root, each.unit.folder)
-        released = release(each.notebook, self.root)
-        generated = {target.instructor: each.notebook, target.release: released}
         entry = self.record.get(each.unit.folder, {})
+        released, released_from = self._released(each, target, entry)
+        generated = {target.instructor: each.notebook, target.release: released}
         for path, notebook in generated.items():
             self._refuse_hand_edits(path, notebook, entry.get(path.parts[-3], ""))
         inputs = self._inputs(each)
@@ -92,12 +100,28 @@ class Build:
         self._write(target.instructor, _text(solved))
         self.record[each.unit.folder] = {
             "inputs": inputs,
+            "released_from": released_from,
             **{path.parts[-3]: fingerprint(notebook) for path, notebook in generated.items()},
         }
         self._write_record()
 
     def _write_record(self) -> None:
         self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
+
+    def _released(
+        self, each: Master, target: Target, entry: dict[str, str]
+    ) -> tuple[NotebookNode, str]:
+        """The release and what it was made from; the present one where that is the same."""
+        settings = [path for name in RELEASE_SETTINGS if (path := self.root / name).exists()]
+        code = [Path(__file__).with_name("release.py"), *settings]
+        made_from = _hash(fingerprint(each.notebook), *(path.read_text("utf-8") for path in code))
+        if entry.get("released_from") == made_from and target.release.exists():
+            present = nbformat.read(target.release, as_version=4)
+            if fingerprint(present) == entry["notebooks"]:
+                return present, made_from
+        from autograder.authoring.release import release  # loads the whole of nbgrader
+
+        return release(each.notebook, self.root), made_from
 
     def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str) -> None:
         if self.overwrite or not path.exists():
@@ -118,28 +142,31 @@ class Build:
     ) -> NotebookNode:
         """The notebook with outputs: the stored ones while the inputs are the same."""
         if entry.get("inputs") == inputs and target.instructor.exists():
-            stored = nbformat.read(target.instructor, as_version=4)
-            if [cell.id for cell in stored.cells] == [cell.id for cell in each.notebook.cells]:
-                return _with_outputs(each.notebook, stored)
+            stored = outputs_of(nbformat.read(target.instructor, as_version=4))
+            if len(stored) == len(outputs_of(each.notebook)):
+                return with_outputs(each.notebook, stored)
         if self.check_only:
             raise BuildError(f"{each.unit.folder} has to be executed again: run `make build`.")
         print(f"  executing {each.unit.folder}", flush=True)
         return execute(each.notebook)
 
     def _inputs(self, each: Master) -> str:
-        """One hash over all that the outputs depend on: master, package, pins, points."""
-        package = self.root / "course_utils"
-        files = [
-            path
-            for path in sorted(package.rglob("*"))
-            if path.suffix in (".py", ".json")
-            and path.relative_to(package).parts[0] not in NOT_SEEN_BY_NOTEBOOKS
-        ]
-        digest = hashlib.sha256()
-        for path in [each.path, self.root / "requirements.txt", *files]:
-            digest.update(path.relative_to(self.root).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes())
-        return digest.hexdigest()
+        """One hash over all that outputs depend on: code, its modules, the pins, the points."""
+        cells = [cell for cell in each.notebook.cells if cell.cell_type == "code"]
+        coded = [item for item in each.unit.exercises if not item.manual]
+        uses = self.dependencies.fingerprint(
+            "\n".join(cell.source for cell in cells), tuple(item.check_module for item in coded)
+        )
+        tags = [cell.metadata.get("tags", []) for cell in cells]
+        worth = [(item.id, item.points) for item in coded]
+        pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
+        return _hash(uses, json.dumps([tags, worth]), pins)
+
+    def _rewrite(self, name: str, change: Any) -> None:
+        """Make a generated part of a text that people write anew, where there is such a text."""
+        path = self.root / name
+        if path.exists():
+            self._write(path, change(path.read_text(encoding="utf-8")))
 
     def _write(self, path: Path, text: str) -> None:
         if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -150,35 +177,17 @@ class Build:
             write_whole(path, text)
 
 
-def execute(notebook: NotebookNode) -> NotebookNode:
-    """Run a notebook from a clean kernel in an empty folder, without timing stamps or widgets."""
-    solved = deepcopy(notebook)
-    with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            solved,
-            timeout=CELL_SECONDS,
-            record_timing=False,
-            store_widget_state=False,
-            resources={"metadata": {"path": folder}},
-        )
-        try:
-            client.execute()
-        except CellExecutionError as error:
-            raise BuildError(f"a cell of the solved notebook fails:\n{error}") from None
-    solved.metadata = notebook.metadata
-    if len(_text(solved).encode()) > MAX_NOTEBOOK_BYTES:
-        raise BuildError("a solved notebook may take 1 MB at most: draw fewer or smaller figures.")
-    return solved
-
-
 def fingerprint(notebook: NotebookNode) -> str:
     """Hash of all that is generated in a notebook: sources, ids and metadata, not outputs."""
     kept = [
         {key: cell[key] for key in ("id", "cell_type", "source", "metadata")}
         for cell in notebook.cells
     ]
-    text = json.dumps([kept, notebook.metadata], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _hash(json.dumps([kept, notebook.metadata], sort_keys=True))
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def _sources(notebook: NotebookNode) -> list[tuple[str, str]]:
@@ -190,13 +199,6 @@ def _differing_cells(present: NotebookNode, generated: NotebookNode) -> Iterator
     there = {cell.id: (cell.source, cell.metadata) for cell in present.cells}
     yield from (name for name in there if wanted.get(name) != there[name])
     yield from (f"{name} is gone" for name in wanted if name not in there)
-
-
-def _with_outputs(notebook: NotebookNode, stored: NotebookNode) -> NotebookNode:
-    for cell, before in zip(notebook.cells, stored.cells, strict=True):
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = before.outputs, before.execution_count
-    return notebook
 
 
 def _catalogue(masters: list[Master]) -> str:
@@ -219,10 +221,11 @@ def _json(path: Path) -> dict[str, dict[str, str]]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the build and say what changed; 1 if it cannot, or if `--check` finds a difference."""
     parser = argparse.ArgumentParser(prog="make build", description=__doc__)
+    parser.add_argument("unit", nargs="?", default="", help="build this unit only, as in UNIT=01")
     parser.add_argument("--check", action="store_true", help="write nothing; fail on a difference")
     parser.add_argument("--overwrite", action="store_true", help="replace notebooks edited by hand")
     options = parser.parse_args(arguments)
-    build = Build(check_only=options.check, overwrite=options.overwrite)
+    build = Build(only=options.unit, check_only=options.check, overwrite=options.overwrite)
     try:
         changed = build.run()
     except (MasterError, BuildError) as error:

@@ -24,7 +24,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.authoring import master
-from autograder.authoring.master import MasterError
+from autograder.authoring.errors import MasterError
 
 STEPS = (
     LockCells,

@@ -1,1 +1,1 @@
-"""What a check is: cases, observations, judges, hints, verdicts, and the calls in notebooks."""
+"""Checks: cases, observations, judges, hints, verdicts, and the functions that notebooks call."""

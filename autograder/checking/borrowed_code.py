@@ -1,10 +1,10 @@
-"""Does an answer lean on the course's own answer instead of on the student's work?
+"""Find an answer that uses the course's own code instead of the student's.
 
-`borrowed` reads the source of a function as a syntax tree and follows the names that it uses:
-imports inside it, what its notebook's names stand for, and the student's own helpers behind it;
-of a class it reads the methods, and the classes that it builds on.
-It is told, not punished: the check says which name it found and gives no points. Who wants to hide
-the name can; a person who reads the answer sees it.
+`find_borrowed` reads the source of a function as a syntax tree and follows the names that it uses:
+imports inside it, what its notebook's names stand for, and the student's own helpers. Of a class it
+reads the methods and the base classes.
+This is a reminder, not a defence: the check says which name it found and gives no points. A student
+can hide the name, but not from a person who reads the answer.
 """
 
 import ast
@@ -14,13 +14,15 @@ import textwrap
 import types
 from collections.abc import Iterator
 
-ROOMS = ("formulas", "reference", "instruments", "distributed")
 ANSWERS = (
-    *(f"course_utils.{room}" for room in ROOMS),
+    "course_utils.formulas",
+    "course_utils.reference",
+    "course_utils.instruments",
+    "course_utils.distributed",
     "autograder",
     "torch.utils.flop_counter",
 )
-INTERFACES = ("course_utils.distributed.comm",)  # what an exercise hands in, and holds no answer
+INTERFACES = ("course_utils.distributed.comm",)  # passed to answers; holds none itself
 
 # The mean loss that notebooks use, under both of its names.
 TOKEN_LOSS = tuple(f"course_utils.reference.{name}token_loss" for name in ("", "transformer."))
@@ -29,12 +31,12 @@ TOKEN_LOSS = tuple(f"course_utils.reference.{name}token_loss" for name in ("", "
 def find_borrowed(
     answer: object, modules: tuple[str, ...] = ANSWERS, may_use: tuple[str, ...] = ()
 ) -> str | None:
-    """Name of the course's code that an answer uses, or None.
+    """The dotted name of course code that an answer uses, or None.
 
     Args:
         answer: What the student hands to a check.
-        modules: Modules, with all below them, that an answer may not use.
-        may_use: Names in them that it may use nevertheless.
+        modules: Modules and packages that an answer may not use.
+        may_use: Names in them that it may use all the same.
     """
     names = _borrowed_names(answer, modules, set())
     return next((name for name in names if name not in may_use), None)
@@ -47,10 +49,10 @@ def _borrowed_names(answer: object, modules: tuple[str, ...], seen: set[int]) ->
     if id(answer) in seen:
         return
     seen.add(id(answer))
-    if name := _home(answer, modules):
+    if name := _name_within(answer, modules):
         yield name
     elif isinstance(answer, types.FunctionType):
-        yield from _in_source(answer, modules, seen)
+        yield from _borrowed_in_source(answer, modules, seen)
     elif isinstance(answer, type):
         for part in (*answer.__bases__, *vars(answer).values()):
             if isinstance(part, types.FunctionType | type):
@@ -59,18 +61,18 @@ def _borrowed_names(answer: object, modules: tuple[str, ...], seen: set[int]) ->
         yield from _borrowed_names(called, modules, seen)
 
 
-def _in_source(
+def _borrowed_in_source(
     function: types.FunctionType, modules: tuple[str, ...], seen: set[int]
 ) -> Iterator[str]:
     tree = _syntax_tree(function)
-    own = set(_bound_names(tree))
-    around = function.__globals__ | _closure(function)
-    names = {name: value for name, value in around.items() if name not in own}
+    local = set(_bound_names(tree))
+    outer = function.__globals__ | _closure(function)
+    names = {name: value for name, value in outer.items() if name not in local}
     for node in ast.walk(tree):
         yield from (name for name in _imported(node) if _within(name, modules))
         if isinstance(node, ast.Attribute | ast.Name):
             found = _resolve(node, names)
-            if name := _home(found, modules):
+            if name := _name_within(found, modules):
                 yield name
             elif getattr(found, "__module__", None) == function.__module__:
                 for part in _functions_of(found):
@@ -80,14 +82,14 @@ def _in_source(
 def _functions_of(found: object) -> list[types.FunctionType]:
     """A helper itself, or what a helper class defines."""
     parts = vars(found).values() if isinstance(found, type) else [found]
-    plain = (getattr(part, "__func__", part) for part in parts)  # under a staticmethod
-    return [part for part in plain if isinstance(part, types.FunctionType)]
+    unwrapped = (getattr(part, "__func__", part) for part in parts)  # of a staticmethod
+    return [part for part in unwrapped if isinstance(part, types.FunctionType)]
 
 
 def _syntax_tree(function: types.FunctionType) -> ast.AST:
-    """The function as a tree, or its names alone where it has no source that can be read.
+    """The function as a syntax tree, or just its names if its source cannot be read.
 
-    The source of a lambda is the whole statement around it: only what is inside counts.
+    The source of a lambda is the whole statement around it: only the lambdas in it are kept.
     """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -101,7 +103,7 @@ def _syntax_tree(function: types.FunctionType) -> ast.AST:
 
 
 def _bound_names(tree: ast.AST) -> Iterator[str]:
-    """Names that the function itself gives a meaning to: arguments, variables, functions in it."""
+    """Names that the function itself binds: arguments, variables, imports, inner functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             yield node.arg
@@ -121,11 +123,12 @@ def _closure(function: types.FunctionType) -> dict[str, object]:
 def _contents(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet, as for a function that calls itself
+    except ValueError:  # not filled yet, as for a recursive function
         return None
 
 
 def _imported(node: ast.AST) -> list[str]:
+    """Dotted names that a node may import."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -136,7 +139,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _resolve(node: ast.AST, names: dict[str, object]) -> object:
-    """What a name or a dotted name stands for; None if it cannot be told without running code."""
+    """What a name or a dotted name stands for; None if only running code would tell."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute):
@@ -145,7 +148,8 @@ def _resolve(node: ast.AST, names: dict[str, object]) -> object:
     return None
 
 
-def _home(value: object, modules: tuple[str, ...]) -> str | None:
+def _name_within(value: object, modules: tuple[str, ...]) -> str | None:
+    """The dotted name of a value if one of the modules defines it, else None."""
     if isinstance(value, types.ModuleType):
         return value.__name__ if _within(value.__name__, modules) else None
     if getattr(value, "__module__", None) in INTERFACES:

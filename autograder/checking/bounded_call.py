@@ -1,55 +1,38 @@
-"""What did a student's function do when it was called, whatever it did?
+"""Call a student's function, whatever it does, and describe what happened in plain data.
 
-It may return the wrong thing, raise, print megabytes, warn or never come back.
-`observe_within_limits` calls it within bounds and always gives plain data: either
-``{"value": ...}`` or ``{"trouble": ...}`` with what a sentence about it needs. Nothing it writes
-reaches the notebook: nbgrader takes any output on stderr for a failure.
+It may return the wrong thing, raise, print megabytes, warn or never return.
+`observe_within_limits` always gives plain data: either ``{"value": ...}`` or ``{"trouble": ...}``
+with the details that a message needs. Nothing that it prints reaches the notebook: nbgrader takes
+any output on stderr for a failure.
 """
 
 import contextlib
 import io
 import linecache
 import os
-import signal
 import sysconfig
-import threading
 import traceback
-import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import course_utils
 from autograder.checking import plain_data
 from autograder.checking.plain_data import Plain
+from autograder.checking.time_limit import Stopped, stopped_after
 
 LIMIT_SECONDS = 10.0
-PATIENCE = 3  # by the clock a call may take so many times its limit: it waits, or others work
-AGAIN_SECONDS = 0.1
-MAX_WORDS = 200
+MAX_CHARACTERS = 200  # of a message, and of a line of code
 
 # Files that no student wrote: the course, the standard library, installed packages.
-PLACES = sysconfig.get_paths()
 NOT_STUDENTS = (
     str(Path(__file__).parents[1]),
     str(Path(course_utils.__file__).parent),
-    *(PLACES[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 
 
-# By the processor's time and by the clock, where the system has them.
-TIMERS = (
-    ((signal.ITIMER_PROF, signal.SIGPROF), (signal.ITIMER_REAL, signal.SIGALRM))
-    if hasattr(signal, "setitimer")
-    else ()
-)
-
-
-class Stopped(BaseException):
-    """Raised inside a call that has used up its time; `except Exception` does not catch it."""
-
-
-class _Counting(io.TextIOBase):
-    """A stream that forgets what is written and remembers how much."""
+class _CountingStream(io.TextIOBase):
+    """A stream that counts the characters written to it and drops them."""
 
     characters = 0
 
@@ -64,24 +47,22 @@ def observe_within_limits(
     case: Plain,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> dict[str, Plain]:
-    """Plain data on one call of ``observe(student_object, case)``, which may do anything.
+    """Call ``observe(student_object, case)``, which may do anything, and describe it in plain data.
 
     Args:
-        observe: Uses the student's object and returns what is to be judged.
+        observe: Uses the student's object and returns what will be judged.
         student_object: What the student wrote.
-        case: Plain data; `observe` gets a copy of its own.
-        limit_seconds: The call is stopped after this time of the processor, so that a busy machine
-            changes nothing, or after `PATIENCE` times as long by the clock; where the system offers
-            timer signals (Linux, macOS; in the main thread).
+        case: Plain data; `observe` gets a copy.
+        limit_seconds: Processor time after which `stopped_after` stops the call.
 
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
         trouble one of ``unwritten``, ``raised``, ``stopped``, ``nothing``, ``not plain``.
     """
-    printed = _Counting()
+    printed = _CountingStream()
     result: dict[str, Plain] = {}
     try:
-        with _quiet(printed), stopped_after(limit_seconds):
+        with _silenced(printed), stopped_after(limit_seconds):
             value = observe(student_object, plain_data.unpack(plain_data.pack(case)))
             result = {"value": plain_data.unpack(plain_data.pack(value))}
         if value is None:
@@ -100,7 +81,7 @@ def observe_within_limits(
 
 
 def describe_error(error: BaseException) -> dict[str, Plain]:
-    """What is told of an error: its type, its message, and the student's line it came from."""
+    """The type of an error, its message, and the student's line that it came from."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -110,8 +91,8 @@ def describe_error(error: BaseException) -> dict[str, Plain]:
     return {
         "trouble": "raised",
         "error": type(error).__name__,
-        "message": _message(error)[:MAX_WORDS],
-        "line": line.strip()[:MAX_WORDS],
+        "message": _message(error)[:MAX_CHARACTERS],
+        "line": line.strip()[:MAX_CHARACTERS],
     }
 
 
@@ -123,52 +104,28 @@ def _message(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet(printed: _Counting) -> Iterator[None]:
-    """Count what Python code prints, drop what C code writes to stderr."""
+def _silenced(printed: _CountingStream) -> Iterator[None]:
+    """Count what Python code prints, and drop what C code writes to stderr."""
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
-        _quiet_descriptor(2),
+        _silenced_descriptor(2),
     ):
         yield
 
 
 @contextlib.contextmanager
-def _quiet_descriptor(descriptor: int) -> Iterator[None]:
+def _silenced_descriptor(descriptor: int) -> Iterator[None]:
     try:
-        kept = os.dup(descriptor)
+        original = os.dup(descriptor)
     except OSError:  # no such stream, as in a windowed Python
         yield
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, descriptor)
+        os.dup2(null, descriptor)
         yield
     finally:
-        os.dup2(kept, descriptor)
-        os.close(nowhere)
-        os.close(kept)
-
-
-@contextlib.contextmanager
-def stopped_after(seconds: float) -> Iterator[None]:
-    """Raise `Stopped` in the body when its time is used up, again and again if it is swallowed."""
-    if not TIMERS or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    inside = True
-
-    def stop(signum: int, frame: types.FrameType | None) -> None:
-        if inside:
-            raise Stopped
-
-    before = [(timer, number, signal.signal(number, stop)) for timer, number in TIMERS]
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds, AGAIN_SECONDS)
-    try:
-        yield
-    finally:
-        inside = False
-        for timer, number, handler in before:
-            signal.setitimer(timer, 0)
-            signal.signal(number, handler)
+        os.dup2(original, descriptor)
+        os.close(null)
+        os.close(original)

@@ -1,4 +1,4 @@
-"""A case is plain data: how a model is named by its sizes, and how a case is told to a student."""
+"""The objects that a case's plain data stands for, and a case in words for a student."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ PARTS: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts
 
 def model_of(sizes: dict[str, Any]) -> ModelConfig:
     """The model that a case names by its plain sizes."""
-    made = {name: PARTS[name](**v) if name in PARTS else v for name, v in sizes.items()}
-    return ModelConfig(**made)
+    fields = {name: PARTS[name](**v) if name in PARTS else v for name, v in sizes.items()}
+    return ModelConfig(**fields)
 
 
-# What plain data stands for under these names.
+# How to make an object from the plain data under these names.
 OBJECTS: dict[str, Callable[[Any], Any]] = {"model": model_of, "hardware": device}
 
 

@@ -1,7 +1,7 @@
-"""What is a check? Three pure pieces: `cases`, `observe` and `judge`.
+"""A check has three pure pieces: `cases`, `observe` and `judge`.
 
-`cases` and `judge` run where the student's code cannot reach; `observe` runs beside it. Between
-them only plain data crosses, so that the same check serves the notebook, nbgrader and a grader that
+`cases` and `judge` run where the student's code cannot reach them; `observe` runs beside it. Only
+plain data crosses between them, so the same check serves the notebook, nbgrader and a grader that
 keeps the student's code in another process.
 """
 
@@ -17,11 +17,11 @@ from autograder.checking.single_thread import one_thread
 from autograder.checking.verdict import CaseResult
 
 Case = dict[str, Plain]
-"""Named sizes, in the order in which the student's function takes them."""
+"""Named sizes, in the order of the student's arguments."""
 
 
 def key_of(case: Case) -> tuple[Any, ...]:
-    """The values of a case as something that can be remembered."""
+    """The values of a case as a hashable key."""
     return tuple(tuple(each) if type(each) is list else each for each in case.values())
 
 
@@ -35,15 +35,15 @@ class Check:
     """How one exercise is judged.
 
     Attributes:
-        cases: From a seed to at least twenty cases, smallest first, every named feature among
-            them for every seed.
-        judge: From a case and what `observe` gave back to the result of the case.
-        reference: The course's own answer, for cells that need one which works.
+        cases: Maps a seed to at least twenty cases, smallest first; for every seed, each named
+            feature occurs among them.
+        judge: Maps a case and what `observe` returned to the result of the case.
+        reference: The course's own answer, for cells that need a working one.
         observe: Uses the student's object and returns plain data.
-        not_from: Modules beside the course's own that hold the answer already.
-        may_use: Names of the course's own that hold no answer to this exercise.
+        not_from: Modules outside the course that already hold the answer.
+        may_use: Names of the course that hold no answer to this exercise.
         observe_runs_reference: Whether `observe` runs the reference beside the student's object, so
-            that it cannot be put away meanwhile.
+            that the sandbox cannot remove it.
     """
 
     cases: Callable[[int], list[Case]]
@@ -56,7 +56,7 @@ class Check:
 
 
 Observer = Callable[[Case], dict[str, Plain]]
-"""From a case to what `observe_within_limits` tells of one call, wherever that call is made."""
+"""Maps a case to what `observe_within_limits` returns, wherever the call is made."""
 
 
 @one_thread()
@@ -66,19 +66,19 @@ def score_answer(
     seeds: Iterable[int],
     limit_seconds: float = bounded_call.LIMIT_SECONDS,
 ) -> AnswerResult:
-    """Try an answer of this process on all cases of some seeds."""
+    """Run an answer in this process on all cases of some seeds, and judge it."""
     if trouble := find_objection(check, answer):
         return AnswerResult(trouble=trouble)
     cases = [case for seed in seeds for case in check.cases(seed)]
     return score_cases(
         check,
         cases,
-        lambda c: bounded_call.observe_within_limits(check.observe, answer, c, limit_seconds),
+        lambda case: bounded_call.observe_within_limits(check.observe, answer, case, limit_seconds),
     )
 
 
 def find_objection(check: Check, answer: object) -> dict[str, Plain] | None:
-    """What speaks against an answer before it is called: no function, or the course's own."""
+    """Reject an answer before calling it: it is no function, or borrows the course's own."""
     if not callable(answer):
         return {"trouble": "no function", "what": describe(answer)}
     if name := borrowed_code.find_borrowed(
@@ -89,12 +89,12 @@ def find_objection(check: Check, answer: object) -> dict[str, Plain] | None:
 
 
 def score_cases(check: Check, cases: Iterable[Case], observe: Observer) -> AnswerResult:
-    """Judge what is observed in all cases; stop where the answer raises or does not return."""
-    trials: list[JudgedCase] = []
+    """Observe and judge every case; stop at the first that raises or does not return."""
+    judged: list[JudgedCase] = []
     for case in cases:
         observed = observe(case)
         if "trouble" in observed:
             return AnswerResult(trouble=observed, sizes=in_words(case))
         value = observed["value"]
-        trials.append(JudgedCase(in_words(case), value, check.judge(case, value)))
-    return AnswerResult(trials=tuple(trials))
+        judged.append(JudgedCase(in_words(case), value, check.judge(case, value)))
+    return AnswerResult(cases=tuple(judged))

@@ -1,4 +1,4 @@
-"""What is said of an answer that could not be compared: it raised, hung, or returned no data."""
+"""What to say of an answer without a value to judge: it raised, hung, or returned no plain data."""
 
 import re
 
@@ -6,18 +6,17 @@ from autograder.checking.plain_data import Plain
 
 WHICH_TYPE = "What type does the exercise ask for, and which line makes the returned value?"
 
-# Said by an observation that sees which hooks were set.
+# In the message of an `observe` that sees which hooks were set.
 TOO_EARLY = "in a hook that runs before grad is filled"
 WHICH_HOOK = (
     "Your hooks run before grad is filled, and get the new gradient, not the parameter. Which kind "
     "of hook comes after, as the one that the notebook gives?"
 )
 
-# Said where no points follow before somebody has looked.
+# For answers that earn no points until somebody has looked.
 A_PERSON = "A person will look at this."
 
-# Kind of trouble: what happened, and the question that leads on. The braces are filled from what
-# was observed.
+# Kind of trouble: the sentence and the hint. The braces are filled from the observation.
 WORDS = {
     "unwritten": (
         "Not written yet. (If you have written it: run its cell, and look there for an error.)",
@@ -59,12 +58,12 @@ WORDS = {
 }
 
 
-# What two ranks, or a sender and its receiver, name in calls that should be the same.
+# How the calls of two ranks, or of a sender and its receiver, differ.
 _OTHER_PRECISION = r"of \([\d, ]*\) (\w+)\b.* of \([\d, ]*\) (?!\1\b)\w"
 _OTHER_LENGTHS = r"calls (\w+) of .* and rank \d+ \1 of"
 _OTHER_SOURCE = r"calls broadcast of (.*) from rank .* and rank \d+ broadcast of \1 from rank"
 
-# What to ask about an error that Python raised; the first pattern that its message has decides.
+# What to ask about an error that was raised; the first pattern found in its message decides.
 ERRORS = (
     (TOO_EARLY, WHICH_HOOK),
     (
@@ -215,7 +214,7 @@ ERRORS = (
 )
 
 
-# What several errors of ranks have in common, where each case raises another one.
+# What the errors of ranks have in common when each case raises a different one.
 RANKS_DIFFER = (
     "deadlock:|mismatch in",
     "Ranks do not make the same calls: in some cases one waits for ever, in others two different "
@@ -224,13 +223,13 @@ RANKS_DIFFER = (
 
 
 def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:
-    """A hint that fits other errors of the same kind as well."""
-    words, hint = RANKS_DIFFER
-    return (hint,) if re.search(words, trouble.get("message", "")) else ()
+    """A hint that also fits other errors of the same kind."""
+    pattern, hint = RANKS_DIFFER
+    return (hint,) if re.search(pattern, trouble.get("message", "")) else ()
 
 
 def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
-    """The sentence and the hint for what `observe_within_limits` saw."""
+    """The sentence and the hint for a trouble that `observe_within_limits` found."""
     kind = trouble["trouble"]
     if kind == "nothing" and trouble["printed_characters"]:
         kind = "printed"
@@ -240,9 +239,9 @@ def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
     sentence, hint = WORDS[kind]
     stop = ""
     if kind == "raised":
-        told = f"{trouble['error']}: {trouble['message']}"
-        hint = next((question for words, question in ERRORS if re.search(words, told)), hint)
-        stop = "" if told.endswith((".", "!", "?")) else "."
-        if not place and trouble["message"].startswith("wanted "):  # `observe` says it, no answer
+        error = f"{trouble['error']}: {trouble['message']}"
+        hint = next((question for pattern, question in ERRORS if re.search(pattern, error)), hint)
+        stop = "" if error.endswith((".", "!", "?")) else "."
+        if not place and trouble["message"].startswith("wanted "):  # raised by `observe` itself
             return f"What it returned has another form: {trouble['message']}{stop}", hint
     return sentence.format(place=place, stop=stop, **trouble), hint

@@ -1,7 +1,7 @@
-"""How is a number, or a table of named numbers, compared with a measurement?
+"""Judges that compare a number, or a dictionary of numbers, with a measurement.
 
-Counts compare with ``==``. A known mistake is kept as the wrong formula itself: where it gives
-exactly what the student's function gave, its hint is the one to show.
+Counts compare with ``==``. A known mistake is stored as the wrong formula itself: if it gives what
+the student's function gave, its hint is shown.
 """
 
 import math
@@ -20,7 +20,7 @@ Numbers = dict[str, Number]
 LARGEST = 10**100
 
 NEARLY = 0.02
-# As the exercises say: more than float64 loses, less than any mistake makes.
+# What the exercises promise: looser than float64 rounding, tighter than any mistake.
 NINE_DIGITS = 1e-9
 
 FLOAT_ROUNDING = 1e-12
@@ -35,18 +35,18 @@ NEARLY_A_COUNT = (
 )
 NEARLY_A_NUMBER = "Nearly. Which rounding, yours or that of a constant, loses the digits?"
 
-# A mistake is recognised, not judged: the same wrong formula in another order of operations.
+# To recognise a wrong formula even if its operations come in another order.
 FORMULA_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong formula that people write, and the question that leads out of it.
+    """A wrong formula that people write, and the hint that leads out of it.
 
     Attributes:
         hint: Ends in a question.
-        formula: Takes the sizes of a case in their order; gives a number, or a dictionary with
-            those parts of the answer that the mistake is about.
+        formula: Takes the sizes of a case in order; gives a number, or a dictionary with the
+            parts of the answer that the mistake is about.
     """
 
     hint: str
@@ -54,7 +54,7 @@ class Mistake:
 
 
 class EqualTo:
-    """A judge that wants what ``measure(**case)`` gives."""
+    """A judge that wants the result of ``measure(**case)``."""
 
     def __init__(
         self,
@@ -63,22 +63,22 @@ class EqualTo:
         relative_tolerance: float = 0.0,
         together: bool = False,
     ) -> None:
-        """Say what is measured, which mistakes are known, and how exact an answer must be.
+        """Set what is measured, which mistakes are known, and how exact an answer must be.
 
         Args:
-            measure: An instrument or an independent oracle; gives a number or a dictionary of
-                numbers, each of which is one equal part of the points.
+            measure: An instrument or an independent oracle; gives a number, or a dictionary of
+                numbers that share the points equally.
             mistakes: Known mistakes, the most telling first.
-            relative_tolerance: Zero for counts; for a float the rounding that is allowed for.
-            together: Whether only all numbers together earn the points, as those that an
-                implementation shows: right results at the price of too many bytes earn nothing.
+            relative_tolerance: Zero for counts; for floats, the rounding error to allow.
+            together: Whether all numbers must be right to earn any points, as for an
+                implementation: right results that save too many bytes earn nothing.
         """
         self.measure, self.mistakes, self.together = measure, mistakes, together
         self.relative_tolerance = relative_tolerance
         self.measured: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
-        """Compare what came with what was measured."""
+        """Compare the answer's value with the measurement."""
         measured = self.wanted(case)
         wanted = _named(measured)
         given = got if isinstance(measured, dict) else {"": got}
@@ -94,8 +94,8 @@ class EqualTo:
         first = wrong[0]
         hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
         if not self.together:
-            hints += _hints_of_nearness(given[first], wanted[first])
-        elif all(_is_single_precision(given[name], wanted[name]) for name in wrong):
+            hints += _near_miss_hints(given[first], wanted[first])
+        elif all(_differs_by_float32_rounding(given[name], wanted[name]) for name in wrong):
             hints.append(NEARLY_A_NUMBER)
         return CaseResult(
             right={"": False} if self.together else right,
@@ -105,7 +105,7 @@ class EqualTo:
         )
 
     def wanted(self, case: Case) -> Plain:
-        """What is measured for a case; the same case is measured once."""
+        """The measurement of a case; each case is measured once."""
         key = pack(case).json
         if key not in self.measured:
             self.measured[key] = self.measure(**case)
@@ -118,10 +118,10 @@ class EqualTo:
 
 
 class Behaviour(EqualTo):
-    """A judge of what an implementation did: all its numbers are right, or nothing.
+    """A judge of what an implementation did: all its numbers must be right.
 
-    An error that `observe` caught, as `describe_error` tells it, is wrong in that case alone. Where
-    there are scenarios each earns an equal part; a case names its own as ``"scenario"``.
+    An error that `observe` caught and described with `describe_error` fails that case alone. If
+    there are scenarios, each earns an equal share; a case names its own as ``"scenario"``.
     """
 
     def __init__(
@@ -131,35 +131,34 @@ class Behaviour(EqualTo):
         scenarios: Sequence[str] = (),
         relative_tolerance: float = 0.0,
     ) -> None:
-        """Take what `EqualTo` takes, and the names of all scenarios."""
+        """As for `EqualTo`, with the names of all scenarios."""
         super().__init__(measure, *mistakes, relative_tolerance=relative_tolerance, together=True)
         self.scenarios = tuple(scenarios)
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
-        """Compare the numbers of a case; the other scenarios lose nothing by it."""
-        finding = _finding_of(got) if "trouble" in got else super().__call__(case, got)
+        """Compare the numbers of a case; a wrong one costs only its own scenario."""
+        result = _result_of_trouble(got) if "trouble" in got else super().__call__(case, got)
         if not self.scenarios:
-            return finding
-        right = {name: finding.passed or name != case["scenario"] for name in self.scenarios}
-        return replace(finding, right=right)
+            return result
+        right = {name: result.passed or name != case["scenario"] for name in self.scenarios}
+        return replace(result, right=right)
 
 
-def _finding_of(trouble: Plain) -> CaseResult:
+def _result_of_trouble(trouble: Plain) -> CaseResult:
     sentence, hint = error_hints.in_words(trouble)
     hints = (hint, *error_hints.more_hints(trouble))
     return CaseResult(right={"": False}, sentence=sentence, hints=hints)
 
 
-def _is_single_precision(given: Number, wanted: Number) -> bool:
-    """Whether a number is right but for the rounding of float32."""
+def _differs_by_float32_rounding(given: Number, wanted: Number) -> bool:
     return type(wanted) is float and math.isclose(given, wanted, rel_tol=SINGLE_ROUNDING)
 
 
-def _hints_of_nearness(given: Number, wanted: Number) -> list[str]:
-    """What to ask where a number is almost right; the sharper question first."""
+def _near_miss_hints(given: Number, wanted: Number) -> list[str]:
+    """What to ask when a number is almost right; the sharper question first."""
     hints = []
-    is_part_of_one = type(given) is float and given % 1 != 0
-    tolerance = NEARLY if is_part_of_one else FLOAT_ROUNDING
+    has_fraction = type(given) is float and given % 1 != 0
+    tolerance = NEARLY if has_fraction else FLOAT_ROUNDING
     if type(wanted) is int and math.isclose(given, wanted, rel_tol=tolerance):
         hints.append(ROUNDED_BY_A_FLOAT)
     if math.isclose(given, wanted, rel_tol=NEARLY):
@@ -172,7 +171,7 @@ def _named(values: Plain) -> Numbers:
 
 
 def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
-    """What is wrong with the form of an answer, before any number is compared: sentence, hint."""
+    """Sentence and hint if an answer has the wrong form, so that no number can be compared."""
     names = ", ".join(wanted)
     if type(given) is not dict:
         sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
@@ -192,7 +191,7 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
 
 
 def _remark(wanted: Numbers, given: Numbers) -> str:
-    """An exact integral float earns the points and this remark."""
+    """A remark on a whole number returned as a float, which still earns the points."""
     if any(type(number) is int and type(given[name]) is float for name, number in wanted.items()):
         return "You returned a float; a count is a whole number, and an int stays exact."
     return ""
@@ -201,29 +200,25 @@ def _remark(wanted: Numbers, given: Numbers) -> str:
 def _difference(name: str, wanted: Number, got: Number) -> str:
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
-    ratio = f" (ratio {_ratio_in_words(got / wanted)})" if has_ratio else ""
-    words = [_in_words(number) for number in (wanted, got)]
-    if words[0] == words[1]:  # then the digits that tell them apart, of both
-        words = [f"{number:,}" for number in (wanted, got)]
-    return f"Wanted {words[0]}{label}, got {words[1]}{ratio}."
+    ratio = f" (ratio {_ratio_text(got / wanted)})" if has_ratio else ""
+    digits = [f"{n:,}" if type(n) is int else f"{n:,.8g}" for n in (wanted, got)]
+    if digits[0] == digits[1]:  # show all digits, so that the two differ
+        digits = [f"{n:,}" for n in (wanted, got)]
+    return f"Wanted {digits[0]}{label}, got {digits[1]}{ratio}."
 
 
-def _in_words(number: Number) -> str:
-    return f"{number:,}" if type(number) is int else f"{number:,.8g}"
-
-
-def _ratio_in_words(ratio: float) -> str:
-    """Four digits, or as many as show that it is not one."""
+def _ratio_text(ratio: float) -> str:
+    """Four digits, or more if four would show it as 1."""
     short = f"{ratio:.4g}"
     return f"{ratio:.12g}" if short == "1" else short
 
 
 def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) -> bool:
-    """Whether the wrong formula gives what was given, in all wrong parts that it speaks of."""
-    made = _named(mistake.formula(*case.values()))
-    return wrong[0] in made and all(
-        math.isclose(given[name], made[name], rel_tol=FORMULA_ROUNDING)
-        or (math.isnan(given[name]) and math.isnan(made[name]))
+    """Whether a mistake's formula gives the answer's numbers, in all wrong parts that it covers."""
+    mistaken = _named(mistake.formula(*case.values()))
+    return wrong[0] in mistaken and all(
+        math.isclose(given[name], mistaken[name], rel_tol=FORMULA_ROUNDING)
+        or (math.isnan(given[name]) and math.isnan(mistaken[name]))
         for name in wrong
-        if name in made
+        if name in mistaken
     )

@@ -1,7 +1,7 @@
-"""The two calls of a graded cell, `check` and `grade`, and `answer` for the cells after it.
+"""What graded cells call, `check` and `grade`, and `answer` for the cells after them.
 
-Both give the points earned as a plain float and never raise. `check` uses practice sizes and says
-everything; `grade` uses the grading seed and more cases, and says sizes and hint only.
+Both return the points earned as a plain float and never raise. `check` uses practice sizes and says
+everything; `grade` uses the grading seed and more cases, and says only sizes and hint.
 """
 
 import hashlib
@@ -20,46 +20,38 @@ from autograder.checking.verdict import Verdict
 
 PRACTICE_SEEDS = (1,)
 NUM_GRADING_SEEDS = 2
-SEED_BYTES = 7  # more than anybody can try, and what every generator takes
+SEED_BYTES = 7  # too many seeds to try, and small enough for every generator
 
 
 def find(exercise: str) -> Check:
-    """The check of an exercise, from the module that has its name.
+    """The check of an exercise, from the module named after it.
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
-    catalogue.exercise(exercise)
-    check: Check = importlib.import_module(module_of(exercise)).CHECK
+    check: Check = importlib.import_module(catalogue.exercise(exercise).check_module).CHECK
     return check
-
-
-def module_of(exercise: str) -> str:
-    """Where the check of an exercise is: that of ``u01-gpu-days`` in ``exercises.u01.gpu_days``."""
-    unit, _, name = exercise.partition("-")
-    return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
 
 
 def check(exercise: str, answer: object) -> float:
     """Try an answer on practice sizes, show what is right or wrong, and return the points."""
-    verdict = _judged(exercise, answer, PRACTICE_SEEDS, tell_all=True)
+    verdict = _verdict(exercise, answer, PRACTICE_SEEDS, tell_all=True)
     display(verdict)
-    if verdict.written and verdict.max_points and _is_named_as_asked(exercise, answer):
-        entry = {"points": verdict.points, "source": _source(answer), "checked": _now()}
-        progress_file.remember("exercises", exercise, entry)
+    if verdict.written and verdict.max_points:
+        _remember(exercise, answer, verdict.points)
     return verdict.points
 
 
 def grade(exercise: str, answer: object) -> float:
     """Try an answer on the grading seed's sizes and return the points; shows sizes and hint."""
-    verdict = _judged(exercise, answer, grading_seeds(), tell_all=False)
+    verdict = _verdict(exercise, answer, grading_seeds(), tell_all=False)
     display(verdict)
     return verdict.points
 
 
 def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
-    """The student's function where its check passes, otherwise the course's own, saying which."""
-    verdict = _judged(exercise, mine, PRACTICE_SEEDS, tell_all=True)
+    """The student's function if its check passes, else the course's own; prints which."""
+    verdict = _verdict(exercise, mine, PRACTICE_SEEDS, tell_all=True)
     if verdict.passed:
         print(f"Using your own {exercise}.")
         return mine
@@ -73,27 +65,31 @@ def grading_seeds() -> tuple[int, ...]:
 
 
 def seeds_from(secret: str) -> tuple[int, ...]:
-    """Seeds for grading that follow from a secret."""
+    """Seeds for grading, derived from a secret."""
     digest = hashlib.sha256(secret.encode()).digest()
     first = int.from_bytes(digest[:SEED_BYTES]) + len(PRACTICE_SEEDS) + 1
     return tuple(range(first, first + NUM_GRADING_SEEDS))
 
 
-def _judged(exercise: str, answer: object, seeds: tuple[int, ...], *, tell_all: bool) -> Verdict:
-    """The verdict; where the check itself fails it says so, and there are no points."""
+def _verdict(exercise: str, answer: object, seeds: tuple[int, ...], *, tell_all: bool) -> Verdict:
+    """The verdict; if the check itself fails, it says so and gives no points."""
     try:
         max_points = catalogue.exercise(exercise).points
-        examination = score_answer(find(exercise), answer, seeds)
-        return examination.verdict(exercise, max_points, tell_all=tell_all)
+        result = score_answer(find(exercise), answer, seeds)
+        return result.verdict(exercise, max_points, tell_all=tell_all)
     except Exception as error:
         sentence = f"The check could not be made ({type(error).__name__}: {error})."
         hint = "Is the id as the course gave it? If so, would you tell the course's staff?"
         return Verdict(exercise=exercise, points=0.0, max_points=0.0, sentence=sentence, hint=hint)
 
 
-def _is_named_as_asked(exercise: str, answer: object) -> bool:
-    """Whether this is the answer itself, and not a trial under another name."""
-    return getattr(answer, "__name__", "") == find(exercise).reference.__name__
+def _remember(exercise: str, answer: object, points: float) -> None:
+    """Keep points and source in the work folder, unless the answer is a trial by another name."""
+    if getattr(answer, "__name__", "") != find(exercise).reference.__name__:
+        return
+    now = time.strftime("%Y-%m-%dT%H:%M:%S")
+    entry = {"points": points, "source": _source(answer), "checked": now}
+    progress_file.remember("exercises", exercise, entry)
 
 
 def _source(answer: object) -> str:
@@ -101,7 +97,3 @@ def _source(answer: object) -> str:
         return inspect.getsource(answer)  # type: ignore[arg-type]
     except (OSError, TypeError):
         return ""
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,9 +1,8 @@
-"""What may cross between a student's code and the code that judges it?
+"""Plain data: all that may cross between a student's code and the code that judges it.
 
-Plain data only: None, booleans, integers, floats, strings, lists, tuples, dictionaries with string
-keys, and dense tensors. The types must be exact, so that nothing which a student's class overrides
-can reach a verdict. A message is JSON with, beside it, the tensors in safetensors form; never a
-pickle.
+None, booleans, integers, floats, strings, lists, tuples, dictionaries with string keys, and dense
+tensors. The types must be exact, so that nothing that a student's class overrides can affect a
+verdict. A message is JSON plus the tensors in safetensors form; never a pickle.
 
     >>> unpack(pack({"shape": (2, 3), "bytes": 12}))
     {'shape': (2, 3), 'bytes': 12}
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Plain = Any
-"""Plain data as above; what it may be is checked at run time by `pack`."""
+"""Plain data as above; `pack` checks it at run time."""
 
 MAX_DEPTH = 20
 MAX_ITEMS = 100_000
@@ -32,7 +31,7 @@ class NotPlain(ValueError):
 
 
 class Message(NamedTuple):
-    """One value on its way: JSON, and the tensors that it names in safetensors form."""
+    """A packed value: JSON, and the tensors that it names in safetensors form."""
 
     json: str
     tensors: bytes
@@ -48,13 +47,13 @@ def pack(value: object) -> Message:
     text = json.dumps(packer.encode(value, depth=0))
     if not packer.tensors:
         return Message(text, b"")
-    from safetensors.torch import save  # torch is loaded only where a tensor crosses
+    from safetensors.torch import save  # loads torch: only if a tensor crosses
 
     return Message(text, save(packer.tensors))
 
 
 def unpack(message: Message) -> Plain:
-    """Give back the value that `pack` was given, in new objects."""
+    """The value that `pack` was given, in new objects."""
     tensors: dict[str, torch.Tensor] = {}
     if message.tensors:
         from safetensors.torch import load
@@ -126,7 +125,7 @@ def describe(value: object) -> str:
 
 
 def _python_scalar(value: object) -> object:
-    """A number of numpy as Python's own; the exact types of numpy only."""
+    """A numpy number as a Python number; only numpy's own exact types."""
     import numpy
 
     kinds = (numpy.int64, numpy.int32, numpy.float64, numpy.float32, numpy.bool_)

@@ -1,7 +1,7 @@
-"""What did you expect, before you knew?
+"""Predictions: what a student expects before the measurement.
 
-A prediction is not graded. It is kept in the work folder, can be changed until the measurement has
-been shown, and comes back next to it.
+A prediction is not graded. It is kept in the work folder, can be changed until the measurement is
+shown, and is then shown beside it.
 """
 
 import math
@@ -59,12 +59,12 @@ def compare(
 
 
 def _in_words(value: Number) -> str:
-    """Digits in groups; a whole number that was written as 1e10 without a point."""
+    """Digits in groups; a whole number has no decimal point, even if written as 1e10."""
     return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
 
 
 def _ratio_in_words(ratio: float) -> str:
-    """A ratio that can be read: 0.82, 1 / 2,048, 48,104."""
+    """A readable ratio: 0.82, 1 / 2,048, 48,104."""
     if ratio > 0 and 1 / ratio >= 10:
         return f"1 / {1 / ratio:,.0f}"
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.4g}"

@@ -1,4 +1,4 @@
-"""How far am I? Units and exercises with the points of their last check."""
+"""How far am I? The units and exercises, with the points of their last checks."""
 
 import html
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ from course_utils import colours
 
 @dataclass(frozen=True)
 class Progress:
-    """Points by exercise, as remembered by the work folder; shows itself as a table."""
+    """Units with the points of their exercises, by id; shows itself as a table."""
 
+    units: tuple[catalogue.Unit, ...]
     points: dict[str, float]
 
     def __str__(self) -> str:
-        """One line a unit, one line an exercise."""
-        return "\n".join(line for unit in catalogue.units() for line in self._unit_lines(unit))
+        """One line per unit and per exercise."""
+        return "\n".join(line for unit in self.units for line in self._unit_lines(unit))
 
     __repr__ = __str__
 
@@ -24,7 +25,7 @@ class Progress:
         return lines + [f"  {self._mark(item)} {item.title}" for item in unit.exercises]
 
     def _repr_html_(self) -> str:
-        rows = "".join(self._unit_row(unit) for unit in catalogue.units())
+        rows = "".join(self._unit_row(unit) for unit in self.units)
         return f'<table style="text-align: left">{rows}</table>'
 
     def _unit_row(self, unit: catalogue.Unit) -> str:
@@ -38,7 +39,7 @@ class Progress:
             f"{self._mark(item)} {html.escape(item.title)}" for item in unit.exercises
         )
         points = self._points(unit)
-        title = f"{unit.folder[:2]} {html.escape(unit.title)}"
+        title = f"{unit.number} {html.escape(unit.title)}"
         cells = (f"<b>{title}</b>", bar, points, exercises)
         return "<tr>" + "".join(f'<td style="text-align: left">{c}</td>' for c in cells) + "</tr>"
 
@@ -60,13 +61,20 @@ class Progress:
 
 
 def progress() -> Progress:
-    """Where you are: ✓ right, ✗ not yet right, ○ not tried, ✎ read by a person."""
-    remembered = progress_file.load()["exercises"]
-    return Progress({name: entry["points"] for name, entry in remembered.items()})
+    """Where you are: ✓ right, ✗ not yet right, ○ not tried, ✎ read by a person.
+
+    Outside a work folder this kernel knows only what it has checked itself, and shows those units.
+    """
+    exercises = progress_file.load()["exercises"]
+    points = {name: entry["points"] for name, entry in exercises.items()}
+    units = catalogue.units()
+    if progress_file.find() is None:
+        units = tuple(unit for unit in units if any(item.id in points for item in unit.exercises))
+    return Progress(units, points)
 
 
 def _checked(unit: catalogue.Unit, *, extra: bool) -> list[catalogue.Exercise]:
-    """Exercises of a unit that a check gives points for: the core ones, or the extra ones."""
+    """The exercises of a unit that have a check: the core ones, or the extra ones."""
     return [item for item in unit.exercises if not item.manual and item.extra == extra]
 
 

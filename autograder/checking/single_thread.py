@@ -1,4 +1,4 @@
-"""How are hundreds of tiny tensors handled in little time?"""
+"""Run torch in one thread, which is fastest on hundreds of tiny tensors."""
 
 import sys
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch works in one thread inside: on tiny tensors several wait longer than they work.
+    """Keep torch to one thread in the body: on tiny tensors, several wait longer than they work.
 
-    On a busy machine a check then takes a thirtieth of the time. Where torch was not loaded there
-    is nothing to do.
+    On a busy machine this makes a check thirty times faster. If torch is not loaded, there is
+    nothing to do.
     """
     torch = sys.modules.get("torch")
     if torch is None:

@@ -1,7 +1,7 @@
-"""What does a judge say, about one case and about a whole answer?
+"""What a judge says about one case, and about a whole answer.
 
-A `Finding` is about one case; a `Verdict` sums up all of them: points, one sentence, one hint that
-ends in a question. Both are plain data that show themselves.
+A `CaseResult` is about one case. A `Verdict` sums up all of them: points, one sentence, one hint
+that ends in a question; it shows itself as text and as HTML.
 """
 
 import html
@@ -14,14 +14,14 @@ from course_utils import colours
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult:
-    """What one case showed.
+    """How an answer did in one case.
 
     Attributes:
-        right: For every part of the answer whether it was right.
+        right: For every part of the answer, whether it was right.
         sentence: What was wanted and what came, for the first wrong part.
-        hints: Hints of those known mistakes that give just this result.
+        hints: Hints of the known mistakes that give exactly this result.
         remark: Something worth saying about a right answer.
-        ratio: What came over what was wanted, for the first wrong part.
+        ratio: Got over wanted, for the first wrong part.
     """
 
     right: Mapping[str, bool]
@@ -38,16 +38,16 @@ class CaseResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a check says about an answer; it shows itself as text and as HTML.
+    """What a check says about an answer.
 
     Attributes:
         exercise: Id of the exercise.
         points: Points earned, out of ``max_points``.
         sentence: What happened, in one sentence.
         sizes: The sizes that the sentence is about.
-        hint: A question that leads on; empty where all is well.
-        written: Whether there was anything to judge.
-        hidden: Whether the sizes were those of the grading.
+        hint: A question that leads on; empty if all is well.
+        written: False while the answer is still the stub.
+        hidden: Whether the sizes were those of grading.
     """
 
     exercise: str
@@ -87,7 +87,7 @@ class Verdict:
     def _headline(self) -> str:
         unit = "point" if self.max_points == 1 else "points"
         points = f"{self.points:g} of {self.max_points:g} {unit}"
-        if self.hidden:  # a person may give other points, which stand above this
+        if self.hidden:  # a person may have given other points, shown above
             return f"{self.exercise} on hidden sizes: the check gives {points}"
         return f"{self.exercise}: {points}"
 
@@ -99,6 +99,6 @@ class Verdict:
 
 
 def _marked_up(line: str) -> str:
-    """HTML of a line: `code` as code, and the word before a hint in bold."""
+    """A line as HTML: `code` as code, and Hint: in bold."""
     code = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line, quote=False))
     return re.sub(r"^Hint:", "<b>Hint:</b>", code)

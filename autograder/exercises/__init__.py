@@ -1,1 +1,1 @@
-"""Of each exercise: its cases, what is observed, how it is judged, and the known mistakes."""
+"""For each exercise: its cases, what is observed, how it is judged, and the known mistakes."""

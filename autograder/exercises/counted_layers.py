@@ -1,4 +1,4 @@
-"""Layers that count their calls, and what a training step of them shows."""
+"""A layer that counts its calls, and helpers of checks that run training code."""
 
 import functools
 import warnings
@@ -18,7 +18,7 @@ ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
 
 
 class CountedLayer(nn.Module):
-    """A small block with a residual; further inputs scale its result.
+    """A small residual block; further inputs scale its result.
 
     Attributes:
         num_calls: How often it was called.
@@ -26,7 +26,7 @@ class CountedLayer(nn.Module):
     """
 
     def __init__(self, width: int, noise: str = "", dtype: torch.dtype = torch.float64) -> None:
-        """Build a block of a width that draws random numbers for ``"dropout"`` or ``"noise"``."""
+        """Build a block; ``noise`` is ``"dropout"``, ``"noise"`` or empty."""
         super().__init__()
         self.up = nn.Linear(width, 2 * width, dtype=dtype)
         self.down = nn.Linear(2 * width, width, dtype=dtype)
@@ -53,13 +53,13 @@ def num_calls(layers: Iterable[CountedLayer]) -> int:
 
 
 def num_different(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
-    """Tensors that are not those of an oracle; what is missing counts as zeros."""
+    """How many tensors differ from an oracle's; a missing one counts as zeros."""
     return sum(not _is_same(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
     if theirs is None:
-        return True  # nobody asked for it
+        return True  # the oracle has no such tensor
     ours = torch.zeros_like(theirs) if ours is None else ours
     if ours.shape != theirs.shape:
         return False
@@ -67,48 +67,48 @@ def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
     return torch.allclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)
 
 
-class _NoTensor(TypeError):
-    """What came where a tensor was wanted."""
+class _NotATensor(TypeError):
+    """Something else came where a tensor was wanted; the message describes it."""
 
 
 def require_tensor(value: object) -> Tensor:
-    """The value, if it is a tensor.
+    """Return the value, which must be a tensor.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If it is not a tensor.
     """
     if not isinstance(value, Tensor):
-        raise _NoTensor(plain_data.describe(value))
+        raise _NotATensor(plain_data.describe(value))
     return value
 
 
 def keep(results: list[Tensor], result: object) -> Tensor:
-    """The result, which is also put into a list."""
+    """Append a result to a list; return the first of the list."""
     results.append(require_tensor(result))
     return results[0]
 
 
 def tells_errors(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
-    """A observe that gives an error of the student's code as plain data, so that one case fails."""
+    """Make an ``observe`` return an error of the student's code as plain data: one case fails."""
 
     @functools.wraps(observe)
-    def telling(answer: Any, case: Case) -> object:
+    def observe_or_error(answer: Any, case: Case) -> object:
         try:
             return observe(answer, case)
         except NotImplementedError:
             raise
-        except _NoTensor as error:
+        except _NotATensor as error:
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
         except Exception as error:
             return bounded_call.describe_error(error)
 
-    return telling
+    return observe_or_error
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leaves random numbers as they are; that a gradient is missing is counted, not warned of."""
+    """Restore the random state afterwards; silence warnings, as missing gradients are counted."""
     with torch.random.fork_rng([]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

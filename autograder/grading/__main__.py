@@ -1,10 +1,10 @@
-"""`python3 -m autograder.grading`: says at once that it is there; loading takes seconds."""
+"""`python3 -m autograder.grading`: print a line at once, since loading takes seconds."""
 
 import signal
 import sys
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a word while it loads
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it loads, Ctrl-C ends it silently
     print("Loading the grader.", flush=True)
     from autograder.grading.command import main
 

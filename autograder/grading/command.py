@@ -1,4 +1,4 @@
-"""`make grade UNIT=01`: grade what was collected of a unit, with a progress bar and a summary."""
+"""`make grade UNIT=01`: grade the submissions of a unit, with a progress bar and a summary."""
 
 import argparse
 import sys
@@ -20,12 +20,12 @@ USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Grade and say in plain words what happened; 0 if nothing stopped the run."""
+    """Grade and print what happened; 0 unless something stopped the run."""
     options = _parser().parse_args(arguments)
     try:
         run = Run(root, options.unit, _options(options), configuration(root))
         if not options.scheduler:
-            print("\n".join(protection.sentences(options.unsafe)))
+            print("\n".join(protection.describe(options.unsafe)))
         start = time.perf_counter()
         with _Bar(len(run.students)) as bar:
             results = run.grade(bar)
@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         again = "begins anew" if _options(options).begins_anew else "goes on where it was"
         print(f"Stopped; run it again and it {again}.", file=sys.stderr)
         return 130
-    told = summary(results, len(run.students), time.perf_counter() - start)
-    print("\n".join(told + changes(run.earlier, results)))
+    lines = summary(results, len(run.students), time.perf_counter() - start)
+    print("\n".join(lines + changes(run.earlier, results)))
     unchanged = set(run.students) - {result.student for result in results}
     unchanged &= run.store.waiting(run.unit)
     for result in results_of(root, run.unit):
@@ -47,14 +47,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 
 
 def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
-    """A line on how many were graded, then one for each submission with something to say."""
+    """A line on how many were graded, then one for each reason and remark."""
     if not results:
         return [f"{nothing_to_do(num_students)} `--again` grades them again."]
     states = Counter(result.state for result in results)
-    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     number = f"{len(results)} submission{'s' if len(results) > 1 else ''}"
     rate = f"one every {seconds / len(results):.2f} s, {num_students - len(results)} unchanged"
-    lines = [f"{number} in {seconds:.1f} s ({rate}): {told}"]
+    lines = [f"{number} in {seconds:.1f} s ({rate}): {counts}"]
     for result in sorted(results, key=lambda each: each.student):
         lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]
         lines += [f"  {result.student}: {remark}" for remark in result.remarks]
@@ -62,23 +62,25 @@ def summary(results: Sequence[Result], num_students: int, seconds: float) -> lis
 
 
 def changes(earlier: Mapping[str, Result], results: Sequence[Result]) -> list[str]:
-    """A line for each exercise in which the same answers have other points than before."""
-    told: dict[str, list[str]] = {}
+    """A line for each exercise whose points changed for unchanged answers."""
+    changed: dict[str, list[str]] = {}
     for result in sorted(results, key=lambda each: each.student):
         before = earlier.get(result.student)
         if before is None or before.answers != result.answers:
             continue
         points = {each.exercise: each.points for each in before.verdicts}
         for each in result.verdicts:
-            if (came := points.get(each.exercise, each.points)) != each.points:
-                told.setdefault(each.exercise, []).append(
-                    f"{result.student} {came:g} → {each.points:g}"
+            if (old := points.get(each.exercise, each.points)) != each.points:
+                changed.setdefault(each.exercise, []).append(
+                    f"{result.student} {old:g} → {each.points:g}"
                 )
-    return [f"  {name}: other points than before: {', '.join(who)}" for name, who in told.items()]
+    return [
+        f"  {name}: other points than before: {', '.join(who)}" for name, who in changed.items()
+    ]
 
 
 class _Bar:
-    """A progress bar that counts those with remarks and those that need a human."""
+    """A progress bar that counts results with remarks and results that need a human."""
 
     def __init__(self, num_students: int) -> None:
         self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)

@@ -1,4 +1,4 @@
-"""Which version of the course's package is this? Its files decide, whatever they are called."""
+"""The version of the course's packages: a hash of their files."""
 
 import hashlib
 from functools import cache
@@ -10,7 +10,7 @@ PACKAGES = ("autograder", "course_utils")
 
 @cache
 def of_course() -> str:
-    """One hash over the package, which holds checks, judges and the grader."""
+    """One hash over both packages, which hold checks, judges and the grader."""
     digest = hashlib.sha256()
     files = [file for name in PACKAGES for file in (SOURCE / name).rglob("*.*")]
     for path in sorted(file for file in files if file.suffix in (".py", ".json")):

@@ -1,12 +1,12 @@
-"""What stops a grading run, in one sentence that says what to do, or a single submission."""
+"""Errors that stop a grading run, or the grading of one submission."""
 
 
 class GradingError(RuntimeError):
-    """A run that must not go on."""
+    """The run cannot go on; the message is one sentence that says what to do."""
 
 
 class SandboxGoneError(RuntimeError):
-    """The sandbox ended while a submission was in it; what came of that is not to be trusted."""
+    """The sandbox ended during a submission, so that its verdicts cannot be trusted."""
 
 
 class WorkerDiedError(RuntimeError):

@@ -1,9 +1,9 @@
-"""What a grading run has done, one line at a time, so that a killed run goes on where it was.
+"""A write-ahead journal of a grading run, so that a killed run goes on where it was.
 
-A line with the result comes before the grade is written, a line that it is written comes after. A
-key stands for all that a grade follows from: the work that was handed in with all that belongs to
-it, and the version of the course. A line that cannot be understood, such as the half one that a
-killed run may leave, is not read.
+A line with the result comes before the grade is written to the gradebook; a line that it is stored
+comes after. A key identifies everything that a grade depends on: the submission with all that
+belongs to it, and the version of the course. Lines that cannot be parsed, such as the half line of
+a killed run, are skipped.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from autograder.grading.result import Result
 
 @dataclass(frozen=True)
 class Key:
-    """What a grade follows from: a hash of the work, and the course's version."""
+    """What a grade depends on: a hash of the submission, and the course's version."""
 
-    work: str
+    submission: str
     course: str
 
 
 def key_of(*parts: bytes) -> Key:
-    """The key of a grade that this version of the course gives for these parts of a work."""
+    """The key of a grade that this version of the course gives for the parts of a submission."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(hashlib.sha256(part).digest())
@@ -42,34 +42,34 @@ class Journal:
     """The journal of one unit."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there."""
+        """Read the file, if there is one."""
         self.path = path
         self.results: dict[str, Result] = {}
         self._stored: dict[str, Key] = {}
         for line in path.read_bytes().splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                self._take(json.loads(line))
+                self._replay(json.loads(line))
 
     def is_stored(self, student: str, key: Key) -> bool:
-        """Whether this very grade is in the gradebook."""
+        """Whether the grade with this key is in the gradebook."""
         return self._stored.get(student) == key
 
     def has_graded(self, student: str, key: Key) -> bool:
-        """Whether some version of the course has graded this very work, down to the gradebook."""
+        """Whether the gradebook has a grade of this submission by any version of the course."""
         stored = self._stored.get(student)
-        return stored is not None and stored.work == key.work
+        return stored is not None and stored.submission == key.submission
 
-    def note_result(self, result: Result) -> None:
-        """A submission is graded; its grade is not written yet."""
+    def record_result(self, result: Result) -> None:
+        """Record a result before its grade is written."""
         self._append({"result": result.to_json()})
         self.results[result.student] = result
 
-    def note_stored(self, student: str, key: Key) -> None:
-        """The grade is in the gradebook and its notebook in its place."""
-        self._append({"student": student, "stored": [key.work, key.course]})
+    def record_stored(self, student: str, key: Key) -> None:
+        """Record that the grade is in the gradebook and the notebook in its folder."""
+        self._append({"student": student, "stored": [key.submission, key.course]})
         self._stored[student] = key
 
-    def _take(self, entry: dict[str, Any]) -> None:
+    def _replay(self, entry: dict[str, Any]) -> None:
         if "result" in entry:
             result = Result.from_json(entry["result"])
             self.results[result.student] = result
@@ -78,7 +78,7 @@ class Journal:
             self._stored[entry["student"]] = Key(*entry["stored"])
 
     def _append(self, entry: dict[str, Any]) -> None:
-        """Add a line that is on the disk when this returns."""
+        """Append a line that is on the disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             start = b"\n" if _ends_within_a_line(self.path) else b""
@@ -88,16 +88,16 @@ class Journal:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """While this lasts no other process grades the unit of this journal.
+def lock(path: Path) -> Iterator[None]:
+    """Keep other processes from grading the unit of this journal.
 
     Raises:
-        GradingError: If another one does.
+        GradingError: If another process is grading it.
     """
-    lock = FileLock(path.with_suffix(".lock"))
+    file_lock = FileLock(path.with_suffix(".lock"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        file_lock.acquire(timeout=0)
     except Timeout:
         raise GradingError(
             f"{path.stem} is being graded by another process: wait until it is done, or stop it."
@@ -107,16 +107,16 @@ def held(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.release()
+        file_lock.release()
 
 
 def path_of(root: Path, unit: str) -> Path:
-    """Where a course keeps the journal of a unit."""
+    """The journal of a unit in a course's folder."""
     return root / "grading" / f"{unit}.jsonl"
 
 
 def results_of(root: Path, unit: str) -> list[Result]:
-    """The last result of every student, in the order of their names.
+    """The last result of every student, sorted by student.
 
     Raises:
         GradingError: If nothing of the unit was graded.

@@ -1,7 +1,7 @@
-"""What the hidden cases measure is kept for other processes and for the next run.
+"""A cache on disk of what the judges measure for the hidden cases.
 
-For some units measuring takes longer than grading a submission. What is kept lies beside the
-journal, where no student's code can read it, and counts for the very same cases and course only.
+For some units measuring takes longer than grading a submission. The files lie beside the journal,
+where no student's code can read them, and hold for the same cases and the same course only.
 """
 
 import contextlib
@@ -21,23 +21,23 @@ from autograder.grading import course_version
 _folders: list[Path] = []
 
 
-def keep_in(folder: Path) -> None:
-    """From now on this process keeps there what it measures."""
+def use_folder(folder: Path) -> None:
+    """Cache in this folder what this process measures."""
     _folders[:] = [folder]
 
 
 def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
-    """Have the judge of a check measure these cases, or remember what they measured before."""
+    """Have the judge of a check measure these cases, or read the values from the cache."""
     folder, judge = next(iter(_folders), None), check.judge
     if folder is None or not isinstance(judge, EqualTo):
-        return  # each case is measured when it is judged
+        return  # it measures each case when it judges it
     case_of = {plain_data.pack(case).json: case for case in cases}
     path, fingerprint = folder / f"{name}.json", _fingerprint(case_of)
     judge.measured |= _read(path, fingerprint)
     if case_of.keys() <= judge.measured.keys():
         return
     values = {key: plain_data.pack(judge.wanted(case)).json for key, case in case_of.items()}
-    with contextlib.suppress(OSError):  # where it cannot be kept, it is measured again
+    with contextlib.suppress(OSError):  # without a cache it is measured again
         write_whole(path, json.dumps({"of": fingerprint, "measured": values}))
 
 
@@ -47,13 +47,13 @@ def _fingerprint(names: Iterable[str]) -> str:
 
 
 def _read(path: Path, fingerprint: str) -> dict[str, Plain]:
-    """What is kept, or nothing where it is of other cases or cannot be read."""
+    """The cached values, or nothing if they belong to other cases or cannot be read."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told["of"] != fingerprint:
+        cached = json.loads(path.read_text(encoding="utf-8"))
+        if cached["of"] != fingerprint:
             return {}
         return {
-            case: plain_data.unpack(Message(text, b"")) for case, text in told["measured"].items()
+            case: plain_data.unpack(Message(text, b"")) for case, text in cached["measured"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

@@ -1,4 +1,4 @@
-"""What a notebook may show of a process that nobody trusts: text and pictures, within bounds."""
+"""Cell outputs that a graded notebook may show: text and PNG pictures, limited in size."""
 
 import base64
 import binascii
@@ -19,14 +19,14 @@ PNG = b"\x89PNG\r\n\x1a\n"
 STREAMS = ("stdout", "stderr")
 
 
-def clean(outputs: Any) -> list[NotebookNode]:
-    """Outputs that may be shown, made anew from what a sandbox sent; the rest is dropped."""
+def sanitized(outputs: Any) -> list[NotebookNode]:
+    """New outputs with what is harmless in those that a sandbox sent; the rest is dropped."""
     entries = outputs if type(outputs) is list else []
-    return [each for entry in entries[:MAX_OUTPUTS] for each in _cleaned(entry)]
+    return [each for entry in entries[:MAX_OUTPUTS] for each in _sanitized(entry)]
 
 
-def lost(how: str) -> list[NotebookNode]:
-    """The output of a cell that took its process with it."""
+def of_stopped_cell(how: str) -> list[NotebookNode]:
+    """The output of a cell whose process ended while it ran."""
     return [new_output("stream", name="stderr", text=f"This cell was stopped: {how}.\n")]
 
 
@@ -40,7 +40,7 @@ def of_verdict(verdict: Verdict) -> list[NotebookNode]:
     ]
 
 
-def _cleaned(entry: Any) -> Iterator[NotebookNode]:
+def _sanitized(entry: Any) -> Iterator[NotebookNode]:
     match entry:
         case {"output_type": "stream", "name": str(name), "text": str(text)} if name in STREAMS:
             yield new_output("stream", name=name, text=text[: 2 * MAX_CHARACTERS])

@@ -1,6 +1,6 @@
-"""`nbgrader autograde` and formgrader's button grade with the course's own engine.
+"""The course's grader behind `nbgrader autograde` and formgrader's button.
 
-nbgrader names its converter in two modules and offers no setting for it; `use` puts ours there.
+nbgrader names its converter in two modules and has no setting for it; `use` replaces it there.
 """
 
 from fnmatch import fnmatch
@@ -15,7 +15,7 @@ from autograder.grading.result import Result
 
 
 class CourseAutograde(Autograde):  # type: ignore[misc]
-    """nbgrader's command with another engine: `--student`, `--force`, gradebook and files."""
+    """nbgrader's command with our grader: same options, gradebook and files."""
 
     def start(self) -> None:
         """Grade the students whose ids match.
@@ -29,7 +29,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         try:
             options = Options(students=self._students(root, unit), again=self.force)
             run = Run(root, unit, options, self.config)
-            if not run.grade(self._tell):
+            if not run.grade(self._log_result):
                 self.log.info("%s `--force` grades them again.", nothing_to_do(len(run.students)))
         except GradingError as error:
             self.log.error(str(error))
@@ -43,7 +43,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         found = [name for name in there if fnmatch(name, wanted) and name not in left_out]
         return tuple(found) or ((wanted,) if there else ())
 
-    def _tell(self, result: Result) -> None:
+    def _log_result(self, result: Result) -> None:
         points = sum(verdict.points for verdict in result.verdicts)
         self.log.info("%s: %g points by the checks, %s", result.student, points, result.state)
         for why in (*result.needs_human, *result.remarks):
@@ -51,5 +51,5 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
 
 
 def use() -> None:
-    """Have nbgrader's commands and its web pages grade with this engine."""
+    """Make nbgrader's commands and web pages use this grader."""
     api.Autograde = autogradeapp.Autograde = CourseAutograde

@@ -1,4 +1,4 @@
-"""Processes that grade, on this machine or on a Dask cluster, behind the same calls."""
+"""Pools of grading processes, on this machine or on a Dask cluster, with one interface."""
 
 import contextlib
 import multiprocessing
@@ -16,61 +16,61 @@ from autograder.grading.errors import GradingError, SandboxGoneError, WorkerDied
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.sandbox.client import Client
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
-from autograder.grading.task import Graded, Task, ungraded, work
+from autograder.grading.task import Graded, Task, run_task, ungraded
 from autograder.grading.worker import Worker
 
-WORKER_SECONDS = 30  # how long the first worker of a cluster may take to be there
-AHEAD = 2  # submissions that wait for each process
-DEATHS = (WorkerDiedError, SandboxGoneError)
+WORKER_SECONDS = 30  # how long the first worker of a cluster may take to appear
+QUEUED_PER_PROCESS = 2
+DEATH_ERRORS = (WorkerDiedError, SandboxGoneError)
 
 
-class Local:
-    """Processes on this machine around one sandbox; they go when this one goes."""
+class LocalPool:
+    """Processes on this machine that share one sandbox; they end when this process ends."""
 
     def __init__(
         self,
         jobs: int,
         is_unsafe: bool,
-        keep_in: Path | None = None,
-        first: Iterable[Callable[[], object]] = (),
+        cache_folder: Path | None = None,
+        warm_up: Iterable[Callable[[], object]] = (),
     ) -> None:
-        """Say how many; nothing is started before the first submission.
+        """Configure the pool; nothing is started before the first submission.
 
         Args:
-            jobs: How many processes.
-            is_unsafe: Whether code may run where files and network are not shut off.
-            keep_in: Folder for what they measure.
-            first: What they do before the first submission, while the sandbox gets warm.
+            jobs: Number of processes.
+            is_unsafe: Whether students' code may run without a sandbox.
+            cache_folder: Folder for what the processes measure.
+            warm_up: Functions that they call before the first submission, while the sandbox starts.
         """
         self.jobs, self._is_unsafe = jobs, is_unsafe
-        self._keep_in, self._first = keep_in, tuple(first)
+        self._cache_folder, self._warm_up = cache_folder, tuple(warm_up)
         self._workers: list[Worker] = []
         self._started = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Nothing is started yet."""
+        """Start nothing yet."""
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End the processes; where something stops the run, nobody waits for what they are at."""
+        """End the processes; if an error stops the run, do not wait for their work."""
         self._end(at_once=kind is not None)
 
     def submit(self, message: bytes) -> "Future[bytes]":
         """Have one submission graded.
 
         Raises:
-            GradingError: If the sandbox does not start, or what is done first cannot be done.
+            GradingError: If the sandbox does not start or a warm-up function fails.
         """
         if not self._workers:
             self._start()
-        return self.call(work, message)
+        return self.call(run_task, message)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Have the next process that is idle call a function."""
+        """Call a function in the next idle process."""
         return self._threads.submit(self._ask, function, *arguments)
 
-    def renew(self) -> None:
-        """Start anew after something died.
+    def restart(self) -> None:
+        """Replace all processes and the sandbox after one of them died.
 
         Raises:
             GradingError: If the processes die as soon as they start.
@@ -86,22 +86,23 @@ class Local:
             ) from None
 
     def _start(self) -> None:
-        sandbox = process_sandbox.started(self._is_unsafe)
+        sandbox = process_sandbox.start(self._is_unsafe)
         self._started.callback(sandbox.close)
         for _ in range(self.jobs):
-            self._workers.append(Worker(partial(_begin, sandbox.client, self._keep_in)))
+            initializer = partial(_initialize, sandbox.client, self._cache_folder)
+            self._workers.append(Worker(initializer))
             self._started.callback(self._workers[-1].kill)
         self._idle = [*self._workers]
         self._threads = ThreadPoolExecutor(self.jobs)
         self._started.callback(self._threads.shutdown, cancel_futures=True)
-        first = [self.call(each) for each in self._first]
-        process_sandbox.when_warm(sandbox)
-        for future in first:
+        futures = [self.call(function) for function in self._warm_up]
+        process_sandbox.ready_client(sandbox)
+        for future in futures:
             if isinstance(error := future.exception(), GradingError):
                 raise error
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Called in one of as many threads as there are processes."""
+        """Call a function in an idle process; runs in one of as many threads as processes."""
         try:
             worker = self._idle.pop()
         except IndexError:
@@ -113,21 +114,21 @@ class Local:
         return reply
 
     def _end(self, at_once: bool) -> None:
-        """End what was started, the last first."""
+        """Stop everything that was started, last first."""
         for worker in self._workers if at_once else ():
             worker.kill()
         self._started.close()
         self._workers = []
 
 
-class Dask:
-    """A Dask cluster; its workers have this course installed and share no files with it."""
+class DaskPool:
+    """A Dask cluster; its workers have this course installed and need no shared files."""
 
     def __init__(self, address: str) -> None:
         """Connect to its scheduler.
 
         Raises:
-            GradingError: If `distributed` is missing or nobody answers there.
+            GradingError: If `distributed` is missing or no scheduler answers there.
         """
         try:
             from distributed import Client  # noqa: PLC0415 (an optional dependency)
@@ -154,32 +155,32 @@ class Dask:
         self.jobs = len(self._client.scheduler_info()["workers"])
 
     def __enter__(self) -> Self:
-        """It runs already."""
+        """Do nothing: the cluster runs already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the cluster as it was."""
+        """Disconnect; the cluster goes on running."""
         self._executor.shutdown(wait=False)
         self._client.close()
 
     def submit(self, message: bytes) -> "Future[bytes]":
         """Have one submission graded."""
-        return self._executor.submit(work, message)
+        return self._executor.submit(run_task, message)
 
-    def renew(self) -> None:
-        """Dask gives a dead worker's submissions to the others."""
+    def restart(self) -> None:
+        """Do nothing: Dask gives a dead worker's submissions to the others."""
 
 
-def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
-    """Results as they come; only so many tasks are held at once, however many there are.
+def stream(pool: LocalPool | DaskPool, tasks: Iterable[Task]) -> Iterator[Graded]:
+    """Results in the order in which they finish; only a few tasks are in memory at a time.
 
     Raises:
-        GradingError: If the processes cannot grade, whatever is handed in.
+        GradingError: If the processes cannot grade at all.
     """
     waiting: dict[Future[bytes], Task] = {}
     source = iter(tasks)
     while True:
-        while len(waiting) < AHEAD * pool.jobs and (task := next(source, None)):
+        while len(waiting) < QUEUED_PER_PROCESS * pool.jobs and (task := next(source, None)):
             waiting[pool.submit(task.to_bytes())] = task
         if not waiting:
             return
@@ -188,55 +189,55 @@ def stream(pool: Local | Dask, tasks: Iterable[Task]) -> Iterator[Graded]:
             raise GradingError(
                 "The Dask cluster is gone: start it, and run this again; it goes on where it was."
             )
-        if any(isinstance(future.exception(), DEATHS) for future in done):
+        if any(isinstance(future.exception(), DEATH_ERRORS) for future in done):
             yield from _one_by_one(pool, list(waiting.values()))
             waiting = {}
         for future in [each for each in waiting if each in done]:
             yield _outcome(future, waiting.pop(future))
 
 
-def _one_by_one(pool: Local | Dask, tasks: list[Task]) -> Iterator[Graded]:
-    """Find out which of some submissions ends the process that grades it."""
-    pool.renew()
+def _one_by_one(pool: LocalPool | DaskPool, tasks: list[Task]) -> Iterator[Graded]:
+    """Grade submissions one at a time, to find the one that ends its process."""
+    pool.restart()
     for task in tasks:
         future = pool.submit(task.to_bytes())
-        is_fatal = isinstance(future.exception(), DEATHS)
+        is_fatal = isinstance(future.exception(), DEATH_ERRORS)
         yield _outcome(future, task)
         if is_fatal:
-            pool.renew()
+            pool.restart()
 
 
 def _outcome(future: "Future[bytes]", task: Task) -> Graded:
-    """The result, or no points with the reason for a person.
+    """The result, or no points and the reason for a person.
 
     Raises:
-        GradingError: If it has nothing to do with the submission.
+        GradingError: If the error has nothing to do with the submission.
     """
     try:
         return Graded.from_bytes(future.result())
     except GradingError:
         raise
-    except DEATHS:
-        return _undone(task, "The process that graded it died, twice.")
+    except DEATH_ERRORS:
+        return _failed(task, "The process that graded it died, twice.")
     except Exception as error:
-        return _undone(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
+        return _failed(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
 
 
-def _undone(task: Task, why: str) -> Graded:
-    """No points for now: the next run tries again."""
+def _failed(task: Task, why: str) -> Graded:
+    """No points for now; the next run tries again."""
     return replace(ungraded(task, why), is_final=False)
 
 
-def _begin(client: Client | SubprocessFallback, keep_in: Path | None) -> None:
-    """Get ready in a process of this machine."""
+def _initialize(client: Client | SubprocessFallback, cache_folder: Path | None) -> None:
+    """Prepare a process of the local pool."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     process_sandbox.share(client)
-    if keep_in is not None:
-        measurement_cache.keep_in(keep_in)
+    if cache_folder is not None:
+        measurement_cache.use_folder(cache_folder)
 
 
 def _end_with_parent() -> None:
-    """End at once when the process that writes is gone, be it killed."""
+    """Exit when the parent process ends, even if it is killed."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

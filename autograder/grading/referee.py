@@ -1,4 +1,4 @@
-"""Verdicts on one submission: cases go out, observations come in, judges sit here."""
+"""Judge one submission: send cases to the sandbox, and judge the observations that come back."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +15,7 @@ from autograder.checking.single_thread import one_thread
 from autograder.checking.verdict import Verdict
 from autograder.grading import measurement_cache, outputs
 from autograder.grading.errors import GradingError
-from autograder.grading.plan import Question, steps
+from autograder.grading.execution_plan import Question, steps
 from autograder.grading.sandbox.client import GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.session import Session
@@ -30,14 +30,14 @@ def verdicts(
     seeds: Seeds,
     known: Mapping[str, Verdict],
 ) -> list[Verdict]:
-    """Put outputs and verdicts into a notebook, and give the verdicts.
+    """Put outputs and verdicts into a notebook, and return the verdicts.
 
     Args:
         session: The sandbox for this submission.
-        notebook: What intake made; its code cells get their outputs here.
+        notebook: The release with the student's cells; its code cells get their outputs here.
         release: The notebook as students got it.
-        seeds: Those of the hidden cases.
-        known: Verdicts that hold already and are not asked for again.
+        seeds: Seeds of the hidden cases.
+        known: Verdicts that still hold, by exercise; these answers are not observed again.
     """
     found = []
     try:
@@ -55,23 +55,22 @@ def verdicts(
 
 @one_thread()
 def verdict(session: Session, question: Question, seeds: Seeds) -> Verdict:
-    """The verdict on one answer; where none can be reached, there are no points."""
+    """The verdict on one answer; no points if the check itself fails."""
     try:
-        examination = _examination(session, question, seeds)
-        return _verdict(question.exercise, examination)
+        return _verdict(question.exercise, _answer_result(session, question, seeds))
     except Exception as error:
-        lost: dict[str, Plain] = {"trouble": "not judged", "error": type(error).__name__}
-        return _verdict(question.exercise, AnswerResult(trouble=lost))
+        trouble: dict[str, Plain] = {"trouble": "not judged", "error": type(error).__name__}
+        return _verdict(question.exercise, AnswerResult(trouble=trouble))
 
 
 def not_judged(exercise: str) -> Verdict:
-    """No points for an answer that nobody could read, which says nothing about the answer."""
-    most = catalogue.exercise(exercise).points
+    """No points for an answer that could not be graded, whatever it is worth."""
+    max_points = catalogue.exercise(exercise).points
     sentence = "Not judged: this notebook could not be graded. A person will look at it."
     return Verdict(
         exercise=exercise,
         points=0.0,
-        max_points=most,
+        max_points=max_points,
         sentence=sentence,
         written=False,
         hidden=True,
@@ -79,17 +78,17 @@ def not_judged(exercise: str) -> Verdict:
 
 
 def prepare(exercise: str, seeds: Seeds) -> None:
-    """Make and measure the hidden cases of an exercise.
+    """Generate and measure the hidden cases of an exercise.
 
     Raises:
-        GradingError: If its check cannot.
+        GradingError: If its check fails to.
     """
     try:
         cases_of(exercise, seeds)
     except Exception as error:
         raise GradingError(
             f"The check of {exercise} cannot make its cases ({type(error).__name__}: {error}). "
-            "Mend it and run this again; no answer was judged by it."
+            "Fix it and run this again; no answer was judged by it."
         ) from None
 
 
@@ -101,28 +100,30 @@ def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     return cases
 
 
-def _verdict(exercise: str, examination: AnswerResult) -> Verdict:
-    return examination.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
+def _verdict(exercise: str, result: AnswerResult) -> Verdict:
+    return result.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
 
 
 def _run(session: Session, source: str) -> list[NotebookNode]:
     try:
         reply = session.run(source)
     except GoneError as gone:
-        return outputs.lost(str(gone))
-    return outputs.clean(reply.get("outputs") if type(reply) is dict else None)
+        return outputs.of_stopped_cell(str(gone))
+    return outputs.sanitized(reply.get("outputs") if type(reply) is dict else None)
 
 
-def _examination(session: Session, question: Question, seeds: Seeds) -> AnswerResult:
+def _answer_result(session: Session, question: Question, seeds: Seeds) -> AnswerResult:
     about: dict[str, Plain] = {"exercise": question.exercise, "name": question.name}
-    # Of a formula all that counts is what it returns: nothing beside it is observed.
-    is_watched = find(question.exercise).observe is not call
+    # Only the value that a formula returns counts: there is no observer to tamper with.
+    checks_integrity = find(question.exercise).observe is not call
 
     def observe(case: Case) -> dict[str, Plain]:
-        return _told(session.ask(about | {"do": "observe", "case": case}, is_watched=is_watched))
+        return _observation(
+            session.ask(about | {"do": "observe", "case": case}, checks_integrity=checks_integrity)
+        )
 
     try:
-        first = _told(session.ask(about | {"do": "look"}))
+        first = _observation(session.ask(about | {"do": "look"}))
         if "trouble" in first:
             return AnswerResult(trouble=first)
         return score_cases(find(question.exercise), cases_of(question.exercise, seeds), observe)
@@ -130,11 +131,11 @@ def _examination(session: Session, question: Question, seeds: Seeds) -> AnswerRe
         return AnswerResult(trouble={"trouble": "gone", "how": str(gone)})
 
 
-def _told(reply: Reply) -> dict[str, Plain]:
-    """What a sandbox says of an answer, if it has the form of an observation."""
-    if reply.broken:
-        return {"trouble": "tampered", "what": reply.broken}
-    told = reply.value if type(reply.value) is dict else {}
-    if told.get("trouble") in error_hints.WORDS or ("value" in told and "trouble" not in told):
-        return told
+def _observation(reply: Reply) -> dict[str, Plain]:
+    """The observation in a reply of the sandbox, which may be anything."""
+    if reply.tampered:
+        return {"trouble": "tampered", "what": reply.tampered}
+    value = reply.value if type(reply.value) is dict else {}
+    if value.get("trouble") in error_hints.WORDS or ("value" in value and "trouble" not in value):
+        return value
     return {"trouble": "gone", "how": "no observation came back"}

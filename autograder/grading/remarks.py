@@ -1,4 +1,4 @@
-"""What should a person look at? Nothing here decides a point."""
+"""Remarks on a submission, for a person to look at; none of them decides a point."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ from autograder.grading.sandbox import audit_hook
 from autograder.grading.sandbox.ipython_shell import STOPPED
 from autograder.student.merge_answers import is_solution, key
 
-# What no exercise needs and what looks into other code, memory or the grader.
+# Names that no exercise needs and that look into other code, memory or the grader.
 UNUSUAL = re.compile(
     r"""
     \b( signal\.\w+ | ctypes | gc\.get_\w+ | marshal | mmap | multiprocessing | pickle | socket
@@ -35,33 +35,35 @@ UNUSUAL = re.compile(
     """,
     re.VERBOSE,
 )
-ALARMS = {
+ALARMS = {  # by the exit code of the student process
     audit_hook.EXIT_CODE: "reaches for Python's own frames, memory or objects",
     -signal.SIGSYS: "reaches for what the sandbox talks through",
 }
 
 
-def remarks(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
-    """One sentence for each cell of a student's that uses something unusual."""
+def on_unusual_code(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
+    """One sentence for each of the student's cells that uses something unusual."""
     given = {key(cell): cell.source for cell in release.cells}
     for cell in notebook.cells:
         if cell.cell_type != "code" or (not is_solution(cell) and key(cell) in given):
             continue
-        allowed = {*_words(given.get(key(cell), "")), *_lent(key(cell))}
-        if found := sorted(set(_words(cell.source)) - allowed):
-            yield f"{_called(cell)} uses {', '.join(found)}, which no exercise needs."
+        allowed = {*_unusual_names(given.get(key(cell), "")), *_allowed_names(key(cell))}
+        if found := sorted(set(_unusual_names(cell.source)) - allowed):
+            yield f"{_label(cell)} uses {', '.join(found)}, which no exercise needs."
 
 
-def endless(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
-    """One sentence for each cell of a student's that ran until it was stopped."""
+def on_stopped_cells(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
+    """One sentence for each of the student's cells that ran out of time."""
     given = {key(cell) for cell in release.cells if not is_solution(cell)}
     for cell in notebook.cells:
-        if cell.cell_type == "code" and key(cell) not in given and _was_stopped(cell):
-            yield f"{_called(cell)} does not come to an end and was stopped."
+        if cell.cell_type != "code" or key(cell) in given:
+            continue
+        if any(each.get("traceback") == [STOPPED] for each in cell.outputs):
+            yield f"{_label(cell)} does not come to an end and was stopped."
 
 
-def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
-    """One sentence for each answer that no check could judge fairly, and for each alarm."""
+def for_a_person(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
+    """One sentence for each answer that a person has to judge, and for each alarm."""
     for verdict in verdicts:
         if A_PERSON in verdict.sentence:
             yield f"{verdict.exercise}: {verdict.sentence}"
@@ -70,21 +72,17 @@ def of_run(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[s
             yield f"Its code {what}, which ended its process."
 
 
-def _was_stopped(cell: NotebookNode) -> bool:
-    return any(each.get("traceback") == [STOPPED] for each in cell.outputs)
-
-
-def _lent(exercise: str) -> list[str]:
-    """The room of the course from which an exercise lends something."""
+def _allowed_names(exercise: str) -> list[str]:
+    """Unusual names that an exercise allows."""
     known = {item.id for unit in catalogue.units() for item in unit.exercises if not item.manual}
-    return _words(" ".join(find(exercise).may_use)) if exercise in known else []
+    return _unusual_names(" ".join(find(exercise).may_use)) if exercise in known else []
 
 
-def _called(cell: NotebookNode) -> str:
-    """What a reader can find a cell by: its exercise, or the beginning of a cell that was added."""
+def _label(cell: NotebookNode) -> str:
+    """How a reader finds a cell: by its exercise, or by the first line of an added cell."""
     lines = [line.strip() for line in cell.source.splitlines() if line.strip()]
     return key(cell) if is_solution(cell) else f"An added cell ({shown(lines[0])})"
 
 
-def _words(source: str) -> list[str]:
+def _unusual_names(source: str) -> list[str]:
     return [found[0] for found in UNUSUAL.finditer(source)]

@@ -1,4 +1,4 @@
-"""What is known of one submission after it was graded."""
+"""The result of grading one submission."""
 
 import json
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from autograder.checking.verdict import Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The outcome of one submission, plain data that can be kept and sent.
+    """The result of one submission, as plain data.
 
     Attributes:
         verdicts: One for each exercise that a check gives points for, in the notebook's order.
-        remarks: What a person should know, one sentence each: what was mended or looks odd.
-        needs_human: Why a person has to look before the grade counts; empty if nobody has to.
+        remarks: What a person should know, one sentence each: what was repaired or looks odd.
+        needs_human: Why a person has to look before the grade counts, if so.
         answers: The source of every solution cell, by its exercise.
         seconds: Wall time by phase.
-        cpu_seconds: Processor time of the student's code and of the course's cells around it.
+        cpu_seconds: Processor time of the student's code and the course's cells around it.
     """
 
     unit: str

@@ -1,8 +1,8 @@
-"""Grade what was collected of a unit: `make grade UNIT=01`.
+"""One grading run over the collected submissions of a unit: `make grade UNIT=01`.
 
-Submissions are graded by several processes, or by a Dask cluster; this process alone writes. What
-is in the gradebook already, from the same submission, release, grader and seeds, is not done again,
-so that a run that was stopped at any moment goes on where it was.
+Several processes or a Dask cluster grade; only this process writes. A grade that is already in the
+gradebook, from the same submission, release, grader and seeds, is skipped, so that a run that was
+stopped at any moment goes on where it was.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder import catalogue
 from autograder.checking.notebook_calls import seeds_from
 from autograder.checking.verdict import Verdict
-from autograder.files import line_of, whole, write_down
+from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake, referee, timestamp
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import Journal, Key, held, key_of, path_of
-from autograder.grading.pool import Dask, Local, stream
+from autograder.grading.journal import Journal, Key, key_of, lock, path_of
+from autograder.grading.pool import DaskPool, LocalPool, stream
 from autograder.grading.result import Result
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.store import Store
@@ -34,7 +34,7 @@ from autograder.student.work_folder import find_unit
 
 SEED_FILE = "grading_seed"
 
-Watcher = Callable[[Result], None]
+OnResult = Callable[[Result], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,9 @@ class Options:
     Attributes:
         jobs: Processes on this machine.
         students: Only these, or all who handed in.
-        exercise: Ask again for this exercise only; other verdicts stay.
-        again: Whether to grade also what is graded already.
-        is_unsafe: Whether code may run where files and network are not shut off.
+        exercise: Judge only this exercise again; other verdicts stay.
+        again: Whether to grade again what is graded already.
+        is_unsafe: Whether students' code may run without a sandbox.
         scheduler: Address of a Dask scheduler instead of processes on this machine.
     """
 
@@ -59,12 +59,12 @@ class Options:
 
     @property
     def begins_anew(self) -> bool:
-        """Whether everybody is graded, also those who were graded already."""
+        """Whether everybody is graded, even if nothing has changed."""
         return self.again or bool(self.exercise)
 
 
 class Run:
-    """One run over what was collected of one unit."""
+    """One run over the collected submissions of one unit."""
 
     def __init__(self, root: Path, unit: str, options: Options, config: Config) -> None:
         """Check that the unit can be graded.
@@ -87,17 +87,20 @@ class Run:
         if options.exercise:
             self._check_exercise()
         if not options.is_unsafe and not options.scheduler:
-            _require_a_room()
+            _require_sandbox()
 
-    def grade(self, watch: Watcher) -> list[Result]:
-        """Grade, write, tell each result, and give them all in the order in which they came.
+    def grade(self, on_result: OnResult) -> list[Result]:
+        """Grade and write all submissions; the results, in the order in which they came.
+
+        Args:
+            on_result: Is called with each result after it is written.
 
         Raises:
             GradingError: If disk or gradebook cannot be written; what is written stays.
         """
         results: list[Result] = []
         path = path_of(self.root, self.unit)
-        with held(path), contextlib.closing(self.store), self._pool() as pool:
+        with lock(path), contextlib.closing(self.store), self._pool() as pool:
             journal, keys = Journal(path), dict[str, Key]()
             self.earlier = dict(journal.results)
             for graded in stream(pool, self._tasks(journal, keys)):
@@ -105,29 +108,29 @@ class Run:
                     self.store.back_up()
                 self._write(journal, graded, keys[graded.result.student])
                 results.append(graded.result)
-                watch(graded.result)
+                on_result(graded.result)
             graded_now = {result.student for result in results}
             self.store.renew_penalties(self.unit, set(self.students) - graded_now)
         return results
 
     def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
         student = graded.result.student
-        with self.store.in_one_sentence():
-            journal.note_result(graded.result)
+        with self.store.one_sentence_errors():
+            journal.record_result(graded.result)
             self.store.put(graded, self._folder(student))
             if graded.is_final:
-                journal.note_stored(student, key)
+                journal.record_stored(student, key)
 
-    def _pool(self) -> Local | Dask:
+    def _pool(self) -> LocalPool | DaskPool:
         if self.options.scheduler:
-            return Dask(self.options.scheduler)
+            return DaskPool(self.options.scheduler)
         jobs = max(1, min(self.options.jobs, len(self.students)))
-        asked = [self.options.exercise] if self.options.exercise else _judged_by_a_check(self.unit)
-        first = [partial(referee.prepare, name, self.seeds) for name in asked]
-        return Local(jobs, self.options.is_unsafe, self.root / "grading" / "measured", first)
+        names = [self.options.exercise] if self.options.exercise else _checked_exercises(self.unit)
+        warm_up = [partial(referee.prepare, name, self.seeds) for name in names]
+        return LocalPool(jobs, self.options.is_unsafe, self.root / "grading" / "measured", warm_up)
 
     def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
-        """What is to do; the key of each is put down."""
+        """The submissions to grade; their keys are added to `keys`."""
         due, in_gradebook = self.store.deadlines(self.unit), self.store.graded(self.unit)
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
@@ -148,7 +151,7 @@ class Run:
                 )
 
     def _known(self, journal: Journal, student: str, key: Key) -> dict[str, Verdict]:
-        """Verdicts that stay, where one exercise alone is graded again."""
+        """Verdicts that stay when only one exercise is judged again."""
         last = journal.results.get(student)
         if not self.options.exercise or not journal.has_graded(student, key):
             return {}
@@ -157,7 +160,7 @@ class Run:
         return {v.exercise: v for v in last.verdicts if v.exercise != self.options.exercise}
 
     def _students(self) -> list[str]:
-        """Who handed in, of those that are wanted."""
+        """The students to grade, of those who handed in."""
         there = students_of(self.root, self.unit)
         if missing := sorted(set(self.options.students) - set(there)):
             raise GradingError(
@@ -170,15 +173,14 @@ class Run:
                 f"`make collect UNIT={self.unit[:2]} ZIP=download.zip`, or put notebooks at "
                 f"submitted/<student>/{self.unit}/{self.unit}.ipynb."
             )
-        return [
-            name for name in there if not self.options.students or name in self.options.students
-        ]
+        wanted = self.options.students or there
+        return [name for name in there if name in wanted]
 
     def _folder(self, student: str) -> Path:
         return self.root / "submitted" / student / self.unit
 
     def _check_exercise(self) -> None:
-        names = _judged_by_a_check(self.unit)
+        names = _checked_exercises(self.unit)
         if self.options.exercise not in names:
             raise GradingError(
                 f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
@@ -186,36 +188,37 @@ class Run:
             )
 
 
-def _judged_by_a_check(unit: str) -> list[str]:
+def _checked_exercises(unit: str) -> list[str]:
+    """Ids of the exercises that a check judges."""
     found = next(each for each in catalogue.units() if each.folder == unit)
     return [item.id for item in found.exercises if not item.manual]
 
 
 def nothing_to_do(num_students: int) -> str:
-    """A sentence for a run that found everything done."""
+    """A sentence for a run that had nothing to grade."""
     return f"Nothing has changed since all {num_students} were graded."
 
 
 def students_of(root: Path, unit: str) -> list[str]:
-    """Who handed in something for a unit."""
+    """The students who handed in something for a unit."""
     folders = (root / "submitted").glob("*")
     return sorted(path.name for path in folders if (path / unit).is_dir())
 
 
 def secret_of(root: Path) -> str:
-    """The secret from which hidden cases are drawn; the first grading makes one and keeps it.
+    """The secret from which the seeds of hidden cases derive; the first run creates it.
 
     Raises:
-        GradingError: If its file is there and holds none.
+        GradingError: If its file exists and holds none.
     """
     file = root / SEED_FILE
-    if known := os.environ.get("COURSE_GRADING_SEED") or line_of(file):
+    if known := os.environ.get("COURSE_GRADING_SEED") or read_line(file):
         return known
     if os.path.lexists(file):
         raise GradingError(f"{file} holds no secret: remove it, and the next grading makes one.")
     secret = secrets.token_hex(16)
-    with whole(file) as beside:
-        write_down(beside, f"{secret}\n".encode(), mode=0o600)
+    with replacing(file) as beside:
+        write_synced(beside, f"{secret}\n".encode(), mode=0o600)
     return secret
 
 
@@ -224,8 +227,8 @@ def configuration(root: Path) -> Config:
     return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
 
 
-def _require_a_room() -> None:
+def _require_sandbox() -> None:
     try:
-        bubblewrap.isolated()
-    except bubblewrap.NoIsolationError as error:
+        bubblewrap.sandboxed()
+    except bubblewrap.SandboxUnavailableError as error:
         raise GradingError(str(error)) from None

@@ -1,7 +1,7 @@
-"""The one writer: grades into nbgrader's gradebook, graded notebooks into `autograded/`.
+"""Write grades into nbgrader's gradebook and graded notebooks into `autograded/`.
 
-Grades are read from the notebook by nbgrader's own preprocessors, so that they are what it would
-have made of it; manual scores and comments stay as they are.
+nbgrader's own preprocessors read the grades from the notebook, so that they are what nbgrader would
+have given. Manual scores and comments stay unchanged. A run has one store, and only it writes.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from pathlib import Path
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Base, Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.api import Base, Gradebook, MissingEntry, Notebook, SubmittedAssignment
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
-from autograder.files import line_of, whole, write_whole
+from autograder.files import read_line, replacing, write_whole
 from autograder.grading import timestamp
 from autograder.grading.errors import GradingError
 from autograder.grading.result import Result
@@ -34,14 +34,14 @@ NUM_BACKUPS = 10
 SECRET_FILE = "submission_secret.txt"
 SECRET = re.compile(r"[0-9a-f]{128}")
 
-Settled = dict[str, float | None]  # automatic points by cell
+Settled = dict[str, float | None]  # automatic points of cells that a person has judged
 
 
 class Store:
     """The gradebook and the graded notebooks of a course."""
 
     def __init__(self, root: Path, config: Config, secret: str) -> None:
-        """Stand in a course's folder with its nbgrader configuration and its secret."""
+        """Take a course's folder, its nbgrader configuration and its secret."""
         self.root, self._config, self._secret = root, config, secret
         self._course = config.CourseDirectory.course_id
         self.gradebook = root / "gradebook.db"
@@ -49,10 +49,10 @@ class Store:
         self.url = f"sqlite:///{self.gradebook}"
 
     def check(self, unit: str, release: NotebookNode) -> None:
-        """Stop if the gradebook lacks a unit or has it in another form than its release.
+        """Check that the gradebook knows a unit in the form of its release.
 
         Raises:
-            GradingError: With what to do.
+            GradingError: If not; the message says what to do.
         """
         again = f"Run `nbgrader generate_assignment {unit} --force`, then grade again."
         if not self.gradebook.exists():
@@ -60,72 +60,62 @@ class Store:
         self._check_tables()
         with self._open() as book:
             try:
-                known = book.find_notebook(unit, unit)
+                changed = _changed_cells(book.find_notebook(unit, unit), release)
             except MissingEntry:
                 raise GradingError(f"The gradebook does not know {unit}. {again}") from None
-            wanted = {
-                key(cell): cell.source for cell in release.cells if grader(cell).get("locked")
-            }
-            came = {
-                cell.name: (cell.source or "").split(HIDDEN_TESTS)[0].rstrip()
-                for cell in known.source_cells
-                if cell.name in wanted
-            }
-            most = {cell.name: cell.max_score for cell in known.grade_cells}
-        changed = {name for name in wanted if came.get(name) != wanted[name].rstrip()}
-        points = _points(release)
-        changed |= {name for name in points if most.get(name) != points[name]}
         if changed:
-            some = ", ".join(sorted(changed)[:3])
+            some = ", ".join(changed[:3])
             raise GradingError(
                 f"{unit} has changed since the gradebook learned it ({some}). {again}"
             )
 
     def _check_tables(self) -> None:
-        """Stop before a gradebook of an older nbgrader, which has other tables."""
+        """Check that the gradebook has the tables of this version of nbgrader."""
         tables = Base.metadata.sorted_tables
         wanted = {(table.name, column.name) for table in tables for column in table.columns}
-        told = "select t.name, c.name from sqlite_master t, pragma_table_info(t.name) c"
-        with self.in_one_sentence(), _connected(self.gradebook) as (book,):
-            came = set(book.execute(told))
-        if came and wanted - came:
+        query = "select t.name, c.name from sqlite_master t, pragma_table_info(t.name) c"
+        with self.one_sentence_errors(), _connected(self.gradebook) as (book,):
+            found = set(book.execute(query))
+        if found and wanted - found:
             raise GradingError(
                 f"{self.gradebook} was made by an older nbgrader: run `nbgrader db upgrade`, then "
                 "grade again."
             )
 
     def deadlines(self, unit: str) -> Callable[[str], str]:
-        """What says until when a student may hand in a unit, an extension included."""
+        """A function that gives a student's deadline and extension for a unit, as text."""
         with self._open() as book:
             common = book.find_assignment(unit).duedate
-            longer = {each.student_id: each.extension for each in book.assignment_submissions(unit)}
-        return lambda student: f"{common} {longer.get(student)}"
+            extensions = {
+                each.student_id: each.extension for each in book.assignment_submissions(unit)
+            }
+        return lambda student: f"{common} {extensions.get(student)}"
 
     def graded(self, unit: str) -> set[str]:
-        """Students of whom the gradebook holds a submission of a unit."""
+        """Students with a submission of a unit in the gradebook."""
         with self._open() as book:
             return {each.student_id for each in book.assignment_submissions(unit)}
 
     def waiting(self, unit: str) -> set[str]:
-        """Students of whose submission of a unit a person still has something to read."""
+        """Students whose submission of a unit a person still has to read."""
         with self._open() as book:
-            every = book.assignment_submissions(unit)
-            return {each.student_id for each in every if each.needs_manual_grade}
+            submissions = book.assignment_submissions(unit)
+            return {each.student_id for each in submissions if each.needs_manual_grade}
 
     def back_up(self) -> Path:
-        """Copy the gradebook as it is; keep the last copies, and the first of each last day."""
+        """Copy the gradebook; keep the latest copies and the first of each of the last days."""
         folder = self.root / "gradebook_backups"
         copy = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.db"
-        with self.in_one_sentence():
+        with self.one_sentence_errors():
             folder.mkdir(exist_ok=True)
-            with whole(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
+            with replacing(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
                 book.backup(kept)
             for old in _superfluous(sorted(folder.glob("gradebook-*.db"))):
                 old.unlink(missing_ok=True)
         return copy
 
     def put(self, graded: Graded, submitted: Path) -> None:
-        """Put a graded notebook in its place and its grades into the gradebook."""
+        """Write a graded notebook into its folder and its grades into the gradebook."""
         result, time_line = graded.result, timestamp.text_of(submitted)
         with self._open() as book:
             settled = self._settled(book, graded)
@@ -139,17 +129,17 @@ class Store:
             self._save_penalty(book.find_submission(result.unit, result.student))
             if result.needs_human:
                 _ask_for_a_person(book, result, settled)
-        self._put_files(graded, submitted)  # last: what was stopped before this is not settled
+        self._put_files(graded, submitted)  # last, since `_settled` compares with the file
 
     def renew_penalties(self, unit: str, students: Collection[str]) -> None:
-        """Have what being late costs follow from the points as they are now, by people too."""
+        """Compute late penalties from the present points, those by people included."""
         with self._open() as book:
             for each in book.assignment_submissions(unit):
                 if each.student_id in students:
                     self._save_penalty(each)
 
     def _settled(self, book: Gradebook, graded: Graded) -> Settled:
-        """Where a person's points hold, if the notebook is the one to which they were given."""
+        """Cells whose manual points still hold, because the notebook's texts are unchanged."""
         unit, student = graded.result.unit, graded.result.student
         path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
         try:
@@ -157,7 +147,7 @@ class Store:
                 return {}
             grades = book.find_submission_notebook(unit, unit, student).grades
         except (OSError, ValueError, KeyError, AttributeError, MissingEntry):
-            return {}  # there is none, or it is damaged
+            return {}  # no graded notebook, or a damaged one
         return {
             each.name: each.auto_score
             for each in grades
@@ -169,9 +159,9 @@ class Store:
         folder = self.root / "autograded" / result.student / result.unit
         lines = {
             timestamp.NAME: timestamp.text_of(submitted),
-            SECRET_FILE: self._name_of_feedback(result, submitted),
+            SECRET_FILE: self._submission_secret(result, submitted),
         }
-        with self.in_one_sentence():
+        with self.one_sentence_errors():
             write_whole(folder / f"{result.unit}.ipynb", graded.notebook)
             for name, line in lines.items():
                 if line:
@@ -179,12 +169,12 @@ class Store:
                 else:
                     (folder / name).unlink(missing_ok=True)
 
-    def _name_of_feedback(self, result: Result, submitted: Path) -> str:
-        """What names a student's feedback in nbgrader's exchange, which stops where there is none.
+    def _submission_secret(self, result: Result, submitted: Path) -> str:
+        """The secret that names a student's feedback in nbgrader's exchange, which requires one.
 
-        `nbgrader submit` makes it; for what came in another way it follows from the secret.
+        `nbgrader submit` makes it; for other submissions it derives from the course's secret.
         """
-        known = line_of(submitted / SECRET_FILE)
+        known = read_line(submitted / SECRET_FILE)
         whose = f"{self._secret}\0{result.student}\0{result.unit}"
         return known if SECRET.fullmatch(known) else hashlib.sha512(whose.encode()).hexdigest()
 
@@ -197,7 +187,7 @@ class Store:
             saving.preprocess_cell(cell, ResourcesDict(), position)
 
     def _save_penalty(self, submission: SubmittedAssignment) -> None:
-        """Have nbgrader say what being late costs, where it is late or was."""
+        """Let nbgrader compute the late penalty of a submission that is late, or was."""
         if submission.total_seconds_late or submission.late_submission_penalty:
             unit, student = submission.assignment.name, submission.student_id
             names = {"notebook": unit, "assignment": unit, "student": student, "db_url": self.url}
@@ -206,8 +196,8 @@ class Store:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Gradebook]:
-        """The gradebook; what others have written meanwhile is seen."""
-        with self.in_one_sentence():
+        """The gradebook, including what other processes have written meanwhile."""
+        with self.one_sentence_errors():
             self._book = self._book or Gradebook(self.url, self._course)
             try:
                 yield self._book
@@ -215,15 +205,15 @@ class Store:
                 self._book.db.remove()
 
     def close(self) -> None:
-        """Let the gradebook go."""
+        """Close the gradebook."""
         if self._book is not None:
             self._book.close()
             self._book = None
 
     @contextlib.contextmanager
-    def in_one_sentence(self) -> Iterator[None]:
-        """Trouble with disk and gradebook in one sentence each."""
-        onwards = "and run this again: it goes on where it was."
+    def one_sentence_errors(self) -> Iterator[None]:
+        """Turn errors of disk and gradebook into a `GradingError` of one sentence."""
+        resume = "and run this again: it goes on where it was."
         try:
             yield
         except (OperationalError, sqlite3.OperationalError) as error:
@@ -231,10 +221,10 @@ class Store:
             if "locked" in reason:
                 raise GradingError(
                     "The gradebook is held by another process. Close what uses it (formgrader, "
-                    f"another grading run) {onwards}"
+                    f"another grading run) {resume}"
                 ) from None
             raise GradingError(
-                f"{self.gradebook} cannot be used ({reason}). Mend that {onwards}"
+                f"{self.gradebook} cannot be used ({reason}). Fix that {resume}"
             ) from None
         except (DatabaseError, sqlite3.DatabaseError) as error:
             raise GradingError(
@@ -244,13 +234,13 @@ class Store:
             ) from None
         except OSError as error:
             raise GradingError(
-                f"{error.filename or self.root} cannot be used ({error.strerror}). Mend that "
-                f"{onwards}"
+                f"{error.filename or self.root} cannot be used ({error.strerror}). Fix that "
+                f"{resume}"
             ) from None
 
 
 def _superfluous(copies: list[Path]) -> set[Path]:
-    """Of copies in the order of their times: neither one of the last nor the first of a day."""
+    """Of copies sorted by time, those that are neither among the latest nor the first of a day."""
     first_of_day = {copy.name[: len("gradebook-20270301")]: copy for copy in reversed(copies)}
     firsts = sorted(first_of_day.values())
     return {*copies} - {*copies[-NUM_BACKUPS:]} - {*firsts[-NUM_BACKUPS:]}
@@ -264,7 +254,7 @@ def _connected(*paths: Path) -> Iterator[list[sqlite3.Connection]]:
 
 @contextlib.contextmanager
 def _in_one_transaction(book: Gradebook) -> Iterator[None]:
-    """What nbgrader commits cell by cell comes into the gradebook at once, or not at all."""
+    """Commit at once, or not at all, what nbgrader would commit cell by cell."""
     book.db.commit = book.db.flush
     try:
         yield
@@ -273,13 +263,22 @@ def _in_one_transaction(book: Gradebook) -> Iterator[None]:
     book.db.commit()
 
 
-def _points(release: NotebookNode) -> dict[str, float]:
-    """The points of each graded cell."""
-    return {
-        key(cell): float(grader(cell)["points"])
-        for cell in release.cells
-        if grader(cell).get("grade")
+def _changed_cells(notebook: Notebook, release: NotebookNode) -> list[str]:
+    """Cells whose text or points differ between the gradebook and the release."""
+    texts, points = {}, {}
+    for cell in release.cells:
+        if grader(cell).get("locked"):
+            texts[key(cell)] = cell.source.rstrip()
+        if grader(cell).get("grade"):
+            points[key(cell)] = float(grader(cell)["points"])
+    known_texts = {
+        cell.name: (cell.source or "").split(HIDDEN_TESTS)[0].rstrip()
+        for cell in notebook.source_cells
     }
+    known_points = {cell.name: cell.max_score for cell in notebook.grade_cells}
+    changed = {name for name, text in texts.items() if known_texts.get(name) != text}
+    changed |= {name for name, most in points.items() if known_points.get(name) != most}
+    return sorted(changed)
 
 
 def _texts(notebook: str) -> list[str]:
@@ -287,14 +286,14 @@ def _texts(notebook: str) -> list[str]:
 
 
 def _leave_settled(book: Gradebook, result: Result, settled: Settled) -> None:
-    """Ask nobody again about a cell of which neither text nor automatic points have changed."""
+    """Request no manual grade for cells whose text and automatic points are unchanged."""
     for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
         if each.name in settled and each.auto_score == settled[each.name]:
             each.needs_manual_grade = False
 
 
 def _ask_for_a_person(book: Gradebook, result: Result, settled: Settled) -> None:
-    """Ask about every cell of a submission that no person has judged as it is now."""
+    """Request a manual grade for every cell that no person has judged in its present form."""
     for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
         is_settled = each.name in settled and each.auto_score == settled[each.name]
         each.needs_manual_grade = not is_settled

@@ -1,6 +1,6 @@
-"""The unit of work: one submission as bytes in, its result and its notebook as bytes out.
+"""Grade one submission: a task as bytes in, its result and its notebook as bytes out.
 
-So the same function serves a pool of processes on this machine and a Dask cluster.
+The same function serves a pool of processes on this machine and a Dask cluster.
 """
 
 import base64
@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from autograder.checking.verdict import Verdict
 from autograder.grading import course_version, intake, outputs, referee, remarks
 from autograder.grading.errors import GradingError, SandboxGoneError
-from autograder.grading.plan import Question, steps
+from autograder.grading.execution_plan import Question, steps
 from autograder.grading.result import Result
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.session import Limits, Session
@@ -31,13 +31,13 @@ class Task:
     Attributes:
         unit: Folder of the unit.
         student: Id of the student.
-        raw: The notebook as it was handed in, or None if there is none to read.
+        raw: The notebook as it was handed in, or None if it cannot be read.
         release: The notebook as students got it, as JSON.
-        seeds: Those of the hidden cases.
+        seeds: Seeds of the hidden cases.
         remarks: What was found while the files were read.
-        known: Verdicts that hold already, by exercise.
-        is_unsafe: Whether the code may run where files and network are not shut off.
-        limits: What a cell and an answer may take.
+        known: Verdicts that still hold, by exercise.
+        is_unsafe: Whether the code may run without a sandbox.
+        limits: Time limits of a cell and an answer.
         course: Version of the course that has to grade it.
     """
 
@@ -73,7 +73,7 @@ class Graded:
     """The result of a submission and its notebook with outputs and verdicts, as JSON.
 
     Attributes:
-        is_final: Whether it follows from the submission, and not from trouble of the machine.
+        is_final: Whether it depends on the submission alone, not on an error of the machine.
     """
 
     result: Result
@@ -81,21 +81,21 @@ class Graded:
     is_final: bool = True
 
     def to_bytes(self) -> bytes:
-        """All as JSON."""
+        """All of it as JSON."""
         return json.dumps([self.result.to_json(), self.notebook, self.is_final]).encode()
 
     @classmethod
     def from_bytes(cls, message: bytes) -> "Graded":
-        """What `to_bytes` wrote."""
+        """The object that `to_bytes` wrote."""
         result, notebook, is_final = json.loads(message)
         return cls(Result.from_json(result), notebook, is_final)
 
 
-def work(message: bytes) -> bytes:
+def run_task(message: bytes) -> bytes:
     """Grade one submission: a `Task` in, a `Graded` out.
 
     Raises:
-        GradingError: If this process cannot grade, whatever the submission is.
+        GradingError: If this process cannot grade any submission.
     """
     task = Task.from_bytes(message)
     if task.course != course_version.of_course():
@@ -110,42 +110,42 @@ def grade(task: Task) -> Graded:
     """Grade one submission in this process's sandbox.
 
     Raises:
-        GradingError: If there is no sandbox.
-        SandboxGoneError: If it ended meanwhile.
+        GradingError: If no sandbox starts.
+        SandboxGoneError: If the sandbox ended meanwhile.
     """
-    watch = _Watch()
+    stopwatch = _Stopwatch()
     release = nbformat.reads(task.release, as_version=4)
-    with watch.phase("intake"):
-        taken = intake.merge(task.raw, release)
-    if taken.is_foreign:
-        return ungraded(task, taken.needs_human[0], *taken.remarks)
+    with stopwatch.phase("intake"):
+        merged = intake.merge(task.raw, release)
+    if merged.is_foreign:
+        return ungraded(task, merged.needs_human[0], *merged.remarks)
     client = process_sandbox.client(task.is_unsafe)
     session = Session(client, task.limits)
-    with watch.phase("cells and answers"):
-        verdicts = referee.verdicts(session, taken.notebook, release, task.seeds, task.known)
+    with stopwatch.phase("cells and answers"):
+        verdicts = referee.verdicts(session, merged.notebook, release, task.seeds, task.known)
     if not client.is_open:
         raise SandboxGoneError("the sandbox ended while it was graded")
-    answers = {key(cell): cell.source for cell in taken.notebook.cells if is_solution(cell)}
+    answers = {key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
     result = Result(
         unit=task.unit,
         student=task.student,
         verdicts=tuple(verdicts),
         remarks=(
             *task.remarks,
-            *taken.remarks,
-            *remarks.remarks(taken.notebook, release),
-            *remarks.endless(taken.notebook, release),
+            *merged.remarks,
+            *remarks.on_unusual_code(merged.notebook, release),
+            *remarks.on_stopped_cells(merged.notebook, release),
         ),
-        needs_human=(*taken.needs_human, *remarks.of_run(verdicts, session.exit_codes)),
+        needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
         answers=answers,
-        seconds=watch.seconds,
+        seconds=stopwatch.seconds,
         cpu_seconds=session.cpu_seconds,
     )
-    return Graded(result, nbformat.writes(_with_remarks(taken.notebook, result)))
+    return Graded(result, nbformat.writes(_with_remarks(merged.notebook, result)))
 
 
 def ungraded(task: Task, why: str, *remarks: str) -> Graded:
-    """No points for a submission that a person has to look at first."""
+    """No points yet for a submission that a person has to look at first."""
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
     for step in steps(notebook, notebook):
@@ -163,7 +163,7 @@ def ungraded(task: Task, why: str, *remarks: str) -> Graded:
 
 
 def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
-    """The remarks in a cell of their own at the top, where people and students read them."""
+    """Insert the remarks as the first cell, where graders and students read them."""
     lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
     lines += result.remarks
     if lines:
@@ -172,7 +172,7 @@ def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
     return notebook
 
 
-class _Watch:
+class _Stopwatch:
     """Wall time by phase."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""A process that does what it is asked, over a pipe of its own.
+"""A worker process with a pipe of its own.
 
-Where several processes share a pipe, one that is killed in the middle of a message leaves the
-others waiting for ever, as those of `ProcessPoolExecutor` do in Python 3.11. Of a pipe with one
-process at its end the system tells who waits that nobody is there any more.
+When several processes share a pipe and one is killed in the middle of a message, the others wait
+for ever, as in `ProcessPoolExecutor` of Python 3.11. With one process at the end of a pipe, the
+kernel reports that the process is gone.
 """
 
 import contextlib
@@ -15,30 +15,30 @@ from typing import Any
 
 from autograder.grading.errors import WorkerDiedError
 
-LOADED_ONCE = ["autograder.grading.run"]  # it imports all that a worker needs
+PRELOADED = ["autograder.grading.run"]  # it imports all that a worker needs
 
 Outcome = tuple[Any, Exception | None]
 
 
 class Worker:
-    """One process, forked off a server that has loaded the grader."""
+    """One process, forked from a server that has imported the grader."""
 
-    def __init__(self, begin: Callable[[], None]) -> None:
+    def __init__(self, initializer: Callable[[], None]) -> None:
         """Start it.
 
         Args:
-            begin: What it does first; it can be pickled.
+            initializer: What the process calls first; it can be pickled.
         """
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(LOADED_ONCE)
+        context.set_forkserver_preload(PRELOADED)
         self._pipe, theirs = context.Pipe()
         with theirs:
-            self._process = context.Process(target=_serve, args=(theirs, begin), daemon=True)
+            self._process = context.Process(target=_serve, args=(theirs, initializer), daemon=True)
             with _no_interrupt():
                 self._process.start()
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> Outcome:
-        """What a function returns there, or the error that it raises.
+        """Call a function in the process; give what it returns, or the error that it raises.
 
         Raises:
             WorkerDiedError: If the process ends before it has answered.
@@ -51,15 +51,15 @@ class Worker:
         return outcome
 
     def kill(self) -> None:
-        """End it at once, whatever it is at."""
+        """End it at once, whatever it is doing."""
         self._process.kill()
         self._process.join()
 
 
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Ctrl-C is for the process that writes: what is started here never sees it, nor the server."""
-    resource_tracker.ensure_running()  # once, and it would let Ctrl-C through afterwards
+    """Block Ctrl-C in what is started here, the fork server included: the parent handles it."""
+    resource_tracker.ensure_running()  # starts once; later it would unblock Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -67,9 +67,9 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(pipe: Connection, begin: Callable[[], None]) -> None:
-    begin()
-    with contextlib.suppress(EOFError, OSError):  # then nobody asks any more
+def _serve(pipe: Connection, initializer: Callable[[], None]) -> None:
+    initializer()
+    with contextlib.suppress(EOFError, OSError):  # the parent has closed the pipe
         while True:
             function, arguments = pipe.recv()
             pipe.send(_outcome(function, arguments))

@@ -1,4 +1,4 @@
-"""The commands around a student's work folder: set up, start, mend, hand in.
+"""The commands around a student's work folder: set up, start, repair, submit.
 
-Nothing is imported here: the first of these commands runs before anything is installed.
+This file imports nothing: the first of these commands runs before anything is installed.
 """

@@ -1,8 +1,8 @@
-"""The project's own environment in `.venv`: is it good, and what is the least work to make it so?
+"""Create or repair the project's own environment in `.venv`, and run commands in it.
 
 Standard library only, since it runs before anything is installed. A stamp inside `.venv` records
-from what it was made; while that still holds, nothing is installed and no network is needed.
-Whatever else is found (half made, moved, another Python) is repaired, reusing what is good.
+what it was made from; while that still holds, nothing is installed and no network is needed.
+Any other state (half made, moved, another Python) is repaired, reusing what still works.
 
     run("student", [["-m", "autograder.student.launch", "lab"]], [])
 """
@@ -33,7 +33,7 @@ from autograder.student.installing import (
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What pip installs the course as: the dev extra holds what only authors and CI need.
+# pip's arguments for the course itself; the dev extra holds what only authors and CI need.
 TARGETS = {"student": ["--no-deps", "-e", "."], "dev": ["-e", ".[dev]"]}
 
 LOCK = "setup.lock"
@@ -42,12 +42,12 @@ NOT_YET = "there is none yet"
 
 
 def python_of(root: Path) -> Path:
-    """The interpreter of the environment."""
+    """The environment's interpreter."""
     return root / ".venv" / "bin" / "python"
 
 
 def version_of(python: Path) -> str:
-    """Version that an interpreter states about itself; empty when it does not start."""
+    """The version of an interpreter; empty if it does not start."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     try:
         done = subprocess.run(
@@ -59,18 +59,18 @@ def version_of(python: Path) -> str:
 
 
 def packages_of(root: Path, version: str) -> Path:
-    """Where that version of Python looks for the environment's packages."""
+    """The environment's folder of packages for that version of Python."""
     return root / ".venv" / "lib" / ("python" + version.rpartition(".")[0]) / "site-packages"
 
 
 def inputs_of(root: Path) -> str:
-    """Fingerprint of the two files that say what has to be installed."""
+    """Fingerprint of the two files that say what must be installed."""
     names = ("requirements.txt", "pyproject.toml")
     return hashlib.sha256(b"\0".join((root / name).read_bytes() for name in names)).hexdigest()
 
 
 def read_stamp(root: Path) -> dict[str, str]:
-    """What the environment was made from; empty when it does not say."""
+    """What the environment was made from; empty if there is no readable stamp."""
     try:
         stamp = json.loads((root / ".venv" / STAMP).read_text())
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def read_stamp(root: Path) -> dict[str, str]:
 
 
 def write_stamp(root: Path, profile: str) -> None:
-    """Record what the environment is made from; an empty profile says that it is unfinished."""
+    """Record what the environment is made from; an empty profile means unfinished."""
     stamp = {
         "profile": profile,
         "root": str(root),
@@ -92,10 +92,10 @@ def write_stamp(root: Path, profile: str) -> None:
 
 
 def troubles(root: Path, profile: str) -> Iterator[str]:
-    """Why the environment cannot be used as it is, the gravest first; nothing when it can.
+    """Why the environment cannot be used, the worst first; nothing if it can.
 
-    The version asked is that of the environment's own Python: starting the course with another
-    one is no reason to install everything again.
+    The version that counts is that of the environment's own Python: starting the course with
+    another one is no reason to install everything again.
     """
     stamp = read_stamp(root)
     if not (root / ".venv" / "bin").is_dir():
@@ -105,53 +105,53 @@ def troubles(root: Path, profile: str) -> Iterator[str]:
     if stamp.get("root") != str(root):
         yield "the project folder was moved or copied"
     if version_of(python_of(root)) != stamp.get("python"):
-        yield "its Python is gone or was exchanged"
+        yield "its Python is gone or was replaced"
     if inputs_of(root) != stamp.get("inputs"):
         yield "the list of required packages changed"
-    if stamp["profile"] not in ("dev", profile):  # whoever has the dev tools has the rest as well
+    if stamp["profile"] not in ("dev", profile):  # the dev profile contains the student's
         yield "the tools for authors are not in it yet"
 
 
 def ensure(root: Path, profile: str) -> None:
-    """Leave a working environment of that profile in `.venv`, saying what is done on the way.
+    """Leave a working environment of that profile in `.venv`, reporting each step.
 
     Raises:
-        DeskError: If it cannot be made; the next call goes on from what is there.
+        CommandError: If it cannot be made; the next call continues from what is there.
     """
     if not any(troubles(root, profile)):
         return
     try:
-        with only_one(root):
+        with exclusive_lock(root):
             why = next(troubles(root, profile), "")
-            if why:  # empty when the command that we waited for has done the work
+            if why:  # empty if the command that we waited for did the work
                 make(root, profile, why)
     except KeyboardInterrupt:
         raise CommandError(
-            "Stopped while setting up .venv, which is half made now: "
+            "Stopped while setting up .venv, which is now half made: "
             "run the same command again and it goes on from there."
         ) from None
     except OSError as error:
-        raise CommandError(sentence_about(error, root)) from error
+        raise CommandError(explain(error, root)) from error
 
 
 @contextlib.contextmanager
-def only_one(root: Path) -> Iterator[None]:
-    """Let one command at a time work on it; the system frees the lock of a dead one."""
+def exclusive_lock(root: Path) -> Iterator[None]:
+    """Let one command at a time work on `.venv`; the system frees the lock of a dead one."""
     (root / ".venv").mkdir(exist_ok=True)
     with (root / ".venv" / LOCK).open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Another command is setting up .venv at this moment: waiting until it is done.")
+            say("Another command is setting up .venv: waiting until it is done.")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def make(root: Path, profile: str, why: str) -> None:
-    """The three steps, from whatever state `.venv` is in."""
+    """Create or repair the environment in three steps, whatever state `.venv` is in."""
     check_venv_module()
     if why != NOT_YET:
-        say(f"The environment in .venv needs work ({why}): keeping what is good of it.")
+        say(f"Repairing the environment in .venv ({why}), keeping what still works.")
     before = read_stamp(root)
     profile = "dev" if before.get("profile") == "dev" else profile
     say("1/3 creating the environment in .venv")
@@ -168,7 +168,7 @@ def make(root: Path, profile: str, why: str) -> None:
 
 
 def create(root: Path) -> None:
-    """`python -m venv`, keeping the packages when a Python of their version is here."""
+    """Run `python -m venv`, keeping installed packages if a Python of their version is here."""
     version = version_of(python_of(root))
     creator = python_of(root) if version else Path(base_python())
     version = version or version_of(creator)
@@ -189,12 +189,12 @@ def create(root: Path) -> None:
 
 
 def base_python() -> str:
-    """This Python; its original when it runs in an environment that is about to be cleared."""
+    """This Python, or its original if it runs in an environment that may be cleared."""
     return sys.executable if sys.prefix == sys.base_prefix else os.path.realpath(sys.executable)
 
 
 def clear(folder: Path) -> None:
-    """Empty the folder but for the lock, which is held."""
+    """Empty the folder except for the lock, which is held."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -203,9 +203,9 @@ def clear(folder: Path) -> None:
 
 
 def drop_half_installed(packages: Path) -> None:
-    """Forget packages whose installation was cut off, so that pip does not take them for good.
+    """Drop packages whose installation was cut off, so that pip installs them again.
 
-    The list of files, RECORD, is the last thing that pip writes for a package.
+    Their list of files, RECORD, is the last thing that pip writes.
     """
     for info in packages.glob("*.dist-info"):
         if not (info / "RECORD").is_file():
@@ -224,7 +224,7 @@ def relocate(root: Path, old_root: str) -> None:
 
 
 def check_venv_module() -> None:
-    """Debian ships Python without the two modules that make an environment."""
+    """Stop if Python lacks the two modules that make an environment, as on Debian."""
     missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
     if missing:
         package = f"python3.{sys.version_info[1]}-venv"
@@ -236,7 +236,7 @@ def check_venv_module() -> None:
 
 
 def check_disk(root: Path) -> None:
-    """Enough space for torch, unless it is there already."""
+    """Stop if there is too little space for torch, unless it is installed already."""
     free = shutil.disk_usage(root).free
     if has_torch(root):
         return
@@ -246,31 +246,31 @@ def check_disk(root: Path) -> None:
             "make room and run the same command again."
         )
     if free < CUDA_BUILD_BYTES and sys.platform == "linux":
-        say(f"Mind the disk: {SPACE_WANTED}; {free / 10**9:.1f} GB are free.")
+        say(f"Disk space is low: {SPACE_WANTED}; {free / 10**9:.1f} GB are free.")
 
 
 def has_torch(root: Path) -> bool:
-    """Whether the one large package is there already."""
+    """Whether the one large package is installed already."""
     return any((root / ".venv").glob("lib/*/site-packages/torch-*.dist-info"))
 
 
 def size_of_download(root: Path) -> str:
-    """What a person with a slow line wants to know before."""
+    """How much has to be downloaded, for users with a slow connection."""
     if has_torch(root):
         return "only what is missing or changed"
     return (
-        "to download: about 3 GB on Linux, where torch brings CUDA along; 0.4 GB on a Mac or with "
+        "to download: about 3 GB on Linux, where torch includes CUDA; 0.4 GB on a Mac or with "
         "torch's CPU build; a few minutes"
     )
 
 
-def sentence_about(error: OSError, root: Path) -> str:
-    """An error of the file system, in words."""
+def explain(error: OSError, root: Path) -> str:
+    """A file-system error in one sentence, with what to do."""
     if error.errno == errno.ENOSPC:
         return f"The disk of {root} is full. {SPACE_WANTED}: make room and run it again."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return (
-            f"The environment has to be written to {root / '.venv'}, and that is not allowed "
+            f"The environment has to be written to {root / '.venv'}, which is not allowed "
             f"({error.strerror}): copy the course to a folder of your own and run it there."
         )
     return (
@@ -280,13 +280,13 @@ def sentence_about(error: OSError, root: Path) -> str:
 
 
 def environ_of(root: Path) -> dict[str, str]:
-    """The person's variables, with the environment's programs first on the PATH.
+    """The user's variables, with the environment's programs first on the PATH.
 
     nbgrader starts `alembic` by its bare name.
     """
-    home = root / ".venv"
-    path = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(home)}
+    venv = root / ".venv"
+    path = os.pathsep.join([str(venv / "bin"), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(venv)}
 
 
 def run(
@@ -304,7 +304,7 @@ def run(
 
 
 def enter(root: Path, commands: Sequence[list[str]]) -> int:
-    """One command takes this process over, so that Ctrl-C reaches it; several take turns."""
+    """Replace this process by a single command, so that Ctrl-C reaches it; run several in order."""
     environ = environ_of(root)
     if len(commands) == 1:
         os.chdir(root)

@@ -1,10 +1,10 @@
-"""What a command says to the person at the desk: a line of progress, or why it stops."""
+"""What a command tells its user: a line of progress, or why it stops."""
 
 
 class CommandError(Exception):
-    """One sentence for the person at the desk: what was wanted, what came, what to do."""
+    """Stops a command, with one sentence for its user: wanted, got, what to do."""
 
 
 def say(line: str) -> None:
-    """One line that is seen at once, also through a pipe."""
+    """Print a line at once, also through a pipe."""
     print(line, flush=True)

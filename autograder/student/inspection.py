@@ -1,4 +1,4 @@
-"""What is to be said of a student's notebook before it is handed in or mended?"""
+"""Check a student's notebook before it is handed in or repaired, and report on it."""
 
 import ast
 from collections import Counter
@@ -14,7 +14,7 @@ from autograder.student.merge_answers import grader, is_solution, key
 
 
 def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
-    """Stop if a notebook holds only cells of other units."""
+    """Stop if all course cells in a notebook belong to other units."""
     wanted, got = _units_of(fresh), _units_of(mine)
     if got and not wanted & got:
         raise CommandError(
@@ -25,7 +25,7 @@ def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> Non
 
 
 def refuse_missing_cells(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
-    """Stop if a cell that is written or graded is gone."""
+    """Stop if a cell of the course is missing."""
     present = {key(cell) for cell in mine.cells}
     missing = [key(cell) for cell in fresh.cells if grader(cell) and key(cell) not in present]
     if missing:
@@ -41,7 +41,7 @@ def report(
     fresh: NotebookNode,
     checked: Mapping[str, dict[str, Any]],
 ) -> Iterator[str]:
-    """One line an exercise: not written, points of its last check, or changed since then."""
+    """One line per exercise: not written, points of its last check, or changed since then."""
     stubs = {key(cell): cell.source for cell in fresh.cells}
     answers = {key(cell): cell.source for cell in handed_in.cells if is_solution(cell)}
     for item in next(each for each in catalogue.units() if each.folder == unit).exercises:
@@ -56,7 +56,7 @@ def _state(item: Exercise, answer: str, written: bool, entry: Mapping[str, Any])
     if item.manual:
         return "will be read by a person"
     if problem := _syntax_problem(answer):
-        return f"is no Python ({problem}); it will earn nothing as it is"
+        return f"is not valid Python ({problem}); it earns nothing until you fix it"
     if not entry:
         return "not checked here; run its check to see what it earns"
     if entry.get("source", "").strip() not in answer:
@@ -65,39 +65,44 @@ def _state(item: Exercise, answer: str, written: bool, entry: Mapping[str, Any])
 
 
 def remarks(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
-    """What may surprise a student after the grading."""
+    """What may surprise a student after grading."""
     names = Counter(key(cell) for cell in mine.cells if grader(cell))
     for name, count in names.items():
         if count > 1:
-            yield f"{count} cells claim to be {name}; the first written counts, no other runs."
-    given = {key(cell): cell.source for cell in fresh.cells if grader(cell).get("locked")}
-    changed = [key(cell) for cell in mine.cells if given.get(key(cell), cell.source) != cell.source]
-    theirs = {key(cell): cell.source for cell in fresh.cells if not grader(cell)}
-    for cell in mine.cells:
-        if cell.cell_type == "markdown" and theirs.get(key(cell), cell.source) != cell.source:
-            yield (
-                f"you wrote into a text of the course (`{cell.source.strip()[:40]}`); it is handed "
-                "in as it came. Notes are kept in cells of your own."
-            )
-    if changed:
-        yield f"you changed {', '.join(changed)}; it is handed in as the course made it."
+            yield f"{count} cells have the id {name}; only the first that is written counts."
+    yield from _remarks_on_changes(mine, fresh)
     for cell in mine.cells:
         if cell.cell_type == "code" and not grader(cell) and (why := _syntax_problem(cell.source)):
-            yield f"a cell of your own is no Python ({why}): `{cell.source.strip()[:40]}`"
+            yield f"a cell of your own is not valid Python ({why}): `{cell.source.strip()[:40]}`"
+
+
+def _remarks_on_changes(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
+    """Name the course's texts and locked cells that a student changed."""
+    texts = {key(cell): cell.source for cell in fresh.cells if not grader(cell)}
+    for cell in mine.cells:
+        if cell.cell_type == "markdown" and texts.get(key(cell), cell.source) != cell.source:
+            yield (
+                f"you changed a text of the course (`{cell.source.strip()[:40]}`); the course's "
+                "version is handed in. Keep notes in cells of your own."
+            )
+    locked = {key(cell): cell.source for cell in fresh.cells if grader(cell).get("locked")}
+    changed = [key(c) for c in mine.cells if locked.get(key(c), c.source) != c.source]
+    if changed:
+        yield f"you changed {', '.join(changed)}; the course's version is handed in."
 
 
 def rescues(mine: NotebookNode, fresh: NotebookNode, spare: Mapping[str, str]) -> Iterator[str]:
-    """For answers that a notebook has lost: where each comes from, or that it is gone."""
+    """For each solution cell that a notebook lacks, say where its answer comes from."""
     present = {key(cell) for cell in mine.cells}
     for name in (key(cell) for cell in fresh.cells if is_solution(cell)):
         if name not in present and name in spare:
-            yield f"{name} was not in your notebook; its last check or an older file has it."
+            yield f"{name} was not in your notebook; it comes from its last check or an older file."
         elif name not in present:
-            yield f"{name} was not in your notebook; it starts anew."
+            yield f"{name} was not in your notebook; it starts empty."
 
 
 def _syntax_problem(source: str) -> str:
-    """What Python would say about a cell; cells with commands of IPython are left alone."""
+    """The syntax error of a cell, if any; cells with IPython commands are skipped."""
     if any(line.lstrip().startswith(("%", "!", "?")) for line in source.splitlines()):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""`pip install`, told to a person who waits: news, signs of life, and one sentence when it fails.
+"""Run `pip install`, with progress for the user and one sentence if it fails.
 
 Standard library only, since it runs before anything is installed.
 """
@@ -26,25 +26,25 @@ SPACE_WANTED = (
 
 HEARTBEAT_SECONDS = 10
 
-NEWS = (
+PROGRESS = (
     (re.compile(r"\s*Downloading (\S+?)-\d\S* \((\d.*[MG]B)\)"), "downloading {} ({})"),
     (re.compile(r"(Installing) collected packages"), "unpacking and installing"),
-    (re.compile(r"WARNING: (Retrying)"), "the network does not answer, pip tries again"),
+    (re.compile(r"WARNING: (Retrying)"), "the network does not respond; pip is retrying"),
 )
 NOT_FOUND = ("No matching distribution", "Connection", "Retrying", "name resolution", "Read timed")
 
 
 def pip(root: Path, *arguments: str) -> None:
-    """`pip install` in the environment, with the person's own pip settings and variables."""
+    """Run `pip install` in the environment, with the user's own pip settings and variables."""
     options = ["--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
     command = [str(root / ".venv" / "bin" / "python"), "-m", "pip", *options, *arguments]
     status, tail = stream(command, root)
     if status:
-        raise CommandError("\n".join(["pip's last lines:", *tail, sentence_about_pip(tail)]))
+        raise CommandError("\n".join(["pip's last lines:", *tail, explain_failure(tail)]))
 
 
-def sentence_about_pip(tail: Sequence[str]) -> str:
-    """What stopped pip, guessed from its last lines, and what to do."""
+def explain_failure(tail: Sequence[str]) -> str:
+    """Why pip failed, guessed from its last lines, and what to do."""
     text = "\n".join(tail)
     again = "and run the same command again; it goes on from there."
     if "No space left" in text:
@@ -54,16 +54,16 @@ def sentence_about_pip(tail: Sequence[str]) -> str:
         )
     if any(word in text for word in NOT_FOUND):
         return (
-            "pip wanted the packages named above and did not get them from the network: check the "
-            f"connection (a proxy, a mirror that lacks a package) {again}"
+            "pip could not get the packages named above from the network: check the connection "
+            f"(a proxy, a mirror that lacks a package) {again}"
         )
-    return f"pip could not install the packages, see its lines above: mend that {again}"
+    return f"pip could not install the packages, see its lines above: fix that {again}"
 
 
 def stream(command: Sequence[str], cwd: Path) -> tuple[int, list[str]]:
-    """Run a command, telling its news; its exit status and last lines."""
+    """Run a command and report its progress; returns its exit status and last lines."""
     tail: deque[str] = deque(maxlen=8)
-    environ = {**os.environ, "PIP_USER": "0"}  # a "user" setting of pip contradicts an environment
+    environ = {**os.environ, "PIP_USER": "0"}  # pip's user installs bypass the environment
     with subprocess.Popen(
         command, cwd=cwd, env=environ, text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -72,23 +72,23 @@ def stream(command: Sequence[str], cwd: Path) -> tuple[int, list[str]]:
         try:
             for line in process.stdout:
                 tail.append(line.rstrip()[:250])
-                tell_news(line)
+                report_progress(line)
         except KeyboardInterrupt:
             stop(process)
             raise
     return process.returncode, list(tail)
 
 
-def tell_news(line: str) -> None:
-    """The few lines of pip that a waiting person wants to see."""
-    for pattern, text in NEWS:
+def report_progress(line: str) -> None:
+    """Print the few lines of pip that a waiting user wants to see."""
+    for pattern, text in PROGRESS:
         found = pattern.match(line)
         if found:
             say("    " + text.format(*found.groups()))
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End a child that has most likely got the same Ctrl-C; in peace if it manages in time."""
+    """Wait for a child that probably got the same Ctrl-C; terminate it if it takes too long."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=3)
     process.terminate()
@@ -96,7 +96,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def heartbeat() -> Iterator[None]:
-    """A sign of life now and then, since the largest download is silent for minutes."""
+    """Print a sign of life now and then: the largest download is silent for minutes."""
     done = threading.Event()
 
     def beat() -> None:

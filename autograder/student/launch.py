@@ -1,11 +1,11 @@
-"""JupyterLab for a student (`lab`) or an author (`author`): what is shown, where, at which address?
+"""Start JupyterLab for a student (`lab`) or an author (`author`).
 
 A student sees `work/` and nbgrader's *Validate* button; an author sees the repository, with all of
 nbgrader and with jupytext, which opens text masters as notebooks. The difference lies in two small
-folders of Jupyter settings beside this file, put first on Jupyter's own search path: neither the
-person's settings nor the environment are changed. An author's files are saved only on request:
-Jupyter cannot tell a text master from a module, opens both as notebooks, and its autosave would
-write a notebook's header into the module.
+folders of Jupyter settings beside this file, put first on Jupyter's own search path; neither the
+user's settings nor the environment change. An author's files are saved only on request: Jupyter
+cannot tell a text master from a module, opens both as notebooks, and its autosave would write a
+notebook's header into the module.
 
     python -m autograder.student.launch lab --unit 01 --port 8890
 """
@@ -26,6 +26,7 @@ import zmq
 
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError, say
+from autograder.student.outdated import outdated_units
 from autograder.student.work_folder import copy_missing_units, find_unit, units_in
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter"
@@ -34,11 +35,16 @@ PORTS_TRIED = 50
 
 
 def student_page(root: Path, unit: str) -> str:
-    """Bring missing units into `work/`; choose what opens: a unit, or what was open before."""
+    """Copy missing units into `work/`; choose what opens: a unit, or what was open before."""
     work = root / "work"
     copied = copy_missing_units(root / "notebooks", work)
     if copied:
         say("Copied into work/: " + ", ".join(copied))
+    for name in outdated_units(root / "notebooks", work):
+        say(
+            f"{name} was made for another version of the course and may not run with this one: "
+            f"`make fresh UNIT={name[:2]}` puts your answers into a new notebook and keeps the old."
+        )
     first = units_in(work)[:1]
     if unit:
         name = find_unit(work, unit)
@@ -56,7 +62,7 @@ def author_page(root: Path, unit: str) -> str:
 
 
 def browser_found() -> bool:
-    """Whether a window can be opened; a browser inside the terminal would only get in the way."""
+    """Whether a browser window can open; one inside the terminal would only be in the way."""
     windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform == "linux" and not any(os.environ.get(name) for name in windows):
         return False
@@ -67,17 +73,17 @@ def browser_found() -> bool:
 
 
 def use_settings(profile: str) -> None:
-    """Put our Jupyter settings before the person's own, for this process and its kernels."""
+    """Put our Jupyter settings before the user's own, for this process and its kernels."""
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     paths = [str(SETTINGS / profile), *([others] if others else [])]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
 
 
 def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, object]:
-    """What the server is told, over whatever the person's own settings say.
+    """Options of the server, which override the user's own settings.
 
-    A busy port is followed by the next free one: what a student wants is the notebook, and the
-    address is printed. Who needs a port for a tunnel reads that it was taken.
+    If the port is busy, the next free one is used and the address printed. A user who needs a
+    certain port, for a tunnel, is told that it was busy.
     """
     return {
         "ServerApp.root_dir": root / "work" if profile == "student" else root,
@@ -85,7 +91,7 @@ def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, 
         "ServerApp.port": port,
         "ServerApp.port_retries": PORTS_TRIED,
         "ServerApp.open_browser": browser_found(),
-        # Jupyter refuses root, which is who one is in a container; the token guards the server.
+        # Jupyter refuses to run as root, as in a container; the token protects the server.
         "ServerApp.allow_root": True,
         "ServerApp.log_level": "ERROR",
         "LabApp.log_level": "ERROR",
@@ -93,20 +99,20 @@ def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, 
         # Otherwise each kernel warns in the terminal that others could listen.
         "KernelManager.transport_encryption": "auto" if zmq.has("curve") else "disabled",
         "LabApp.default_url": page,
-        # What was open belongs to this folder; Jupyter would mix it with that of other projects.
+        # Open tabs belong to this folder; Jupyter would mix them with those of other projects.
         "LabApp.workspaces_dir": root / "work" / ".workspaces" / profile,
     }
 
 
 def address_of(server: Any, page: str) -> str:
-    """The address to open by hand, with the token in it."""
+    """The address to open by hand, with its token."""
     return f"{server.connection_url.rstrip('/')}{page}?token={server.identity_provider.token}"
 
 
-def announce(server: Any, page: str, asked: int | None) -> None:
+def announce(server: Any, page: str, wanted_port: int | None) -> None:
     """Say that the notebook is ready, and where."""
-    if asked not in (None, server.port):
-        say(f"Port {asked} was asked for and is busy: this is port {server.port}.")
+    if wanted_port not in (None, server.port):
+        say(f"Port {wanted_port} is busy; using port {server.port} instead.")
     if server.open_browser:
         say("The notebook is ready and opens in your browser; Ctrl-C here stops it.")
     else:
@@ -115,7 +121,7 @@ def announce(server: Any, page: str, asked: int | None) -> None:
 
 
 def stop_on_signals(server: Any) -> None:
-    """Ctrl-C and a closed terminal stop the server and its kernels, without Jupyter's question."""
+    """Let Ctrl-C and a closed terminal stop the server and its kernels without asking."""
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: server.stop(from_signal=True))
 
@@ -123,7 +129,7 @@ def stop_on_signals(server: Any) -> None:
 def serve(root: Path, profile: str, page: str, port: int | None) -> None:
     """Run the server in this process until Ctrl-C; its kernels end with it."""
     use_settings(profile)
-    # Only now, when its settings are in place. Jupyter brings no types along.
+    # Imported only now, when its settings are in place.
     from jupyterlab.labapp import LabApp  # noqa: PLC0415
 
     options = server_options(root, profile, page, DEFAULT_PORT if port is None else port)
@@ -135,15 +141,15 @@ def serve(root: Path, profile: str, page: str, port: int | None) -> None:
 
 
 def port_number(text: str) -> int:
-    """A port that exists."""
+    """A valid port, from the command line."""
     if not text.isdigit() or not 0 < int(text) < 2**16:
         raise argparse.ArgumentTypeError(f"wanted a port from 1 to 65535, got {text!r}")
     return int(text)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python3 -m course_utils", description=__doc__)
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="python3 -m autograder", description=__doc__)
     parser.add_argument("command", choices=["lab", "author"])
     parser.add_argument("--unit", default="", help="the unit to open: its number or its name")
     parser.add_argument("--port", type=port_number, help="port to use if it is free")
@@ -151,12 +157,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Prepare what is shown and serve it; 0 when it was stopped in the ordinary way."""
-    asked = parse(arguments)
-    profile = {"lab": "student", "author": "author"}[asked.command]
+    """Choose the page and serve it; 0 if it was stopped in the ordinary way."""
+    options = parse(arguments)
+    profile = {"lab": "student", "author": "author"}[options.command]
     try:
-        page = (student_page if profile == "student" else author_page)(root, asked.unit)
-        serve(root, profile, page, asked.port)
+        page = (student_page if profile == "student" else author_page)(root, options.unit)
+        serve(root, profile, page, options.port)
     except CommandError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,21 +1,20 @@
-"""How do a student's answers get into a fresh copy of a notebook?
+"""Put a student's answers into a fresh copy of a notebook.
 
-The fresh notebook gives every cell that the course made, in its place and with its metadata; the
-other one gives only the text of its solution cells and the cells that the student added, each
-after the known cell it followed. Of cells that were copied with their id, the first in which
-something is written counts; the others are kept as raw text, which does not run and so cannot undo
-it.
+The course's cells come from the fresh notebook, in order and with their metadata. From the
+student's come only the text of the solution cells and the cells that the student added, each after
+the known cell that it followed. If a cell was copied with its id, the first copy with an answer
+counts; the others become raw cells, which do not run and so cannot undo it.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-MAKE: dict[str, Callable[[str], NotebookNode]] = {
+NEW_CELL: dict[str, Callable[[str], NotebookNode]] = {
     "code": new_code_cell,
     "markdown": new_markdown_cell,
     "raw": new_raw_cell,
@@ -25,15 +24,15 @@ MAKE: dict[str, Callable[[str], NotebookNode]] = {
 def merge_answers(
     answers: NotebookNode, fresh: NotebookNode, spare: Mapping[str, str] | None = None
 ) -> NotebookNode:
-    """A copy of `fresh` with the answers and the added cells of another notebook in it.
+    """A copy of `fresh` with the answers and added cells of another notebook.
 
     Args:
         answers: The student's notebook.
         fresh: The notebook as the course released it.
-        spare: Answers by the key of their cell, for cells that the student's notebook lacks.
+        spare: Answers by cell key, for cells that the student's notebook lacks.
     """
-    texts = dict(spare or {}) | _written(answers, fresh)
-    added = _added(answers, fresh)
+    texts = dict(spare or {}) | _answers_by_key(answers, fresh)
+    added = _added_cells(answers, fresh)
     notebook = deepcopy(fresh)
     cells = list(added.get("", []))
     for cell in notebook.cells:
@@ -44,18 +43,19 @@ def merge_answers(
     return notebook
 
 
-def _written(answers: NotebookNode, fresh: NotebookNode) -> dict[str, str]:
-    """The text of each solution cell; of several copies the first in which something is written."""
+def _answers_by_key(answers: NotebookNode, fresh: NotebookNode) -> dict[str, str]:
+    """The text of each solution cell; of several copies, the first that is not the stub."""
     stubs = {key(cell): cell.source for cell in fresh.cells}
     texts: dict[str, str] = {}
-    for name, cell in _solutions(answers):
+    for cell in filter(is_solution, answers.cells):
+        name = key(cell)
         if texts.get(name, stubs.get(name)) == stubs.get(name):
             texts[name] = cell.source
     return texts
 
 
 def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> NotebookNode:
-    """A copy of a notebook in which one cell is again as it came, put back if it is gone.
+    """A copy of a notebook with one cell as released, put back if it is gone.
 
     Raises:
         KeyError: If the fresh notebook has no such cell.
@@ -64,23 +64,23 @@ def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> N
     if name not in order:
         raise KeyError(near(name, fresh))
     original = deepcopy(fresh.cells[order.index(name)])
-    mended = deepcopy(notebook)
-    present = [key(cell) for cell in mended.cells]
+    repaired = deepcopy(notebook)
+    present = [key(cell) for cell in repaired.cells]
     if name in present:
-        mended.cells[present.index(name)] = original
+        repaired.cells[present.index(name)] = original
     else:
         before = [present.index(each) for each in order[: order.index(name)] if each in present]
-        mended.cells.insert(max(before, default=-1) + 1, original)
-    return mended
+        repaired.cells.insert(max(before, default=-1) + 1, original)
+    return repaired
 
 
 def key(cell: NotebookNode) -> str:
-    """What a cell is known by: the course's id for it, or its own."""
+    """The id of a cell: the course's if it has one, else its own."""
     return str(grader(cell).get("grade_id") or cell.get("id", ""))
 
 
 def grader(cell: NotebookNode) -> dict[str, Any]:
-    """The nbgrader metadata of a cell, empty where it has none or something else."""
+    """The nbgrader metadata of a cell; empty if it has none, or something else there."""
     meta = cell.metadata.get("nbgrader", {})
     return meta if isinstance(meta, dict) else {}
 
@@ -91,18 +91,14 @@ def is_solution(cell: NotebookNode) -> bool:
 
 
 def near(name: str, fresh: NotebookNode) -> str:
-    """A sentence about a cell that is not there, with those that may have been meant."""
+    """Say that there is no such cell, with the nearest names."""
     named = [key(cell) for cell in fresh.cells if grader(cell)]
     found = difflib.get_close_matches(name, named, n=3) or named
     return f"there is no cell {name!r}; is it one of {', '.join(found)}?"
 
 
-def _solutions(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
-    return ((key(cell), cell) for cell in notebook.cells if is_solution(cell))
-
-
-def _added(answers: NotebookNode, fresh: NotebookNode) -> dict[str, list[NotebookNode]]:
-    """The cells that are not the course's, by the key of the known cell before them."""
+def _added_cells(answers: NotebookNode, fresh: NotebookNode) -> dict[str, list[NotebookNode]]:
+    """The cells that are not the course's, by the key of the course's cell before them."""
     known = {key(cell) for cell in fresh.cells}
     by_text = {cell.source: key(cell) for cell in fresh.cells}
     added: dict[str, list[NotebookNode]] = {}
@@ -114,12 +110,12 @@ def _added(answers: NotebookNode, fresh: NotebookNode) -> dict[str, list[Noteboo
             seen.add(name)
             last = name
         else:
-            added.setdefault(last, []).append(_own(cell, is_copy=bool(name)))
+            added.setdefault(last, []).append(_stripped(cell, is_copy=bool(name)))
     return added
 
 
-def _own(cell: NotebookNode, *, is_copy: bool) -> NotebookNode:
-    """A student's own cell: its text, and nothing that nbgrader or an editor reads."""
-    own = MAKE["raw" if is_copy else cell.cell_type](cell.source)
-    own.id = cell.get("id", own.id)
-    return own
+def _stripped(cell: NotebookNode, *, is_copy: bool) -> NotebookNode:
+    """A student's own cell without its metadata; a copy of a course's cell becomes raw text."""
+    stripped = NEW_CELL["raw" if is_copy else cell.cell_type](cell.source)
+    stripped.id = cell.get("id", stripped.id)
+    return stripped

@@ -1,4 +1,4 @@
-"""How did this cell look when the notebook came?"""
+"""Show a cell as it was released."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def original(name: str) -> None:
-    """Print the text of a cell as it was released, to be copied back into a damaged one.
+    """Print the released text of a cell, to copy back into a damaged one.
 
     Args:
-        name: Id of the cell, in quotes: that of an exercise stands in the line of its check.
+        name: Id of the cell; that of an exercise's cell stands in its check.
     """
     if not isinstance(name, str):
         print('Wanted the id of a cell in quotes, as in original("u00-state-gib").')

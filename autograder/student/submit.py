@@ -1,6 +1,6 @@
-"""Hand in a notebook, or mend one: `make submit` and `make fresh`.
+"""Hand in a notebook, or repair one: `make submit` and `make fresh`.
 
-Nothing is overwritten: a notebook that is replaced is kept in the folder `before` beside it.
+Nothing is lost: a notebook that is replaced is kept in the folder `before` beside it.
 """
 
 import argparse
@@ -25,20 +25,20 @@ from autograder.student.work_folder import find_unit
 
 
 class WorkFolder:
-    """A student's work folder and the releases that it came from."""
+    """A student's work folder, and the releases that it came from."""
 
     def __init__(self, root: Path = ROOT) -> None:
-        """Stand in a course's folder."""
+        """Take the root folder of the course."""
         self.root = root
 
     def submit(self, wanted: str) -> Path:
-        """Write the one file to hand in, if the notebook is saved, complete and of this unit.
+        """Write the file to hand in, if the notebook is saved, complete and of this unit.
 
         Args:
-            wanted: The unit: its folder's name or its number.
+            wanted: The unit's folder name or number.
 
         Raises:
-            DeskError: If it is not; the message says what to do.
+            CommandError: If it is not; the message says what to do.
         """
         unit = find_unit(self.root / "notebooks", wanted)
         fresh, mine = self._release(unit), _read(self._notebook(unit))
@@ -49,27 +49,32 @@ class WorkFolder:
         for line in inspection.report(unit, handed_in, fresh, self._checked()):
             print(line)
         for line in inspection.remarks(mine, fresh):
-            print(f"Mind: {line}")
+            print(f"Note: {line}")
         path = self.root / "work" / "hand_in" / f"{unit}.ipynb"
         write_whole(path, nbformat.writes(handed_in))
         return path
 
     def fresh(self, wanted: str, cell: str = "") -> Path | None:
-        """Replace a notebook by a fresh one with the answers in it, or set one cell back.
+        """Replace a notebook by a fresh one with the answers in it, or reset one cell.
 
-        Gives the path under which the old one is kept, or None if there was none.
+        Args:
+            wanted: The unit's folder name or number.
+            cell: Id of the one cell to reset; empty for a whole fresh notebook.
+
+        Returns:
+            Where the old notebook is kept, or None if there was none.
         """
         unit = find_unit(self.root / "notebooks", wanted)
         path, release = self._notebook(unit), self._release(unit)
-        mended = self._mended(path, release, cell)
+        repaired = self._repaired(path, release, cell)
         kept = self._keep(path) if path.exists() else None
-        write_whole(path, nbformat.writes(mended))
+        write_whole(path, nbformat.writes(repaired))
         return kept
 
-    def _mended(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
+    def _repaired(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
         try:
             mine = _read(path)
-        except CommandError:  # nothing to set one cell back in: all of it is made anew
+        except CommandError:  # no notebook to reset one cell in: make a whole fresh one
             mine, cell = nbformat.v4.new_notebook(), ""
         if cell:
             try:
@@ -82,7 +87,7 @@ class WorkFolder:
         return merge_answers.merge_answers(mine, release, spare)
 
     def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
-        """Answers for cells that a notebook has lost: from older files, and from the checks."""
+        """Answers for cells that a notebook lacks: from older files, then from the checks."""
         stubs = {merge_answers.key(cell): cell.source for cell in release.cells}
         older = sorted((path.parent / "before").glob("*.ipynb"))
         spare: dict[str, str] = {}
@@ -108,7 +113,7 @@ class WorkFolder:
         return _read(self.root / "notebooks" / unit / f"{unit}.ipynb")
 
     def _checked(self) -> dict[str, dict[str, Any]]:
-        """What the last check of each exercise left behind; nothing if that cannot be read."""
+        """The entries of the last checks; nothing if they cannot be read."""
         try:
             text = (self.root / "work" / progress_file.NAME).read_text(encoding="utf-8")
             return dict(json.loads(text)["exercises"])
@@ -116,11 +121,12 @@ class WorkFolder:
             return {}
 
     def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
-        """An answer that was checked after the last save and is not in the file was not saved."""
+        """Stop if an answer was checked after the last save and is not in the file."""
         saved = self._notebook(unit).stat().st_mtime
         sources = {merge_answers.key(cell): cell.source for cell in mine.cells}
         for name, entry in self._checked().items():
-            source, checked = entry.get("source", "").strip(), _seconds(entry.get("checked", ""))
+            source = entry.get("source", "").strip()
+            checked = _since_epoch(entry.get("checked", ""))
             if name in sources and source and source not in sources[name] and checked > saved:
                 raise CommandError(
                     f"The notebook is not saved: your answer to {name} was checked at "
@@ -129,9 +135,9 @@ class WorkFolder:
                 )
 
 
-def _seconds(stamp: str) -> float:
+def _since_epoch(timestamp: str) -> float:
     try:
-        return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+        return time.mktime(time.strptime(timestamp, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
         return 0.0
 
@@ -142,24 +148,24 @@ def _read(path: Path) -> NotebookNode:
         return notebook
     except FileNotFoundError:
         raise CommandError(
-            f"{path} is not there. `make fresh UNIT={path.stem}` makes it."
+            f"{path} is not there. `make fresh UNIT={path.stem}` creates it."
         ) from None
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise CommandError(
-            f"{path} is damaged: it is no whole notebook. `make fresh UNIT={path.stem}` makes it "
-            f"anew and keeps the damaged file."
+            f"{path} is damaged: it is not a complete notebook. `make fresh UNIT={path.stem}` "
+            "makes a new one and keeps the damaged file."
         ) from None
 
 
 def _unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
-    """A cell's id alone names its unit too: ``u00-state-gib``."""
+    """Unit and cell; a cell's id alone, as ``u00-state-gib``, names its unit too."""
     if not cell and re.fullmatch(r"u\d\d-.+", unit):
         return unit[1:3], unit
     return unit, cell
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `submit` or `fresh` and say in plain words what happened."""
+    """Run `submit` or `fresh`, and say what happened; 0 if all went well."""
     parser = argparse.ArgumentParser(prog="make", description=__doc__)
     parser.add_argument("command", choices=("submit", "fresh"))
     parser.add_argument("unit", nargs="?", default="")
@@ -170,7 +176,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
         else:
             kept = WorkFolder().fresh(*_unit_and_cell(options.unit, options.cell))
-            print(f"Done; the old notebook is kept: {kept}" if kept else "Done; there was none.")
+            old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
+            print(f"Done; {old}")
             print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
     except CommandError as error:
         print(error, file=sys.stderr)

@@ -1,7 +1,6 @@
-"""The student's own folder `work/`: which units are missing there, and how do they get in?
+"""Copy missing units into the student's own folder, `work/`.
 
-Released units are copied from `notebooks/`; what exists in `work/` is never touched, whatever it
-holds, because it is somebody's work.
+They come from `notebooks/`. What exists in `work/` is never touched, because it is somebody's work.
 
     copy_missing_units(Path("notebooks"), Path("work"))  # ["01_transformer_flops"]
 """
@@ -25,10 +24,10 @@ def units_in(folder: Path) -> list[Path]:
 
 
 def find_unit(folder: Path, wanted: str) -> str:
-    """Name of the unit meant by "1", "01" or the whole name.
+    """The name of a unit, from "1", "01" or the whole name.
 
     Raises:
-        DeskError: If there is none or more than one.
+        CommandError: If there is none or more than one.
     """
     names = [unit.name for unit in units_in(folder)]
     number = wanted.zfill(2) if wanted.isdigit() else wanted
@@ -43,18 +42,18 @@ def find_unit(folder: Path, wanted: str) -> str:
 
 
 def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
-    """Bring what is missing from the released units into the work folder; overwrite nothing.
+    """Copy what the work folder lacks of the released units; overwrite nothing.
 
     Returns:
         What was copied: the names of whole units, and "unit/file" for single files.
 
     Raises:
-        DeskError: If the work folder cannot be written.
+        CommandError: If the work folder cannot be written.
     """
     try:
         work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".copying-", dir=work) as staging:
-            progress_file.start(work)
+            progress_file.create(work)
             return [
                 name
                 for unit in units_in(notebooks)
@@ -62,8 +61,8 @@ def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
             ]
     except OSError as error:
         raise CommandError(
-            f"Your notebooks belong into the folder {work}, and it cannot be written ({error}): "
-            "move away what is in its place, or mend its permissions, and run the command again."
+            f"Your notebooks go into the folder {work}, which cannot be written ({error}): "
+            "move away what is in its place, or fix its permissions, and run the command again."
         ) from error
 
 
@@ -85,12 +84,12 @@ def complete_unit(unit: Path, target: Path, staging: Path) -> Iterator[str]:
 
 
 def files_in(unit: Path) -> list[Path]:
-    """Files of a unit relative to it, without hidden ones such as an editor's checkpoints."""
+    """Relative paths of a unit's files, without hidden ones such as an editor's checkpoints."""
     inside = (file.relative_to(unit) for file in unit.rglob("*") if file.is_file())
     return sorted(file for file in inside if not any(part.startswith(".") for part in file.parts))
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy the content only: a release that is write-protected must be editable in `work/`."""
+    """Copy only the content: a write-protected release must be editable in `work/`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)

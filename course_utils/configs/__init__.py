@@ -1,4 +1,4 @@
-"""What a run is made of, as frozen sizes: models, precisions, runs, layouts, devices."""
+"""Frozen sizes that describe a run: models, precisions, runs, layouts, devices."""
 
 from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout

@@ -1,9 +1,8 @@
 """What can a device do, by its data sheet? Dense peaks per precision, bandwidth, memory.
 
 Conventions: peaks are dense. The rate with 2:4 sparsity that vendors print first is twice as high
-and holds for weights of which half are zero; it can only be had by asking for it by name. Memory
-is what the vendor calls GB, in bytes of 10**9; a device reports up to 7 % more, part of which the
-driver keeps.
+and holds only if half of the weights are zero; a method of its own returns it. Memory is in the
+vendor's GB, 10**9 bytes; a device reports up to 7 % more, part of which the driver keeps.
 
     >>> device("H100-SXM").dense_flops_per_second("bf16")
     989400000000000
@@ -17,7 +16,7 @@ from course_utils.configs.validation import find_named
 TERA = 10**12
 GIGA = 10**9
 
-# The tensor-core formats of which the hardware also has a sparse rate.
+# The tensor-core formats for which the hardware also has a sparse rate.
 SPARSE_FORMATS = ("tf32", "bf16", "fp16", "fp8", "int8")
 
 
@@ -40,11 +39,11 @@ class Device:
     source: str
 
     def __repr__(self) -> str:
-        """The call that gives it: its numbers are on the data sheet."""
+        """The call that returns it, without the numbers of the data sheet."""
         return f"device({self.name!r})"
 
     def dense_flops_per_second(self, precision: str) -> int:
-        """Peak FLOP/s in a precision, without sparsity: the denominator of an MFU.
+        """Peak FLOP/s in a precision, without sparsity: the denominator of the MFU.
 
         Raises:
             ValueError: If the device does not have the precision.
@@ -55,7 +54,7 @@ class Device:
         return self.dense_peaks[precision]
 
     def sparse_flops_per_second(self, precision: str) -> int:
-        """Peak FLOP/s with 2:4 sparsity, twice the dense one; no denominator for dense training.
+        """Peak FLOP/s with 2:4 sparsity, twice the dense one; not for the MFU of dense training.
 
         Raises:
             ValueError: If the precision has no sparse rate.
@@ -80,7 +79,7 @@ def _device(
 
 
 # Dense rates of the H100 NVL, H200 and B200 are half of the sparse ones that the sheets print; the
-# H200 computes like the H100 SXM, whose unrounded rates stand in the white paper.
+# H200 computes like the H100 SXM, whose unrounded rates are in the white paper.
 A100 = "NVIDIA A100 data sheet, June 2021"
 H100 = "NVIDIA H100 architecture white paper v1.04, tables 1 and 3"
 H100_PCIE = "NVIDIA H100 data sheet, SXM and PCIe edition"
@@ -116,9 +115,9 @@ DEVICES = dict(
 
 
 def device(name: str) -> Device:
-    """A device by its name.
+    """Look up a device by name.
 
     Raises:
-        ValueError: If there is none; the message lists the near ones.
+        ValueError: If there is none; the message lists similar names.
     """
     return find_named("device", name, DEVICES)

@@ -1,4 +1,4 @@
-"""Over how many devices is a run spread, and in which ways?
+"""Over how many devices is a run spread, and how?
 
     >>> num_devices(ParallelLayout(data_parallel_size=4, tensor_parallel_size=2))
     8
@@ -13,7 +13,7 @@ from course_utils.configs.validation import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelLayout:
-    """Degrees of parallelism; one everywhere is a run on one device.
+    """Degrees of parallelism; all ones is a run on one device.
 
     Attributes:
         data_parallel_size: Replicas d that see different sequences.
@@ -28,7 +28,7 @@ class ParallelLayout:
     context_parallel_size: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse degrees that make no sense."""
+        """Reject degrees that make no sense."""
         require_positive("ParallelLayout", **vars(self))
 
 

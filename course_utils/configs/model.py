@@ -1,6 +1,6 @@
-"""Which sizes make a transformer? `ModelConfig` holds them and nothing that follows from them.
+"""Which sizes define a transformer? `ModelConfig` holds these and no derived quantities.
 
-Conventions: `num_kv_heads` counts the heads of keys and values (all of them without sharing, one in
+Conventions: `num_kv_heads` counts the heads of keys and values (`num_heads` without sharing, one in
 multi-query attention); `ffn_size` is the inner width of the feed-forward block.
 
     >>> sizes = {"num_layers": 2, "hidden_size": 64, "ffn_size": 160, "vocab_size": 256}
@@ -20,8 +20,8 @@ class LatentAttention:
     Attributes:
         kv_rank: Width of the latent vector of keys and values.
         q_rank: Width of the latent vector of queries.
-        nope_head_dim: Width of a query or key head without position.
-        rope_head_dim: Width of the part with a rotary position; keys share it over all heads.
+        nope_head_dim: Width of the part of a query or key head without position.
+        rope_head_dim: Width of the part with a rotary position; all key heads share one.
         value_head_dim: Width of a value head.
     """
 
@@ -32,7 +32,7 @@ class LatentAttention:
     value_head_dim: int
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no sense."""
+        """Reject sizes that make no sense."""
         require_positive("LatentAttention", **vars(self))
 
 
@@ -41,11 +41,11 @@ class Experts:
     """Sizes of a mixture of experts in place of one feed-forward block.
 
     Attributes:
-        num_experts: Experts that a token may be sent to.
-        experts_per_token: Experts that each token is sent to.
+        num_experts: Experts to which a token may be routed.
+        experts_per_token: Experts to which each token is routed.
         expert_ffn_size: Inner width of one expert.
-        num_shared_experts: Experts that see every token.
-        num_dense_layers: First layers that keep one ordinary feed-forward block.
+        num_shared_experts: Experts that process every token, beside the routed ones.
+        num_dense_layers: First layers that keep an ordinary feed-forward block.
     """
 
     num_experts: int
@@ -55,7 +55,7 @@ class Experts:
     num_dense_layers: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no sense."""
+        """Reject sizes that make no sense."""
         require_positive(
             "Experts",
             num_experts=self.num_experts,
@@ -79,14 +79,14 @@ class ModelConfig:
         num_heads: Query heads a.
         ffn_size: Inner width f of the feed-forward block.
         vocab_size: Rows v of the embedding, padding included.
-        num_kv_heads: Key and value heads; as many as query heads unless stated.
-        head_dim: Width of one head; ``hidden_size / num_heads`` unless stated.
+        num_kv_heads: Key and value heads; by default as many as query heads.
+        head_dim: Width of one head; by default ``hidden_size / num_heads``.
         is_gated: Whether the feed-forward block has three matrices (SwiGLU) or two (GELU).
         is_tied: Whether the output head shares the embedding's matrix.
         has_biases: Whether linear layers and norms have biases (GPT) or not (Llama).
         num_positions: Rows of a learned position table; zero with rotary positions.
-        latent_attention: Sizes of latent attention, where it replaces the grouped kind.
-        experts: Sizes of a mixture of experts, where it replaces the feed-forward block.
+        latent_attention: Sizes of latent attention, if it replaces grouped-query attention.
+        experts: Sizes of a mixture of experts, if it replaces the feed-forward block.
     """
 
     num_layers: int
@@ -104,7 +104,7 @@ class ModelConfig:
     experts: Experts | None = None
 
     def __post_init__(self) -> None:
-        """Fill in what follows from other sizes and refuse what makes no sense."""
+        """Fill in the sizes left out and reject sizes that make no sense."""
         require_positive(
             "ModelConfig",
             num_layers=self.num_layers,
@@ -122,7 +122,7 @@ class ModelConfig:
         require_divides("ModelConfig", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
 
     def __repr__(self) -> str:
-        """The sizes that say something: what follows from others or is as usual is left out."""
+        """The call that builds it, without sizes that equal their default."""
         derived = {"num_kv_heads": self.num_heads, "head_dim": self.hidden_size // self.num_heads}
         shown = (
             f"{each.name}={getattr(self, each.name)!r}"

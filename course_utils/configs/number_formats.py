@@ -1,4 +1,4 @@
-"""Into how many bits of exponent and mantissa is a floating-point number divided?
+"""How many bits of a floating-point number are exponent, and how many mantissa?
 
 >>> FORMATS["bf16"].num_bits
 16
@@ -14,13 +14,13 @@ from course_utils.configs.validation import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class NumberFormat:
-    """One bit of sign, and then the exponent and the mantissa.
+    """A floating-point format: one sign bit, then exponent, then mantissa.
 
     Attributes:
-        num_exponent_bits: They say the power of two.
-        num_mantissa_bits: They say where between two powers of two.
-        has_infinity: Whether the largest exponent is kept for infinity and NaN, as IEEE 754 wants
-            it; otherwise a single pattern of each sign is NaN, and none is infinity.
+        num_exponent_bits: Bits that choose the power of two.
+        num_mantissa_bits: Bits that choose the place between two powers of two.
+        has_infinity: Whether the largest exponent is reserved for infinity and NaN, as in IEEE 754;
+            otherwise one pattern of each sign is NaN, and none is infinity.
     """
 
     num_exponent_bits: int
@@ -28,13 +28,13 @@ class NumberFormat:
     has_infinity: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse widths that make no sense."""
+        """Reject widths that make no sense."""
         widths = {name: size for name, size in vars(self).items() if name.startswith("num_")}
         require_positive("NumberFormat", **widths)
 
     @property
     def num_bits(self) -> int:
-        """Bits of one number, its sign among them."""
+        """Bits of one number, sign included."""
         return 1 + self.num_exponent_bits + self.num_mantissa_bits
 
 

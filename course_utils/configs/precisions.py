@@ -18,8 +18,8 @@ class Precision:
 
     Attributes:
         activation_bytes: Of an activation.
-        weight_bytes: Of a weight as the matrix products take it.
-        gradient_bytes: Of a weight's gradient, with all its copies.
+        weight_bytes: Of a weight as the matrix products use it.
+        gradient_bytes: Of a weight's gradient, all copies together.
         master_weight_bytes: Of the copy of a weight that the optimizer updates; zero without one.
         moment_bytes: Of Adam's two moments of a weight together.
     """
@@ -31,8 +31,8 @@ class Precision:
     moment_bytes: int
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no sense."""
-        sizes = vars(self) | {}
+        """Reject sizes that make no sense."""
+        sizes = dict(vars(self))
         require_not_negative("Precision", master_weight_bytes=sizes.pop("master_weight_bytes"))
         require_positive("Precision", **sizes)
 
@@ -56,9 +56,9 @@ PRECISIONS = {
 
 
 def precision(name: str) -> Precision:
-    """A precision by its name.
+    """Look up a precision by name.
 
     Raises:
-        ValueError: If there is none; the message lists the near ones.
+        ValueError: If there is none; the message lists similar names.
     """
     return find_named("precision", name, PRECISIONS)

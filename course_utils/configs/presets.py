@@ -104,12 +104,13 @@ MODELS = {
 
 
 def gpt(hidden_size: int, num_heads: int, **others: Any) -> ModelConfig:
-    """A GPT as the lectures count it, four times as wide inside: biases, LayerNorm, GELU.
+    """A GPT as the lectures count it: f = 4 h, biases, LayerNorm, GELU.
 
     Args:
         hidden_size: Width h.
         num_heads: Heads a.
-        others: More fields of `ModelConfig`; without them one layer, one word and one position.
+        others: More fields of `ModelConfig`; by default one layer, one token in the vocabulary and
+            one position.
     """
     sizes = {"num_layers": 1, "vocab_size": 1, "num_positions": 1, **others}
     sizes |= {"hidden_size": hidden_size, "num_heads": num_heads, "ffn_size": 4 * hidden_size}
@@ -117,9 +118,9 @@ def gpt(hidden_size: int, num_heads: int, **others: Any) -> ModelConfig:
 
 
 def preset(name: str) -> ModelConfig:
-    """The sizes of a published model.
+    """Look up a published model by name.
 
     Raises:
-        ValueError: If there is no such preset; the message lists the near ones.
+        ValueError: If there is no such preset; the message lists similar names.
     """
     return find_named("preset", name, MODELS)

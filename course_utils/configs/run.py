@@ -1,4 +1,4 @@
-"""What passes through a model at once, and how is it computed?
+"""What passes through a model at once, and how does the model compute it?
 
 >>> RunConfig(micro_batch_size=2, seq_len=64).precision.activation_bytes
 2
@@ -12,16 +12,16 @@ from course_utils.configs.validation import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels:
-    """How a layer is computed: what changes the bytes that it keeps, not what it is.
+    """How a layer is computed: changes the bytes that it keeps, not its result.
 
     Attributes:
-        is_attention_fused: Whether attention keeps one number per query (flash attention) or
-            every score.
-        is_attention_recomputed: Whether the backward pass computes scores and weighted values
-            again (selective recomputation).
+        is_attention_fused: Whether attention keeps one number per query and head (flash attention)
+            instead of every score.
+        is_attention_recomputed: Whether the backward pass recomputes scores and weighted values
+            (selective recomputation).
         is_gate_fused: Whether a gated feed-forward block keeps only the inputs of its gate.
-        dropout_fraction: Of the attention weights and of both blocks' results; fused attention
-            has none on a CPU.
+        dropout_fraction: Of the attention weights and of both blocks' outputs; fused attention has
+            no dropout on a CPU.
     """
 
     is_attention_fused: bool = True
@@ -30,7 +30,7 @@ class Kernels:
     dropout_fraction: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense or has no kernel."""
+        """Reject what makes no sense or has no kernel."""
         if not 0 <= self.dropout_fraction < 1:
             raise ValueError(
                 f"Kernels: dropout_fraction must be at least 0 and below 1, got "
@@ -55,9 +55,9 @@ class RunConfig:
         seq_len: Tokens s of each.
         precision: Bytes of each kind of number.
         kernels: How layers are computed.
-        is_loss_fp32: Whether logits are turned to fp32 before the loss.
+        is_loss_fp32: Whether logits are converted to fp32 before the loss.
         layer_norm_statistic_bytes: Of a mean or deviation that LayerNorm keeps: 4 on a GPU; on a
-            CPU as many as an activation has.
+            CPU the bytes of an activation.
     """
 
     micro_batch_size: int = 1
@@ -68,7 +68,7 @@ class RunConfig:
     layer_norm_statistic_bytes: int = 4
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no sense."""
+        """Reject sizes that make no sense."""
         require_positive(
             "RunConfig",
             micro_batch_size=self.micro_batch_size,

@@ -1,4 +1,4 @@
-"""Sizes and names that make no sense are refused where they are written, in one sentence."""
+"""Checks that reject bad sizes and names where they are written, with one sentence."""
 
 import difflib
 from collections.abc import Mapping
@@ -8,37 +8,37 @@ Found = TypeVar("Found")
 
 
 def require_positive(owner: str, **sizes: object) -> None:
-    """Refuse sizes that are not whole numbers above zero.
+    """Reject sizes that are not whole numbers above zero.
 
     Raises:
-        TypeError: If a size is no int.
+        TypeError: If a size is not an int.
         ValueError: If a size is zero or negative.
     """
     for name, size in sizes.items():
-        if _whole(owner, name, size) <= 0:
+        if _require_int(owner, name, size) <= 0:
             raise ValueError(f"{owner}: {name} must be above zero, got {size}")
 
 
 def require_not_negative(owner: str, **sizes: object) -> None:
-    """Refuse sizes that are not whole numbers of at least zero.
+    """Reject sizes that are not whole numbers of at least zero.
 
     Raises:
-        TypeError: If a size is no int.
+        TypeError: If a size is not an int.
         ValueError: If a size is negative.
     """
     for name, size in sizes.items():
-        if _whole(owner, name, size) < 0:
+        if _require_int(owner, name, size) < 0:
             raise ValueError(f"{owner}: {name} must be zero or above, got {size}")
 
 
-def _whole(owner: str, name: str, size: object) -> int:
+def _require_int(owner: str, name: str, size: object) -> int:
     if type(size) is not int:
         raise TypeError(f"{owner}: {name} must be a whole number, got {size!r}; write an int")
     return size
 
 
 def require_divides(owner: str, **sizes: int) -> None:
-    """Refuse two sizes of which the second does not divide the first without a remainder.
+    """Reject two sizes if the second does not divide the first.
 
     Raises:
         ValueError: If there is a remainder; the message names the nearest sizes that work.
@@ -54,10 +54,10 @@ def require_divides(owner: str, **sizes: int) -> None:
 
 
 def find_named(kind: str, name: str, known: Mapping[str, Found]) -> Found:
-    """What is known under a name.
+    """Look up a name in a table.
 
     Raises:
-        ValueError: If there is nothing; the message lists the near names.
+        ValueError: If it is not there; the message lists similar names.
     """
     if name in known:
         return known[name]

@@ -1,7 +1,7 @@
-"""What did each process call, and in which call does it wait? Written down before it happens.
+"""The calls of each rank process, logged so that a deadlock or a mismatch can be found.
 
-A rank writes a line before each call, before it waits and after. So whoever reads the journals of
-all ranks knows which calls differ, and who waits for whom, even of a process that was killed.
+A rank writes one line before each call, and one before and after each wait. The logs of all ranks
+tell which calls differ and who waits for whom, even if a process was killed.
 """
 
 import json
@@ -12,60 +12,61 @@ from typing import IO, NamedTuple
 
 from course_utils.distributed.call_matching import (
     Call,
+    CallCounter,
     CommError,
     Exchange,
     Group,
     Matcher,
-    Numbering,
+    position_in_words,
 )
 
 
 class CallLog:
-    """The calls of one rank, as far as they are not over, and in a file if there is one.
+    """The calls of one rank that it has not waited for, also written to a file if one is given.
 
     Attributes:
-        rank: Whose.
-        last: Its last call.
+        rank: The rank that calls.
+        last_call: Its last call in words; empty before the first.
     """
 
     def __init__(self, rank: int, file: IO[bytes] | None = None) -> None:
-        """Begin empty.
+        """Start an empty log.
 
         Args:
-            rank: Whose.
-            file: Takes lines; without a buffer, so that each line is there at once.
+            rank: The rank that calls.
+            file: Takes the lines; unbuffered, so that they survive if the process is killed.
         """
-        self.rank, self.last = rank, ""
-        self._file, self._numbering = file, Numbering()
+        self.rank, self.last_call = rank, ""
+        self._file, self._counter = file, CallCounter()
         self._num_calls, self._open = 0, dict[int, str]()
 
-    def call(self, call: Call, group: Group) -> tuple[int, Exchange]:
-        """Number of a call that is about to be made, and its place among all."""
-        _, exchange = self._numbering.place(self.rank, call, group)
-        number, self.last = self._num_calls, exchange.of(self.rank)
+    def record(self, call: Call, group: Group) -> tuple[int, Exchange]:
+        """Log a call that is about to be made.
+
+        Returns:
+            The call's number in this log, and its exchange, which holds this call only.
+        """
+        _, exchange = self._counter.assign(self.rank, call, group)
+        number, self.last_call = self._num_calls, exchange.describe(self.rank)
         self._num_calls += 1
-        self._open[number] = self.last
+        self._open[number] = self.last_call
         self._write({"call": asdict(call), "group": asdict(group)})
         return number, exchange
 
-    def wait(self, number: int) -> None:
-        """The rank is about to wait."""
+    def begin_wait(self, number: int) -> None:
+        """Log that the rank is about to wait for a call."""
         self._open.pop(number, None)
         self._write({"wait": number})
 
-    def go_on(self) -> None:
-        """The rank has waited."""
+    def end_wait(self) -> None:
+        """Log that the wait is over."""
         self._write({"wait": None})
 
-    def place(self) -> str:
-        """The last call, in words."""
-        return f"after {self.last}" if self.last else "before its first call"
-
     def require_all_waited(self) -> None:
-        """Refuse calls that may still be under way.
+        """Require that the rank has waited for all its calls.
 
         Raises:
-            CommError: If there is one.
+            CommError: If one may still be in flight.
         """
         for call in self._open.values():
             raise CommError(
@@ -78,24 +79,24 @@ class CallLog:
             self._file.write(json.dumps(entry).encode() + b"\n")
 
 
-class Reading(NamedTuple):
-    """The journal of one rank as it is now.
+class RankHistory(NamedTuple):
+    """What the call log of one rank says so far.
 
     Attributes:
         calls: In order, each with its group.
-        waits_for: Number of the call in which it waits.
-        is_there: Whether the rank has begun.
+        waits_for: Number of the call that the rank waits for now.
+        has_started: Whether there is a log.
     """
 
     calls: list[tuple[Call, Group]]
     waits_for: int | None
-    is_there: bool
+    has_started: bool
 
 
-def read_call_log(path: Path) -> Reading:
-    """What a rank has written so far; a line that is not whole is left out."""
+def read_call_log(path: Path) -> RankHistory:
+    """What a rank has written so far, without a last line that is incomplete."""
     if not path.exists():
-        return Reading([], None, False)
+        return RankHistory([], None, False)
     calls, waits_for = [], None
     for line in path.read_bytes().split(b"\n")[:-1]:
         entry = json.loads(line)
@@ -105,49 +106,48 @@ def read_call_log(path: Path) -> Reading:
             calls.append((Call(**entry["call"]), Group(**entry["group"])))
         else:
             waits_for = entry["wait"]
-    return Reading(calls, waits_for, True)
+    return RankHistory(calls, waits_for, True)
 
 
-class Situation(NamedTuple):
-    """Where all ranks stand.
+class JobStatus(NamedTuple):
+    """What all ranks are doing.
 
     Attributes:
         states: Of each rank, in words.
-        is_stuck: Whether all that have not returned wait for calls that nobody will make.
+        is_deadlocked: Whether every rank that has not returned waits for a call nobody will make.
     """
 
     states: dict[int, str]
-    is_stuck: bool
+    is_deadlocked: bool
 
 
-def situation(readings: Sequence[Reading], returned: Sequence[int]) -> Situation:
-    """Where all ranks stand, by their journals.
+def job_status(histories: Sequence[RankHistory], returned: Sequence[int]) -> JobStatus:
+    """What all ranks are doing, according to their call logs.
 
     Args:
-        readings: Of each rank.
-        returned: Ranks that are done.
+        histories: Of each rank.
+        returned: Ranks that have returned.
 
     Raises:
         MismatchError: If calls that belong together differ.
     """
     matcher = Matcher()
     exchanges = [
-        [matcher.post(rank, call, group) for call, group in reading.calls]
-        for rank, reading in enumerate(readings)
+        [matcher.post(rank, call, group) for call, group in history.calls]
+        for rank, history in enumerate(histories)
     ]
-    states, blocked = {}, []
-    for rank, reading in enumerate(readings):
-        made = exchanges[rank]
+    states, num_blocked = {}, 0
+    for rank, history in enumerate(histories):
         if rank in returned:
             states[rank] = "has returned"
-        elif reading.waits_for is not None:
-            waits_for = made[reading.waits_for]
-            states[rank] = f"waits in {waits_for.of(rank)}"
-            blocked += [rank] if waits_for.missing else []
-        elif reading.is_there:
-            last = f"after {made[-1].of(rank)}" if made else "before its first call"
-            states[rank] = f"runs {last}"
+        elif history.waits_for is not None:
+            waits_for = exchanges[rank][history.waits_for]
+            states[rank] = f"waits in {waits_for.describe(rank)}"
+            num_blocked += bool(waits_for.missing)
+        elif history.has_started:
+            last_call = exchanges[rank][-1].describe(rank) if exchanges[rank] else ""
+            states[rank] = f"runs {position_in_words(last_call)}"
         else:
             states[rank] = "starts up"
-    num_left = len(readings) - len(returned)
-    return Situation(states, 0 < num_left == len(blocked))
+    num_running = len(histories) - len(returned)
+    return JobStatus(states, is_deadlocked=0 < num_running == num_blocked)

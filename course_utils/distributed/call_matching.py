@@ -1,8 +1,8 @@
-"""Which calls of the ranks belong together, and which rank does one wait for?
+"""Which calls of different ranks belong together, and which rank keeps another one waiting?
 
-Collectives match by their order: the k-th of each rank of a group is one exchange, so all must be
-of one kind, shape and dtype. Messages match by their order between two ranks. Nothing here moves a
-number: the virtual cluster matches calls as they come, and `run_ranks` those in its journals.
+Collectives match by order: the k-th calls of all ranks of a group are one exchange, so they must
+agree in kind, shape and dtype. Messages match by order between two ranks. Nothing here moves data:
+the virtual cluster matches calls as they come in, and `run_ranks` those in its call logs.
 
     >>> matcher, world = Matcher(), Group(members=(0, 1))
     >>> exchange = matcher.post(0, Call("all_reduce", (64, 64), "float32", 16384), world)
@@ -16,17 +16,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 MESSAGES = ("send", "receive")
-VERBS = {
-    "has": "have",
-    "waits": "wait",
-    "runs": "run",
-    "starts": "start",
-    "was": "were",
-}
+PLURALS = {"has": "have", "waits": "wait", "runs": "run", "starts": "start"}
+
+Key = tuple[object, ...]  # the same for all calls of one exchange
 
 
 class CommError(RuntimeError):
-    """Ranks that cannot go on together."""
+    """Communication between ranks that cannot go on."""
 
 
 class DeadlockError(CommError):
@@ -34,40 +30,40 @@ class DeadlockError(CommError):
 
 
 class MismatchError(CommError):
-    """Ranks call different things where they should call the same."""
+    """Ranks make different calls where they should make the same."""
 
 
 class TimeLimitError(CommError):
-    """The ranks were not done when their time was used up."""
+    """The ranks did not return in time."""
 
 
 class BrokenCallError(CommError):
-    """A call that could not be carried out, mostly since another rank is not there any more."""
+    """A call that failed, usually because another rank is gone."""
 
 
 class RankError(CommError):
-    """An error of one rank's own; where it can be had, the original is the cause.
+    """An error that one rank raised by itself; the original is the cause, where available.
 
     Attributes:
-        rank: The one that raised.
+        rank: The rank that raised.
     """
 
     def __init__(self, rank: int, message: str) -> None:
-        """Keep who raised beside what is to be said."""
+        """Keep the rank beside the message."""
         super().__init__(message)
         self.rank = rank
 
 
 @dataclass(frozen=True)
 class Call:
-    """What one rank asks for, without its numbers.
+    """What one rank asks for, without the data.
 
     Attributes:
-        kind: Name of the method.
-        shape: Of the tensor that is given, not of the one that is filled.
+        kind: Name of the `Comm` method.
+        shape: Of the tensor that goes in, not of the one that is filled.
         dtype: Of both, without ``torch.``.
         num_bytes: Of the whole: what is reduced, gathered or sent.
-        peer: The rank that a broadcast or message comes from, or that a message goes to.
+        peer: Source of a broadcast or message, or destination of a message, among all ranks.
     """
 
     kind: str
@@ -79,8 +75,9 @@ class Call:
     def __str__(self) -> str:
         """As in ``broadcast of (64,) float32 from rank 1``."""
         what = f" of {self.shape} {self.dtype}" if self.dtype else ""
-        way = "to" if self.kind == "send" else "from"
-        return f"{self.kind}{what}" + ("" if self.peer is None else f" {way} rank {self.peer}")
+        direction = "to" if self.kind == "send" else "from"
+        whom = "" if self.peer is None else f" {direction} rank {self.peer}"
+        return f"{self.kind}{what}{whom}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class Group:
 
     Attributes:
         members: Their numbers among all ranks, in the order of their ranks in the group.
-        name: Empty for all ranks; otherwise no two groups have the same.
+        name: Unique; empty for the group of all ranks.
     """
 
     members: tuple[int, ...]
@@ -98,7 +95,7 @@ class Group:
 
 @dataclass(eq=False)
 class Exchange:
-    """Calls that belong together, one of each member."""
+    """Calls that belong together, one per member."""
 
     number: int
     group: Group
@@ -115,7 +112,7 @@ class Exchange:
 
     @property
     def among(self) -> str:
-        """The members in words, if they are not all ranks."""
+        """The members in words, unless they are all ranks."""
         is_part = self.group.name and self.members == self.group.members
         return f" among {ranks_in_words(self.members)}" if is_part else ""
 
@@ -124,54 +121,50 @@ class Exchange:
         """Members that have not called yet."""
         return [member for member in self.members if member not in self.calls]
 
-    def of(self, rank: int) -> str:
+    def describe(self, rank: int) -> str:
         """The call of one member in words, with its number."""
         call = self.calls[rank]
         return str(call).replace(call.kind, f"{call.kind} #{self.number}", 1) + self.among
 
 
-class Numbering:
-    """Counts the calls of each rank in each group, and its messages on each way."""
+class CallCounter:
+    """Counts each rank's calls per group, and its messages per sender and receiver."""
 
     def __init__(self) -> None:
-        """Nothing was called yet."""
-        self._num_calls: Counter[tuple[object, ...]] = Counter()
+        """Start at zero."""
+        self._num_calls: Counter[Key] = Counter()
 
-    def place(self, rank: int, call: Call, group: Group) -> tuple[tuple[object, ...], Exchange]:
-        """What all calls of the same exchange have in common, and it with this call only."""
+    def assign(self, rank: int, call: Call, group: Group) -> tuple[Key, Exchange]:
+        """The key of the exchange that a new call belongs to, and that exchange with this call."""
         members = _members(rank, call, group)
-        way = (group.name, members, call.kind in MESSAGES)
-        number = self._num_calls[(*way, rank)]
-        self._num_calls[(*way, rank)] += 1
-        return (*way, number), Exchange(number, group, members, {rank: call})
+        channel = (group.name, members, call.kind in MESSAGES)
+        number = self._num_calls[(*channel, rank)]
+        self._num_calls[(*channel, rank)] += 1
+        return (*channel, number), Exchange(number, group, members, {rank: call})
 
 
 class Matcher:
-    """Puts the calls of all ranks together as they come."""
+    """Puts the calls of all ranks together as they come in."""
 
     def __init__(self) -> None:
-        """Nothing was called yet."""
-        self._exchanges: dict[tuple[object, ...], Exchange] = {}
-        self._numbering = Numbering()
+        """Start without calls."""
+        self._incomplete: dict[Key, Exchange] = {}
+        self._counter = CallCounter()
 
     def post(self, rank: int, call: Call, group: Group) -> Exchange:
-        """The exchange to which the next call of a rank belongs.
+        """Add the next call of a rank to its exchange, and return that.
 
         Raises:
-            MismatchError: If another rank called something else in its place.
+            MismatchError: If another rank makes a different call in its place.
         """
-        place, alone = self._numbering.place(rank, call, group)
-        exchange = self._exchanges.setdefault(place, alone)
+        key, new = self._counter.assign(rank, call, group)
+        exchange = self._incomplete.setdefault(key, new)
         exchange.calls[rank] = call
-        for other, theirs in exchange.calls.items():
-            if not _fits(call, theirs):
-                first, second = sorted((rank, other))
-                raise MismatchError(
-                    f"mismatch in {_place(exchange)}: rank {first} calls {exchange.calls[first]}, "
-                    f"and rank {second} {exchange.calls[second]}"
-                )
+        for other, other_call in exchange.calls.items():
+            if not _agree(call, other_call):
+                raise MismatchError(_mismatch(exchange, *sorted((rank, other))))
         if not exchange.missing:
-            del self._exchanges[place]
+            del self._incomplete[key]
         return exchange
 
 
@@ -183,21 +176,30 @@ def _members(rank: int, call: Call, group: Group) -> tuple[int, ...]:
     return (rank, call.peer) if call.kind == "send" else (call.peer, rank)
 
 
-def _fits(call: Call, other: Call) -> bool:
+def _agree(call: Call, other: Call) -> bool:
     if call.kind in MESSAGES:
         return (call.shape, call.dtype) == (other.shape, other.dtype)
     return call == other
 
 
-def _place(exchange: Exchange) -> str:
-    """The calls of ranks have one number, and here not one kind."""
-    kind = next(iter(exchange.calls.values())).kind
-    return exchange.name if kind in MESSAGES else f"collective #{exchange.number}{exchange.among}"
+def _mismatch(exchange: Exchange, first: int, second: int) -> str:
+    """How the calls of two ranks differ, in words."""
+    call, other = exchange.calls[first], exchange.calls[second]
+    name = exchange.name
+    if call.kind not in MESSAGES:  # they may be of two kinds, so neither names the exchange
+        name = f"collective #{exchange.number}{exchange.among}"
+    return f"mismatch in {name}: rank {first} calls {call}, and rank {second} {other}"
+
+
+def position_in_words(last_call: str) -> str:
+    """As in ``after barrier #0``, or ``before its first call`` if there was none."""
+    return f"after {last_call}" if last_call else "before its first call"
 
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
     """As in ``rank 3``, ``ranks 0, 2`` and ``ranks 0-3, 7``."""
     runs = []
+    # Number minus position is the same along a run of consecutive numbers.
     for _, run in groupby(enumerate(sorted(ranks)), key=lambda pair: pair[1] - pair[0]):
         numbers = [number for _, number in run]
         if len(numbers) > 2:
@@ -208,20 +210,17 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
 
 
 def states_in_words(states: Mapping[int, str]) -> str:
-    """One clause for all ranks of one state: ``rank 0 waits in barrier #0; rank 1 has returned``.
+    """One clause per state: ``ranks 0, 2 wait in barrier #0; rank 1 has returned``.
 
     Args:
-        states: Of each rank, with a verb of ``VERBS`` first.
+        states: Of each rank; the first word is a verb of ``PLURALS``.
     """
-    clauses: dict[str, list[int]] = {}
+    ranks_by_state: dict[str, list[int]] = {}
     for rank, state in states.items():
-        clauses.setdefault(state, []).append(rank)
-    return "; ".join(
-        f"{ranks_in_words(ranks)} {_conjugated(state, len(ranks))}"
-        for state, ranks in clauses.items()
-    )
-
-
-def _conjugated(state: str, num_ranks: int) -> str:
-    verb, _, rest = state.partition(" ")
-    return f"{VERBS[verb] if num_ranks > 1 else verb} {rest}"
+        ranks_by_state.setdefault(state, []).append(rank)
+    clauses = []
+    for state, ranks in ranks_by_state.items():
+        verb, _, rest = state.partition(" ")
+        verb = PLURALS[verb] if len(ranks) > 1 else verb
+        clauses.append(f"{ranks_in_words(ranks)} {verb} {rest}")
+    return "; ".join(clauses)

@@ -1,20 +1,19 @@
 """How long would this training step take on many devices? N ranks in one process, on a clock.
 
-The function of a rank runs as it is written, hooks and all, on small tensors or on those of the
-meta device. One rank runs at a time and the next one only when it waits, so that two runs never
-differ. The clock of a rank is virtual: matrix products move it by their FLOPs, all other operations
-by nothing, and waiting to where a message has come. Communication has lanes of its own, so that it
-runs while the rank computes.
+The function of a rank runs as written, hooks and all, on small tensors or on the meta device. One
+rank runs at a time until it waits, so every run gives the same. The clock of a rank is virtual:
+matrix products advance it by their FLOPs, other operations not at all, and waiting moves it to the
+end of the communication. Communication has lanes of its own and overlaps with compute.
 
     >>> cluster = VirtualCluster(8, network=NVLINK, flops_per_second=400e12)
     >>> run = cluster.run(step, model, batch)
     >>> run.step_seconds, run.exposed_seconds(rank=0)
 
-A rank has one lane on which it sends and one on which it receives. A collective takes both of all
-ranks in its group, and begins when the last rank has called it and the last lane is free; a message
-takes one of the sender's and one of the receiver's, and begins when both are there.
+A rank has one lane for sending and one for receiving. A collective takes both lanes of every rank
+in its group, and starts when the last rank has called it and the last lane is free. A message takes
+the sender's sending lane and the receiver's receiving lane, and starts when both have called.
 
-Not seen: work that is no matrix product, memory, what kernels and messages take from each other.
+Not modelled: work other than matrix products, memory, contention of kernels and messages.
 """
 
 import copy
@@ -30,27 +29,27 @@ from course_utils.configs.validation import require_positive
 from course_utils.distributed.call_matching import Call, Group
 from course_utils.distributed.cluster_run import ClusterRun
 from course_utils.distributed.comm import Comm
-from course_utils.distributed.delivery import Post, Transfer
+from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Link, Network
 from course_utils.distributed.scheduler import Rank, Scheduler
 from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.flop_count import is_uncounted_product, operation_flops
-from course_utils.instruments.preconditions import torch_settings_kept
+from course_utils.instruments.preconditions import torch_settings_restored
 
-# Round numbers near an H100: 40 % of its dense peak in bf16, and what its links give a large ring.
+# Round numbers near an H100: 40 % of its dense bf16 peak, and its bandwidth in a large ring.
 DEFAULT_FLOPS_PER_SECOND = 400e12
 DEFAULT_NETWORK = Network(inside=Link(latency_seconds=10e-6, bandwidth_bytes_per_second=200e9))
 
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """Ranks that are threads, on devices that are numbers.
+    """Ranks as threads, on simulated devices.
 
     Attributes:
-        num_ranks: How many.
-        network: What their messages take.
-        flops_per_second: Of each device in matrix products, as they run, not at their peak.
-        seed: Rank r begins with random numbers of ``seed + r``.
+        num_ranks: Number of ranks.
+        network: Model of the time that communication takes.
+        flops_per_second: Achieved by each device in matrix products; not its peak.
+        seed: Rank r starts with the random seed ``seed + r``.
         limit_seconds: Real seconds after which ranks that still run are stopped.
     """
 
@@ -62,7 +61,7 @@ class VirtualCluster:
     limit_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse numbers that are not above zero."""
         require_positive("VirtualCluster", num_ranks=self.num_ranks)
         for name in ("flops_per_second", "limit_seconds"):
             if not getattr(self, name) > 0:
@@ -74,35 +73,36 @@ class VirtualCluster:
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> ClusterRun:
         """Call ``function(comm, *args, **kwargs)`` on each rank.
 
-        Each rank gets copies of the arguments, but what the function finds outside is the same for
-        all. Random numbers and the settings of torch are afterwards as they were.
+        Each rank gets its own copy of the arguments; globals and closures are shared. Random
+        generators and torch settings are restored afterwards.
 
         Raises:
-            TypeError: If it is no function, or an argument cannot be copied.
+            TypeError: If it is not a function, or an argument cannot be copied.
             RankError: If a rank raises; its error is the cause.
-            DeadlockError: If all ranks wait, or wait for one that has returned.
-            MismatchError: If ranks call different collectives, or with other shapes or dtypes.
+            DeadlockError: If ranks wait for each other, or for one that has returned.
+            MismatchError: If ranks call different collectives, or with different shapes or dtypes.
             TimeLimitError: If they do not return in time.
             CommError: If a rank does not wait for a call, or changes its tensor meanwhile.
-            ValueError: If another instrument runs.
+            ValueError: If another instrument is running.
         """
         if not callable(function):
             raise TypeError(
                 f"VirtualCluster.run wants a function of comm, got {type(function).__name__}"
             )
-        # The first operation under a mode imports this, and no rank should be stopped in it.
+        # The first operation under a dispatch mode imports this; no rank may be stopped meanwhile.
         importlib.import_module("torch._dynamo")
         copies = [_copied(args, kwargs) for _ in range(self.num_ranks)]
-        machine = Scheduler(self.num_ranks, self.network, self.seed)
+        scheduler = Scheduler(self.num_ranks, self.network, self.seed)
 
         def call(rank: Rank) -> Any:
             args, kwargs = copies[rank.number]
-            with _ComputeOnClock(machine, rank, self.flops_per_second):
-                return function(_VirtualComm(machine, rank, machine.world), *args, **kwargs)
+            comm = _VirtualComm(scheduler, rank, scheduler.world)
+            with _ComputeClock(scheduler, rank, self.flops_per_second):
+                return function(comm, *args, **kwargs)
 
-        with torch_settings_kept():
-            machine.run(call, self.limit_seconds)
-        return machine.outcome()
+        with torch_settings_restored():
+            scheduler.run(call, self.limit_seconds)
+        return scheduler.cluster_run()
 
 
 def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
@@ -115,20 +115,20 @@ def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
         ) from error
 
 
-class _ComputeOnClock(TorchDispatchMode):
-    """Moves the clock of a rank by each operation that it runs."""
+class _ComputeClock(TorchDispatchMode):
+    """Advances the clock of a rank by each operation that it runs."""
 
-    def __init__(self, machine: Scheduler, rank: Rank, flops_per_second: float) -> None:
+    def __init__(self, scheduler: Scheduler, rank: Rank, flops_per_second: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.machine, self.rank, self.flops_per_second = machine, rank, flops_per_second
+        self.scheduler, self.rank, self.flops_per_second = scheduler, rank, flops_per_second
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        self.machine.turns.check()
+        self.scheduler.threads.stop_if_failed()
         if is_uncounted_product(func):
-            with self:  # made of others, as `linear` without autograd
+            with self:  # a composite, such as `linear` without autograd: count its parts
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -141,34 +141,34 @@ class _ComputeOnClock(TorchDispatchMode):
 
 @dataclass(frozen=True, eq=False)
 class _VirtualHandle:
-    machine: Scheduler
+    scheduler: Scheduler
     rank: Rank
     transfer: Transfer
 
     def wait(self) -> None:
-        self.machine.wait(self.rank, self.transfer)
+        self.scheduler.wait(self.rank, self.transfer)
 
 
 class _VirtualComm(Comm):
-    """One rank's way to the others in the same process."""
+    """A rank's connection to the other ranks of the same process."""
 
-    def __init__(self, machine: Scheduler, rank: Rank, group: Group) -> None:
+    def __init__(self, scheduler: Scheduler, rank: Rank, group: Group) -> None:
         super().__init__(rank.number, group)
-        self._machine, self._rank = machine, rank
+        self._scheduler, self._rank = scheduler, rank
 
     def _start(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> _VirtualHandle:
-        return self._post(call, Post(tensor, output, self._rank.clock))
+        return self._post(call, PostedCall(tensor, output, self._rank.clock))
 
-    def _post(self, call: Call, post: Post) -> _VirtualHandle:
-        self._machine.turns.check()
-        transfer = self._machine.post(self._rank, call, self._group, post)
-        return _VirtualHandle(self._machine, self._rank, transfer)
+    def _post(self, call: Call, posted: PostedCall) -> _VirtualHandle:
+        self._scheduler.threads.stop_if_failed()
+        transfer = self._scheduler.post(self._rank, call, self._group, posted)
+        return _VirtualHandle(self._scheduler, self._rank, transfer)
 
     def split(self, colour: int) -> "Comm":
-        """The ranks that give the same number become a group, in the order of their ranks."""
-        handle = self._post(Call("split"), Post(None, None, self._rank.clock, colour))
+        """Make a group of the ranks that give the same number, in the order of their ranks."""
+        handle = self._post(Call("split"), PostedCall(None, None, self._rank.clock, colour))
         handle.wait()
         posts, number = handle.transfer.posts, handle.transfer.exchange.number
         members = tuple(each for each in self._group.members if posts[each].colour == colour)
         group = Group(members, f"{self._group.name}/{number}: {colour}")
-        return _VirtualComm(self._machine, self._rank, group)
+        return _VirtualComm(self._scheduler, self._rank, group)

@@ -1,7 +1,6 @@
 """What did each rank do, and when? Virtual seconds of compute, communication and waiting.
 
-Communication is exposed where the rank computes nothing meanwhile: only that part makes a step
-longer.
+Communication is exposed while the rank computes nothing: only that part makes a step longer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +11,14 @@ Span = tuple[float, float]
 
 
 class Event(NamedTuple):
-    """Something that took a rank from one virtual moment to another.
+    """Something that a rank did from one virtual moment to another.
 
     Attributes:
-        rank: Who.
+        rank: Number of the rank.
         kind: ``"compute"``, ``"communication"`` or ``"wait"``.
         name: ``"forward"`` or ``"backward"``, or the call, as in ``"all_reduce #3"``.
-        start_seconds: Of a communication: when all were there and their links free.
-        end_seconds: When it was over.
+        start_seconds: Of a communication: when all ranks had called and their lanes were free.
+        end_seconds: When it ended.
         num_bytes: Of a communication: what is reduced, gathered or sent, as a whole.
     """
 
@@ -37,8 +36,8 @@ class ClusterRun:
 
     Attributes:
         results: What each rank returned.
-        events: Rank by rank, in the order of its program: a communication stands where the call was
-            made, and a wait where it was waited for, also if it was over by then.
+        events: Rank by rank, in program order: a communication stands where it was called, and a
+            wait where the rank waited for it, even if it had already ended.
     """
 
     results: list[Any]
@@ -56,16 +55,16 @@ class ClusterRun:
 
     @property
     def num_ranks(self) -> int:
-        """How many ran."""
+        """Number of ranks."""
         return len(self.results)
 
     @property
     def step_seconds(self) -> float:
-        """From the beginning to the last event of all ranks."""
+        """From the start to the end of the last event of all ranks."""
         return max((each.end_seconds for each in self.events), default=0.0)
 
     def of(self, rank: int, kind: str | None = None) -> tuple[Event, ...]:
-        """Events of one rank, of one kind or all, in the order of its program."""
+        """Events of one rank, of one kind or all, in program order."""
         return tuple(e for e in self.events if e.rank == rank and kind in (None, e.kind))
 
     def communications(self, rank: int = 0) -> tuple[Event, ...]:
@@ -81,30 +80,30 @@ class ClusterRun:
         return _length(self.spans(rank, "compute"))
 
     def communication_seconds(self, rank: int = 0) -> float:
-        """How long a rank communicates; two messages at once count once."""
+        """How long a rank communicates; overlapping messages count once."""
         return _length(self.spans(rank, "communication"))
 
     def exposed_seconds(self, rank: int = 0) -> float:
-        """How long a rank communicates and computes nothing meanwhile."""
+        """How long a rank communicates while it computes nothing."""
         return _length(self.exposed_spans(rank))
 
     def idle_seconds(self, rank: int = 0) -> float:
-        """How long a rank neither computes nor communicates: it waits for others, or is done."""
+        """How long a rank neither computes nor communicates: it waits, or has returned."""
         return _length(self.idle_spans(rank))
 
     def spans(self, rank: int, kind: str, name: str | None = None) -> list[Span]:
-        """From when to when a rank does something, without breaks between spans that touch."""
+        """When a rank does something, as (start, end); spans that touch are joined."""
         events = (each for each in self.of(rank, kind) if name in (None, each.name))
         return _union((each.start_seconds, each.end_seconds) for each in events)
 
     def exposed_spans(self, rank: int) -> list[Span]:
-        """From when to when a rank communicates and computes nothing."""
-        return _less(self.spans(rank, "communication"), self.spans(rank, "compute"))
+        """When a rank communicates while it computes nothing, as (start, end)."""
+        return _difference(self.spans(rank, "communication"), self.spans(rank, "compute"))
 
     def idle_spans(self, rank: int) -> list[Span]:
-        """From when to when a rank neither computes nor communicates."""
-        rest = _less([(0.0, self.step_seconds)], self.spans(rank, "compute"))
-        return _less(rest, self.spans(rank, "communication"))
+        """When a rank neither computes nor communicates, as (start, end)."""
+        rest = _difference([(0.0, self.step_seconds)], self.spans(rank, "compute"))
+        return _difference(rest, self.spans(rank, "communication"))
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:
@@ -117,8 +116,8 @@ def _union(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _less(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """What of the spans lies in none of the others; both are in order."""
+def _difference(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """The parts of the spans that lie in none of the others; both are sorted."""
     left: list[Span] = []
     position = 0
     for start, end in spans:

@@ -1,6 +1,6 @@
-"""How do ranks talk to each other? One interface, whatever carries the messages.
+"""How do ranks communicate? One interface, whatever carries the messages.
 
-A function of a `Comm` runs unchanged on a `VirtualCluster`, on processes of this machine
+A function that takes a `Comm` runs unchanged on a `VirtualCluster`, in processes on this machine
 (`run_ranks`), and on GPUs under ``torchrun`` (`torch_comm`).
 
     >>> def step(comm: Comm, model: nn.Module, batch: Tensor) -> None:
@@ -9,9 +9,9 @@ A function of a `Comm` runs unchanged on a `VirtualCluster`, on processes of thi
     ...         comm.all_reduce(parameter.grad)
     ...         parameter.grad /= comm.size
 
-All calls block, or with ``async_op=True`` return a handle at once: until its ``wait()`` is over the
-tensors belong to the call, and every handle must be waited for. Tensors are contiguous, as
-collective libraries want them. Where two tensors are named, the first is filled, as in
+All calls block, or with ``async_op=True`` return a handle: until its ``wait()`` returns, the
+tensors belong to the call, and every handle must be waited for. Tensors must be contiguous, as
+collective libraries require. A call that takes two tensors fills the first, as in
 `torch.distributed`.
 
 Sources: PyTorch documentation, "Distributed communication package".
@@ -30,38 +30,38 @@ Now = Literal[False]
 
 
 class Handle(Protocol):
-    """A call that is under way."""
+    """A call in flight."""
 
     def wait(self) -> None:
-        """Come back when the tensors of the call may be used again."""
+        """Block until the tensors of the call may be used again."""
 
 
 class Comm(ABC):
-    """One rank's way to the others of its group.
+    """One rank's connection to the other ranks of its group.
 
     Attributes:
         rank: Number of this rank in the group, from zero.
-        size: How many ranks the group has.
+        size: Number of ranks in the group.
     """
 
     def __init__(self, world_rank: int, group: Group) -> None:
-        """Take part in a group as one of all ranks."""
+        """Join a group as the rank that has this number among all ranks."""
         self._world_rank, self._group = world_rank, group
         self.rank, self.size = group.members.index(world_rank), len(group.members)
 
     def __repr__(self) -> str:
-        """Who this is."""
+        """As in ``TorchComm: rank 0 of 2``."""
         return f"{type(self).__name__}: rank {self.rank} of {self.size}"
 
     @abstractmethod
     def _start(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> Handle:
-        """Begin a call that was found to make sense."""
+        """Start a call whose arguments have been checked."""
 
     @abstractmethod
     def split(self, colour: int) -> "Comm":
-        """The ranks that give the same number become a group, in the order of their ranks.
+        """Make a group of the ranks that give the same number, in the order of their ranks.
 
-        All ranks must call it. With ``comm.split(comm.rank // 8)`` each node of eight is a group.
+        All ranks must call it. ``comm.split(comm.rank // 8)`` makes each node of eight a group.
         """
 
     @overload
@@ -77,7 +77,7 @@ class Comm(ABC):
     @overload
     def broadcast(self, tensor: Tensor, source: int, async_op: Now = False) -> None: ...
     def broadcast(self, tensor: Tensor, source: int, async_op: bool = False) -> Handle | None:
-        """The numbers of the rank ``source``, in place on all others."""
+        """Copy the tensor of the rank ``source``, in place on all others."""
         return self._call("broadcast", tensor, tensor, async_op, source)
 
     @overload
@@ -85,7 +85,7 @@ class Comm(ABC):
     @overload
     def all_gather(self, output: Tensor, tensor: Tensor, async_op: Now = False) -> None: ...
     def all_gather(self, output: Tensor, tensor: Tensor, async_op: bool = False) -> Handle | None:
-        """The tensors of all ranks one after the other, in ``output`` of each rank."""
+        """Concatenate the tensors of all ranks into the ``output`` of each rank."""
         return self._call("all_gather", tensor, output, async_op)
 
     @overload
@@ -95,7 +95,7 @@ class Comm(ABC):
     def reduce_scatter(
         self, output: Tensor, tensor: Tensor, async_op: bool = False
     ) -> Handle | None:
-        """Sum over all ranks, of which ``output`` gets this rank's part of ``size`` equal ones."""
+        """Sum over all ranks; ``output`` gets this rank's part of ``size`` equal parts."""
         return self._call("reduce_scatter", tensor, output, async_op)
 
     @overload
@@ -103,7 +103,7 @@ class Comm(ABC):
     @overload
     def send(self, tensor: Tensor, to: int, async_op: Now = False) -> None: ...
     def send(self, tensor: Tensor, to: int, async_op: bool = False) -> Handle | None:
-        """A message to one rank; it must receive as many."""
+        """Send a message to one rank, which must receive it."""
         return self._call("send", tensor, None, async_op, to)
 
     @overload
@@ -111,11 +111,11 @@ class Comm(ABC):
     @overload
     def receive(self, tensor: Tensor, source: int, async_op: Now = False) -> None: ...
     def receive(self, tensor: Tensor, source: int, async_op: bool = False) -> Handle | None:
-        """The next message of one rank, in place."""
+        """Receive the next message from one rank, in place."""
         return self._call("receive", tensor, tensor, async_op, source)
 
     def barrier(self) -> None:
-        """Come back when all ranks are here."""
+        """Block until all ranks have called it."""
         self._start(Call("barrier"), None, None).wait()
 
     def _call(
@@ -126,7 +126,7 @@ class Comm(ABC):
         is_async: bool,
         peer: int | None = None,
     ) -> Handle | None:
-        """Check and begin; a blocking call gives None, as a gradient hook must."""
+        """Check and start a call; a blocking call returns None, as a gradient hook must."""
         for each in (tensor,) if kind == "send" else (tensor, output):
             _require_sendable(kind, each)
         whole = self._whole(kind, tensor, output)
@@ -140,7 +140,7 @@ class Comm(ABC):
         return None
 
     def _whole(self, kind: str, tensor: Tensor, output: Tensor | None) -> Tensor:
-        """The larger tensor of the two, ``size`` times the other where they differ."""
+        """The larger tensor: of a gather or scatter, it has ``size`` times as many elements."""
         if kind not in ("all_gather", "reduce_scatter"):
             return tensor
         assert output is not None
@@ -155,7 +155,7 @@ class Comm(ABC):
         return whole
 
     def _peer(self, kind: str, peer: int) -> int:
-        """Its number among all ranks."""
+        """A rank's number among all ranks, from its number in the group."""
         if type(peer) is not int or not 0 <= peer < self.size:
             raise ValueError(f"{kind}: there are ranks 0 to {self.size - 1}, got {peer!r}")
         if kind != "broadcast" and peer == self.rank:

@@ -1,11 +1,11 @@
-"""Threads of which exactly one runs: the others wait until it waits, fails or is done.
+"""Threads of which exactly one runs at a time, until it waits, fails or returns.
 
-So whatever order the operating system would choose, a program of several threads runs the same way
-each time, its random numbers included: each thread has its own, put aside while others run.
+So a program of several threads runs the same way every time, whatever the operating system would
+schedule. This includes random numbers: each thread has its own state, saved while others run.
 
-A thread cannot be killed. One that is to end gets `Stopped` raised in it: where it waits, at its
-next operation on tensors, or anywhere in Python; only code that swallows even that, or that waits
-outside of Python, runs on, and then the error says so.
+A thread cannot be killed. To stop one, `Stopped` is raised in it: where it waits, at its next
+tensor operation, or anywhere in Python. Only code that swallows even that, or that blocks outside
+of Python, keeps running, and then the error says so.
 """
 
 import ctypes
@@ -19,26 +19,26 @@ from threading import Event, Thread
 from course_utils.distributed.call_matching import DeadlockError, TimeLimitError
 from course_utils.instruments.randomness import (
     RandomState,
-    random_state_kept,
+    random_state_restored,
     seed_generators,
 )
 
-GRACE_SECONDS = 1.0  # for threads that end by themselves after one has failed
-PATIENCE_SECONDS = 5.0  # for a thread that was told to end
-BETWEEN_TELLINGS_SECONDS = 0.1
-GLANCE_SECONDS = 0.2  # an interrupt that another thread took is seen between two glances
+GRACE_SECONDS = 1.0  # for threads that return by themselves after one has failed
+STOP_SECONDS = 5.0  # for a thread in which `Stopped` is raised
+BETWEEN_STOPS_SECONDS = 0.1  # until `Stopped` is raised again
+POLL_SECONDS = 0.2  # between two looks at whether another thread received an interrupt
 
 
 class Stopped(BaseException):
-    """Raised in a thread that is to end; no `except Exception` catches it."""
+    """Raised in a thread to stop it; no `except Exception` catches it."""
 
 
 class CooperativeThreads:
-    """Runs one piece of work in several threads by turns.
+    """Runs one function in several threads, one thread at a time.
 
     Attributes:
         failure: What the first thread to fail raised, or why all were stopped.
-        holder: The thread whose turn it is.
+        running: The thread that runs.
     """
 
     def __init__(
@@ -46,104 +46,106 @@ class CooperativeThreads:
         num_threads: int,
         seed: int,
         clock: Callable[[int], float],
-        begin_next: Callable[[], bool],
-        states: Callable[[], str],
+        make_progress: Callable[[], bool],
+        describe_states: Callable[[], str],
     ) -> None:
         """Prepare to run.
 
         Args:
-            num_threads: How many.
-            seed: Thread n begins with random numbers of ``seed + n``.
-            clock: Of several threads that could go on, the one with the earliest does.
-            begin_next: Called when all wait: let something happen, or say that nothing can.
-            states: What all of them do, in words.
+            num_threads: Number of threads.
+            seed: Thread n starts with the random seed ``seed + n``.
+            clock: Of all threads that can run, the one with the smallest clock runs next.
+            make_progress: Called when all wait; false if it can do nothing that unblocks one.
+            describe_states: Says in words what all threads do.
         """
         self.failure: BaseException | None = None
-        self._clock, self._begin_next = clock, begin_next
-        self._states, self._seed = states, seed
+        self._clock, self._make_progress = clock, make_progress
+        self._describe_states, self._seed = describe_states, seed
         self._conditions: list[Callable[[], bool]] = [_always] * num_threads
         self._is_done = [False] * num_threads
         self._signals = [Event() for _ in range(num_threads)]
-        self._random: list[RandomState] = []
-        self.holder, self._over = 0, Event()
+        self._random_states: list[RandomState] = []
+        self.running, self._all_done = 0, Event()
 
     def run(self, work: Callable[[int], None], limit_seconds: float) -> None:
-        """Call ``work(n)`` in the n-th thread, and come back when no thread is left.
+        """Call ``work(n)`` in the n-th thread, and return when no thread is left.
 
         Raises:
             BaseException: What the first thread to fail raised.
             DeadlockError: If all wait.
-            TimeLimitError: If they are not done in time.
+            TimeLimitError: If they do not return in time.
         """
-        with random_state_kept():
-            self._random = [self._fresh(number) for number in range(len(self._signals))]
-            threads = [self._thread(number, work) for number in range(len(self._signals))]
+        numbers = range(len(self._signals))
+        with random_state_restored():
+            self._random_states = [self._initial_random_state(number) for number in numbers]
+            threads = [self._new_thread(number, work) for number in numbers]
             try:
                 for thread in threads:
                     thread.start()
-                self._give(0)
-                self._watch(limit_seconds)
+                self._switch_to(0)
+                self._wait_for_all(limit_seconds)
             except BaseException as error:
                 self.fail(error)
             finally:
-                with _told_again_in_silence():
-                    self._end(threads)
+                with _dropped_stops_ignored():
+                    self._stop(threads)
         if self.failure is not None:
             raise self.failure
 
     def wait_until(self, number: int, condition: Callable[[], bool]) -> None:
-        """Let others run until the condition holds; called by the thread that runs.
+        """Let others run until the condition holds; called by the running thread.
 
         Raises:
-            DeadlockError: If it cannot come to hold.
+            DeadlockError: If it can never hold.
         """
         self._conditions[number] = condition
         while not condition():
-            self._random[number] = RandomState.now()
-            self._pass_on()
-            self._take(number)
+            self._random_states[number] = RandomState.now()
+            self._switch_to_next()
+            self._wait_for_turn(number)
         self._conditions[number] = _always
 
-    def check(self) -> None:
-        """End the thread that runs if all are to end.
+    def stop_if_failed(self) -> None:
+        """Stop the running thread if one has failed.
 
         Raises:
             Stopped: If so.
+            DeadlockError: In the first thread after a deadlock.
         """
         if self.failure is None:
             return
         if isinstance(self.failure, DeadlockError) and self.failure.__traceback__ is None:
-            raise self.failure  # so that it shows the line of one thread that waits
+            raise self.failure  # so that its traceback shows the line of a thread that waits
         raise Stopped
 
     def fail(self, error: BaseException) -> None:
-        """All threads are to end, for this reason if it is the first."""
+        """Make all threads stop; the first error is the reason."""
         if self.failure is None:
             self.failure = error
 
-    def _watch(self, limit_seconds: float) -> None:
-        """Come back when all are done, when their time is used up, or soon after a failure."""
+    def _wait_for_all(self, limit_seconds: float) -> None:
+        """Return when all are done, when time is up, or soon after a failure."""
         deadline = time.monotonic() + limit_seconds
-        while not self._over.wait(min(GLANCE_SECONDS, limit_seconds)):
+        while not self._all_done.wait(min(POLL_SECONDS, limit_seconds)):
             if self.failure is not None:
-                self._over.wait(GRACE_SECONDS)
+                self._all_done.wait(GRACE_SECONDS)
                 return
             if time.monotonic() >= deadline:
-                self.fail(TimeLimitError(f"{limit_seconds:g} s are used up: {self._states()}"))
+                states = self._describe_states()
+                self.fail(TimeLimitError(f"{limit_seconds:g} s are used up: {states}"))
                 return
 
-    def _fresh(self, number: int) -> RandomState:
+    def _initial_random_state(self, number: int) -> RandomState:
         seed_generators(self._seed + number)
         return RandomState.now()
 
-    def _thread(self, number: int, work: Callable[[int], None]) -> Thread:
-        arguments = (self._live, number, work)
+    def _new_thread(self, number: int, work: Callable[[int], None]) -> Thread:
+        arguments = (self._run_thread, number, work)
         return Thread(target=copy_context().run, args=arguments, name=f"rank {number}", daemon=True)
 
-    def _live(self, number: int, work: Callable[[int], None]) -> None:
-        """All that one thread does."""
+    def _run_thread(self, number: int, work: Callable[[int], None]) -> None:
         try:
-            self._take(number)
+            self._wait_for_turn(number)
             work(number)
         except Stopped:
             pass
@@ -151,52 +153,53 @@ class CooperativeThreads:
             self.fail(error)
         finally:
             self._is_done[number] = True
-            self._pass_on()
+            self._switch_to_next()
 
-    def _take(self, number: int) -> None:
-        """Wait for this thread's turn."""
+    def _wait_for_turn(self, number: int) -> None:
         self._signals[number].wait()
         self._signals[number].clear()
-        self._random[number].restore()
-        self.check()
+        self._random_states[number].restore()
+        self.stop_if_failed()
 
-    def _give(self, number: int) -> None:
-        self.holder = number
+    def _switch_to(self, number: int) -> None:
+        self.running = number
         self._signals[number].set()
 
-    def _pass_on(self) -> None:
-        """The next turn is the earliest thread's that can go on; at the end, any one's."""
+    def _switch_to_next(self) -> None:
+        """Let the earliest thread that can run do so; after a failure, the earliest of all."""
         left = [number for number, is_done in enumerate(self._is_done) if not is_done]
         if not left:
-            self._over.set()
+            self._all_done.set()
             return
         ready = self._ready(left)
-        while not ready and self.failure is None and self._begin_next():
+        while not ready and self.failure is None and self._make_progress():
             ready = self._ready(left)
         if not ready and self.failure is None:
-            self.fail(DeadlockError(f"deadlock: {self._states()}"))
-        self._give(min(left if self.failure else ready, key=self._clock))
+            self.fail(DeadlockError(f"deadlock: {self._describe_states()}"))
+        self._switch_to(min(left if self.failure else ready, key=self._clock))
 
     def _ready(self, numbers: Sequence[int]) -> list[int]:
         return [number for number in numbers if self._conditions[number]()]
 
-    def _end(self, threads: Sequence[Thread]) -> None:
-        """Come back when no thread is left, or none that can be ended."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._over.wait(BETWEEN_TELLINGS_SECONDS) and time.monotonic() < deadline:
+    def _stop(self, threads: Sequence[Thread]) -> None:
+        """Return when no thread is left, or none that can be stopped."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while not self._all_done.wait(BETWEEN_STOPS_SECONDS) and time.monotonic() < deadline:
             alive = [number for number, thread in enumerate(threads) if thread.is_alive()]
             if not alive:
                 return
-            if self.holder in alive:
-                _raise_in(threads[self.holder])
-            else:  # it ended in the midst of passing its turn on
-                self._give(alive[0])
+            if self.running in alive:
+                _raise_in(threads[self.running])
+            else:  # it was stopped before it had switched to another thread
+                self._switch_to(alive[0])
         for thread in threads:
             if thread.ident is not None:
                 thread.join(max(deadline - time.monotonic(), 0.1))
-        running = [thread.name for thread in threads if thread.is_alive()]
-        if running and self.failure is not None:
-            self.failure.add_note(f"{running[0]} does not stop: restart the kernel to be rid of it")
+        alive_names = [thread.name for thread in threads if thread.is_alive()]
+        if alive_names and self.failure is not None:
+            self.failure.add_note(
+                f"{alive_names[0]} does not stop: restart the kernel to be rid of it"
+            )
 
 
 def _always() -> bool:
@@ -204,8 +207,8 @@ def _always() -> bool:
 
 
 @contextmanager
-def _told_again_in_silence() -> Iterator[None]:
-    """A callback of the garbage collector drops a `Stopped`; the thread is told again."""
+def _dropped_stops_ignored() -> Iterator[None]:
+    """Report no `Stopped` that a garbage collector's callback dropped: it is raised again."""
     hook = sys.unraisablehook
 
     def report(dropped: "sys.UnraisableHookArgs") -> None:

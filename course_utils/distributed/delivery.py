@@ -1,8 +1,8 @@
-"""What do the tensors hold after a call? Sums are made in the order of ranks, so they repeat.
+"""What do the tensors hold after a call? Sums run in the order of ranks, so they are reproducible.
 
-What is sent is what a tensor held when the call was made, and it is filled when its rank waits.
-Tensors without numbers, on the meta device or fake ones, are left alone. No dispatch mode sees the
-copies that are made here: one in Python takes ten times as long as a small copy.
+A call sends what its tensor held when the call was made, and fills its output when the rank waits.
+Tensors without data (meta or fake) are left alone. Dispatch modes do not see the copies made here:
+a mode in Python takes ten times as long as a small copy.
 """
 
 from contextlib import AbstractContextManager
@@ -16,16 +16,16 @@ from course_utils.distributed.call_matching import MESSAGES, CommError, Exchange
 
 
 @dataclass(eq=False)
-class Post:
+class PostedCall:
     """One rank's side of an exchange.
 
     Attributes:
         tensor: What is sent; None for a barrier.
         output: What is filled, if anything.
-        clock: The virtual second of the call.
+        clock: Virtual second of the call.
         colour: Of a split.
-        number: Of this call among those of its rank.
-        sent: A copy of the tensor, if it has numbers.
+        number: Of this call among the calls of its rank.
+        sent: Copy of the tensor, if it has data.
     """
 
     tensor: Tensor | None
@@ -36,34 +36,36 @@ class Post:
     sent: Tensor | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Keep what is sent."""
-        if self.tensor is not None and _has_numbers(self.tensor):
-            with _unseen():
+        """Copy what is sent."""
+        if self.tensor is not None and _has_data(self.tensor):
+            with _hidden_from_modes():
                 self.sent = self.tensor.detach().clone()
 
 
 @dataclass(eq=False)
 class Transfer:
-    """An exchange with the tensors of those that called.
+    """An exchange with the tensors of its calls.
 
     Attributes:
-        start_seconds: When all were there and their lanes free.
-        end_seconds: When it is over.
-        is_timed: Whether these two are known.
-        waited: Who has got what it wanted.
+        exchange: The calls.
+        posts: Each rank's side.
+        start_seconds: When all had called and their lanes were free.
+        end_seconds: When it ends.
+        is_timed: Whether start and end are known.
+        delivered_to: Ranks that have waited, and so have their result.
     """
 
     exchange: Exchange
-    posts: dict[int, Post] = field(default_factory=dict)
+    posts: dict[int, PostedCall] = field(default_factory=dict)
     start_seconds: float = 0.0
     end_seconds: float = 0.0
     is_timed: bool = False
-    waited: set[int] = field(default_factory=set)
-    _outcome: Tensor | None = None
+    delivered_to: set[int] = field(default_factory=set)
+    _result: Tensor | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether all have called."""
+        """Whether all members have called."""
         return not self.exchange.missing
 
     @property
@@ -73,62 +75,62 @@ class Transfer:
 
     @property
     def is_message(self) -> bool:
-        """Whether one rank sends and one receives."""
+        """Whether it is point to point, not a collective."""
         return self.exchange.calls[self.exchange.members[0]].kind in MESSAGES
 
     @property
     def first_call(self) -> tuple[int, int]:
-        """The number of its first rank's call, and which rank that is; of a message, who sends."""
+        """Call number and rank of the first member, which for a message is the sender."""
         first = self.exchange.members[0]
         return self.posts[first].number, first
 
-    def add(self, rank: int, post: Post) -> None:
-        """Take in one more side.
+    def add(self, rank: int, post: PostedCall) -> None:
+        """Add one rank's side.
 
         Raises:
-            CommError: If two ranks brought one tensor, so that the one fills the other's.
+            CommError: If two ranks share a tensor, so that one overwrites the other's.
         """
-        for other, theirs in self.posts.items():
-            if _fills(post, theirs) or _fills(theirs, post):
+        for other, other_post in self.posts.items():
+            if _overwrites(post, other_post) or _overwrites(other_post, post):
                 raise CommError(
                     f"ranks {other} and {rank} give one and the same tensor to "
-                    f"{self.exchange.of(rank)}: build the model inside the function, or pass it as "
-                    f"an argument, of which each rank gets a copy"
+                    f"{self.exchange.describe(rank)}: build the model inside the function, or pass "
+                    f"it as an argument, of which each rank gets a copy"
                 )
         self.posts[rank] = post
 
     def deliver(self, rank: int) -> None:
-        """Fill the tensor of one rank, and let all go when it was the last.
+        """Fill the output of one rank, and free all tensors after the last one.
 
         Raises:
-            CommError: If its numbers were changed while the call was under way.
+            CommError: If the rank changed its tensor while the call was in flight.
         """
         post, call = self.posts[rank], self.exchange.calls[rank]
-        with _unseen():
+        with _hidden_from_modes():
             if call.kind != "receive" and not _same_bytes(post.sent, post.tensor):
                 raise CommError(
-                    f"rank {rank} changed its tensor before {self.exchange.of(rank)} was over: "
-                    f"wait first"
+                    f"rank {rank} changed its tensor before {self.exchange.describe(rank)} was "
+                    f"over: wait first"
                 )
-            if post.output is not None and _has_numbers(post.output):
+            if post.output is not None and _has_data(post.output):
                 self._fill(post.output, rank)
-        self.waited.add(rank)
-        if len(self.waited) == len(self.exchange.members):
-            self._outcome = None
+        self.delivered_to.add(rank)
+        if len(self.delivered_to) == len(self.exchange.members):
+            self._result = None
             for each in self.posts.values():
                 each.tensor = each.output = each.sent = None
 
     def _fill(self, output: Tensor, rank: int) -> None:
-        if self._outcome is None:
-            self._outcome = self._made()
-        flat, num_elements, start = self._outcome.flatten(), output.numel(), 0
+        if self._result is None:
+            self._result = self._combined()
+        flat, num_elements, start = self._result.flatten(), output.numel(), 0
         if self.exchange.calls[rank].kind == "reduce_scatter":
             start = num_elements * self.exchange.members.index(rank)
         with torch.no_grad():
             output.copy_(flat[start : start + num_elements].view_as(output))
 
-    def _made(self) -> Tensor:
-        """What comes out of all that was sent, as a whole."""
+    def _combined(self) -> Tensor:
+        """The result of all that was sent, before a scatter takes its parts."""
         members = self.exchange.members
         call = self.exchange.calls[members[0]]
         sent = [self._sent_by(member) for member in members]
@@ -148,18 +150,18 @@ class Transfer:
         sent = self.posts[rank].sent
         if sent is None:
             raise CommError(
-                f"rank {rank} gives a tensor without numbers to {self.exchange.of(rank)}, and "
-                f"another rank one with numbers"
+                f"rank {rank} gives a tensor without numbers to {self.exchange.describe(rank)}, "
+                f"and another rank one with numbers"
             )
         return sent
 
 
-def _has_numbers(tensor: Tensor) -> bool:
+def _has_data(tensor: Tensor) -> bool:
     return not tensor.is_meta and not isinstance(tensor, FakeTensor)
 
 
-def _fills(post: Post, other: Post) -> bool:
-    """Whether what the one fills is what the other sends or fills."""
+def _overwrites(post: PostedCall, other: PostedCall) -> bool:
+    """Whether the output of one is the input or output of the other."""
     return bool(_storages(post.output) & _storages(other.tensor, other.output))
 
 
@@ -167,14 +169,14 @@ def _storages(*tensors: Tensor | None) -> set[int]:
     return {each.untyped_storage()._cdata for each in tensors if each is not None}
 
 
-def _unseen() -> AbstractContextManager[None]:
-    """Operations inside are no work of the ranks."""
-    unseen: AbstractContextManager[None] = torch._C._DisableTorchDispatch()
-    return unseen
+def _hidden_from_modes() -> AbstractContextManager[None]:
+    """Hide operations from dispatch modes, which would count them as work of the rank."""
+    hidden: AbstractContextManager[None] = torch._C._DisableTorchDispatch()
+    return hidden
 
 
 def _same_bytes(one: Tensor | None, other: Tensor | None) -> bool:
-    """Of bytes, since a number that is none does not equal itself."""
+    """Compare bytes, not values: NaN does not equal itself."""
     if one is None or other is None:
         return True
     raw, other_raw = (each.detach().flatten().view(torch.uint8) for each in (one, other))

@@ -1,12 +1,12 @@
-"""What `run_ranks` and its processes hand each other: plain data, and what is pickled as bytes."""
+"""What `run_ranks` sends to its processes and gets back: plain data, and pickles as bytes."""
 
 from typing import NamedTuple
 
 
 class RankJob(NamedTuple):
-    """What all ranks of a job have in common."""
+    """What all ranks of a job share."""
 
-    job: bytes  # function and arguments, pickled
+    call: bytes  # function and arguments, pickled
     num_ranks: int
     backend: str
     seed: int
@@ -14,22 +14,20 @@ class RankJob(NamedTuple):
 
 
 class RankOutcome(NamedTuple):
-    """What came out of one rank; either a result or an error.
+    """The result or the error of one rank.
 
     Attributes:
         result: Pickled.
-        error: Pickled, if that could be done.
-        kind: Name of the error's type.
+        error: Pickled, if it can be.
         message: The error in words, with rank and call.
-        trace: Lines of the function and what it called.
-        is_own: Whether the error is one of the function, not of a call that others broke.
-        at: Time of the error.
+        trace: Traceback of the function.
+        is_own: Whether the rank caused the error, rather than another rank that broke its call.
+        time: When it was raised.
     """
 
     result: bytes | None = None
     error: bytes | None = None
-    kind: str = ""
     message: str = ""
     trace: str = ""
     is_own: bool = True
-    at: float = 0.0
+    time: float = 0.0

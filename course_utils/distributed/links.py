@@ -1,23 +1,24 @@
 """How long does a message take? A model of the links between devices, not a measurement.
 
-Each link costs a latency per message and a time per byte. Of a group the slowest link counts: those
-between nodes as soon as it spans two. With n ranks, S bytes, latency L and bandwidth B:
+Each link costs a latency per message and a time per byte. The slowest link of a group sets the
+cost: one between nodes as soon as the group spans two. With n ranks, S bytes, latency L and
+bandwidth B:
 
     ring  all-reduce                    2 (n-1) L + 2 (n-1)/n S/B
           all-gather, reduce-scatter      (n-1) L +   (n-1)/n S/B
-          broadcast, in small pieces      (n-1) L +           S/B
-    tree  all-reduce, in small pieces   2 ceil(log2 n) L +  2 S/B
-          broadcast, in small pieces      ceil(log2 n) L +    S/B
+          broadcast, pipelined            (n-1) L +           S/B
+    tree  all-reduce, pipelined         2 ceil(log2 n) L +  2 S/B
+          broadcast, pipelined            ceil(log2 n) L +    S/B
     one message                                     L +       S/B
 
     >>> network = Network(inside=Link(latency_seconds=1e-5, bandwidth_bytes_per_second=200e9))
     >>> network.seconds("all_reduce", 1_000_000_000, ranks=range(8))
     0.00889
 
-Not in the model: messages of others on the same link, and the device's work while it sends.
+Not modelled: other messages on the same link, and the device's work while it sends.
 
 Sources: Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
-MPICH, section 4; Sanders, Speck and Träff 2009, Two-Tree Algorithms (the tree in small pieces).
+MPICH, section 4; Sanders, Speck and Träff 2009, Two-Tree Algorithms (the pipelined tree).
 """
 
 from collections.abc import Iterable
@@ -28,18 +29,18 @@ ALGORITHMS = ("ring", "tree")
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What carries messages from one device to the next.
+    """A connection from one device to the next.
 
     Attributes:
-        latency_seconds: Of the smallest message.
-        bandwidth_bytes_per_second: In each of its two directions at once.
+        latency_seconds: Time of an empty message.
+        bandwidth_bytes_per_second: In each direction, with both in use.
     """
 
     latency_seconds: float
     bandwidth_bytes_per_second: float
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse a negative latency and a bandwidth that is not above zero."""
         if not self.latency_seconds >= 0:
             raise ValueError(
                 f"Link: latency_seconds must be zero or above, got {self.latency_seconds!r}"
@@ -57,8 +58,8 @@ class Network:
 
     Attributes:
         inside: Link between two devices of a node.
-        between: Link that a ring has between two nodes; without it there is one node.
-        devices_per_node: Ranks 0 to this number less one are a node, and so on.
+        between: Link of a ring between two nodes; without it, all devices are one node.
+        devices_per_node: This many consecutive ranks form a node.
         algorithm: ``"ring"`` or ``"tree"``; gathers and scatters always use a ring.
     """
 
@@ -81,19 +82,19 @@ class Network:
             )
 
     def link(self, ranks: Iterable[int]) -> Link:
-        """The slowest that these ranks use."""
+        """The slowest link between these ranks."""
         if self.between is None or self.devices_per_node is None:
             return self.inside
         nodes = {rank // self.devices_per_node for rank in ranks}
         return self.inside if len(nodes) == 1 else self.between
 
     def seconds(self, kind: str, num_bytes: int, ranks: Iterable[int]) -> float:
-        """Seconds of one call from the moment at which all are there.
+        """Seconds of one call, from the moment at which all ranks have called.
 
         Args:
-            kind: Name of the method of `Comm`.
+            kind: Name of the `Comm` method.
             num_bytes: Of the whole: what is reduced, gathered or sent.
-            ranks: Numbers of all that take part.
+            ranks: All that take part.
         """
         members = tuple(ranks)
         link = self.link(members)
@@ -103,7 +104,7 @@ class Network:
         )
 
     def _messages_and_volumes(self, kind: str, num_ranks: int) -> tuple[int, float]:
-        """How many messages follow each other, and how often all bytes pass a link."""
+        """Number of messages in sequence, and how many times the bytes pass a link."""
         n = num_ranks
         if n == 1 or kind == "split":
             return 0, 0.0

@@ -1,4 +1,4 @@
-"""What are the processes of all ranks up to? Found out by what they leave in files."""
+"""Waits for the processes of all ranks, and finds errors and deadlocks in the files they leave."""
 
 import contextlib
 import pickle
@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_utils.distributed.call_log import Situation, read_call_log, situation
+from course_utils.distributed.call_log import JobStatus, job_status, read_call_log
 from course_utils.distributed.call_matching import (
     CommError,
     DeadlockError,
@@ -18,104 +18,105 @@ from course_utils.distributed.call_matching import (
 )
 from course_utils.distributed.job import RankOutcome
 
-GLANCE_SECONDS = 0.02
-QUIET_SECONDS = 0.3  # without a line in any journal, before they are read for who waits
-PATIENCE_SECONDS = 3.0  # for the cause of a broken call
+POLL_SECONDS = 0.02
+QUIET_SECONDS = 0.3  # without a new line in any call log, before looking for a deadlock
+CAUSE_SECONDS = 3.0  # after a broken call, for the error of the rank that broke it
 
 
 class Monitor:
-    """Looks at the processes of all ranks until they are done or one is in trouble."""
+    """Watches the processes of all ranks until they are done or one fails."""
 
     def __init__(
         self, folder: Path, processes: Sequence["subprocess.Popen[bytes]"], limit_seconds: float
     ) -> None:
-        """Begin to count the time.
+        """Start the clock.
 
         Args:
-            folder: Where the ranks leave their journals and what comes out.
+            folder: Where the ranks leave their call logs and outcomes.
             processes: Of each rank.
-            limit_seconds: For all of them.
+            limit_seconds: For all of them together.
         """
-        self.folder, self.processes, self.limit_seconds = folder, processes, limit_seconds
-        self.found: dict[int, RankOutcome] = {}
-        self.deadline = time.monotonic() + limit_seconds
-        self.quiet_since, self.num_bytes = time.monotonic(), -1
-        self.lost_since: float | None = None
+        self._folder, self._processes, self._limit_seconds = folder, processes, limit_seconds
+        self._call_logs = [folder / f"calls-{rank}" for rank in range(len(processes))]
+        self._outcomes: dict[int, RankOutcome] = {}
+        self._deadline = time.monotonic() + limit_seconds
+        self._quiet_since, self._num_log_bytes = time.monotonic(), -1
+        self._broken_since: float | None = None
 
     def outcomes(self) -> list[RankOutcome]:
-        """What came out of all ranks, if all have a result.
+        """Wait for the outcomes of all ranks, each with a result.
 
         Raises:
             CommError: What stopped them, as `run_ranks` says.
         """
         while True:
-            ended = [rank for rank, each in enumerate(self.processes) if each.poll() is not None]
-            self._collect()
+            ended = [rank for rank, each in enumerate(self._processes) if each.poll() is not None]
+            self._collect_outcomes()
             self._raise_errors(ended)
-            if len(self.found) == len(self.processes) and self.lost_since is None:
-                self._situation()  # different calls may have gone through by chance
-                return [self.found[rank] for rank in sorted(self.found)]
+            if len(self._outcomes) == len(self._processes) and self._broken_since is None:
+                self._status()  # calls that differ may have gone through by chance
+                return [self._outcomes[rank] for rank in sorted(self._outcomes)]
             self._look_for_deadlock()
-            if time.monotonic() > self.deadline:
-                states = states_in_words(self._situation().states)
-                raise TimeLimitError(f"{self.limit_seconds:g} s are used up: {states}")
-            time.sleep(GLANCE_SECONDS)
+            if time.monotonic() > self._deadline:
+                states = states_in_words(self._status().states)
+                raise TimeLimitError(f"{self._limit_seconds:g} s are used up: {states}")
+            time.sleep(POLL_SECONDS)
 
-    def _collect(self) -> None:
-        for rank in range(len(self.processes)):
-            path = self.folder / f"outcome-{rank}"
-            if rank not in self.found and path.exists():
-                self.found[rank] = pickle.loads(path.read_bytes())
+    def _collect_outcomes(self) -> None:
+        for rank in range(len(self._processes)):
+            path = self._folder / f"outcome-{rank}"
+            if rank not in self._outcomes and path.exists():
+                self._outcomes[rank] = pickle.loads(path.read_bytes())
 
     def _raise_errors(self, ended: Sequence[int]) -> None:
-        """The first own error, or who was killed; a lost connection only if there is no cause."""
-        failed = {rank: each for rank, each in self.found.items() if each.result is None}
-        killed = [rank for rank in ended if rank not in self.found]
+        """Raise the first own error, or who was killed; a broken call only if there is no cause."""
+        failed = {rank: each for rank, each in self._outcomes.items() if each.result is None}
+        killed = [rank for rank in ended if rank not in self._outcomes]
         if not failed and not killed:
             return
-        self._situation()
-        own = [rank for rank, each in failed.items() if each.is_own]
+        self._status()  # a mismatch is the cause of all else
+        own = {rank: each for rank, each in failed.items() if each.is_own}
         if own:
-            raise _error_of(min(own, key=lambda rank: failed[rank].at), failed)
+            raise _first_error(own)
         if killed:
             raise self._killed(killed[0])
-        self.lost_since = self.lost_since or time.monotonic()
-        if time.monotonic() > self.lost_since + PATIENCE_SECONDS:
-            raise _error_of(min(failed, key=lambda rank: failed[rank].at), failed)
+        self._broken_since = self._broken_since or time.monotonic()
+        if time.monotonic() > self._broken_since + CAUSE_SECONDS:
+            raise _first_error(failed)
 
     def _killed(self, rank: int) -> RankError:
-        status = self.processes[rank].returncode
+        status = self._processes[rank].returncode
         how = f"ended with status {status}"
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
-        state = self._situation().states[rank]
+        state = self._status().states[rank]
         error = RankError(rank, f"rank {rank} {how} while it {state}")
-        text = (self.folder / f"errors-{rank}").read_text(encoding="utf-8", errors="replace")
+        text = (self._folder / f"errors-{rank}").read_text(encoding="utf-8", errors="replace")
         if text.strip():
             error.add_note("\n".join(text.splitlines()[-8:]))
         return error
 
-    def _situation(self) -> Situation:
-        journals = [self.folder / f"journal-{rank}" for rank in range(len(self.processes))]
-        returned = [rank for rank, each in self.found.items() if each.result is not None]
-        return situation([read_call_log(each) for each in journals], returned)
+    def _status(self) -> JobStatus:
+        """What all ranks are doing; a mismatch between their calls is raised."""
+        returned = [rank for rank, each in self._outcomes.items() if each.result is not None]
+        return job_status([read_call_log(path) for path in self._call_logs], returned)
 
     def _look_for_deadlock(self) -> None:
-        """Read the journals when nobody has written for a while."""
-        paths = [self.folder / f"journal-{rank}" for rank in range(len(self.processes))]
-        num_bytes = sum(path.stat().st_size for path in paths if path.exists())
+        """Read the call logs when no rank has written for a while."""
+        num_bytes = sum(path.stat().st_size for path in self._call_logs if path.exists())
         now = time.monotonic()
-        if num_bytes != self.num_bytes:
-            self.num_bytes, self.quiet_since = num_bytes, now
-        elif now > self.quiet_since + QUIET_SECONDS:
-            self.quiet_since = now
-            found = self._situation()
-            if found.is_stuck:
-                raise DeadlockError(f"deadlock: {states_in_words(found.states)}")
+        if num_bytes != self._num_log_bytes:
+            self._num_log_bytes, self._quiet_since = num_bytes, now
+        elif now > self._quiet_since + QUIET_SECONDS:
+            self._quiet_since = now
+            status = self._status()
+            if status.is_deadlocked:
+                raise DeadlockError(f"deadlock: {states_in_words(status.states)}")
 
 
-def _error_of(rank: int, failed: Mapping[int, RankOutcome]) -> Exception:
-    """What a rank raised: an error of ours itself, any other as the cause, with its lines."""
+def _first_error(failed: Mapping[int, RankOutcome]) -> Exception:
+    """The earliest error: a `CommError` itself, any other as the cause of a `RankError`."""
+    rank = min(failed, key=lambda rank: failed[rank].time)
     outcome, original = failed[rank], None
     if outcome.error is not None:
         with contextlib.suppress(Exception):

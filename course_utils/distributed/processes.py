@@ -1,4 +1,4 @@
-"""A process for each rank, which ends with this one, whatever happens to either."""
+"""Starts one process per rank; none outlives this process, whatever happens."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 PROCESS = "course_utils.distributed.rank_process"
-PATIENCE_SECONDS = 3.0  # for an end that is no hurry
-# Gloo asks for the address of this machine's name unless it is told where to listen.
+EXIT_SECONDS = 3.0  # for a process to exit by itself, before it is killed
+# Unless told which interface to use, Gloo looks up the address of this machine's host name.
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder, gone afterwards with all that is in it."""
+    """A new folder, deleted afterwards with its contents."""
     folder = Path(tempfile.mkdtemp(prefix="ranks-"))
     try:
         yield folder
@@ -31,25 +31,25 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def processes_of(folder: Path, num_ranks: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """One process for each rank, all gone afterwards."""
+    """One process for each rank; none is left afterwards."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(num_ranks):
-            processes.append(_started(folder, rank))
+            processes.append(_start(folder, rank))
         yield processes
-        _let_go(processes)
+        _wait_for_exit(processes)
     finally:
         for process in processes:
             _kill(process)
         for process in processes:
             process.wait()
             assert process.stdin is not None
-            with contextlib.suppress(OSError):  # it did not read what it was told
+            with contextlib.suppress(OSError):  # it did not read its input
                 process.stdin.close()
 
 
-def _started(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
-    # An interrupt is for this process: it ends the others.
+def _start(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
+    # A group of its own: an interrupt reaches only this process, which then ends the others.
     group: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -68,7 +68,7 @@ def _started(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """That of this process, with what it can import, and one thread for each rank."""
+    """The given environment, with this process's import path and one thread per rank."""
     path = os.pathsep.join(str(Path(each).resolve()) for each in sys.path)
     added = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
     if sys.platform in LOOPBACK:
@@ -76,21 +76,21 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, **added}
 
 
-def _let_go(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """Tell all that all are done, and give them time to end."""
+def _wait_for_exit(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Let all exit, now that all are done, and wait a moment."""
     for process in processes:
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.write(b"\n")
             process.stdin.flush()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + EXIT_SECONDS
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(deadline - time.monotonic(), 0))
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """With all that it started."""
+    """Kill a process and all that it started."""
     if sys.platform == "win32":
         process.kill()
         return

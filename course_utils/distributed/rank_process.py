@@ -1,8 +1,8 @@
-"""One rank as a process of its own: what `run_ranks` starts, and nobody else.
+"""The process of one rank, started by `run_ranks`.
 
-It reads what to do from a folder, leaves there its journal and what came out, and stays until it is
-told to go, so that its end breaks no connection of the others. It goes too when the process is gone
-that started it, which it notices by its standard input.
+It reads its job from a folder, and leaves there its call log and its outcome. Then it stays until
+its parent lets it exit, so that it breaks no connection of other ranks. It also exits when its
+standard input closes, since then its parent is gone.
 """
 
 import datetime
@@ -21,56 +21,61 @@ import torch
 import torch.distributed as dist
 
 from course_utils.distributed.call_log import CallLog
-from course_utils.distributed.call_matching import CommError, Group
+from course_utils.distributed.call_matching import (
+    BrokenCallError,
+    CommError,
+    Group,
+    position_in_words,
+)
 from course_utils.distributed.job import RankJob, RankOutcome
 from course_utils.distributed.torch_comm import TorchComm
 from course_utils.instruments.randomness import seed_generators
 
 
 def main(folder: Path, rank: int) -> None:
-    """Be one rank from begin to end."""
-    may_go = threading.Event()
-    threading.Thread(target=_watch_parent, args=(may_go,), daemon=True).start()
-    task: RankJob = pickle.loads((folder / "task").read_bytes())
-    with (folder / f"journal-{rank}").open("wb", buffering=0) as file:
-        outcome = _run(task, folder, rank, CallLog(rank, file))
+    """Run one rank from start to exit."""
+    may_exit = threading.Event()
+    threading.Thread(target=_watch_parent, args=(may_exit,), daemon=True).start()
+    job: RankJob = pickle.loads((folder / "job").read_bytes())
+    with (folder / f"calls-{rank}").open("wb", buffering=0) as file:
+        outcome = _run(job, folder, rank, CallLog(rank, file))
     sys.stdout.flush()
     sys.stderr.flush()
     whole = folder / f"outcome-{rank}"
     part = whole.with_suffix(".part")
     part.write_bytes(pickle.dumps(outcome))
     part.rename(whole)
-    may_go.wait()
+    may_exit.wait()
     os._exit(0)
 
 
-def _watch_parent(may_go: threading.Event) -> None:
-    """A line says that all are done; the end of the input, that nobody is interested any more."""
+def _watch_parent(may_exit: threading.Event) -> None:
+    """Read standard input: a line says that all ranks are done, its end that the parent is gone."""
     if not os.read(0, 1):
         os._exit(1)
-    may_go.set()
+    may_exit.set()
 
 
-def _run(task: RankJob, folder: Path, rank: int, journal: CallLog) -> RankOutcome:
+def _run(job: RankJob, folder: Path, rank: int, call_log: CallLog) -> RankOutcome:
     torch.set_num_threads(1)
-    if task.backend == "nccl":
+    if job.backend == "nccl":
         torch.cuda.set_device(rank)
     try:
-        store = dist.FileStore(str(folder / "store"), task.num_ranks)  # type: ignore[attr-defined]
+        store = dist.FileStore(str(folder / "store"), job.num_ranks)  # type: ignore[attr-defined]
         dist.init_process_group(
-            task.backend,
+            job.backend,
             store=store,
             rank=rank,
-            world_size=task.num_ranks,
-            timeout=datetime.timedelta(seconds=task.limit_seconds),
+            world_size=job.num_ranks,
+            timeout=datetime.timedelta(seconds=job.limit_seconds),
         )
-        function, args = cloudpickle.loads(task.job)
-        seed_generators(task.seed + rank)
-        comm = TorchComm(journal, Group(tuple(range(task.num_ranks))))
+        function, args = cloudpickle.loads(job.call)
+        seed_generators(job.seed + rank)
+        comm = TorchComm(call_log, Group(tuple(range(job.num_ranks))))
         result = function(comm, *args)
-        journal.require_all_waited()
+        call_log.require_all_waited()
     except BaseException as error:
-        return _failed(error, rank, journal)
+        return _failed(error, rank, call_log)
     return _returned(result, rank)
 
 
@@ -79,24 +84,23 @@ def _returned(result: Any, rank: int) -> RankOutcome:
         return RankOutcome(result=cloudpickle.dumps(result))
     except Exception as error:
         return RankOutcome(
-            kind="TypeError",
             message=f"rank {rank} returned a {type(result).__name__} that cannot be sent back "
             f"({error}): return numbers, tensors, or lists and dicts of them",
-            at=time.time(),
+            time=time.time(),
         )
 
 
-def _failed(error: BaseException, rank: int, journal: CallLog) -> RankOutcome:
-    is_ours = isinstance(error, CommError)  # and says by itself who and where
-    name = type(error).__name__
-    words = str(error) if is_ours else f"rank {rank} raised {name} {journal.place()}: {error}"
+def _failed(error: BaseException, rank: int, call_log: CallLog) -> RankOutcome:
+    message = str(error)
+    if not isinstance(error, CommError):  # which names rank and call itself
+        position = position_in_words(call_log.last_call)
+        message = f"rank {rank} raised {type(error).__name__} {position}: {error}"
     return RankOutcome(
         error=_pickled(error),
-        kind=name,
-        message=words,
+        message=message,
         trace=_trace(error),
-        is_own=name != "BrokenCallError",
-        at=time.time(),
+        is_own=not isinstance(error, BrokenCallError),
+        time=time.time(),
     )
 
 
@@ -108,7 +112,7 @@ def _pickled(error: BaseException) -> bytes | None:
 
 
 def _trace(error: BaseException) -> str:
-    """Without the lines of this module."""
+    """The traceback of an error, without the lines of this module."""
     lines = io.StringIO()
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:

@@ -1,4 +1,4 @@
-"""Does it also run on real processes? One per rank on this machine, from a notebook's cell.
+"""Does it also run in real processes? One per rank on this machine, from a notebook cell.
 
     >>> def step(comm: Comm, x: Tensor) -> Tensor:
     ...     comm.all_reduce(x)
@@ -6,8 +6,8 @@
     >>> run_ranks(step, 2, torch.ones(3))
     [tensor([2., 2., 2.]), tensor([2., 2., 2.])]
 
-The function may come from the notebook, with all that it uses. Processes find each other through a
-file, not a port; each works in one thread. What they print comes when all are done.
+The function may be defined in the notebook, with all that it uses. Processes find each other
+through a file, not a port; each uses one thread. What they print is shown when all are done.
 
 Source: PyTorch documentation, "Distributed communication package", file store.
 """
@@ -37,43 +37,44 @@ def run_ranks(
     seed: int = 0,
     backend: str = "gloo",
 ) -> list[Any]:
-    """Call ``function(comm, *args)`` in so many processes, and return what each returned.
+    """Call ``function(comm, *args)`` in one process per rank, and return all results.
 
-    Afterwards no process and no file is left, whatever happened. Rank r begins with random numbers
-    of ``seed + r``, as on a `VirtualCluster`.
+    No process and no file is left afterwards, whatever happened.
 
     Args:
-        function: Of a `Comm`; may be defined in a notebook.
-        num_ranks: How many processes.
-        args: More arguments, of which each process gets a copy.
-        limit_seconds: Of the whole, the start of the processes included.
-        seed: Of random numbers.
-        backend: ``"gloo"``, or ``"nccl"`` with one GPU for each rank.
+        function: Takes a `Comm` first; may be defined in a notebook.
+        num_ranks: Number of processes.
+        args: Further arguments; each process gets a copy.
+        limit_seconds: For the whole run, including the start of the processes.
+        seed: Rank r starts with the random seed ``seed + r``, as on a `VirtualCluster`.
+        backend: ``"gloo"``, or ``"nccl"`` with one GPU per rank.
+
+    Returns:
+        What each rank returned, in the order of ranks.
 
     Raises:
-        TypeError: If it is no function, or if it or an argument cannot be sent to a process.
-        ValueError: If there is no such backend, if it has too few GPUs, or if a package is missing.
-        RankError: If a rank raises or is killed; an original error is the cause, where it can be
-            sent back, and its lines are a note.
+        TypeError: If it is not a function, or if it or an argument cannot be sent to a process.
+        ValueError: If there is no such backend, if GPUs are too few, or if a package is missing.
+        RankError: If a rank raises or is killed; the original error is the cause, if it can be
+            sent back, and its traceback is a note.
         DeadlockError: If ranks wait for each other, or for one that has returned.
-        MismatchError: If ranks call different collectives, or with other shapes or dtypes.
-        TimeLimitError: If they are not done in time.
-        CommError: If a rank does not wait for a call, or loses the others without a cause.
+        MismatchError: If ranks call different collectives, or with different shapes or dtypes.
+        TimeLimitError: If they do not return in time.
+        CommError: If a rank does not wait for a call, or loses the others for no known reason.
     """
     if not callable(function):
         raise TypeError(f"run_ranks wants a function of comm, got {type(function).__name__}")
     require_positive("run_ranks", num_ranks=num_ranks)
     _require_gpus(backend, num_ranks)
-    job = _pickled(function, args)
-    _tell_of_shared_cores(num_ranks)
+    job = RankJob(_pickled(function, args), num_ranks, backend, seed, limit_seconds)
+    _report_shared_cores(num_ranks)
     with temporary_folder() as folder:
-        task = RankJob(job, num_ranks, backend, seed, limit_seconds)
-        (folder / "task").write_bytes(pickle.dumps(task))
+        (folder / "job").write_bytes(pickle.dumps(job))
         try:
             with processes_of(folder, num_ranks) as processes:
                 outcomes = Monitor(folder, processes, limit_seconds).outcomes()
         finally:
-            _relay(folder, num_ranks)
+            _show_printed(folder, num_ranks)
         return [pickle.loads(each.result or b"") for each in outcomes]
 
 
@@ -86,7 +87,7 @@ def _require_gpus(backend: str, num_ranks: int) -> None:
         )
 
 
-def _tell_of_shared_cores(num_ranks: int) -> None:
+def _report_shared_cores(num_ranks: int) -> None:
     num_cores = os.cpu_count() or 1
     if num_ranks > num_cores:
         cores = "one core" if num_cores == 1 else f"{num_cores} cores"
@@ -96,7 +97,7 @@ def _tell_of_shared_cores(num_ranks: int) -> None:
 
 
 def _pickled(function: Callable[..., Any], args: Sequence[Any]) -> bytes:
-    """Function and arguments as bytes that a new process understands."""
+    """Function and arguments, pickled by value so that a new process can load them."""
     try:
         dumps: Callable[[Any], bytes] = importlib.import_module("cloudpickle").dumps
     except ModuleNotFoundError as error:
@@ -106,14 +107,14 @@ def _pickled(function: Callable[..., Any], args: Sequence[Any]) -> bytes:
     try:
         return dumps((function, tuple(args)))
     except Exception as error:
-        name = _culprit(function, args, dumps)
+        what = _unpicklable(function, args, dumps)
         raise TypeError(
-            f"run_ranks cannot send {name} to other processes ({error}): make it inside the "
+            f"run_ranks cannot send {what} to other processes ({error}): make it inside the "
             f"function"
         ) from error
 
 
-def _culprit(
+def _unpicklable(
     function: Callable[..., Any], args: Sequence[Any], dumps: Callable[[Any], bytes]
 ) -> str:
     """What cannot be pickled, in words."""
@@ -130,10 +131,10 @@ def _culprit(
     return "the function"
 
 
-def _relay(folder: Path, num_ranks: int) -> None:
-    """Print what the ranks printed, one after the other."""
-    paths = ((rank, folder / f"printed-{rank}") for rank in range(num_ranks))
-    for rank, path in paths:
+def _show_printed(folder: Path, num_ranks: int) -> None:
+    """Print what the ranks printed, rank by rank."""
+    for rank in range(num_ranks):
+        path = folder / f"printed-{rank}"
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         for line in text.splitlines():
             print(f"rank {rank}: {line}")

@@ -1,4 +1,4 @@
-"""The ranks of a virtual cluster: their clocks and lanes, whose turn it is, who waits for what."""
+"""Decides which rank of a virtual cluster runs, and when each transfer starts and ends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,17 +15,30 @@ from course_utils.distributed.call_matching import (
     Group,
     Matcher,
     RankError,
+    position_in_words,
     states_in_words,
 )
 from course_utils.distributed.cluster_run import ClusterRun, Event
 from course_utils.distributed.cooperative_threads import CooperativeThreads, Stopped
-from course_utils.distributed.delivery import Post, Transfer
+from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Network
 
 
 @dataclass(eq=False)
 class Rank:
-    """Where one rank stands."""
+    """The state of one rank.
+
+    Attributes:
+        number: Among all ranks.
+        clock: Virtual seconds since the start.
+        send_free: From when on its sending lane is free.
+        receive_free: From when on its receiving lane is free.
+        num_calls: Calls made so far.
+        log: What it did, in program order; a call is a transfer.
+        waits_for: The transfer that it waits for.
+        has_returned: Whether the function has returned.
+        result: What the function returned.
+    """
 
     number: int
     clock: float = 0.0
@@ -38,7 +51,7 @@ class Rank:
     result: Any = None
 
     def compute(self, seconds: float) -> None:
-        """Move the clock, in one event with what was computed right before."""
+        """Advance the clock, in one event with what was computed right before."""
         is_backward = torch._C._current_graph_task_id() != -1
         name, start = "backward" if is_backward else "forward", self.clock
         self.clock += seconds
@@ -49,47 +62,61 @@ class Rank:
         self.log.append(Event(self.number, "compute", name, start, self.clock))
 
     def wait(self, transfer: Transfer) -> None:
-        """Move the clock to the end of a transfer."""
+        """Advance the clock to the end of a transfer."""
         start, self.clock = self.clock, max(self.clock, transfer.end_seconds)
         self.log.append(Event(self.number, "wait", transfer.exchange.name, start, self.clock))
 
-    def state(self, has_turn: bool) -> str:
+    def state(self, is_running: bool) -> str:
         """What it does, in words."""
         if self.has_returned:
             return "has returned"
         if self.waits_for is not None and not self.waits_for.is_timed:
-            return f"waits in {self.waits_for.exchange.of(self.number)}"
-        return f"runs {self.place()}" if has_turn else f"waits for its turn {self.place()}"
+            return f"waits in {self.waits_for.exchange.describe(self.number)}"
+        return f"{'runs' if is_running else 'waits for its turn'} {self.position()}"
 
-    def place(self) -> str:
-        """The last call that it made, in words."""
-        calls = [each for each in self.log if isinstance(each, Transfer)]
-        return f"after {calls[-1].exchange.of(self.number)}" if calls else "before its first call"
+    def position(self) -> str:
+        """Where it is in its program, in words."""
+        calls = [each.exchange for each in self.log if isinstance(each, Transfer)]
+        return position_in_words(calls[-1].describe(self.number) if calls else "")
 
 
 class Scheduler:
-    """The ranks of one run, their turns and their transfers."""
+    """The ranks, threads and transfers of one run.
+
+    Attributes:
+        network: Model of the time that a transfer takes.
+        matcher: Puts the calls of the ranks together.
+        world: The group of all ranks.
+        ranks: The state of each rank.
+        transfers: Those that not all members have called yet.
+        ready: Heap of those that all have called, by the earliest time at which they may start.
+        threads: Run the ranks.
+    """
 
     def __init__(self, num_ranks: int, network: Network, seed: int) -> None:
-        """Set all clocks to zero."""
+        """Start with all clocks at zero."""
         self.network, self.matcher = network, Matcher()
         self.world = Group(tuple(range(num_ranks)))
         self.ranks = [Rank(number) for number in self.world.members]
         self.transfers: dict[Exchange, Transfer] = {}
         self.ready: list[tuple[float, tuple[int, int], Transfer]] = []
-        self.turns = CooperativeThreads(
-            num_ranks, seed, lambda rank: self.ranks[rank].clock, self.begin_next, self.states
+        self.threads = CooperativeThreads(
+            num_ranks,
+            seed,
+            clock=lambda rank: self.ranks[rank].clock,
+            make_progress=self.start_next_transfer,
+            describe_states=self.describe_states,
         )
 
-    def states(self) -> str:
+    def describe_states(self) -> str:
         """What all ranks do, in words."""
-        holder = self.turns.holder
+        running = self.threads.running
         return states_in_words(
-            {each.number: each.state(each.number == holder) for each in self.ranks}
+            {each.number: each.state(each.number == running) for each in self.ranks}
         )
 
     def run(self, call: Callable[[Rank], Any], limit_seconds: float) -> None:
-        """Run all ranks to their end, in at most so many real seconds."""
+        """Run ``call(rank)`` for all ranks, within a limit of real seconds."""
 
         def work(number: int) -> None:
             rank = self.ranks[number]
@@ -99,19 +126,21 @@ class Scheduler:
             except (Stopped, CommError):
                 raise
             except BaseException as error:
-                raise RankError(number, _raised(rank, error)) from error
+                kind = type(error).__name__
+                message = f"rank {number} raised {kind} {rank.position()}: {error}"
+                raise RankError(number, message) from error
             rank.has_returned = True
 
-        self.turns.run(work, limit_seconds)
+        self.threads.run(work, limit_seconds)
 
-    def post(self, rank: Rank, call: Call, group: Group, post: Post) -> Transfer:
-        """Take in a call."""
+    def post(self, rank: Rank, call: Call, group: Group, posted: PostedCall) -> Transfer:
+        """Add a call to its transfer, and return that."""
         rank.num_calls += 1
-        post.number = rank.num_calls
+        posted.number = rank.num_calls
         with self._recording_errors():
             exchange = self.matcher.post(rank.number, call, group)
             transfer = self.transfers.setdefault(exchange, Transfer(exchange))
-            transfer.add(rank.number, post)
+            transfer.add(rank.number, posted)
         if call.kind != "split":
             rank.log.append(transfer)
         if transfer.is_complete:
@@ -119,22 +148,22 @@ class Scheduler:
             heappush(self.ready, (transfer.called_seconds, transfer.first_call, transfer))
         return transfer
 
-    def begin_next(self) -> bool:
-        """Set the times of the transfer that can begin first, if there is one.
+    def start_next_transfer(self) -> bool:
+        """Set the times of the transfer that can start first; false if there is none.
 
-        Called when all ranks wait, since what they call later cannot begin before it. Of several
-        that can begin at one time it is the one that its first rank called first.
+        Called only when all ranks wait, so that no later call can start before it. Of several that
+        can start at the same time, the one that its first member called first does.
         """
         if not self.ready:
             return False
-        start, number, transfer = heappop(self.ready)
+        start, first_call, transfer = heappop(self.ready)
         while (free := self._lanes_free(transfer)) > start:
-            start, number, transfer = heappushpop(self.ready, (free, number, transfer))
+            start, first_call, transfer = heappushpop(self.ready, (free, first_call, transfer))
         members = transfer.exchange.members
         call = transfer.exchange.calls[members[0]]
         end = start + self.network.seconds(call.kind, call.num_bytes, members)
         transfer.start_seconds, transfer.end_seconds, transfer.is_timed = start, end, True
-        senders, receivers = self._ends(transfer)
+        senders, receivers = self._senders_and_receivers(transfer)
         for each in senders:
             each.send_free = end
         for each in receivers:
@@ -142,23 +171,22 @@ class Scheduler:
         return True
 
     def _lanes_free(self, transfer: Transfer) -> float:
-        """From when on the lanes that a transfer takes are free."""
-        senders, receivers = self._ends(transfer)
+        """From when on all lanes that a transfer takes are free."""
+        senders, receivers = self._senders_and_receivers(transfer)
         sending = [each.send_free for each in senders]
         return max(sending + [each.receive_free for each in receivers])
 
-    def _ends(self, transfer: Transfer) -> tuple[list[Rank], list[Rank]]:
-        """Ranks whose lane for sending a transfer takes, and those whose lane for receiving."""
+    def _senders_and_receivers(self, transfer: Transfer) -> tuple[list[Rank], list[Rank]]:
         ranks = [self.ranks[member] for member in transfer.exchange.members]
         return (ranks[:1], ranks[1:]) if transfer.is_message else (ranks, ranks)
 
     def wait(self, rank: Rank, transfer: Transfer) -> None:
-        """Let others run until it is known when the transfer ends, and fill this rank's tensor."""
-        self.turns.check()
-        if rank.number in transfer.waited:
+        """Let others run until it is known when the transfer ends, then fill this rank's output."""
+        self.threads.stop_if_failed()
+        if rank.number in transfer.delivered_to:
             return
         rank.waits_for = transfer
-        self.turns.wait_until(rank.number, lambda: transfer.is_timed)
+        self.threads.wait_until(rank.number, lambda: transfer.is_timed)
         rank.waits_for = None
         if transfer.exchange.calls[rank.number].kind != "split":
             rank.wait(transfer)
@@ -167,14 +195,14 @@ class Scheduler:
 
     @contextmanager
     def _recording_errors(self) -> Iterator[None]:
-        """They end the run, also where the function of a rank swallows them."""
+        """Make an error end the run even if the function of a rank swallows it."""
         try:
             yield
         except CommError as error:
-            self.turns.fail(error)
+            self.threads.fail(error)
             raise
 
-    def outcome(self) -> ClusterRun:
+    def cluster_run(self) -> ClusterRun:
         """What all ranks returned and did."""
         events = [_event(each, rank) for rank in self.ranks for each in rank.log]
         return ClusterRun(results=[rank.result for rank in self.ranks], events=tuple(events))
@@ -182,15 +210,11 @@ class Scheduler:
 
 def _require_all_waited(rank: Rank) -> None:
     for each in rank.log:
-        if isinstance(each, Transfer) and rank.number not in each.waited:
+        if isinstance(each, Transfer) and rank.number not in each.delivered_to:
             raise CommError(
                 f"rank {rank.number} returned and did not wait for "
-                f"{each.exchange.of(rank.number)}: call wait() on every handle"
+                f"{each.exchange.describe(rank.number)}: call wait() on every handle"
             )
-
-
-def _raised(rank: Rank, error: BaseException) -> str:
-    return f"rank {rank.number} raised {type(error).__name__} {rank.place()}: {error}"
 
 
 def _event(entry: Event | Transfer, rank: Rank) -> Event:

@@ -1,6 +1,6 @@
-"""Ranks that are real: the same interface on `torch.distributed`.
+"""A `Comm` on `torch.distributed`: ranks that are real processes.
 
-A script that ``torchrun --nproc-per-node 8 script.py`` starts on a machine with GPUs:
+In a script started by ``torchrun --nproc-per-node 8 script.py`` on a machine with GPUs:
 
     >>> comm = torch_comm()
     >>> step(comm, model, batch)
@@ -10,7 +10,8 @@ Sources: PyTorch documentation, "Distributed communication package" and "torchru
 
 import atexit
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +31,13 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def torch_comm(backend: str | None = None) -> "TorchComm":
-    """All ranks that ``torchrun`` has started, of which this process is one.
+    """The group of all ranks that ``torchrun`` has started, seen from this process.
 
-    On a machine with GPUs each rank gets its own as the current one.
+    With NCCL, each rank gets its own GPU as the current device.
 
     Args:
-        backend: ``"nccl"`` for tensors on GPUs or ``"gloo"`` for those on CPUs; without it NCCL
-            where torch has it and sees a GPU.
+        backend: ``"nccl"`` for tensors on GPUs or ``"gloo"`` for those on CPUs; by default NCCL
+            if torch has it and sees a GPU.
 
     Raises:
         ValueError: If ``torchrun`` did not start this process, or if there is no such backend.
@@ -58,15 +59,15 @@ def torch_comm(backend: str | None = None) -> "TorchComm":
 
 
 def _leave() -> None:
-    with suppress(RuntimeError):  # of a rank that others have left
+    with suppress(RuntimeError):  # if other ranks are gone already
         dist.destroy_process_group()
 
 
 def require_backend(backend: str) -> None:
-    """Refuse what carries no messages here.
+    """Refuse a backend that cannot be used here.
 
     Raises:
-        ValueError: If torch does not have it.
+        ValueError: If it is unknown, or if this torch or machine lacks it.
     """
     if backend not in ("gloo", "nccl"):
         raise ValueError(f'the backend must be "gloo" or "nccl", got {backend!r}')
@@ -76,60 +77,51 @@ def require_backend(backend: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _TorchHandle:
-    """A call of `torch.distributed` that is under way."""
+    """A call of `torch.distributed` in flight."""
 
-    comm: "TorchComm"
+    call_log: CallLog
     work: Any
     number: int
     call: str
 
     def wait(self) -> None:
-        journal = self.comm.journal
-        journal.wait(self.number)
-        with self.comm.naming(self.call):
+        self.call_log.begin_wait(self.number)
+        with _errors_named(self.call_log.rank, self.call):
             self.work.wait()
-        journal.go_on()
+        self.call_log.end_wait()
 
 
-class _Naming:
-    """Says in which call the others were lost."""
-
-    def __init__(self, rank: int, call: str) -> None:
-        self.rank, self.call = rank, call
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, RuntimeError):
-            line = (str(error).splitlines() or [""])[0]
-            raise BrokenCallError(f"rank {self.rank} failed in {self.call}: {line}") from error
+@contextmanager
+def _errors_named(rank: int, call: str) -> Iterator[None]:
+    """Turn an error of `torch.distributed` into one sentence that names rank and call."""
+    try:
+        yield
+    except RuntimeError as error:
+        line = (str(error).splitlines() or [""])[0]
+        raise BrokenCallError(f"rank {rank} failed in {call}: {line}") from error
 
 
 class TorchComm(Comm):
-    """One process's way to the others.
+    """This process's connection to the other ranks.
 
     Attributes:
-        journal: Of all calls of this process.
+        call_log: Of all calls of this process.
     """
 
-    def __init__(self, journal: CallLog, group: Group, process_group: Any = None) -> None:
-        """Take part in a group; without a process group in that of all ranks."""
-        super().__init__(journal.rank, group)
-        self.journal, self._process_group = journal, process_group
-
-    def naming(self, call: str) -> _Naming:
-        """Inside, an error of `torch.distributed` becomes one sentence with rank and call."""
-        return _Naming(self._world_rank, call)
+    def __init__(self, call_log: CallLog, group: Group, process_group: Any = None) -> None:
+        """Join a group; without a process group, that of all ranks."""
+        super().__init__(call_log.rank, group)
+        self.call_log, self._process_group = call_log, process_group
 
     @torch.no_grad()
     def _start(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> _TorchHandle:
-        number, exchange = self.journal.call(call, self._group)
-        name = exchange.of(self._world_rank)
-        with self.naming(name):
-            return _TorchHandle(self, self._begin(call, tensor, output), number, name)
+        number, exchange = self.call_log.record(call, self._group)
+        name = exchange.describe(self._world_rank)
+        with _errors_named(self._world_rank, name):
+            work = self._start_work(call, tensor, output)
+        return _TorchHandle(self.call_log, work, number, name)
 
-    def _begin(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> Any:
+    def _start_work(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> Any:
         group = self._process_group
         if tensor is None:
             return dist.barrier(group=group, async_op=True)
@@ -143,21 +135,21 @@ class TorchComm(Comm):
         if call.kind == "all_reduce":
             return dist.all_reduce(tensor, group=group, async_op=True)
         assert output is not None
-        flat = output.view(-1), tensor.view(-1)  # gloo wants shapes that fit, here sizes do
+        flat = output.view(-1), tensor.view(-1)  # gloo requires matching shapes, `Comm` only sizes
         if call.kind == "all_gather":
             return dist.all_gather_single(*flat, group=group, async_op=True)
         return dist.reduce_scatter_single(*flat, group=group, async_op=True)
 
     def split(self, colour: int) -> "TorchComm":
-        """The ranks that give the same number become a group, in the order of their ranks."""
-        number, exchange = self.journal.call(Call("split"), self._group)
-        self.journal.wait(number)
+        """Make a group of the ranks that give the same number, in the order of their ranks."""
+        number, exchange = self.call_log.record(Call("split"), self._group)
+        self.call_log.begin_wait(number)
         colours: list[Any] = [None] * self.size
-        with self.naming(exchange.of(self._world_rank)):
+        with _errors_named(self._world_rank, exchange.describe(self._world_rank)):
             dist.all_gather_object(colours, colour, group=self._process_group)
             pairs = zip(self._group.members, colours, strict=True)
             members = tuple(member for member, each in pairs if each == colour)
             process_group = dist.new_group(list(members), use_local_synchronization=True)
-        self.journal.go_on()
+        self.call_log.end_wait()
         group = Group(members, f"{self._group.name}/{exchange.number}: {colour}")
-        return TorchComm(self.journal, group, process_group)
+        return TorchComm(self.call_log, group, process_group)

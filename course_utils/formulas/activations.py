@@ -1,8 +1,8 @@
 """How many bytes does a transformer keep for its backward pass, and which tensors are they?
 
-Conventions: what autograd keeps between the forward and the backward pass, parameters left out. A
-tensor that several operations need counts once, where the first of them needs it. What only lives
-for a moment, and the gradients, are not in it.
+Conventions: counts what autograd keeps between the forward and the backward pass, without
+parameters. A tensor that several operations need counts once, at the first of them. Temporary
+tensors and gradients are left out.
 
 Letters: b sequences of s tokens, h hidden size, a query heads, a_kv key and value heads, d head
 dimension, f feed-forward size, v vocabulary, L layers, e bytes of an activation.
@@ -28,19 +28,19 @@ MASK_BYTES = 1  # a dropout mask holds booleans
 def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that one layer keeps, by tensor.
 
-    A GPT layer (LayerNorm, GELU with f = 4 h, every score in memory, dropout) in 16 bits:
-    ``34 s b h + 5 a s**2 b``, and the statistics of its two norms, which the paper leaves out.
+    A GPT layer (LayerNorm, GELU with f = 4 h, materialised attention, dropout) in 16 bits:
+    ``34 s b h + 5 a s**2 b``, plus the statistics of its two norms, which the paper leaves out.
 
     A Llama layer (RMSNorm, gate, fused attention) with e bytes per number:
     ``e (6 s b h + 2 s b h a_kv / a + 4 s b f) + 4 a s b + 8 s b``.
 
     Args:
-        model: Without latent attention and experts.
+        model: Without latent attention or experts.
         run: Supplies ``micro_batch_size``, ``seq_len``, ``precision`` and ``kernels``.
 
     Returns:
-        Whole numbers of bytes in the order of the forward pass, each named after its part of the
-        layer and the tensor.
+        Whole numbers of bytes in the order of the forward pass, each named by part of the layer
+        and tensor.
 
     Raises:
         ValueError: If the model has latent attention or experts.
@@ -68,9 +68,9 @@ def _require_ordinary_layers(model: ModelConfig) -> None:
 
 
 def norm_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
-    """Bytes that one norm keeps: its input, and per token a mean and a deviation.
+    """Bytes that one norm keeps: its input and the statistics of each token.
 
-    LayerNorm keeps both, RMSNorm only the deviation, in fp32.
+    LayerNorm keeps a mean and a deviation, RMSNorm only a deviation, in fp32.
     """
     statistics = 2 * run.layer_norm_statistic_bytes if model.has_biases else FP32_BYTES
     return {"input": _hidden_bytes(model, run), "statistics": _num_tokens(run) * statistics}
@@ -80,7 +80,7 @@ def attention_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that the attention of one layer keeps, from its projections to its dropout."""
     tokens, a, d = _num_tokens(run), model.num_heads, model.head_dim
     e, kernels = run.precision.activation_bytes, run.kernels
-    # Without a fused kernel, shared keys and values are copied for each query head.
+    # Without a fused kernel, shared keys and values are copied to every query head.
     is_shared = kernels.is_attention_fused or kernels.is_attention_recomputed
     key_heads = model.num_kv_heads if is_shared else a
     return {
@@ -95,9 +95,9 @@ def attention_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
 
 
 def _core_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
-    """Fused one number per query and head, else ``a s**2 b`` weights, with dropout more.
+    """Fused attention keeps one number per query and head, any other ``a s**2 b`` weights.
 
-    With dropout also what was dropped and what was left; nothing where all is computed again.
+    Dropout adds its mask and its output; recomputed attention keeps nothing.
     """
     if run.kernels.is_attention_recomputed:
         return {}
@@ -117,8 +117,8 @@ def _core_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
 def feed_forward_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that the feed-forward block of one layer keeps, with its dropout.
 
-    GELU needs its input, and a gate both of its factors and what goes into SiLU; fused it computes
-    one of the factors again.
+    GELU keeps its input; a gate keeps both of its factors and the input of SiLU. A fused gate
+    recomputes one of the factors.
     """
     inner = run.precision.activation_bytes * _num_tokens(run) * model.ffn_size
     names = ["gelu_input"]
@@ -144,11 +144,11 @@ def _dropout_mask(model: ModelConfig, run: RunConfig) -> dict[str, int]:
 def loss_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that the cross-entropy of one micro-batch keeps: ``s b v`` log-probabilities.
 
-    They are in the precision of the logits, or in fp32 where the logits are turned to it before.
+    They have the precision of the logits, or fp32 if the logits are converted first.
 
     Returns:
-        ``log_softmax``; ``targets``, 64-bit integers; ``weight``, the one number that the mean
-        divides by.
+        ``log_softmax``; ``targets``, 64-bit integers; ``weight``, the one number by which the mean
+        divides.
     """
     element_bytes = FP32_BYTES if run.is_loss_fp32 else run.precision.activation_bytes
     return {
@@ -162,11 +162,11 @@ def model_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that a whole model keeps for one micro-batch, by part.
 
     Args:
-        model: Without latent attention and experts.
+        model: Without latent attention or experts.
         run: The micro-batch, its precision and kernels.
 
     Returns:
-        ``embedding`` (token ids, and learned positions' numbers), ``layers`` (all L of them),
+        ``embedding`` (token ids, and ids of learned positions), ``layers`` (all L of them),
         ``final_norm``, ``head`` (its input) and ``loss``.
 
     Raises:

@@ -1,10 +1,10 @@
-"""How is a batch put together, how noisy is its gradient, and what does a larger batch buy?
+"""How is a batch split, how noisy is its gradient, and what does a larger batch buy?
 
 Conventions: G is the gradient over all data, Σ the covariance of the gradients of single examples.
-A batch of B examples, drawn with replacement, has a gradient whose squared distance from G is
-``tr(Σ) / B`` on average; the simple noise scale ``tr(Σ) / |G|**2`` is the B at which noise and
-gradient are equally large. Steps S and examples E = B S are those that reach one loss, each batch
-size at its best learning rate.
+The gradient of a batch of B examples, drawn with replacement, has a mean squared distance of
+``tr(Σ) / B`` from G; the simple noise scale ``tr(Σ) / |G|**2`` is the B at which noise and gradient
+are equally large. Steps S and examples E = B S reach the same loss, each batch size at its best
+learning rate.
 
     >>> estimate_noise(5.0, 3.0, 2, 4)["noise_scale"]
     8.0
@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 
 def token_weights(lengths: Sequence[int], micro_batch_size: int) -> list[float]:
-    """How much one token of each sequence counts in the mean of the micro-batches' means.
+    """Weight of one token of each sequence in the mean of the micro-batches' means.
 
-    One over the tokens of its micro-batch and over the number of micro-batches.
+    ``1 / (tokens of its micro-batch * number of micro-batches)``.
 
     Args:
         lengths: Tokens of each sequence, none of them zero.
@@ -38,13 +38,13 @@ def token_weights(lengths: Sequence[int], micro_batch_size: int) -> list[float]:
 def configuration(
     global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
 ) -> dict[str, int]:
-    """Micro-batch, accumulation and tokens of a step: B = b m d sequences, b as large as fits.
+    """Micro-batch, accumulation and tokens of a step: B = b m d sequences, with the largest b.
 
-    Every device has the same number of sequences, as many as the tokens allow; b is their largest
-    divisor that fits.
+    Every device gets the same number of sequences, as many as the tokens allow; b is the largest
+    divisor of that number that fits.
 
     Args:
-        global_batch_tokens: Tokens that a step has at most, one sequence for each device or more.
+        global_batch_tokens: Most tokens of a step; at least one sequence for each device.
         seq_len: Tokens s of a sequence.
         num_devices: Devices d that share the batch.
         max_micro_batch: Sequences that fit on one device.
@@ -52,10 +52,14 @@ def configuration(
     Returns:
         ``micro_batch_size`` b, ``num_micro_batches`` m and ``tokens_per_step``.
     """
-    each = global_batch_tokens // (seq_len * num_devices)
-    b = next(size for size in range(min(max_micro_batch, each), 0, -1) if each % size == 0)
-    tokens = num_devices * each * seq_len
-    return {"micro_batch_size": b, "num_micro_batches": each // b, "tokens_per_step": tokens}
+    per_device = global_batch_tokens // (seq_len * num_devices)
+    sizes = range(min(max_micro_batch, per_device), 0, -1)
+    b = next(size for size in sizes if per_device % size == 0)
+    return {
+        "micro_batch_size": b,
+        "num_micro_batches": per_device // b,
+        "tokens_per_step": num_devices * per_device * seq_len,
+    }
 
 
 def estimate_noise(
@@ -69,22 +73,21 @@ def estimate_noise(
     On average ``|G_B|**2 = |G|**2 + tr(Σ) / B``: two batch sizes are two equations.
 
     Args:
-        small_squared_norm: Of the gradient of a small batch, or a mean over several.
-        big_squared_norm: Of a large one.
+        small_squared_norm: Of the gradient of a small batch, or a mean over several batches.
+        big_squared_norm: Of the gradient of a large batch.
         small_batch_size: Examples b of the small batch.
         big_batch_size: Examples B of the large one.
 
     Returns:
         ``squared_norm`` of G, ``trace`` of Σ, and their ratio ``noise_scale``, which is infinite
-        where the estimate of ``|G|**2`` is not positive. The ratio itself is biased.
+        if the estimate of ``|G|**2`` is not positive. The ratio itself is biased.
 
     Source:
         McCandlish et al. 2018, appendix A.1.
     """
-    gap = big_batch_size - small_batch_size
-    squared_norm = big_batch_size * big_squared_norm - small_batch_size * small_squared_norm
-    trace = small_squared_norm - big_squared_norm
-    squared_norm, trace = squared_norm / gap, trace * small_batch_size * big_batch_size / gap
+    b, big_b = small_batch_size, big_batch_size
+    squared_norm = (big_b * big_squared_norm - b * small_squared_norm) / (big_b - b)
+    trace = (small_squared_norm - big_squared_norm) * b * big_b / (big_b - b)
     noise_scale = trace / squared_norm if squared_norm > 0 else math.inf
     return {"squared_norm": squared_norm, "trace": trace, "noise_scale": noise_scale}
 
@@ -92,7 +95,7 @@ def estimate_noise(
 def steps_and_examples(
     min_steps: float, critical_batch_size: float, batch_size: float
 ) -> dict[str, float]:
-    """Steps ``S_min (1 + B_c / B)`` to a loss, and examples ``B`` times as many.
+    """Steps ``S = S_min (1 + B_c / B)`` to a loss, and examples ``E = B S``.
 
     They lie on the hyperbola ``(S / S_min - 1) (E / E_min - 1) = 1`` with ``E_min = B_c S_min``.
 
@@ -109,15 +112,15 @@ def steps_and_examples(
 
 
 def fit_tradeoff(batch_sizes: Sequence[float], steps: Sequence[float]) -> tuple[float, float]:
-    """S_min and B_c of measured runs: a straight line ``S = S_min + E_min / B`` over 1 / B.
+    """S_min and B_c of measured runs: fits the line ``S = S_min + E_min / B`` over 1 / B.
 
-    Least squares of the *relative* deviations, so that many steps of small batches do not decide
-    alone.
+    Least squares of the *relative* deviations, so the many steps of small batches do not dominate.
 
     Args:
-        batch_sizes: B of each run, two different ones at least.
+        batch_sizes: B of each run, at least two different ones.
         steps: S of each run.
     """
+    # Divided by S, the line is 1 = S_min (1 / S) + E_min (1 / B S): solve the normal equations.
     rows = [(1 / s, 1 / (b * s)) for b, s in zip(batch_sizes, steps, strict=True)]
     ones, mixed, inverse = (
         math.fsum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1))
@@ -130,10 +133,10 @@ def fit_tradeoff(batch_sizes: Sequence[float], steps: Sequence[float]) -> tuple[
 
 
 def power_law(losses: Sequence[float], batch_sizes: Sequence[float]) -> dict[str, float]:
-    """The law ``B = batch_at_loss_1 * loss**exponent`` by least squares in the logarithms.
+    """Fit ``B = batch_at_loss_1 * loss**exponent`` by least squares in the logarithms.
 
     Args:
-        losses: Of each point; two different ones at least.
+        losses: Of each point, at least two different ones.
         batch_sizes: B of each point.
 
     Returns:
@@ -149,13 +152,13 @@ def power_law(losses: Sequence[float], batch_sizes: Sequence[float]) -> dict[str
 def num_steps(schedule: Sequence[tuple[int, int]], total_tokens: int) -> int:
     """Optimizer steps of a run whose batch grows with the tokens seen.
 
-    A step takes the batch that is due when it begins, also where it crosses into the next stage or
-    beyond the end.
+    A step uses the batch of the stage in which it begins, even if it crosses into the next stage
+    or beyond the end.
 
     Args:
-        schedule: For each stage the tokens seen at its beginning, the first 0, and its batch in
+        schedule: For each stage the tokens seen when it begins, 0 for the first, and its batch in
             tokens.
-        total_tokens: The run ends once it has seen as many.
+        total_tokens: The run ends once it has seen this many.
     """
     ends = [start for start, _ in schedule[1:]] + [total_tokens]
     seen = steps = 0

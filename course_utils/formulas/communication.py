@@ -1,14 +1,14 @@
-"""How much work hides an all-reduce?
+"""How much compute hides an all-reduce?
 
-Conventions: a ring sends and receives ``2 (d - 1) / d`` of the bytes on each of d ranks; backward
-makes 4 FLOPs for each parameter and token. Latency, attention and the last gradients, behind which
-nothing is left to compute, are left out.
+Conventions: in a ring, each of d ranks sends and receives ``2 (d - 1) / d`` of the bytes; the
+backward pass takes 4 FLOPs per parameter and token. Left out: latency, attention, and the last
+gradients, after which there is nothing left to compute.
 
     >>> min_hiding_tokens(1024, 4, 2, 64, 512)
     6
 
-Sources: Hugging Face, The Ultra-Scale Playbook, appendix on overlap, whose ratio keeps a number of
-parameters that cancels, and leaves out the bytes of an element.
+Sources: Hugging Face, The Ultra-Scale Playbook, appendix on overlap; its ratio keeps the number of
+parameters, which cancels, and leaves out the bytes of an element.
 """
 
 from fractions import Fraction
@@ -22,7 +22,7 @@ def min_hiding_tokens(
     bytes_per_second: int,
     flops_per_second: int,
 ) -> int:
-    """Fewest tokens on each rank whose backward pass is no shorter than the all-reduce.
+    """Fewest tokens per rank whose backward pass takes at least as long as the all-reduce.
 
     ``bytes_per_element (d - 1) / d * flops_per_second / (2 bytes_per_second)``, rounded up.
 
@@ -31,8 +31,8 @@ def min_hiding_tokens(
         num_ranks: Ranks d that share a batch.
         bytes_per_element: Of a gradient.
         bytes_per_second: Of a link in each direction.
-        flops_per_second: Of a device as it runs.
+        flops_per_second: Achieved by one device.
     """
     sent_bytes = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
-    flops_of_token = 4 * num_params
-    return ceil(sent_bytes / bytes_per_second * flops_per_second / flops_of_token)
+    flops_per_token = 4 * num_params
+    return ceil(sent_bytes / bytes_per_second * flops_per_second / flops_per_token)

@@ -1,8 +1,8 @@
 """How many FLOPs does a piece of a transformer take?
 
-Conventions: a multiply and an add are two operations; only matrix products are counted (what a
-softmax, a norm or an activation adds is far below one percent of a large model's FLOPs); attention
-is counted as the full square, not the causal half; the embedding is a lookup and takes none.
+Conventions: a multiply and an add are two operations; only matrix products count (softmax, norms
+and activations add far less than one percent of a large model's FLOPs); attention counts as the
+full square, not the causal half; the embedding is a lookup and takes none.
 
 Letters: b sequences of s tokens, h hidden size, a query heads, a_kv key and value heads, d head
 dimension, f feed-forward size, v vocabulary, L layers.
@@ -13,7 +13,7 @@ dimension, f feed-forward size, v vocabulary, L layers.
     158140695838720
 """
 
-from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.configs import LatentAttention, ModelConfig
 from course_utils.configs.validation import require_positive
 
 
@@ -24,12 +24,12 @@ def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
     ``2 m d n``. The backward pass makes two products of the same size, one for each gradient.
 
     Args:
-        rows: Rows m of A, for a linear layer the number of tokens.
-        inner: The size d that is summed over, for a linear layer its input width.
-        columns: Columns n of B, for a linear layer its output width.
+        rows: Rows m of A; in a linear layer the number of tokens.
+        inner: The size d that is summed over; in a linear layer its input width.
+        columns: Columns n of B; in a linear layer its output width.
 
     Returns:
-        ``forward_flops`` and ``backward_flops``, whole numbers, with both gradients wanted.
+        ``forward_flops`` and ``backward_flops``, whole numbers, if both gradients are required.
 
     Raises:
         ValueError: If a size is not above zero.
@@ -90,7 +90,7 @@ def _latent_projection_flops(model: ModelConfig, sizes: LatentAttention) -> int:
 def attention_core_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
     """FLOPs of one layer's scores and weighted values: ``4 b a s**2 d``.
 
-    Shared keys and values save memory, not FLOPs: every query head meets every token.
+    Sharing keys and values saves memory, not FLOPs: every query head attends to every token.
     """
     b, s, a = num_sequences, seq_len, model.num_heads
     key_width = value_width = model.head_dim
@@ -104,8 +104,7 @@ def attention_core_flops(model: ModelConfig, num_sequences: int, seq_len: int) -
 def feed_forward_flops_per_token(model: ModelConfig, layer: int) -> int:
     """FLOPs of one layer's feed-forward block for one token: ``6 h f`` gated, ``4 h f`` plain."""
     h, sizes = model.hidden_size, model.experts
-    if _has_experts(layer, sizes):
-        assert sizes is not None
+    if sizes is not None and layer >= sizes.num_dense_layers:
         experts = sizes.experts_per_token + sizes.num_shared_experts
         return 6 * h * sizes.expert_ffn_size * experts
     return (6 if model.is_gated else 4) * h * model.ffn_size
@@ -114,8 +113,6 @@ def feed_forward_flops_per_token(model: ModelConfig, layer: int) -> int:
 def router_flops_per_token(model: ModelConfig, layer: int) -> int:
     """FLOPs of choosing experts for one token: ``2 h E``; zero without experts."""
     sizes = model.experts
-    return 2 * model.hidden_size * sizes.num_experts if sizes and _has_experts(layer, sizes) else 0
-
-
-def _has_experts(layer: int, sizes: Experts | None) -> bool:
-    return sizes is not None and layer >= sizes.num_dense_layers
+    if sizes is None or layer < sizes.num_dense_layers:
+        return 0
+    return 2 * model.hidden_size * sizes.num_experts

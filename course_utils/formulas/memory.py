@@ -1,7 +1,7 @@
 """Which memory is meant, what does training keep in it, and what still fits?
 
 Conventions: a tensor belongs to one category; a parameter that autograd also keeps counts as a
-parameter. That the allocator rounds blocks up is left out.
+parameter. The allocator's rounding is left out.
 
     >>> four_memories({"parameters": 100, "saved_for_backward": 40}, 10, 500)["driver_bytes"]
     650
@@ -23,15 +23,15 @@ from course_utils.formulas.parameters import parameters
 def four_memories(
     live_bytes: Mapping[str, int], cached_bytes: int, outside_bytes: int
 ) -> dict[str, int]:
-    """The four memories of a training process on a GPU, in bytes, each with its own name.
+    """The four memories of a training process on a GPU, in bytes.
 
     ``allocated = sum of live``, ``reserved = allocated + cached``, ``driver = reserved + outside``.
 
     Args:
         live_bytes: Bytes of live tensors by category, among them ``"saved_for_backward"``.
         cached_bytes: Free blocks that the caching allocator keeps for later.
-        outside_bytes: What the process takes outside of PyTorch's allocator: the CUDA context,
-            kernels, buffers for communication.
+        outside_bytes: What the process uses outside PyTorch's allocator: the CUDA context,
+            kernels, communication buffers.
 
     Returns:
         ``saved_bytes``, ``allocated_bytes``, ``reserved_bytes`` and ``driver_bytes``.
@@ -50,10 +50,10 @@ def four_memories(
 
 
 def state_bytes(num_params: int, precision: Precision) -> dict[str, int]:
-    """Bytes that training with Adam keeps from step to step, whatever the batch: 16 N and more.
+    """Bytes that training with Adam keeps from step to step, whatever the batch: at least 16 N.
 
-    Of each parameter, in fp32 ``4 + 4 + 8 = 16``; in bf16 with fp32 master weights
-    ``2 + 2 + 4 + 8 = 16``, with gradients in fp32 18, with gradients in both 20.
+    Per parameter, in fp32 ``4 + 4 + 8 = 16``; in bf16 with fp32 master weights
+    ``2 + 2 + 4 + 8 = 16``, or 18 with gradients in fp32, or 20 with gradients in both.
 
     Args:
         num_params: Parameters N, embeddings included.
@@ -77,14 +77,13 @@ def state_bytes(num_params: int, precision: Precision) -> dict[str, int]:
 def largest_micro_batch(model: ModelConfig, run: RunConfig, memory_bytes: int) -> int:
     """Sequences of the largest micro-batch whose training fits; zero if not even one does.
 
-    ``(memory - state - what a batch keeps once) // what each sequence keeps``: both grow with
-    nothing but b.
+    ``(memory - state - bytes per batch) // bytes per sequence``: saved bytes grow linearly with b.
 
-    An estimate: it counts all gradients and all saved activations at once, as when gradients are
-    kept between micro-batches, and not what lives for a moment, as the gradients of the logits do.
+    An estimate: it counts all gradients and all saved activations at once, as when gradients
+    accumulate over micro-batches, and no temporary tensors, such as the gradients of the logits.
 
     Args:
-        model: Without latent attention and experts.
+        model: Without latent attention or experts.
         run: Length, precision and kernels; its ``micro_batch_size`` does not matter.
         memory_bytes: Of the device.
 
@@ -97,6 +96,6 @@ def largest_micro_batch(model: ModelConfig, run: RunConfig, memory_bytes: int) -
     one, two = (
         sum(model_saved_bytes(model, replace(run, micro_batch_size=b)).values()) for b in (1, 2)
     )
-    each, once = two - one, 2 * one - two
+    per_sequence, per_batch = two - one, 2 * one - two
     state = sum(state_bytes(sum(parameters(model).values()), run.precision).values())
-    return max(0, (memory_bytes - state - once) // each)
+    return max(0, (memory_bytes - state - per_batch) // per_sequence)

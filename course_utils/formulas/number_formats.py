@@ -1,13 +1,13 @@
-"""Which number is a pattern of bits, and which number of a format is nearest?
+"""Which number does a bit pattern stand for, and which number of a format is nearest?
 
     >>> value_of("00111110", num_exponent_bits=5)
     1.5
     >>> rounded(0.3, num_exponent_bits=5, num_mantissa_bits=2)
     0.3125
 
-A pattern is a text of zeros and ones: sign, exponent, mantissa. The rules are those of IEEE 754:
-a hidden one before the mantissa but where the exponent is all zeros, infinity and NaN where it is
-all ones, rounding to the nearest number and, between two, to that whose last bit is zero.
+A pattern is a string of zeros and ones: sign, exponent, mantissa. The rules are those of IEEE 754:
+a hidden one before the mantissa unless the exponent is all zeros, infinity and NaN if it is all
+ones, and rounding to nearest, ties to the pattern whose last bit is zero.
 """
 
 import math
@@ -16,10 +16,10 @@ from course_utils.configs import NumberFormat
 
 
 def value_of(bits: str, num_exponent_bits: int) -> float:
-    """The number that a pattern of bits stands for.
+    """The number that a bit pattern stands for.
 
     Raises:
-        ValueError: If it is no text of zeros and ones with a sign, an exponent and a mantissa.
+        ValueError: If ``bits`` is not a string of zeros and ones with sign, exponent and mantissa.
     """
     if set(bits) - set("01") or not 0 < num_exponent_bits < len(bits) - 1:
         raise ValueError(
@@ -38,10 +38,10 @@ def value_of(bits: str, num_exponent_bits: int) -> float:
 
 
 def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
-    """The number of a format that is nearest to ``x``; infinite where ``x`` is too large.
+    """The number of a format that is nearest to ``x``; infinite if ``x`` is too large.
 
     Raises:
-        TypeError: If ``x`` is no float.
+        TypeError: If ``x`` is not a float.
         ValueError: If ``x`` is not finite, or a width is below one.
     """
     number_format = NumberFormat(
@@ -59,21 +59,22 @@ def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
 
 
 def bits_of(number: float, num_exponent_bits: int, num_mantissa_bits: int) -> str:
-    """The pattern of a number of a format, or of its infinity."""
+    """The bit pattern of a number in a format, or of its infinity."""
     sign = "1" if math.copysign(1.0, number) < 0 else "0"
     if math.isinf(number):
         return sign + "1" * num_exponent_bits + "0" * num_mantissa_bits
     power = _power(number, num_exponent_bits)
     steps = int(abs(number) / math.ldexp(1.0, power - num_mantissa_bits))
-    # a hidden one is worth as many steps as one more in the exponent: below it there is none
+    # The steps of a normal number hold its hidden one, which carries 1 into the exponent: hence
+    # the - 1. A subnormal number has no hidden one, and its exponent stays 0.
     pattern = ((power + _bias(num_exponent_bits) - 1) << num_mantissa_bits) + steps
     return sign + format(pattern, f"0{num_exponent_bits + num_mantissa_bits}b")
 
 
 def neighbours(number: float, num_exponent_bits: int, num_mantissa_bits: int) -> tuple[float, ...]:
-    """The numbers of a format below and above one of them that is finite.
+    """The numbers of a format next below and next above a finite one.
 
-    The patterns of one sign, read as whole numbers, are in the order of what they stand for.
+    Patterns of one sign, read as integers, are in the order of the numbers they stand for.
     """
     pattern = bits_of(number, num_exponent_bits, num_mantissa_bits)
     sign, width = pattern[0], len(pattern) - 1
@@ -90,7 +91,7 @@ def neighbours(number: float, num_exponent_bits: int, num_mantissa_bits: int) ->
 def stops_at(term: float, num_mantissa_bits: int) -> float:
     """Where a running sum of equal terms stops: the first power of two that a term cannot change.
 
-    It is the one whose step is at least twice the term; a tie goes to the power itself.
+    There the step is at least twice the term; a tie rounds to the power itself.
 
     Raises:
         ValueError: If the term is not above zero, or infinite.
@@ -110,12 +111,12 @@ def largest(number_format: NumberFormat) -> float:
 
 
 def smallest_normal(number_format: NumberFormat) -> float:
-    """The smallest number above zero that has all bits of its mantissa."""
+    """The smallest number above zero with a full mantissa."""
     return 2.0 ** (1 - _bias(number_format.num_exponent_bits))
 
 
 def smallest(number_format: NumberFormat) -> float:
-    """The smallest number above zero, with a single bit of mantissa left."""
+    """The smallest number above zero, subnormal with a single bit of mantissa left."""
     return smallest_normal(number_format) * 2.0**-number_format.num_mantissa_bits
 
 
@@ -124,6 +125,6 @@ def _bias(num_exponent_bits: int) -> int:
 
 
 def _power(x: float, num_exponent_bits: int) -> int:
-    """The power of two below ``x``, or the lowest of the format, whose step is the smallest."""
+    """Exponent of the power of two at or below ``abs(x)``, at least the format's lowest."""
     lowest = 1 - _bias(num_exponent_bits)
-    return max(math.frexp(x)[1] - 1, lowest) if x else lowest  # frexp: from a half to one
+    return max(math.frexp(x)[1] - 1, lowest) if x else lowest  # frexp's mantissa is below one

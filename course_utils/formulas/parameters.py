@@ -31,7 +31,7 @@ def parameters(model: ModelConfig) -> dict[str, int]:
 
 
 def active_parameters(model: ModelConfig) -> dict[str, int]:
-    """Parameters that one token meets: of a mixture of experts only the chosen ones.
+    """Parameters that one token uses: of a mixture of experts only the chosen ones.
 
     Returns:
         The same parts as `parameters`; equal to it without experts.

@@ -1,8 +1,8 @@
 """What does recomputation save, what does it cost, and how long should a segment be?
 
-Conventions: bytes are what the layers keep between forward and backward pass, beside what the
-embedding, the last norm and the loss keep. FLOPs are those executed again, beside the three times
-of a forward pass that training takes without: they count for the hardware and not for the model.
+Conventions: bytes are what the layers keep between forward and backward pass, without embedding,
+last norm and loss. FLOPs are those executed again, on top of the three times a forward pass that
+training always takes: they are hardware FLOPs, not model FLOPs.
 
 Letters: L layers in segments of k, b sequences of s tokens, h hidden size, a query heads, d head
 dimension, f feed-forward size; u bytes of one tensor between layers, A of all that a layer keeps.
@@ -24,7 +24,7 @@ from course_utils.configs.validation import require_positive
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.formulas.flops import attention_core_flops, forward_flops
 
-# Selective recomputation makes the scores and the weighted values again, full recomputation all.
+# Selective recomputes the scores and the weighted values, full recomputes whole layers.
 POLICIES = ("none", "selective", "full")
 
 
@@ -37,13 +37,13 @@ def boundary_bytes(model: ModelConfig, run: RunConfig) -> int:
 def kept_bytes(
     model: ModelConfig, run: RunConfig, policy: str, *, layers_per_segment: int = 1
 ) -> int:
-    """Bytes that all layers keep when the forward pass is over.
+    """Bytes that all layers keep at the end of the forward pass.
 
-    ``L A`` without recomputation; with the selective kind A without what the attention's core
-    keeps; with the full kind ``ceil(L / k) u``.
+    None: ``L A``. Selective: the same, without what the attention core keeps. Full:
+    ``ceil(L / k) u``.
 
     Args:
-        model: Without latent attention and experts.
+        model: Without latent attention or experts.
         run: The micro-batch, its precision and kernels.
         policy: One of `POLICIES`.
         layers_per_segment: Layers k between two tensors that full recomputation keeps.
@@ -75,16 +75,16 @@ def recomputed_flops(
     """FLOPs that the backward pass executes again.
 
     Full: one forward pass of the layers. Selective: ``4 b a s**2 d`` for each layer. PyTorch's own
-    checkpoint stops after the last tensor that it needs: it leaves out the last product of each
-    segment, ``2 b s f h``, where no dropout comes after it, and of an attention core that is not
-    fused the weighted values, ``2 b a s**2 d``.
+    checkpoint stops after the last tensor that it needs. It skips the last product of each segment,
+    ``2 b s f h``, if no dropout follows, and the weighted values of an attention core that is not
+    fused, ``2 b a s**2 d``.
 
     Args:
-        model: Any, but without experts where the recomputation stops early.
+        model: Any; without experts if the recomputation stops early.
         run: The micro-batch and its kernels.
         policy: One of `POLICIES`.
         layers_per_segment: Layers k that full recomputation runs at once.
-        stops_early: Whether the last product of each segment is left out.
+        stops_early: Whether the last product of each segment is skipped.
 
     Returns:
         A whole number of FLOPs.
@@ -95,17 +95,17 @@ def recomputed_flops(
     _require_policy(policy, layers_per_segment)
     if policy == "none":
         return 0
-    left_out = _left_out_flops(model, run, policy) if stops_early else 0
+    skipped = _skipped_flops(model, run, policy) if stops_early else 0
     if policy == "selective":
         core = attention_core_flops(model, run.micro_batch_size, run.seq_len)
-        return model.num_layers * (core - left_out)
+        return model.num_layers * (core - skipped)
     parts = forward_flops(model, run.micro_batch_size, run.seq_len)
     layers = sum(parts.values()) - parts["head"]
-    return layers - _num_segments(model, layers_per_segment) * left_out
+    return layers - _num_segments(model, layers_per_segment) * skipped
 
 
-def _left_out_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
-    """Of one segment or attention core: its last product, where nothing after it keeps a tensor."""
+def _skipped_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
+    """FLOPs of the last product of a segment or attention core, if nothing after it is kept."""
     if model.experts is not None:
         raise ValueError(
             "where the recomputation of experts stops is not known here: give a model without "
@@ -113,20 +113,22 @@ def _left_out_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
         )
     b, s = run.micro_batch_size, run.seq_len
     if policy == "full":
-        is_needed = run.kernels.dropout_fraction > 0  # for the numbers that are dropped
+        is_needed = run.kernels.dropout_fraction > 0  # dropout comes after it and keeps its mask
         return 0 if is_needed else 2 * b * s * model.ffn_size * model.hidden_size
     sizes = model.latent_attention
     value_width = sizes.value_head_dim if sizes else model.head_dim
-    is_needed = run.kernels.is_attention_fused and sizes is None  # the kernel keeps its result
+    is_needed = (
+        run.kernels.is_attention_fused and sizes is None
+    )  # the fused kernel keeps its result
     return 0 if is_needed else 2 * b * model.num_heads * s * s * value_width
 
 
 def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: int) -> int:
-    """The most bytes kept at once in the backward pass: boundaries, and one segment's layers.
+    """Peak of the bytes kept in the backward pass: boundaries and the layers of one segment.
 
-    ``(floor(L / k) - 1) u + k A``, where k is not above L: while the last full segment is gone
-    through, the inputs of those before it are kept; its own is among what its first layer keeps. A
-    shorter segment behind it keeps less: one input more, and a layer's bytes fewer.
+    ``(floor(L / k) - 1) u + k A`` for k <= L: during the backward pass of the last full segment,
+    the inputs of the segments before it are kept; its own is part of what its first layer keeps. A
+    shorter segment after it keeps less: one input more, but at least one layer fewer.
 
     Raises:
         ValueError: If k is not above zero, or if the model has latent attention or experts.
@@ -142,10 +144,10 @@ def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: i
 
 
 def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
-    """Layers k of a segment for which the fewest bytes are kept at once.
+    """Layers k of a segment with the lowest peak, found by trying each.
 
-    By trying each. The estimate ``sqrt(L u / A)`` makes ``L u / k + k A`` smallest; it is below
-    one where a layer keeps more than L boundaries, and then one layer is best.
+    The estimate ``sqrt(L u / A)`` minimises ``L u / k + k A``; it is below one if a layer keeps
+    more than L boundaries, and then one layer is best.
     """
     sizes = range(1, model.num_layers + 1)
     return min(sizes, key=lambda k: segment_peak_bytes(model, run, k))

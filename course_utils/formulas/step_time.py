@@ -10,13 +10,13 @@ def step_seconds(
 ) -> float:
     """Seconds of one training step: ``b * s * FLOPs per token / (FLOP/s)``.
 
-    Assumes that the rate, FLOP/s, is the one reached, not a peak.
+    Assumes that the rate is the one achieved, not a peak.
 
     Args:
         num_sequences: Sequences b in the step's batch.
         seq_len: Tokens s of each sequence.
         flops_per_token: FLOPs, a count, spent on one token.
-        flops_per_second: FLOP/s, the rate that is reached.
+        flops_per_second: FLOP/s, the rate achieved.
 
     Returns:
         A time in seconds.

@@ -1,6 +1,6 @@
 """How many bytes does a tensor take?
 
-Convention: the numbers of a dense tensor and nothing else; no allocator rounds them up.
+Convention: the elements of a dense tensor only, without an allocator's rounding.
 
     >>> tensor_bytes((4, 2048, 1024), element_bytes=2)
     16777216

@@ -1,9 +1,9 @@
-"""Which part of a device's peak does a training run use, and who says so?
+"""What fraction of a device's peak does a training run use, and by whose convention?
 
-MFU, model FLOPs utilisation, is the FLOPs that the model needs for a token times the tokens of a
-second, by the peak FLOP/s of the device. HFU, hardware FLOPs utilisation, also counts what is
-computed again. How many FLOPs a token needs is a convention, and the same run has as many MFUs as
-there are conventions: name yours, and compare within one only.
+MFU, model FLOPs utilisation, is the FLOPs that the model needs per token, times tokens per second,
+divided by the device's peak FLOP/s. HFU, hardware FLOPs utilisation, also counts recomputation. How
+many FLOPs a token needs is a convention, and the same run has a different MFU in each: name yours,
+and compare only within one.
 
 Letters: N parameters, L layers, h hidden size, a query heads, d head dimension, s tokens.
 
@@ -27,31 +27,31 @@ from course_utils.formulas.parameters import active_parameters
 
 
 def _six_n(model: ModelConfig, seq_len: int) -> int:
-    """Two operations for each parameter forward, four backward; attention's core is left out.
+    """Two operations per parameter forward, four backward; leaves out the attention core.
 
-    The embedding counts, which is a lookup: right for a tied one, which is the head too.
+    Counts the embedding, though it is a lookup: right if it is tied, as it then is the head too.
     """
     return 6 * sum(active_parameters(model).values())
 
 
 def _six_n_without_embedding(model: ModelConfig, seq_len: int) -> int:
-    """The layers alone: neither embedding nor head, nor attention's core."""
+    """Parameters of the layers only: without embedding, head and attention core."""
     parts = active_parameters(model)
     return 6 * (sum(parts.values()) - parts["embedding"] - parts["head"])
 
 
 def _palm(model: ModelConfig, seq_len: int) -> int:
-    """6N and attention in full, ``12 L a d s``; an embedding that is not tied counts as well."""
+    """6N plus full attention, ``12 L a d s``; counts an untied embedding too."""
     return _six_n(model, seq_len) + 3 * _attention_per_token(model, seq_len)
 
 
 def _exact(model: ModelConfig, seq_len: int) -> int:
-    """All matrix products, three times a forward pass, with attention in full."""
+    """All matrix products, three times a forward pass, with full attention."""
     return 3 * sum(forward_flops(model, 1, seq_len).values()) // seq_len
 
 
 def _causal(model: ModelConfig, seq_len: int) -> int:
-    """As exact, but of attention the half that a causal mask leaves."""
+    """As exact, but with the half of attention that a causal mask leaves."""
     return _exact(model, seq_len) - 3 * _attention_per_token(model, seq_len) // 2
 
 
@@ -59,7 +59,7 @@ def _attention_per_token(model: ModelConfig, seq_len: int) -> int:
     return model.num_layers * attention_core_flops(model, 1, seq_len) // seq_len
 
 
-# FLOPs of one token in training, forward and backward, from a model and the length of a sequence.
+# Training FLOPs of one token, forward and backward, from model and sequence length.
 CONVENTIONS: dict[str, Callable[[ModelConfig, int], int]] = {
     "6N": _six_n,
     "6N without embedding": _six_n_without_embedding,
@@ -73,11 +73,11 @@ def model_flops_per_token(model: ModelConfig, seq_len: int, convention: str) -> 
     """FLOPs that training needs for one token, forward and backward, without recomputation.
 
     Args:
-        model: Any of the course's models; of experts those count that a token meets.
+        model: Any of the course's models; only the experts that a token uses count.
         seq_len: Tokens s of a sequence.
-        convention: One of `CONVENTIONS`: ``"6N"``; ``"6N without embedding"``, and without head;
-            ``"PaLM"``, which is ``6N + 12 L h s``; ``"exact"``, every matrix product with
-            attention in full; ``"causal"``, the same with half of the attention.
+        convention: One of `CONVENTIONS`: ``"6N"``; ``"6N without embedding"``, also without head;
+            ``"PaLM"``, which is ``6N + 12 L h s``; ``"exact"``, every matrix product with full
+            attention; ``"causal"``, the same with half of the attention.
 
     Returns:
         A whole number of FLOPs.
@@ -121,13 +121,13 @@ def hardware_flops_utilisation(
     tokens_per_second: float,
     peak_flops_per_second: int,
 ) -> float:
-    """HFU: the FLOP/s that are executed, as a fraction of the peak; the MFU if none are repeated.
+    """HFU: the FLOP/s executed, as a fraction of the peak; equals the MFU without recomputation.
 
-    What flash attention's own backward pass computes again is not counted.
+    Does not count what flash attention's own backward pass recomputes.
 
     Args:
-        flops_per_token: As from `model_flops_per_token`, which names the convention.
-        recomputed_flops_per_token: As from `formulas.recomputation.recomputed_flops`, by token.
+        flops_per_token: From `model_flops_per_token`, which names the convention.
+        recomputed_flops_per_token: From `formulas.recomputation.recomputed_flops`, per token.
         tokens_per_second: Of one device.
         peak_flops_per_second: Of one device, dense, in the precision of the products.
 
@@ -135,7 +135,7 @@ def hardware_flops_utilisation(
         A fraction, below one unless a number is wrong.
 
     Raises:
-        ValueError: If a number is not above zero, or if less than nothing is recomputed.
+        ValueError: If a number is not above zero, or if the recomputed FLOPs are negative.
     """
     require_positive("hardware_flops_utilisation", flops_per_token=flops_per_token)
     require_not_negative(

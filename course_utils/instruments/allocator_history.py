@@ -1,17 +1,17 @@
-"""What did the allocator of a GPU do? Its own history, read as a trace of memory.
+"""What did the allocator of a GPU do? Its own history, read as a memory trace.
 
-PyTorch's allocator can take down each block that it gives and that is given back, by address and
-size; `read_history` turns this into the `MemoryTrace` of the other instruments. Here an operation
-is one allocation. What a block was for the allocator does not know: marks say so, by its address.
+PyTorch's allocator can record every allocation and every free, with address and size;
+`read_history` turns this record into a `MemoryTrace`. Here one operation is one allocation. The
+allocator does not know what a block is for: marks tell it, by address.
 
     >>> alloc, free = {"action": "alloc", "addr": 512, "size": 12}, {"action": "free_requested"}
     >>> events = [alloc, free | {"addr": 512, "size": 12}, alloc | {"size": 20}]
     >>> read_history({"device_traces": [events], "segments": []}).total_bytes
     [0, 12, 20]
 
-Conventions: bytes are those asked for; the allocator rounds them up and may give more. A block is
-live until its freeing is requested, as `torch.cuda.memory_allocated` counts; the allocator may wait
-for another stream before it uses it again.
+Conventions: bytes are those requested; the allocator rounds them up and may give more. A block is
+live until its free is requested, as `torch.cuda.memory_allocated` counts; the allocator may wait
+for another stream before it reuses the block.
 
 Sources: PyTorch documentation, "Understanding CUDA Memory Usage"; PyTorch,
 c10/cuda/CUDACachingAllocator.cpp: `TraceEntry`; torch/csrc/cuda/Module.cpp: `memorySnapshot`.
@@ -38,10 +38,10 @@ MARKED = ("parameters", "optimizer_states", "gradients")
 
 
 class Mark(NamedTuple):
-    """What lies at an address at one moment belongs to a category.
+    """The category of the block at an address at one moment.
 
     Attributes:
-        num_events: Allocations and freeings that are over at that moment.
+        num_events: Allocations and frees before that moment.
         address: Of the block.
         category: One of `MARKED`.
     """
@@ -52,10 +52,10 @@ class Mark(NamedTuple):
 
 
 class PhaseStart(NamedTuple):
-    """A phase of a training step begins.
+    """The beginning of a phase of a training step.
 
     Attributes:
-        num_events: Allocations and freeings that are over when it begins.
+        num_events: Allocations and frees before it begins.
         step: Number of the training step, from 1.
         name: ``"forward"``, ``"backward"`` or ``"step"``.
     """
@@ -66,8 +66,8 @@ class PhaseStart(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class _Life:
-    """One block from its allocation to its freeing, in events and in allocations."""
+class _Block:
+    """One block from its allocation to its free, counted in events and in allocations."""
 
     address: int
     num_bytes: int
@@ -79,9 +79,21 @@ class _Life:
     category: str = ""
 
     def is_live(self, num_events: int) -> bool:
-        """Whether it is live when so many events are over."""
-        not_over = self.last_event is None or self.last_event > num_events
-        return self.first_event <= num_events and not_over
+        """Whether it is live after ``num_events`` events."""
+        is_freed = self.last_event is not None and self.last_event <= num_events
+        return self.first_event <= num_events and not is_freed
+
+    def traced(self) -> TracedStorage:
+        """The same as the trace has it; the allocator knows no shape or dtype, only bytes."""
+        return TracedStorage(
+            self.category or "temporaries",
+            self.operation,
+            (self.num_bytes,),
+            torch.uint8,
+            self.num_bytes,
+            self.born,
+            self.died,
+        )
 
 
 def read_history(
@@ -90,15 +102,15 @@ def read_history(
     phases: Sequence[PhaseStart] = (PhaseStart(0, 1, "forward"),),
     device: int = 0,
 ) -> MemoryTrace:
-    """The trace that an allocator's history tells: live bytes over allocations, by category.
+    """The trace in an allocator's history: live bytes over allocations, by category.
 
-    What a forward pass allocates and leaves to the next phase is an activation; what has no mark
-    and is none is temporary. What was there before the history began, and is freed in it or there
-    at its end, is live from the beginning.
+    A block that a forward pass allocates and that is still live when the pass ends is an
+    activation; every other block without a mark is temporary. A block from before the history
+    began, freed in it or still live at its end, is live from the beginning.
 
     Args:
-        snapshot: As ``torch.cuda.memory._snapshot()`` gives it, with a history.
-        marks: Which addresses belong to parameters, optimizer states and gradients, and when.
+        snapshot: From ``torch.cuda.memory._snapshot()``, with a history.
+        marks: Which addresses hold parameters, optimizer states and gradients, and when.
         phases: Where phases begin, in order; the first at zero events.
         device: Number of the GPU.
 
@@ -106,15 +118,15 @@ def read_history(
         ValueError: If the snapshot has no history of that device, or no allocation in it.
     """
     events = _events(snapshot, device)
-    lives, num_allocations = _lives(events)
+    blocks, num_allocations = _blocks(events)
     if not num_allocations:
         raise ValueError(
             "the allocator's history has no allocation: the step must make tensors on the GPU"
         )
-    lives = [*_there_before(snapshot, device, lives), *lives]
-    _set_marked(lives, marks)
-    _set_activations(lives, phases)
-    storages = tuple(map(_storage, sorted(lives, key=lambda life: life.born)))
+    blocks = [*_blocks_from_before(snapshot, device, blocks), *blocks]
+    _set_marked(blocks, marks)
+    _set_activations(blocks, phases)
+    storages = tuple(block.traced() for block in sorted(blocks, key=lambda block: block.born))
     return MemoryTrace(
         storages=storages,
         phases=tuple(_phases(phases, events, storages)),
@@ -123,35 +135,36 @@ def read_history(
 
 
 def _events(snapshot: Mapping[str, Any], device: int) -> list[Mapping[str, Any]]:
-    """Allocations and freeings; segments that come and go are the device's business."""
+    """Allocations and frees, without the segments that the allocator takes from the device."""
     traces = snapshot.get("device_traces", ())
     if device >= len(traces):
         raise ValueError(f"the snapshot has no history of GPU {device}: record one first")
     return [event for event in traces[device] if event["action"] in (ALLOC, FREE)]
 
 
-def _lives(events: Iterable[Mapping[str, Any]]) -> tuple[list[_Life], int]:
-    """All blocks that the history tells of, and how many of them it saw allocated."""
-    lives: list[_Life] = []
-    live: dict[int, _Life] = {}
+def _blocks(events: Iterable[Mapping[str, Any]]) -> tuple[list[_Block], int]:
+    """All blocks in the history, and how many of them it saw allocated."""
+    blocks: list[_Block] = []
+    live: dict[int, _Block] = {}
     num_allocations = 0
     for number, event in enumerate(events, start=1):
         address = event["addr"]
-        life = live.pop(address, None) if event["action"] == FREE else None
-        if life is None:
-            life = _Life(address=address, num_bytes=event["size"])
-            lives.append(life)
+        block = live.pop(address, None) if event["action"] == FREE else None
+        if block is None:
+            block = _Block(address=address, num_bytes=event["size"])
+            blocks.append(block)
         if event["action"] == ALLOC:
             num_allocations += 1
-            life.operation, life.first_event, life.born = _maker(event), number, num_allocations
-            live[address] = life
+            block.operation = _requesting_function(event)
+            block.first_event, block.born = number, num_allocations
+            live[address] = block
         else:
-            life.last_event, life.died = number, num_allocations + 1
-    return lives, num_allocations
+            block.last_event, block.died = number, num_allocations + 1
+    return blocks, num_allocations
 
 
-def _maker(event: Mapping[str, Any]) -> str:
-    """The Python function that asked for the block, where it is told; not one of torch's own."""
+def _requesting_function(event: Mapping[str, Any]) -> str:
+    """The Python function that requested the block, the first outside torch, if recorded."""
     for frame in event.get("frames", ()):
         file = frame["filename"]
         if file.endswith(".py") and "/torch/" not in file and "/instruments/" not in file:
@@ -159,49 +172,37 @@ def _maker(event: Mapping[str, Any]) -> str:
     return ALLOC
 
 
-def _there_before(
-    snapshot: Mapping[str, Any], device: int, lives: Iterable[_Life]
-) -> Iterator[_Life]:
-    """Blocks in use at the end that the history did not see come."""
-    seen = {life.address for life in lives if life.died is None}
+def _blocks_from_before(
+    snapshot: Mapping[str, Any], device: int, recorded: Iterable[_Block]
+) -> Iterator[_Block]:
+    """Blocks in use at the end whose allocation the history does not hold."""
+    seen = {block.address for block in recorded if block.died is None}
     for segment in snapshot["segments"]:
         if segment["device"] == device:
-            for block in segment["blocks"]:
-                if block["state"] == "active_allocated" and block["address"] not in seen:
-                    yield _Life(address=block["address"], num_bytes=block["requested_size"])
+            for each in segment["blocks"]:
+                if each["state"] == "active_allocated" and each["address"] not in seen:
+                    yield _Block(address=each["address"], num_bytes=each["requested_size"])
 
 
-def _set_marked(lives: Iterable[_Life], marks: Iterable[Mark]) -> None:
+def _set_marked(blocks: Iterable[_Block], marks: Iterable[Mark]) -> None:
     at_address = defaultdict(list)
-    for life in lives:
-        at_address[life.address].append(life)
+    for block in blocks:
+        at_address[block.address].append(block)
+    # from the last category to the first, which overwrites the others
     for mark in sorted(marks, key=lambda mark: -MARKED.index(mark.category)):
-        for life in at_address[mark.address]:
-            if life.is_live(mark.num_events):
-                life.category = mark.category
+        for block in at_address[mark.address]:
+            if block.is_live(mark.num_events):
+                block.category = mark.category
 
 
-def _set_activations(lives: Iterable[_Life], phases: Sequence[PhaseStart]) -> None:
+def _set_activations(blocks: Iterable[_Block], phases: Sequence[PhaseStart]) -> None:
     stops = [phase.num_events for phase in phases[1:]]
     for phase, stop in zip(phases, stops, strict=False):
         if phase.name == "forward":
-            for life in lives:
-                is_new = phase.num_events < life.first_event <= stop
-                if is_new and life.is_live(stop) and not life.category:
-                    life.category = "activations"
-
-
-def _storage(life: _Life) -> TracedStorage:
-    """Shape and type are not known: so many bytes."""
-    return TracedStorage(
-        life.category or "temporaries",
-        life.operation,
-        (life.num_bytes,),
-        torch.uint8,
-        life.num_bytes,
-        life.born,
-        life.died,
-    )
+            for block in blocks:
+                is_new = phase.num_events < block.first_event <= stop
+                if is_new and block.is_live(stop) and not block.category:
+                    block.category = "activations"
 
 
 def _phases(
@@ -209,7 +210,7 @@ def _phases(
     events: Sequence[Mapping[str, Any]],
     storages: Sequence[TracedStorage],
 ) -> Iterator[Phase]:
-    """In allocations; a phase without one is left out."""
+    """Phases counted in allocations; one without an allocation is left out."""
     edges = [*(start.num_events for start in starts), len(events)]
     firsts = [1 + sum(event["action"] == ALLOC for event in events[:edge]) for edge in edges]
     for start, first, stop in zip(starts, firsts, firsts[1:], strict=False):

@@ -1,7 +1,7 @@
 """Which bytes does a training step really hold on a GPU, and what are they?
 
-`trace_allocator` is `trace_memory` for a real device: what it draws is not what operations should
-need, but what the allocator gave, kernels' own room and cuBLAS's included.
+`trace_allocator` is `trace_memory` for a real device: it shows not what operations should need, but
+what the allocator gave, the workspaces of kernels and of cuBLAS included.
 
     >>> trace = trace_allocator(training.step, *training.owners, num_steps=2, path="memory.pickle")
     >>> memory_timeline(trace)
@@ -32,7 +32,7 @@ from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.memory_trace import MemoryTrace
 from course_utils.instruments.memory_tracer import trace_memory
 from course_utils.instruments.preconditions import (
-    collector_at_rest,
+    collector_disabled,
     require_call,
     require_real_tensors,
 )
@@ -54,21 +54,21 @@ def trace_allocator(
 ) -> MemoryTrace:
     """Bytes that the GPU's allocator holds over ``num_steps`` calls of ``step()``, by category.
 
-    Where there is no GPU, a sentence is printed and the trace is that of `trace_memory`.
+    Without a GPU it prints a sentence and returns the trace of `trace_memory`.
 
     Args:
         step: Takes nothing; runs one training step on the GPU, without CUDA graphs.
         owners: All modules and optimizers that take part, and tensors that count as parameters.
         num_steps: How often ``step()`` is called.
-        path: Where to write the history as PyTorch's viewer reads it; nowhere without one.
+        path: File for the history, in the format of PyTorch's viewer; None writes none.
 
     Returns:
-        The trace over allocations; nothing in it holds a tensor.
+        The trace over allocations; it holds no tensor.
 
     Raises:
-        TypeError: If the step cannot be called, or an owner is none.
+        TypeError: If the step cannot be called, or an owner is not a module, optimizer or tensor.
         ValueError: If the step allocates nothing on the GPU or too often to be recorded, if
-            tensors are fake here, or if another instrument runs.
+            tensors are fake here, or if another instrument is running.
     """
     require_call("trace_allocator", step)
     if not torch.cuda.is_available():
@@ -81,15 +81,15 @@ def trace_allocator(
 def record_allocator(
     step: Callable[[], object], owners: tuple[Owner, ...], num_steps: int, path: str | Path | None
 ) -> MemoryTrace:
-    """`trace_allocator` where there is a GPU."""
+    """`trace_allocator` on a machine with a GPU."""
     require_real_tensors("trace_allocator")
     require_positive("trace_allocator", num_steps=num_steps)
     with ExitStack() as stack:
-        stack.enter_context(collector_at_rest())
+        stack.enter_context(collector_disabled())
         stack.enter_context(_recording())
         marker = _Marker()
         for owner in owners:
-            marker.own(owner, stack)
+            marker.add_owner(owner, stack)
         marker.add_optimizer_hooks(stack)
         stack.enter_context(marker)
         for number in range(1, num_steps + 1):
@@ -97,7 +97,7 @@ def record_allocator(
             step()
         torch.cuda.synchronize()
         snapshot = torch.cuda.memory._snapshot()
-    _require_whole(snapshot, marker.device)
+    _require_complete(snapshot, marker.device)
     if path is not None:
         Path(path).write_bytes(pickle.dumps(snapshot))
     return read_history(snapshot, marker.marks, marker.phases, marker.device)
@@ -105,8 +105,8 @@ def record_allocator(
 
 @contextmanager
 def _recording() -> Iterator[None]:
-    """The allocator takes down what it does, from an empty page."""
-    torch.cuda.synchronize()  # there is an allocator only once the GPU has been used
+    """Record the allocator's history, starting from an empty one."""
+    torch.cuda.synchronize()  # the allocator exists only once the GPU has been used
     torch.cuda.memory._record_memory_history(enabled=None)
     torch.cuda.memory._record_memory_history(max_entries=MAX_EVENTS, stacks="python")
     try:
@@ -115,7 +115,7 @@ def _recording() -> Iterator[None]:
         torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def _require_whole(snapshot: dict[str, Any], device: int) -> None:
+def _require_complete(snapshot: dict[str, Any], device: int) -> None:
     if len(snapshot["device_traces"][device]) >= MAX_EVENTS:
         raise ValueError(
             f"the allocator did more than {MAX_EVENTS:,} things, and the first of them are lost: "
@@ -124,13 +124,13 @@ def _require_whole(snapshot: dict[str, Any], device: int) -> None:
 
 
 class _Marker(TorchDispatchMode):
-    """Takes down where phases begin and whose blocks are whose, in events of the allocator."""
+    """Notes where phases begin and which blocks hold what, in events of the allocator."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.device = torch.cuda.current_device()
-        self.before = 0
-        self.before = self._num_events()
+        self.events_before = 0
+        self.events_before = self._num_events()
         self.step, self.phase, self.is_stepping = 1, "", False
         self.marks: list[Mark] = []
         self.phases: list[PhaseStart] = []
@@ -138,20 +138,20 @@ class _Marker(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self._enter(self._phase_that_runs())
+        self._enter(self._running_phase())
         return func(*args, **(kwargs or {}))
 
     def _num_events(self) -> int:
-        """Allocations and freeings since the start."""
+        """Allocations and frees since the start."""
         counts = torch.cuda.memory_stats_as_nested_dict(self.device)["allocation"]["all"]
-        return int(counts["allocated"] + counts["freed"]) - self.before
+        return int(counts["allocated"] + counts["freed"]) - self.events_before
 
-    def _phase_that_runs(self) -> str:
+    def _running_phase(self) -> str:
         if torch._C._current_graph_task_id() != -1:
             return "backward"
         if self.is_stepping:
             return "step"
-        return "forward" if torch.is_grad_enabled() else self.phase  # weights are copied
+        return "forward" if torch.is_grad_enabled() else self.phase  # no phase of its own
 
     def _enter(self, phase: str) -> None:
         if phase != self.phase:
@@ -162,21 +162,21 @@ class _Marker(TorchDispatchMode):
         self.step, self.phase = number, ""
         self._enter("forward")
 
-    def own(self, owner: Owner, stack: ExitStack) -> None:
-        """Mark what an owner holds, and the gradients of parameters when they come."""
+    def add_owner(self, owner: Owner, stack: ExitStack) -> None:
+        """Mark what an owner holds, and gradients of its parameters as soon as they exist."""
         if isinstance(owner, Optimizer):
             for group in owner.param_groups:
                 self._mark("optimizer_states", *group["params"])
             self._mark_states(owner)
         elif isinstance(owner, nn.Module):
             for tensor in (*owner.parameters(), *owner.buffers()):
-                self._own_parameter(tensor, stack)
+                self._add_parameter(tensor, stack)
         elif isinstance(owner, Tensor):
-            self._own_parameter(owner, stack)
+            self._add_parameter(owner, stack)
         else:
             raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
 
-    def _own_parameter(self, tensor: Tensor, stack: ExitStack) -> None:
+    def _add_parameter(self, tensor: Tensor, stack: ExitStack) -> None:
         self._mark("parameters", tensor)
         if tensor.requires_grad and tensor.is_leaf:
             self._mark_gradient(tensor)

@@ -1,4 +1,4 @@
-"""Which numbers does a type of torch hold? All its patterns of bits, read as numbers.
+"""Which numbers can a torch dtype hold? All its bit patterns, read as numbers.
 
 >>> len(numbers_of(torch.bfloat16))
 65536
@@ -10,13 +10,13 @@ INTEGERS = {1: torch.uint8, 2: torch.uint16}
 
 
 def numbers_of(dtype: torch.dtype) -> list[float]:
-    """The number of every pattern of bits, in the order of the patterns as whole numbers.
+    """The number that each bit pattern stands for, in the order of the patterns as integers.
 
     Args:
-        dtype: A type of one or two bytes.
+        dtype: A dtype of one or two bytes.
 
     Raises:
-        ValueError: If the type has more bytes.
+        ValueError: If the dtype has more bytes.
     """
     if dtype.itemsize not in INTEGERS:
         raise ValueError(f"numbers_of: wanted a type of one or two bytes, got {dtype}")

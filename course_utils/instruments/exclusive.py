@@ -1,4 +1,4 @@
-"""Instruments are never nested: each sees what another one does, and counts it too."""
+"""Instruments are never nested: one inside another would have its own work counted."""
 
 import functools
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from typing import ParamSpec, TypeVar
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-_RUNNING = ContextVar("the instrument that runs", default="")
+_RUNNING = ContextVar("running instrument", default="")
 
 
 def exclusive(instrument: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """An instrument that refuses to start while another one runs.
+    """Make an instrument refuse to start while another one is running.
 
     Raises:
-        ValueError: From the instrument, if one runs already.
+        ValueError: From the instrument, if another one is running.
     """
 
     @functools.wraps(instrument)
-    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def wrapper(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         if running := _RUNNING.get():
             raise ValueError(
                 f"{instrument.__qualname__} cannot run inside {running}, which would see its work "
@@ -31,4 +31,4 @@ def exclusive(instrument: Callable[Arguments, Result]) -> Callable[Arguments, Re
         finally:
             _RUNNING.reset(token)
 
-    return guarded
+    return wrapper

@@ -1,8 +1,8 @@
-"""How is a model measured that fits on no machine at hand? On tensors without numbers.
+"""How do you measure a model that no machine at hand can hold? On tensors without data.
 
-A fake tensor has a shape, a type, a storage of a size and a device, here the CPU, and no memory.
-Unlike on the meta device the same kernels are chosen as on real tensors, fused attention among
-them, so that what autograd keeps is what it keeps in a real run.
+A fake tensor has a shape, a dtype, a storage size and a device, here the CPU, but no memory. Unlike
+on the meta device, PyTorch chooses the same kernels as for real tensors, fused attention among
+them, so autograd keeps what it keeps in a real run.
 
     >>> with fake_tensors():
     ...     layer = nn.Linear(2**14, 2**14)
@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 NO_GPU = "there is no GPU here: leave the device out, or run this on a machine with one"
 
-# What torch 2.13 says and what it means here.
+# Part of a message of torch 2.13, and what it means here.
 MEANINGS = {
     "Couldn't swap": "a module of fake tensors cannot be converted: give the dtype when you build "
     "it, as in Linear(4, 4, dtype=torch.bfloat16)",
@@ -52,13 +52,13 @@ class _OnTheCPU(FakeTensorMode):
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Tensors made inside have no memory and no numbers; what autograd keeps can be counted.
+    """Make every tensor created inside fake: no memory, no numbers, but a size to be counted.
 
     Only for the CPU.
 
     Raises:
         ValueError: If a module is converted inside, if real and fake tensors meet, if a number is
-            read, or if another device is asked for.
+            read, or if another device is named.
     """
     with one_sentence_errors(), _silence(), _OnTheCPU():
         yield
@@ -66,7 +66,7 @@ def fake_tensors() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Torch prints an error before it raises it, which a grader would take for a failure."""
+    """Mute torch's log: it prints an error before raising it, which looks like a failed run."""
     logger = logging.getLogger(FakeTensorMode.__module__)
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -78,7 +78,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def one_sentence_errors() -> Iterator[None]:
-    """Say in one sentence what torch says about fake tensors in many."""
+    """Replace torch's long errors about fake tensors by one sentence each."""
     try:
         yield
     except DataDependentOutputException as error:

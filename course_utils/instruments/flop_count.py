@@ -1,8 +1,8 @@
 """How many FLOPs does this call really execute, forward and backward?
 
-PyTorch's counter sees every matrix product that runs and its shapes, and counts a multiply and an
-add as two operations. Which products run, forward and backward, nobody tells it. On the meta
-device nothing is computed or allocated, so that the largest model is counted in a moment.
+PyTorch's counter sees every matrix product that runs, with its shapes, and counts a multiply and an
+add as two operations. It observes which products run, forward and backward, and assumes nothing. On
+the meta device nothing is computed or allocated, so the largest model is counted in a moment.
 
     >>> a = torch.empty(2, 3, device="meta", requires_grad=True)
     >>> b = torch.empty(3, 5, device="meta", requires_grad=True)
@@ -28,8 +28,8 @@ from course_utils.instruments.exclusive import exclusive
 
 aten = torch.ops.aten
 
-# Flash attention on the CPU is missing from torch 2.13's own table: it would count as nothing.
-# Shapes only: a causal mask is not halved, and the backward pass recomputes the scores.
+# Flash attention on the CPU is missing from torch 2.13's own table and would count as zero. The
+# rules see shapes only: causal attention counts in full; the backward pass recomputes the scores.
 FLASH_ON_CPU = {
     aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(
         q, k, v
@@ -44,8 +44,8 @@ RULES: Mapping[Any, Callable[..., int]] = {
     **{operation: shape_wrapper(rule) for operation, rule in FLASH_ON_CPU.items()},
 }
 
-# Words in the name of an operation that multiplies and adds. One with such a word that the counter
-# has no rule for would be passed over in silence.
+# Words in the names of operations that multiply and add. The counter would silently skip such an
+# operation if it has no rule for it.
 MULTIPLIES = {
     *("mm", "addmm", "bmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "linear"),
     *("matmul", "attention", "encoder", "convolution", "trilinear", "cdist", "rnn", "lstm", "gru"),
@@ -68,7 +68,7 @@ class FlopCount(NamedTuple):
 
 
 class _RefuseUncounted(TorchDispatchMode):
-    """Stops at an operation that the counter would pass over."""
+    """Raises at an operation that the counter would skip."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -79,16 +79,16 @@ class _RefuseUncounted(TorchDispatchMode):
 
 @functools.cache
 def is_uncounted_product(operation: Any) -> bool:
-    """Whether an operation multiplies and adds and there is no rule to count it."""
+    """Whether an operation multiplies and adds but has no rule to count it."""
     packet = operation.overloadpacket
     return packet not in RULES and not MULTIPLIES.isdisjoint(packet.__name__.split("_"))
 
 
 def require_countable(operation: Any) -> None:
-    """Refuse an operation that would be passed over.
+    """Refuse an operation that the counter would skip.
 
     Raises:
-        ValueError: If it multiplies and adds and there is no rule to count it.
+        ValueError: If it multiplies and adds but has no rule to count it.
     """
     if is_uncounted_product(operation):
         name = operation.overloadpacket.__name__
@@ -101,10 +101,10 @@ def require_countable(operation: Any) -> None:
 def operation_flops(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
 ) -> int:
-    """FLOPs of one operation that ran, from shapes; what is no matrix product counts as nothing.
+    """FLOPs of one operation that ran, from its shapes; zero unless it is a matrix product.
 
     Raises:
-        ValueError: If it multiplies and adds and there is no rule to count it.
+        ValueError: If it multiplies and adds but has no rule to count it.
     """
     rule = _rule(operation)
     return rule(*args, **kwargs, out_val=result) if rule else 0
@@ -120,9 +120,9 @@ def _rule(operation: Any) -> Callable[..., int] | None:
 def count_flops(call: Callable[[], torch.Tensor]) -> FlopCount:
     """FLOPs of the matrix products that ``call()`` executes, and of its backward pass.
 
-    The backward pass starts from a gradient of ones, which costs nothing, and is counted only
-    where a result needs a gradient. Gradients are left behind on the tensors that wanted them.
-    Norms, activations, softmax and lookups count as nothing; causal attention counts in full.
+    The backward pass starts from a gradient of ones, at no cost, and runs only if the result
+    requires a gradient. It leaves gradients on the leaf tensors. Norms, activations, softmax and
+    lookups count as zero; causal attention counts in full.
 
     Args:
         call: Takes nothing and returns one tensor.
@@ -131,20 +131,20 @@ def count_flops(call: Callable[[], torch.Tensor]) -> FlopCount:
         ``forward_flops`` and ``backward_flops``, whole numbers.
 
     Raises:
-        ValueError: If an operation runs that multiplies and adds and cannot be counted, or if
-            another instrument runs.
-        TypeError: If the call returns no tensor.
+        ValueError: If an operation multiplies and adds but cannot be counted, or if another
+            instrument is running.
+        TypeError: If the call does not return a tensor.
     """
-    forward, result = _counted(call)
+    forward, result = _flops_and_result(call)
     if not isinstance(result, torch.Tensor):
         raise TypeError(f"count_flops wants a call that returns one tensor, got {type(result)}")
     if not result.requires_grad:
         return FlopCount(forward, 0)
-    backward, _ = _counted(lambda: result.backward(torch.ones_like(result)))
+    backward, _ = _flops_and_result(lambda: result.backward(torch.ones_like(result)))
     return FlopCount(forward, backward)
 
 
-def _counted(call: Callable[[], Any]) -> tuple[int, Any]:
+def _flops_and_result(call: Callable[[], Any]) -> tuple[int, Any]:
     counter = FlopCounterMode(display=False, custom_mapping=FLASH_ON_CPU)
     with _RefuseUncounted(), counter:  # type: ignore[no-untyped-call]
         result = call()

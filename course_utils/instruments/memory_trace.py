@@ -1,4 +1,4 @@
-"""Which bytes were live when? The line that a trace of memory draws, and what it is made of.
+"""Which bytes were live when? A memory trace: its storages, phases and live bytes.
 
 Sources: PyTorch documentation, "Understanding CUDA Memory Usage" (the categories).
 """
@@ -19,11 +19,11 @@ class TracedStorage(NamedTuple):
 
     Attributes:
         category: One of `CATEGORIES`.
-        operation: What made it: ``"mm"``; empty for what was there before.
+        operation: What made it, such as ``"mm"``; empty if it is older than the trace.
         shape: Of the tensor; a view may be smaller than its storage.
-        dtype: Of its numbers.
+        dtype: Of its elements.
         storage_bytes: Of the whole storage.
-        born: Number of the operation that made it, from 1; 0 for what was there before.
+        born: Number of the operation that made it, from 1; 0 if it is older than the trace.
         died: Number of the first operation after it was freed; None if it outlives the trace.
     """
 
@@ -41,14 +41,14 @@ class TracedStorage(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Operations in a row that belong to one phase of a training step.
+    """Consecutive operations in one phase of a training step.
 
     Attributes:
         step: Number of the training step, from 1.
         name: ``"forward"``, ``"backward"`` or ``"step"``, the optimizer's.
         start: Number of its first operation.
-        stop: One more than the number of its last.
-        end_bytes: Live when it is over, before the next begins.
+        stop: Number of its last operation plus one.
+        end_bytes: Live at its end, before the next phase begins.
     """
 
     step: int
@@ -69,10 +69,10 @@ def bytes_at_end(stop: int, storages: Iterable[TracedStorage]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTrace:
-    """Live bytes over operations, which are numbered from 1; 0 stands for before the first.
+    """Live bytes over operations, numbered from 1; number 0 is the moment before the first.
 
     Attributes:
-        storages: All that were live at some moment, in the order of their making.
+        storages: All that were live at some moment, in order of creation.
         phases: All phases, in order.
         num_operations: Operations that ran.
     """
@@ -82,7 +82,7 @@ class MemoryTrace:
     num_operations: int
 
     def __repr__(self) -> str:
-        """The peak and where it is; the rest is too long to read."""
+        """The peak and where it is; the storages would be too long to read."""
         return (
             f"MemoryTrace: {self.peak_bytes:,} bytes at operation {self.peak_at:,} of "
             f"{self.num_operations:,}, in phase {self.peak_phase.name!r} of step "
@@ -107,12 +107,12 @@ class MemoryTrace:
     @cached_property
     def working_bytes(self) -> list[int]:
         """Bytes of activations and temporaries right after each operation, weights left out."""
-        lines = (self.live_bytes[category] for category in ("activations", "temporaries"))
-        return [sum(pair) for pair in zip(*lines, strict=True)]
+        live = self.live_bytes
+        return [sum(pair) for pair in zip(live["activations"], live["temporaries"], strict=True)]
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of activations that are live when the first forward pass is over."""
+        """Bytes of activations that are live at the end of the first forward pass."""
         forward = next(phase for phase in self.phases if phase.name == "forward")
         return self.live_at(forward.stop - 1)["activations"]
 
@@ -150,18 +150,18 @@ class MemoryTrace:
         Raises:
             IndexError: If there is no such operation.
         """
-        return {category: line[operation] for category, line in self.live_bytes.items()}
+        return {category: live[operation] for category, live in self.live_bytes.items()}
 
     def storages_at(self, operation: int) -> list[TracedStorage]:
-        """What is live right after an operation, the largest first."""
+        """Storages that are live right after an operation, the largest first."""
         live = (each for each in self.storages if each.is_live(operation))
         return sorted(live, key=lambda each: -each.storage_bytes)
 
     def requests(self) -> list[tuple[int, int | None]]:
-        """What an allocator is asked for, in order: a storage's number with its bytes, or None.
+        """Requests to an allocator in order: a storage's number, and its bytes or None.
 
-        None frees it; what is freed between two operations comes in the order of its making.
-        Storages without a byte are left out.
+        None frees the storage; storages freed between two operations come in order of creation.
+        Empty storages are left out.
         """
         return [(number, num_bytes) for _, _, number, num_bytes in self._events]
 
@@ -172,19 +172,19 @@ class MemoryTrace:
     def script(self) -> list[int]:
         """The ``requests()`` as whole numbers.
 
-        One above zero asks for so many bytes, and -n frees the n-th block that was asked for.
+        A positive number requests that many bytes; -n frees the n-th block requested.
         """
-        turns: dict[int, int] = {}
+        block_of: dict[int, int] = {}
         script = []
         for number, num_bytes in self.requests():
             if num_bytes is not None:
-                turns[number] = len(turns) + 1
-            script.append(-turns[number] if num_bytes is None else num_bytes)
+                block_of[number] = len(block_of) + 1
+            script.append(-block_of[number] if num_bytes is None else num_bytes)
         return script
 
     @cached_property
     def _events(self) -> list[tuple[int, bool, int, int | None]]:
-        """Births and deaths: the operation, whether it is a birth, number and bytes of what."""
+        """Births and deaths: operation, whether it is a birth, storage's number, its bytes."""
         events: list[tuple[int, bool, int, int | None]] = []
         for number, each in enumerate(self.storages):
             if each.storage_bytes:

@@ -1,7 +1,7 @@
 """How many bytes are live at every moment of a training step, and what are they?
 
-Every operation that runs is seen, with the storages that it makes; a weak reference tells when one
-is freed. On fake tensors nothing is allocated, and the bytes are those of a real run.
+The tracer sees every operation that runs and the storages that it makes; a weak reference tells
+when one is freed. With fake tensors nothing is allocated, yet the bytes are those of a real run.
 
     >>> with fake_tensors():
     ...     layer, x = nn.Linear(2**14, 2**14), torch.ones(2**20, 2**14)
@@ -11,13 +11,13 @@ is freed. On fake tensors nothing is allocated, and the bytes are those of a rea
     >>> trace.live_at(trace.peak_at)["activations"]
     68719476744
 
-Categories: what the named modules hold are parameters; what becomes the ``grad`` of one, gradients;
-what an optimizer keeps, optimizer states; what the forward pass makes and leaves to the backward
-pass, activations; the rest, temporaries, among them what is recomputed in the backward pass.
+Categories: parameters are what the given modules hold; gradients, what becomes the ``grad`` of a
+parameter; optimizer states, what an optimizer holds; activations, what the forward pass makes and
+leaves for the backward pass; temporaries, the rest, recomputed tensors included.
 
-Not seen: what a kernel takes and gives back while it runs, an allocator's rounding and its cache,
-and tensors from before the trace that nobody named. A cycle of Python objects keeps its tensors to
-the end, as the garbage collector rests.
+Not seen: workspace that a kernel frees before it returns, an allocator's rounding and cache, and
+older tensors that are not given. A reference cycle keeps its tensors to the end, as the garbage
+collector is off.
 
 Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
 """
@@ -47,9 +47,9 @@ from course_utils.instruments.memory_trace import (
     TracedStorage,
     bytes_at_end,
 )
-from course_utils.instruments.preconditions import collector_at_rest
+from course_utils.instruments.preconditions import collector_disabled
 
-# What these do is no work on tensors; how often they run differs on real and fake ones.
+# These do no work on tensors; how often they run differs between real and fake tensors.
 NO_OPERATIONS = ("prim", "profiler")
 
 
@@ -59,36 +59,36 @@ def trace_memory(
 ) -> MemoryTrace:
     """Bytes live over the operations of ``num_steps`` calls of ``step()``, by category.
 
-    Phases follow from what runs: an operation of autograd's engine is backward, one of an
-    optimizer is step, and one that makes a tensor while gradients are recorded is forward.
-    Hooks are taken off again, also when ``step()`` fails.
+    The phase follows from what runs: an operation of autograd's engine is backward, one of an
+    optimizer is step, and one that makes a tensor while gradients are recorded is forward. All
+    hooks are removed at the end, also if ``step()`` fails.
 
     Args:
-        step: Takes nothing; runs one training step, or a part of one. What it returns is let go.
+        step: Takes nothing; runs one training step, or part of one. Its result is dropped.
         owners: All modules and optimizers that take part, and tensors that count as parameters:
             what they hold is live from the beginning.
         num_steps: How often ``step()`` is called.
 
     Returns:
-        The trace; nothing in it holds a tensor.
+        The trace; it holds no tensor.
 
     Raises:
-        TypeError: If an owner is neither module, optimizer nor tensor.
-        ValueError: If parameters are met that nobody named, if a tensor without a storage is made,
-            such as a sparse one, if real and fake tensors meet, if there is no GPU where one is
-            asked for, or if another instrument runs.
+        TypeError: If an owner is not a module, optimizer or tensor.
+        ValueError: If a parameter is used that no owner holds, if a tensor without a storage is
+            made, such as a sparse one, if real and fake tensors meet, if a GPU is named and there
+            is none, or if another instrument is running.
     """
     if type(num_steps) is not int or num_steps < 1:
         raise ValueError(f"trace_memory: num_steps must be an int above zero, got {num_steps!r}")
-    # The first operation under a mode imports this, and the import holds on to its tensors.
+    # The first operation under a mode imports this module, which would keep its tensors alive.
     importlib.import_module("torch._dynamo")
     recorder = _Recorder()
     with ExitStack() as stack:
-        stack.enter_context(collector_at_rest())
+        stack.enter_context(collector_disabled())
         stack.enter_context(one_sentence_errors())
         for owner in sorted(owners, key=lambda owner: isinstance(owner, Optimizer)):
-            recorder.own(owner, stack)
-        _add_optimizer_hooks(recorder, stack)
+            recorder.add_owner(owner, stack)
+        recorder.add_optimizer_hooks(stack)
         stack.enter_context(recorder)
         for number in range(1, num_steps + 1):
             recorder.begin_step(number)
@@ -97,17 +97,9 @@ def trace_memory(
         return recorder.trace()
 
 
-def _add_optimizer_hooks(recorder: "_Recorder", stack: ExitStack) -> None:
-    for handle in (
-        register_optimizer_step_pre_hook(recorder.before_optimizer),
-        register_optimizer_step_post_hook(recorder.after_optimizer),
-    ):
-        stack.callback(handle.remove)
-
-
 @dataclass(kw_only=True)
 class _Record:
-    """A storage while the trace runs; `ref` goes with the trace, and with it the callback."""
+    """A storage while the trace runs; dropping `ref` also drops its callback."""
 
     operation: str
     shape: tuple[int, ...]
@@ -132,7 +124,7 @@ class _Record:
 
 
 class _Recorder(TorchDispatchMode):
-    """Sees operations and the births and deaths of storages, without holding on to them."""
+    """Records operations and when storages are made and freed, without keeping them alive."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -150,47 +142,48 @@ class _Recorder(TorchDispatchMode):
         self.now += 1
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        given = [] if name == "lift_fresh" else _dense(tree_leaves((args, kwargs)), name)
-        made = self._made(given, _dense(tree_leaves(result), name))
-        self._enter(self._phase_that_runs(bool(made)))
+        # lift_fresh hands on a tensor that no operation was seen to make: count it as made here
+        given = [] if name == "lift_fresh" else _dense_tensors(tree_leaves((args, kwargs)), name)
+        made = self._new_storages(given, _dense_tensors(tree_leaves(result), name))
+        self._enter(self._running_phase(bool(made)))
         for tensor in made:
             self._add(tensor, name)
         return result
 
-    def _made(self, given: list[Tensor], results: list[Tensor]) -> list[Tensor]:
-        """One result for each new storage; what grew or shrank in place is noted."""
+    def _new_storages(self, given: list[Tensor], results: list[Tensor]) -> list[Tensor]:
+        """One result for each new storage; also notes what was resized in place."""
         for tensor in given:
             if isinstance(tensor, nn.Parameter):
-                self._require_named(tensor)
+                self._require_owned(tensor)
         for tensor in (*given, *results):
-            self._follow(tensor)
-        there = {_address(tensor) for tensor in given}
+            self._update_size(tensor)
+        old = {_address(tensor) for tensor in given}
         made = {_address(tensor): tensor for tensor in reversed(results)}
-        return [made[each] for each in made if each not in there and each not in self.live]
+        return [made[each] for each in made if each not in old and each not in self.live]
 
-    def _require_named(self, weight: Tensor) -> None:
+    def _require_owned(self, weight: Tensor) -> None:
         if _address(weight) not in self.live:
             raise ValueError(
                 f"a parameter of shape {tuple(weight.shape)} is used that the trace was not told "
                 f"of: name all that takes part, as in trace_memory(step, model, optimizer)"
             )
 
-    def _follow(self, tensor: Tensor) -> None:
-        """A storage that was resized counts from here on with its new size."""
+    def _update_size(self, tensor: Tensor) -> None:
+        """Count a storage that was resized with its new size from here on."""
         record = self.live.get(_address(tensor))
         if record is not None and record.storage_bytes != tensor.untyped_storage().nbytes():
             record.died, record.ref = self.now, None
             resized = self._add(tensor, record.operation)
             resized.category, resized.is_forward = record.category, record.is_forward
 
-    def _phase_that_runs(self, makes_storages: bool) -> str:
+    def _running_phase(self, makes_storages: bool) -> str:
         if torch._C._current_graph_task_id() != -1:
             return "backward"
         if self.is_stepping:
             return "step"
         if makes_storages and torch.is_grad_enabled():
             return "forward"
-        return self.phase  # gradients clipped or set to zero, weights copied
+        return self.phase  # such as clipping or zeroing gradients, or copying weights
 
     def _enter(self, phase: str) -> None:
         if phase != self.phase:
@@ -201,7 +194,7 @@ class _Recorder(TorchDispatchMode):
         self.step, self.start, self.phase = number, self.now + 1, "forward"
 
     def end_phase(self, stop: int) -> None:
-        """What the forward pass made and is live now is an activation."""
+        """Close the phase; what a forward pass made and is still live is an activation."""
         if self.phase == "forward":
             for record in self.live.values():
                 if record.is_forward and not record.category:
@@ -210,48 +203,55 @@ class _Recorder(TorchDispatchMode):
             self.phases.append((self.step, self.phase, self.start, stop))
         self.start = stop
 
-    def own(self, owner: nn.Module | Tensor | Optimizer, stack: ExitStack) -> None:
-        """Count what an owner holds, and know the gradients of parameters when they come."""
+    def add_owner(self, owner: nn.Module | Tensor | Optimizer, stack: ExitStack) -> None:
+        """Count what an owner holds, and gradients of its parameters as soon as they exist."""
         if isinstance(owner, nn.Module):
-            self._own_parameters([*owner.parameters(), *owner.buffers()], stack)
+            self._add_parameters([*owner.parameters(), *owner.buffers()], stack)
         elif isinstance(owner, Tensor):
-            self._own_parameters([owner], stack)
+            self._add_parameters([owner], stack)
         elif isinstance(owner, Optimizer):
             if not self.live:
                 raise ValueError("trace_memory needs the model too, to tell weights from copies")
             for tensor in (*_weights(owner), *_states(owner)):
-                self._own(tensor, "optimizer_states")
+                self._set_category(tensor, "optimizer_states")
         else:
             raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
 
-    def _own_parameters(self, tensors: Iterable[Tensor], stack: ExitStack) -> None:
+    def _add_parameters(self, tensors: Iterable[Tensor], stack: ExitStack) -> None:
         for tensor in tensors:
-            self._own(tensor, "parameters")
+            self._set_category(tensor, "parameters")
             if tensor.requires_grad and tensor.is_leaf:
-                self._own_gradient(tensor)
-                hook = tensor.register_post_accumulate_grad_hook(self._own_gradient)
+                self._set_gradient(tensor)
+                hook = tensor.register_post_accumulate_grad_hook(self._set_gradient)
                 stack.callback(hook.remove)
 
-    def _own_gradient(self, parameter: Tensor) -> None:
+    def _set_gradient(self, parameter: Tensor) -> None:
         if parameter.grad is not None:
-            self._own(parameter.grad, "gradients")
+            self._set_category(parameter.grad, "gradients")
 
-    def _own(self, tensor: Tensor, category: str) -> None:
-        """Set the category of a storage, for all its life, unless it is a parameter's."""
+    def _set_category(self, tensor: Tensor, category: str) -> None:
+        """Set a storage's category for its whole life, unless it belongs to an owner already."""
         record = self.live.get(_address(tensor)) or self._add(tensor, "")
         if record.category not in ("parameters", "optimizer_states"):
             record.category = category
 
-    def before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def add_optimizer_hooks(self, stack: ExitStack) -> None:
+        for handle in (
+            register_optimizer_step_pre_hook(self._before_optimizer),
+            register_optimizer_step_post_hook(self._after_optimizer),
+        ):
+            stack.callback(handle.remove)
+
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self.is_stepping = True
         for weight in _weights(optimizer):
-            self._require_named(weight)
-            self._own_gradient(weight)
+            self._require_owned(weight)
+            self._set_gradient(weight)
 
-    def after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self.is_stepping = False
         for tensor in _states(optimizer):
-            self._own(tensor, "optimizer_states")
+            self._set_category(tensor, "optimizer_states")
 
     def _add(self, tensor: Tensor, operation: str) -> _Record:
         storage = tensor.untyped_storage()
@@ -264,16 +264,16 @@ class _Recorder(TorchDispatchMode):
             is_forward=self.phase == "forward",
         )
         address = storage._cdata
-        record.ref = weakref.ref(storage, lambda _: self._bury(address))
+        record.ref = weakref.ref(storage, lambda _: self._mark_freed(address))
         self.records.append(record)
         self.live[address] = record
         return record
 
-    def _bury(self, address: int) -> None:
+    def _mark_freed(self, address: int) -> None:
         self.live.pop(address).died = self.now + 1
 
     def trace(self) -> MemoryTrace:
-        """All that was seen; whatever lives on will not call back."""
+        """The finished trace; storages that live on no longer report when they are freed."""
         if not self.now:
             raise ValueError("trace_memory saw no operation on tensors: step() must run some")
         storages = tuple(record.traced() for record in self.records)
@@ -287,12 +287,12 @@ class _Recorder(TorchDispatchMode):
 
 
 def _address(tensor: Tensor) -> int:
-    """Of the storage; while it lives no other has it."""
+    """Address of the storage, unique while the storage lives."""
     address: int = tensor.untyped_storage()._cdata
     return address
 
 
-def _dense(leaves: list[Any], operation: str) -> list[Tensor]:
+def _dense_tensors(leaves: list[Any], operation: str) -> list[Tensor]:
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     for tensor in tensors:
         if tensor.layout is not torch.strided:

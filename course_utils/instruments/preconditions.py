@@ -1,4 +1,4 @@
-"""Where does a call run, and can it be measured there?"""
+"""Checks before a measurement, and settings that hold while it runs."""
 
 import gc
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
 
 
 def require_call(instrument: str, call: object) -> None:
-    """Refuse what cannot be called, such as the result of a call.
+    """Refuse what is not callable, such as the result of a call.
 
     Raises:
-        TypeError: If it cannot be called.
+        TypeError: If it is not callable.
     """
     if not callable(call):
         raise TypeError(
@@ -25,10 +25,10 @@ def require_call(instrument: str, call: object) -> None:
 
 
 def require_real_tensors(instrument: str) -> None:
-    """Refuse to measure a device where tensors are fake: nothing is computed there.
+    """Refuse to measure inside `fake_tensors`, where nothing is computed.
 
     Raises:
-        ValueError: If fake tensors are made here.
+        ValueError: If tensors made here are fake.
     """
     if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
         raise ValueError(
@@ -38,11 +38,11 @@ def require_real_tensors(instrument: str) -> None:
 
 
 def device_to_measure(device: str | torch.device | None = None) -> torch.device:
-    """The device that is named, or the GPU where there is one and else the CPU.
+    """The named device; by default the GPU if there is one, else the CPU.
 
     Raises:
         ValueError: If the device is neither CPU nor GPU, if a GPU is named and there is none, or if
-            another GPU is named than the current one, whose clock and streams are read.
+            it is not the current GPU, whose clock and streams are read.
     """
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type not in ("cpu", "cuda"):
@@ -54,14 +54,14 @@ def device_to_measure(device: str | torch.device | None = None) -> torch.device:
     return chosen
 
 
-def in_words(device: torch.device) -> str:
-    """What a GPU is called, or ``"CPU"``."""
+def device_name(device: torch.device) -> str:
+    """Name of the GPU, or ``"CPU"``."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """When the collector comes depends on what ran before: with it, no two traces are alike."""
+def collector_disabled() -> Iterator[None]:
+    """Turn the garbage collector off: when it runs depends on the past, and traces would differ."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -72,8 +72,8 @@ def collector_at_rest() -> Iterator[None]:
 
 
 @contextmanager
-def older_objects_left_alone() -> Iterator[None]:
-    """A collector called inside looks through what was made inside, not through all of torch."""
+def older_objects_frozen() -> Iterator[None]:
+    """Let the garbage collector search only objects made inside, not all of torch."""
     is_frozen = gc.get_freeze_count() > 0
     if is_frozen:
         yield
@@ -86,8 +86,8 @@ def older_objects_left_alone() -> Iterator[None]:
 
 
 @contextmanager
-def torch_settings_kept() -> Iterator[None]:
-    """One thread inside for the work of torch, and afterwards all settings as they were."""
+def torch_settings_restored() -> Iterator[None]:
+    """Run torch on one thread inside, and restore its settings afterwards."""
     dtype, num_threads = torch.get_default_dtype(), torch.get_num_threads()
     is_warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     is_deterministic = torch.are_deterministic_algorithms_enabled()

@@ -1,4 +1,4 @@
-"""Random numbers of Python, NumPy and torch: seeded together, put aside, and brought back."""
+"""The random generators of Python, NumPy and torch: seeded, saved and restored together."""
 
 import random
 import sys
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class RandomState(NamedTuple):
-    """Where the generators of a process stand, those of GPUs apart."""
+    """State of the random generators of a process, without those of GPUs."""
 
     python: tuple[Any, ...]
     torch: Tensor
@@ -19,7 +19,7 @@ class RandomState(NamedTuple):
 
     @classmethod
     def now(cls) -> "RandomState":
-        """Where they stand at this moment."""
+        """The state at this moment."""
         numpy = sys.modules.get("numpy")
         return cls(
             random.getstate(),
@@ -28,7 +28,7 @@ class RandomState(NamedTuple):
         )
 
     def restore(self) -> None:
-        """Bring them back to where they stood."""
+        """Set the generators to this state."""
         random.setstate(self.python)
         torch.default_generator.set_state(self.torch)
         if self.numpy is not None:
@@ -36,7 +36,7 @@ class RandomState(NamedTuple):
 
 
 def seed_generators(seed: int) -> None:
-    """Seed all of them with one number."""
+    """Seed all generators with one number."""
     random.seed(seed)
     torch.default_generator.manual_seed(seed)
     numpy = sys.modules.get("numpy")
@@ -45,8 +45,8 @@ def seed_generators(seed: int) -> None:
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
-    """Whatever is drawn inside, outside nothing was drawn."""
+def random_state_restored() -> Iterator[None]:
+    """Restore the generators afterwards, as if nothing had been drawn inside."""
     state = RandomState.now()
     try:
         yield

@@ -1,17 +1,17 @@
 """How many bytes does autograd keep for the backward pass of this call, and which operation keeps
 them?
 
-Autograd hands every tensor that it keeps to a hook. Tensors that share a storage count once, with
+Autograd passes every tensor that it saves to a hook. Tensors that share a storage count once, with
 the bytes of the whole storage: as long as a view is kept, none of it is freed. Parameters and
-buffers are there anyway and are left out when their module is named.
+buffers are live anyway; give their module to leave them out.
 
     >>> layer = nn.Linear(3, 5)
     >>> saved = count_saved_bytes(lambda: torch.relu(layer(torch.ones(2, 3))), layer)
     >>> [(each.operation, each.storage_bytes) for each in saved.tensors], saved.total_bytes
     ([('linear', 24), ('relu', 40)], 64)
 
-What a function of a student keeps in another place, on ``ctx`` or in a closure, no hook sees. It
-is found by looking which storages made by the call are still alive after it: `blind_spot`.
+No hook sees what a student's function keeps elsewhere, on ``ctx`` or in a closure. `blind_spot`
+finds it: storages that the call made and that are still alive after it.
 
 Sources: PyTorch documentation, "Hooks for saved tensors".
 """
@@ -33,16 +33,16 @@ from torch.utils._pytree import tree_leaves
 
 from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.fake import one_sentence_errors
-from course_utils.instruments.preconditions import older_objects_left_alone
+from course_utils.instruments.preconditions import older_objects_frozen
 
 
 class SavedTensor(NamedTuple):
     """One storage that is kept, as the tensor under which it was first seen.
 
     Attributes:
-        operation: What kept it, as it is called in the code: ``"linear"``, ``"softmax"``.
+        operation: What kept it, by its name in the code: ``"linear"``, ``"softmax"``.
         shape: Of the tensor; a view may be smaller than its storage.
-        dtype: Of its numbers.
+        dtype: Of its elements.
         storage_bytes: Of the whole storage.
     """
 
@@ -58,8 +58,8 @@ class SavedBytes:
 
     Attributes:
         tensors: What autograd keeps, in the order of saving.
-        unseen: What was made by the call, lives on, and is neither kept by autograd, nor returned,
-            nor an input of it that wants a gradient; here ``operation`` is what made it.
+        unseen: What the call made and is still alive, but is neither kept by autograd nor returned
+            nor a leaf that gets a gradient; here ``operation`` is what made it.
     """
 
     tensors: tuple[SavedTensor, ...]
@@ -72,12 +72,12 @@ class SavedBytes:
 
     @property
     def unseen_bytes(self) -> int:
-        """Bytes that live on where autograd does not see them."""
+        """Bytes that are kept where autograd does not see them."""
         return sum(each.storage_bytes for each in self.unseen)
 
     @property
     def blind_spot(self) -> str:
-        """One sentence on what lives on unseen; empty if nothing does."""
+        """One sentence on what is kept unseen; empty if nothing is."""
         if not self.unseen:
             return ""
         largest = max(self.unseen, key=lambda each: each.storage_bytes)
@@ -89,29 +89,29 @@ class SavedBytes:
 
 
 @exclusive
-@older_objects_left_alone()
+@older_objects_frozen()
 def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -> SavedBytes:
     """Bytes that autograd keeps for the backward pass of ``call()``, when it returns.
 
-    Without a gradient to compute (under ``torch.no_grad()``, or where nothing asks for one) they
-    are zero. What was kept and let go again before the end does not count.
+    Zero if there is no gradient to compute: under ``torch.no_grad()``, or if nothing requires one.
+    What is freed before the call returns does not count.
 
     Args:
         call: Takes nothing and returns one tensor.
-        owners: Modules and tensors whose storages are not counted: parameters and buffers live
+        owners: Modules and tensors whose storages do not count: parameters and buffers are live
             anyway.
 
     Returns:
-        The total, each storage with the operation that kept it, and what lives on unseen.
+        The total, each storage with the operation that kept it, and what is kept unseen.
 
     Raises:
-        TypeError: If the call returns no tensor, or an owner is neither module nor tensor.
+        TypeError: If the call does not return a tensor, or an owner is not a module or tensor.
         ValueError: If a tensor without a storage is kept, such as a sparse one, if real and fake
-            tensors meet, or if another instrument runs.
+            tensors meet, or if another instrument is running.
     """
-    owned = {_storage(tensor) for owner in owners for tensor in _tensors_of(owner)}
-    operation = _Operation()
-    made, packs = _Made(operation), _Packs(operation)
+    owned = {_storage_key(tensor) for owner in owners for tensor in _tensors_of(owner)}
+    operation = _CurrentOperation()
+    made, packs = _MadeStorages(operation), _Packs(operation)
     with one_sentence_errors(), saved_tensors_hooks(packs.pack, _Pack.unpack), made, operation:
         result = call()
     if not isinstance(result, Tensor):
@@ -119,8 +119,8 @@ def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -
             f"count_saved_bytes wants a call that returns one tensor, got {type(result)}"
         )
     saved = {key: each for key, each in packs.kept().items() if key not in owned}
-    known = {_storage(tensor) for tensor in _dense([result, *_leaves(result)])}
-    unseen = made.alive_beside(saved.keys() | owned | known)
+    known = {_storage_key(tensor) for tensor in _dense_tensors([result, *_leaves(result)])}
+    unseen = made.alive_except(saved.keys() | owned | known)
     return SavedBytes(tensors=tuple(saved.values()), unseen=tuple(unseen))
 
 
@@ -135,29 +135,29 @@ def _tensors_of(owner: nn.Module | Tensor) -> Iterator[Tensor]:
 
 
 def _leaves(result: Tensor) -> Iterator[Tensor]:
-    """Tensors that the backward pass computes gradients for."""
+    """Leaves of the graph: tensors whose ``grad`` the backward pass fills."""
     nodes, seen = [result.grad_fn], set[Any]()
     while nodes:
         node = nodes.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            nodes += [before for before, _ in node.next_functions]
+            nodes += [parent for parent, _ in node.next_functions]
             if isinstance(leaf := getattr(node, "variable", None), Tensor):
                 yield leaf
 
 
-def _storage(tensor: Tensor) -> StorageWeakRef:
-    """A name for the storage that stays its own even when the storage is gone."""
+def _storage_key(tensor: Tensor) -> StorageWeakRef:
+    """A key for the storage that no later storage reuses, even once this one is freed."""
     return StorageWeakRef(tensor.untyped_storage())
 
 
-def _seen(operation: str, tensor: Tensor) -> SavedTensor:
+def _describe(operation: str, tensor: Tensor) -> SavedTensor:
     num_bytes = tensor.untyped_storage().nbytes()
     return SavedTensor(operation, tuple(tensor.shape), tensor.dtype, num_bytes)
 
 
-class _Operation(TorchFunctionMode):
-    """Knows which function of torch runs at the moment."""
+class _CurrentOperation(TorchFunctionMode):
+    """Name of the torch function that is running."""
 
     name = ""
 
@@ -172,7 +172,7 @@ class _Operation(TorchFunctionMode):
 
 
 class _Pack:
-    """What autograd holds in place of a tensor, until it lets go of it."""
+    """What autograd holds in place of a saved tensor, until it frees it."""
 
     def __init__(self, tensor: Tensor, operation: str) -> None:
         self.tensor, self.operation = tensor, operation
@@ -182,9 +182,9 @@ class _Pack:
 
 
 class _Packs:
-    """All that was handed to autograd, without holding on to it."""
+    """Everything that autograd saved, without keeping it alive."""
 
-    def __init__(self, operation: _Operation) -> None:
+    def __init__(self, operation: _CurrentOperation) -> None:
         self.operation = operation
         self.packs: list[weakref.ref[_Pack]] = []
 
@@ -195,7 +195,7 @@ class _Packs:
                 f"count_saved_bytes counts dense tensors, and `{name}` keeps a tensor of layout "
                 f"{tensor.layout}: make it dense first"
             )
-        pack = _Pack(tensor.detach(), name)  # a result that knew its graph would keep it alive
+        pack = _Pack(tensor.detach(), name)  # with its graph, the tensor would keep itself alive
         self.packs.append(weakref.ref(pack))
         return pack
 
@@ -203,14 +203,14 @@ class _Packs:
         """What autograd still holds, each storage once."""
         kept: dict[StorageWeakRef, SavedTensor] = {}
         for pack in filter(None, (ref() for ref in self.packs)):
-            kept.setdefault(_storage(pack.tensor), _seen(pack.operation, pack.tensor))
+            kept.setdefault(_storage_key(pack.tensor), _describe(pack.operation, pack.tensor))
         return kept
 
 
 def _name_of_own_function() -> str:
-    """Name of the `autograd.Function` that is being applied: its class stands in that frame.
+    """Name of the `autograd.Function` being applied: that frame has its class as ``cls``.
 
-    Where there is none, as in a checkpoint, the Python function that keeps the tensor.
+    Without one, as in a checkpoint, the name of the Python function that keeps the tensor.
     """
     frame = sys._getframe(2)
     while frame.f_code.co_name.startswith("<") and frame.f_back:  # a comprehension has no name
@@ -220,10 +220,10 @@ def _name_of_own_function() -> str:
     return name.strip("_")
 
 
-class _Made(TorchDispatchMode):
-    """Sees every storage that an operation makes, without holding on to it."""
+class _MadeStorages(TorchDispatchMode):
+    """Every storage that an operation makes, without keeping it alive."""
 
-    def __init__(self, operation: _Operation) -> None:
+    def __init__(self, operation: _CurrentOperation) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operation = operation
         self.made: dict[StorageWeakRef, SavedTensor] = {}
@@ -232,20 +232,20 @@ class _Made(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = {_storage(tensor) for tensor in _dense(tree_leaves((args, kwargs)))}
+        given = {_storage_key(tensor) for tensor in _dense_tensors(tree_leaves((args, kwargs)))}
         name = self.operation.name or func.overloadpacket.__name__
-        for tensor in _dense(tree_leaves(result)):
-            if _storage(tensor) not in given:
-                self.made.setdefault(_storage(tensor), _seen(name, tensor))
+        for tensor in _dense_tensors(tree_leaves(result)):
+            if _storage_key(tensor) not in given:
+                self.made.setdefault(_storage_key(tensor), _describe(name, tensor))
         return result
 
-    def alive_beside(self, others: Iterable[StorageWeakRef]) -> list[SavedTensor]:
-        """What is alive and not among the others; what waits for the collector is collected."""
+    def alive_except(self, others: Iterable[StorageWeakRef]) -> list[SavedTensor]:
+        """Storages still alive, without the others; garbage in reference cycles is freed first."""
         rest = self.made.keys() - set(others)
         if any(not key.expired() for key in rest):
             gc.collect()
         return [each for key, each in self.made.items() if key in rest and not key.expired()]
 
 
-def _dense(leaves: list[Any]) -> list[Tensor]:
+def _dense_tensors(leaves: list[Any]) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout is torch.strided]

@@ -1,15 +1,15 @@
 """How long does a call take on this device?
 
-A GPU works behind Python's back: a call returns when its work is in the queue. So its own clock is
-read, by an event before and one after each run, and Python waits once, after the last of them.
+A GPU works asynchronously: a call returns as soon as its work is in the queue. So the GPU's own
+clock is read, by an event before and one after each run, and Python waits once, after the last.
 
     >>> x = torch.ones(1000, 1000)
     >>> timing = time_call(lambda: x @ x)
     >>> timing.quantile(0.1) <= timing.median_seconds
     True
 
-Times differ from run to run, and from machine to machine: compare them on one device, and never
-by one run.
+Times differ from run to run and from machine to machine: compare them on one device only, and
+never by a single run.
 
 Sources: PyTorch documentation, CUDA semantics, "Asynchronous execution".
 """
@@ -24,8 +24,8 @@ import torch
 from course_utils.configs.validation import require_not_negative, require_positive
 from course_utils.instruments.exclusive import exclusive
 from course_utils.instruments.preconditions import (
+    device_name,
     device_to_measure,
-    in_words,
     require_call,
     require_real_tensors,
 )
@@ -39,15 +39,15 @@ class Timing:
 
     Attributes:
         seconds: Of each run, in the order in which they ran.
-        device: On which they ran, in words.
+        device: Name of the device on which they ran.
     """
 
     seconds: tuple[float, ...]
     device: str
 
     def __repr__(self) -> str:
-        """The median, and between which times eight of ten runs lie."""
-        low, middle, high = (_as_read(self.quantile(each)) for each in (0.1, 0.5, 0.9))
+        """The median, and the range that holds eight of ten runs."""
+        low, middle, high = (_in_best_unit(self.quantile(each)) for each in (0.1, 0.5, 0.9))
         return (
             f"Timing: {middle} (10-90 %: {low} to {high}) in {len(self.seconds)} runs "
             f"on {self.device}"
@@ -55,11 +55,11 @@ class Timing:
 
     @property
     def median_seconds(self) -> float:
-        """Half of the runs took no longer."""
+        """The time that half of the runs did not exceed."""
         return median(self.seconds)
 
     def quantile(self, fraction: float) -> float:
-        """Seconds that this fraction of the runs did not exceed, between two runs on the line.
+        """Seconds that this fraction of the runs did not exceed, interpolated between two runs.
 
         Raises:
             ValueError: If the fraction is not between zero and one.
@@ -67,13 +67,13 @@ class Timing:
         if not 0 <= fraction <= 1:
             raise ValueError(f"Timing: a fraction lies between 0 and 1, got {fraction!r}")
         ordered = sorted(self.seconds)
-        place = fraction * (len(ordered) - 1)
-        below = int(place)
+        position = fraction * (len(ordered) - 1)
+        below = int(position)
         above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+        return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-def _as_read(seconds: float) -> str:
+def _in_best_unit(seconds: float) -> str:
     size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
     return f"{seconds / size:.3g} {unit}"
 
@@ -88,34 +88,34 @@ def time_call(
 ) -> Timing:
     """Seconds of each of ``num_runs`` calls.
 
-    Needs a device on which nothing else runs. On a GPU the runs stand in the queue one behind the
-    other, and what is timed lies on the current stream: not what Python waits for, nor work on
-    other streams. What a run reads may still be in a cache from the run before.
+    Needs a device on which nothing else runs. On a GPU the runs are queued back to back, and only
+    work on the current stream is timed: neither Python's own time nor work on other streams. What a
+    run reads may still be in a cache from the run before.
 
     Args:
-        call: Takes nothing; what it returns is let go.
-        num_warm_up: Calls before the first that is timed: the first ones choose kernels and fill
+        call: Takes nothing; its result is dropped.
+        num_warm_up: Calls before the first timed one: the first calls choose kernels and fill
             caches and the allocator.
         num_runs: Calls that are timed.
-        device: Where the call works; the GPU if there is one.
+        device: Where the call runs; by default the GPU if there is one.
 
     Returns:
         The seconds of each run.
 
     Raises:
-        TypeError: If the call cannot be called.
-        ValueError: If no run is asked for, if there is no GPU where one is named, if tensors are
-            fake here, or if another instrument runs.
+        TypeError: If ``call`` cannot be called.
+        ValueError: If ``num_runs`` is not above zero, if a GPU is named and there is none, if
+            tensors are fake here, or if another instrument is running.
     """
     require_call("time_call", call)
     require_real_tensors("time_call")
     require_positive("time_call", num_runs=num_runs)
     require_not_negative("time_call", num_warm_up=num_warm_up)
-    where = device_to_measure(device)
+    chosen = device_to_measure(device)
     for _ in range(num_warm_up):
         call()
-    timed = _seconds_on_gpu if where.type == "cuda" else _seconds_on_cpu
-    return Timing(seconds=tuple(timed(call, num_runs)), device=in_words(where))
+    seconds_of_runs = _seconds_on_gpu if chosen.type == "cuda" else _seconds_on_cpu
+    return Timing(seconds=tuple(seconds_of_runs(call, num_runs)), device=device_name(chosen))
 
 
 def _seconds_on_cpu(call: Callable[[], object], num_runs: int) -> list[float]:

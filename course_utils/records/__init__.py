@@ -1,4 +1,4 @@
-"""What was published and measured elsewhere, as data: a record says where, when and how.
+"""Published and measured runs as data; each record says where, when and how it was made.
 
 Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`.
 """
@@ -13,11 +13,11 @@ Record = dict[str, Any]
 
 
 def measured(part: str, folder: Path = FOLDER) -> list[Record]:
-    """All records of one part that were measured on a GPU, in the order of their file names.
+    """All records of one part that were measured on a GPU, sorted by file name.
 
     Args:
         part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
-        folder: Where records lie.
+        folder: Folder of the records.
     """
     files = sorted(folder.glob(f"{part}-*.json"))
     records = [json.loads(file.read_text(encoding="utf-8")) for file in files]

@@ -1,8 +1,8 @@
 """Gradients of a large batch, one micro-batch after the other.
 
-Each micro-batch runs forward and backward by itself, so that only its activations are in memory;
-backward adds to the gradients that are there. The sum of the losses of its targets over the number
-of *all* targets makes the result exact, whatever the lengths of the sequences.
+Each micro-batch runs forward and backward on its own, so only its activations are in memory;
+backward adds to ``grad``. Each summed loss is divided by the number of targets of the *whole*
+batch, so the result is exact for sequences of any length.
 
     >>> ids, targets = ragged_batch([5, 1, 3], vocab_size=7)
     >>> model = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 7))
@@ -23,7 +23,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-# The target of a token that does not count: padding, or a prompt.
+# Target of a token that has no loss: padding, or part of a prompt.
 IGNORED = -100
 
 Batches = Sequence[tuple[Tensor, Tensor]]
@@ -32,13 +32,13 @@ Batches = Sequence[tuple[Tensor, Tensor]]
 def ragged_batch(lengths: Sequence[int], vocab_size: int) -> tuple[Tensor, Tensor]:
     """Token ids and targets of sequences of different lengths, each of shape (b, s).
 
-    Shorter sequences are filled up to the longest; what fills them has the target -100. A token is
-    followed by its successor, in short sequences by its predecessor, so that what a model learns
-    from short ones is not what it learns from long ones.
+    Shorter sequences are padded to the longest; padding has the target -100. The target of id n is
+    n + 1, in short sequences n - 1 (modulo v), so short sequences teach a model something else than
+    long ones.
 
     Args:
         lengths: Tokens of each sequence; zero is allowed.
-        vocab_size: Words v.
+        vocab_size: Entries v of the vocabulary.
 
     Raises:
         ValueError: If there is no sequence, or a length is below zero.
@@ -50,17 +50,17 @@ def ragged_batch(lengths: Sequence[int], vocab_size: int) -> tuple[Tensor, Tenso
     ids = (3 * starts + positions * (positions + 1) // 2) % vocab_size
     is_short = torch.tensor(lengths)[:, None] <= max(lengths) // 2
     targets = torch.where(is_short, ids - 1, ids + 1) % vocab_size
-    is_filled = positions >= torch.tensor(lengths)[:, None]
-    return ids.masked_fill(is_filled, 0), targets.masked_fill(is_filled, IGNORED)
+    is_padding = positions >= torch.tensor(lengths)[:, None]
+    return ids.masked_fill(is_padding, 0), targets.masked_fill(is_padding, IGNORED)
 
 
 def count_targets(targets: Tensor) -> int:
-    """Targets that count."""
+    """Number of targets that have a loss."""
     return int((targets != IGNORED).sum())
 
 
 def sum_of_losses(model: nn.Module, ids: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy summed over all targets that count; zero where there is none.
+    """Cross-entropy summed over all targets that are not ignored; zero if there are none.
 
     Raises:
         ValueError: If ids and targets differ in shape.
@@ -75,19 +75,19 @@ def sum_of_losses(model: nn.Module, ids: Tensor, targets: Tensor) -> Tensor:
 
 
 def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size: int) -> float:
-    """Add the gradients of the mean loss of a batch to ``grad``, in micro-batches.
+    """Add the gradient of a batch's mean loss to ``grad``, one micro-batch at a time.
 
     Args:
         model: From token ids (b, s) to logits (b, s, v).
         ids: Token ids (b, s).
-        targets: The token that follows each, or -100 where none is to be learnt.
-        micro_batch_size: Sequences of a micro-batch; the last may be smaller.
+        targets: The next token of each, or -100 to ignore it.
+        micro_batch_size: Sequences per micro-batch; the last may have fewer.
 
     Returns:
-        The mean loss over all targets that count. Without any it is 0.0, and no gradient changes.
+        The mean loss over all targets. Without targets it is 0.0, and no gradient changes.
 
     Raises:
-        ValueError: If there is no sequence in a micro-batch, or shapes differ.
+        ValueError: If ``micro_batch_size`` is below one, or shapes differ.
     """
     if micro_batch_size < 1:
         raise ValueError(f"accumulate: micro_batch_size must be above zero, got {micro_batch_size}")
@@ -103,7 +103,7 @@ def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size:
     return mean
 
 
-def train(  # noqa: PLR0913, PLR0917  all that a training loop is given
+def train(  # noqa: PLR0913, PLR0917  all that a training loop needs
     model: nn.Module,
     optimizer: Optimizer,
     scheduler: LRScheduler,
@@ -111,22 +111,22 @@ def train(  # noqa: PLR0913, PLR0917  all that a training loop is given
     micro_batches_per_step: int,
     max_norm: float,
 ) -> list[float | None]:
-    """Train on groups of micro-batches, one step of the optimizer for each group.
+    """Train on groups of micro-batches, with one optimizer step per group.
 
     Args:
         model: From token ids (b, s) to logits (b, s, v).
-        optimizer: Of the model's parameters.
-        scheduler: Advances with each step of the optimizer, and only then.
-        micro_batches: Token ids and targets of each, -100 where none is to be learnt.
-        micro_batches_per_step: Of a group; the last group may have fewer.
-        max_norm: The gradient of a whole group is shortened to this norm if it is longer.
+        optimizer: Updates the model's parameters.
+        scheduler: Advances only when the optimizer steps.
+        micro_batches: Token ids and targets of each, with -100 for targets to ignore.
+        micro_batches_per_step: Micro-batches per group; the last group may have fewer.
+        max_norm: The gradient of a whole group is clipped to this norm.
 
     Returns:
-        For each group its mean loss over all its targets; None where this or the gradient is not
-        finite, so that there was no step. Without targets the mean is 0 / 0.
+        The mean loss of each group over all its targets; None where the step was skipped because
+        the loss or the gradient is not finite. Without targets the mean is 0 / 0.
 
     Raises:
-        ValueError: If there is no micro-batch in a group, or shapes differ.
+        ValueError: If ``micro_batches_per_step`` is below one, or shapes differ.
     """
     if micro_batches_per_step < 1:
         raise ValueError(
@@ -144,7 +144,7 @@ def _step(
     group: Batches,
     max_norm: float,
 ) -> float | None:
-    """One step on a group, or none where its loss or its gradient is not finite."""
+    """Take one step on a group; skip it if the loss or the gradient is not finite."""
     num_targets = sum(count_targets(targets) for _, targets in group)
     optimizer.zero_grad()
     mean = 0.0
@@ -161,21 +161,21 @@ def _step(
 
 
 def sum_in_fp32(model: nn.Module) -> list[Tensor]:
-    """Buffers in fp32 into which every backward pass from now on adds its gradients.
+    """Accumulate gradients in fp32 buffers, in every backward pass from now on.
 
-    Each gradient is let go as soon as it is added, so that those in bf16 are never all there.
+    Each gradient is freed as soon as it is added, so the bf16 gradients are never all in memory.
 
     Returns:
-        One buffer of zeros for each parameter that wants a gradient, in the model's order.
+        One buffer of zeros for each parameter that requires a gradient, in the model's order.
     """
     parameters = [each for each in model.parameters() if each.requires_grad]
     buffers = [torch.zeros_like(each, dtype=torch.float32) for each in parameters]
     for parameter, buffer in zip(parameters, buffers, strict=True):
-        parameter.register_post_accumulate_grad_hook(partial(_move_to, buffer))
+        parameter.register_post_accumulate_grad_hook(partial(_move_gradient_to, buffer))
     return buffers
 
 
-def _move_to(buffer: Tensor, parameter: Tensor) -> None:
+def _move_gradient_to(buffer: Tensor, parameter: Tensor) -> None:
     assert parameter.grad is not None
     buffer += parameter.grad
     parameter.grad = None

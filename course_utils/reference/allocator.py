@@ -1,14 +1,14 @@
 """Why does PyTorch reserve more GPU memory than it allocates? A small caching allocator.
 
-It follows the rules of PyTorch's for CUDA, with its first settings and one CUDA stream:
+It follows the rules of PyTorch's CUDA allocator, with default settings and one stream:
 
 - sizes are rounded up to 512 B; up to 1 MiB they come from the small pool, else from the large;
-- the smallest free block that fits is taken, and of equal ones that with the lowest address;
-- where there is none, a segment is asked of the device: 2 MiB for the small pool; for the large one
-  20 MiB below a size of 10 MiB, and from there on the size rounded up to 2 MiB;
-- what is left of a block is split off, in the small pool from 512 B on, in the large above 1 MiB;
-- a freed block is joined with its free neighbours and kept: only when the device is full, segments
-  without a block in use go back to it.
+- the smallest free block that fits is used; of equal ones, the one with the lowest address;
+- if none fits, the device reserves a segment: 2 MiB for the small pool; for the large pool 20 MiB
+  for sizes below 10 MiB, else the size rounded up to a multiple of 2 MiB;
+- the rest of a block is split off: in the small pool from 512 B on, in the large above 1 MiB;
+- a freed block is merged with its free neighbours and cached: segments without a block in use are
+  released only when the device is full.
 
     >>> allocator = CachingAllocator()
     >>> allocator.allocate("logits", 3 * 2**20)
@@ -35,13 +35,13 @@ ROUND_LARGE_BYTES = 2 * MIB
 
 
 class Levels(NamedTuple):
-    """What an allocator holds at one moment.
+    """Bytes that an allocator holds at one moment.
 
     Attributes:
-        allocated_bytes: Of blocks in use, rounded up as they are.
-        reserved_bytes: Of all segments.
-        inactive_split_bytes: Of free blocks in segments of which a part is in use: they
-            cannot go back to the device, and serve only what fits.
+        allocated_bytes: Blocks in use, with their sizes rounded up.
+        reserved_bytes: All segments.
+        inactive_split_bytes: Free blocks in segments that are partly in use: they cannot be
+            released, and serve only requests that fit.
     """
 
     allocated_bytes: int
@@ -51,7 +51,7 @@ class Levels(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Block:
-    """A piece of a segment, beside its neighbours in it."""
+    """A part of a segment, linked to its neighbours."""
 
     address: int
     size_bytes: int
@@ -62,22 +62,22 @@ class Block:
 
     @property
     def is_split(self) -> bool:
-        """Whether it is less than its segment."""
+        """Whether it is only a part of its segment."""
         return self.before is not None or self.after is not None
 
     @property
     def key(self) -> tuple[int, int]:
-        """By which a pool is in order: size first, then address."""
+        """Sort key of a pool: size first, then address."""
         return (self.size_bytes, self.address)
 
 
 def rounded_bytes(num_bytes: int) -> int:
-    """Bytes of the block that a request asks for: rounded up to 512 B."""
+    """Size of the block for a request: rounded up to a multiple of 512 B."""
     return MIN_BLOCK_BYTES * max(1, -(-num_bytes // MIN_BLOCK_BYTES))
 
 
 def new_segment_bytes(size_bytes: int) -> int:
-    """Bytes that are asked of the device where no free block of ``size_bytes`` is found."""
+    """Size of the segment to reserve when no free block of ``size_bytes`` is found."""
     if size_bytes <= SMALL_BYTES:
         return SMALL_SEGMENT_BYTES
     if size_bytes < MIN_LARGE_BYTES:
@@ -86,10 +86,10 @@ def new_segment_bytes(size_bytes: int) -> int:
 
 
 class CachingAllocator:
-    """Blocks in use by the names they were asked for with, free blocks by size."""
+    """Allocates named blocks, and caches freed ones in two pools sorted by size."""
 
     def __init__(self, device_bytes: int | None = None) -> None:
-        """A device with so many bytes for segments; without a number there is no end."""
+        """Limit all segments to ``device_bytes``; without it there is no limit."""
         self.device_bytes = device_bytes
         self._used: dict[Hashable, Block] = {}
         self._free: dict[bool, list[tuple[tuple[int, int], Block]]] = {True: [], False: []}
@@ -104,14 +104,14 @@ class CachingAllocator:
         return Levels(self._allocated_bytes, self._reserved_bytes, inactive)
 
     def play(self, requests: Iterable[tuple[Hashable, int | None]]) -> list[Levels]:
-        """Serve requests in order, and give the levels after each.
+        """Serve requests in order; return the levels after each.
 
         Args:
-            requests: A name with a number of bytes to allocate, or with None to free.
+            requests: A name with a number of bytes to allocate, or with None to free it.
 
         Raises:
             MemoryError: If the device has no room for a segment.
-            ValueError: If a name is allocated twice, or freed and not in use.
+            ValueError: If a name is allocated twice, or freed while not in use.
         """
         levels = []
         for name, num_bytes in requests:
@@ -123,20 +123,19 @@ class CachingAllocator:
         return levels
 
     def play_script(self, script: Iterable[int]) -> list[Levels]:
-        """Serve requests that are whole numbers, and give the levels after each.
+        """Serve requests that are whole numbers; return the levels after each.
 
         Args:
-            script: A number above zero asks for so many bytes; -n frees the n-th block that was
-                asked for.
+            script: A positive number allocates that many bytes; -n frees the n-th allocation.
 
         Raises:
             MemoryError: If the device has no room for a segment.
             ValueError: If a block is freed that is not in use, or a number is zero.
         """
-        return self.play(_named(script))
+        return self.play(_numbered(script))
 
     def allocate(self, name: Hashable, num_bytes: int) -> None:
-        """Take the best free block, or a new segment, and split off what is not needed.
+        """Use the best free block, or a new segment, and split off the rest.
 
         Raises:
             MemoryError: If the device has no room for a segment.
@@ -154,10 +153,10 @@ class CachingAllocator:
         self._allocated_bytes += block.size_bytes
 
     def free(self, name: Hashable) -> None:
-        """Give a block back to its pool, joined with its free neighbours.
+        """Return a block to its pool, merged with its free neighbours.
 
         Raises:
-            ValueError: If nothing of that name is in use.
+            ValueError: If no block of that name is in use.
         """
         if name not in self._used:
             raise ValueError(f"{name!r} is not allocated: it was freed before, or never was")
@@ -165,22 +164,22 @@ class CachingAllocator:
         self._allocated_bytes -= block.size_bytes
         block.is_free = True
         if block.before is not None and block.before.is_free:
-            block = self._join(block.before, block)
+            block = self._merge(block.before, block)
         if block.after is not None and block.after.is_free:
-            block = self._join(block, block.after)
-        self._put(block)
+            block = self._merge(block, block.after)
+        self._insert(block)
 
     def empty_cache(self) -> None:
-        """Give segments without a block in use back to the device."""
+        """Release all segments without a block in use."""
         for pool in self._free.values():
             self._reserved_bytes -= sum(block.size_bytes for _, block in pool if not block.is_split)
             pool[:] = [entry for entry in pool if entry[1].is_split]
 
     def segments(self) -> list[list[Block]]:
-        """All segments as rows of blocks, in the order of their addresses."""
+        """All segments as lists of blocks, in the order of their addresses."""
         free = (block for pool in self._free.values() for _, block in pool)
         firsts = [block for block in (*free, *self._used.values()) if block.before is None]
-        return [_row(first) for first in sorted(firsts, key=lambda block: block.address)]
+        return [_blocks_from(first) for first in sorted(firsts, key=lambda block: block.address)]
 
     def _best_free(self, size: int) -> Block | None:
         pool = self._free[size <= SMALL_BYTES]
@@ -188,23 +187,25 @@ class CachingAllocator:
         return pool.pop(at)[1] if at < len(pool) else None
 
     def _new_segment(self, size: int) -> Block:
-        wanted = new_segment_bytes(size)
-        if not self._has_room(wanted):
+        segment_bytes = new_segment_bytes(size)
+        if not self._has_room(segment_bytes):
             self.empty_cache()
-        if not self._has_room(wanted):
-            raise MemoryError(self._out_of_memory(wanted))
-        block = Block(address=self._next_address, size_bytes=wanted, is_small=size <= SMALL_BYTES)
-        self._next_address += wanted
-        self._reserved_bytes += wanted
+        if not self._has_room(segment_bytes):
+            raise MemoryError(self._out_of_memory_message(segment_bytes))
+        block = Block(
+            address=self._next_address, size_bytes=segment_bytes, is_small=size <= SMALL_BYTES
+        )
+        self._next_address += segment_bytes
+        self._reserved_bytes += segment_bytes
         return block
 
-    def _has_room(self, wanted: int) -> bool:
-        return self.device_bytes is None or self._reserved_bytes + wanted <= self.device_bytes
+    def _has_room(self, num_bytes: int) -> bool:
+        return self.device_bytes is None or self._reserved_bytes + num_bytes <= self.device_bytes
 
-    def _out_of_memory(self, wanted: int) -> str:
+    def _out_of_memory_message(self, segment_bytes: int) -> str:
         levels = self.levels
         return (
-            f"tried to get {wanted:,} bytes of a device with {self.device_bytes:,}: "
+            f"tried to get {segment_bytes:,} bytes of a device with {self.device_bytes:,}: "
             f"{levels.allocated_bytes:,} are allocated and "
             f"{levels.reserved_bytes - levels.allocated_bytes:,} reserved beside them, in pieces "
             f"too small: allocate less, or free what is not needed"
@@ -224,41 +225,42 @@ class CachingAllocator:
         if block.after is not None:
             block.after.before = remainder
         block.size_bytes, block.after = size, remainder
-        self._put(remainder)
+        self._insert(remainder)
 
-    def _join(self, first: Block, second: Block) -> Block:
-        """One block of two neighbours; whichever lies in its pool is taken out."""
+    def _merge(self, first: Block, second: Block) -> Block:
+        """Turn two neighbours into one block, which is in no pool yet."""
         for block in (first, second):
-            self._take(block)
+            self._remove(block)
         first.size_bytes += second.size_bytes
         first.after = second.after
         if first.after is not None:
             first.after.before = first
         return first
 
-    def _put(self, block: Block) -> None:
+    def _insert(self, block: Block) -> None:
         insort(self._free[block.is_small], (block.key, block), key=lambda entry: entry[0])
 
-    def _take(self, block: Block) -> None:
+    def _remove(self, block: Block) -> None:
+        """Remove a block from its pool, if it is there."""
         pool = self._free[block.is_small]
         at = bisect_left(pool, block.key, key=lambda entry: entry[0])
         if at < len(pool) and pool[at][1] is block:
             del pool[at]
 
 
-def _named(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
-    """Requests under the numbers of their blocks."""
-    number = 0
+def _numbered(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
+    """Requests named by the numbers of their allocations, from 1."""
+    num_allocations = 0
     for request in script:
         if request > 0:
-            number += 1
-            yield number, request
+            num_allocations += 1
+            yield num_allocations, request
         else:
             yield -request, None
 
 
-def _row(first: Block) -> list[Block]:
-    row = [first]
-    while row[-1].after is not None:
-        row.append(row[-1].after)
-    return row
+def _blocks_from(first: Block) -> list[Block]:
+    blocks = [first]
+    while blocks[-1].after is not None:
+        blocks.append(blocks[-1].after)
+    return blocks

@@ -1,7 +1,7 @@
 """A problem that trains in a second: what do batches of different sizes need to reach a loss?
 
-4,096 points in 20 dimensions belong to one of five classes, which a random map of them and noise
-decide; a network with 32 inner units learns the classes by plain gradient descent, in float64.
+4,096 points in 20 dimensions each belong to one of five classes, decided by a random map plus
+noise; a network with 32 hidden units learns the classes by plain gradient descent, in float64.
 Batches are drawn with replacement, as the theory of the noise scale assumes.
 
     >>> problem, network = Problem(), new_network()
@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-NUM_POINTS, NUM_INPUTS, NUM_INNER, NUM_CLASSES = 4096, 20, 32, 5
-NOISE = 0.3  # deviation of what is added to each class's score, which has a deviation of about one
+NUM_POINTS, NUM_INPUTS, NUM_HIDDEN, NUM_CLASSES = 4096, 20, 32, 5
+NOISE = 0.3  # standard deviation of the noise on each class's score; the score's own is about one
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch works in one thread inside: on matrices as small as these a second one only waits."""
+    """Run torch on one thread: for matrices this small a second thread only waits."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -37,25 +37,25 @@ class Problem:
     """All points and their classes.
 
     Attributes:
-        inputs: (point, input), of deviation one.
+        inputs: (point, input), with standard deviation one.
         labels: The class of each point.
     """
 
     def __init__(self, seed: int = 0) -> None:
-        """Draw points, a random map to scores of the classes, and the noise on the scores."""
+        """Draw points, a random map to class scores, and the noise on the scores."""
         generator = torch.Generator().manual_seed(seed)
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
         self.inputs = normal(NUM_POINTS, NUM_INPUTS)
-        inner = self.inputs @ normal(NUM_INPUTS, NUM_INNER) / NUM_INPUTS**0.5
-        scores = (inner + torch.tanh(2 * inner)) / 2 @ normal(NUM_INNER, NUM_CLASSES)
-        scores /= NUM_INNER**0.5
+        hidden = self.inputs @ normal(NUM_INPUTS, NUM_HIDDEN) / NUM_INPUTS**0.5
+        scores = (hidden + torch.tanh(2 * hidden)) / 2 @ normal(NUM_HIDDEN, NUM_CLASSES)
+        scores /= NUM_HIDDEN**0.5
         self.labels = (scores + NOISE * normal(NUM_POINTS, NUM_CLASSES)).argmax(-1)
 
     def batch(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of some points, by their numbers."""
+        """Inputs and labels of some points, by index."""
         return self.inputs[points], self.labels[points]
 
     def loss(self, network: nn.Module) -> float:
@@ -65,24 +65,24 @@ class Problem:
 
 
 def new_network(seed: int = 1) -> nn.Sequential:
-    """The network before training, the same one for the same seed; leaves torch's seed alone."""
+    """The untrained network, the same for the same seed; torch's global seed is untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
-            nn.Linear(NUM_INPUTS, NUM_INNER, dtype=torch.float64),
+            nn.Linear(NUM_INPUTS, NUM_HIDDEN, dtype=torch.float64),
             nn.Tanh(),
-            nn.Linear(NUM_INNER, NUM_CLASSES, dtype=torch.float64),
+            nn.Linear(NUM_HIDDEN, NUM_CLASSES, dtype=torch.float64),
         )
 
 
 @one_thread()
 def per_sample_gradients(network: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """The gradient of each example's loss, one row for each, over all parameters.
+    """The gradient of each example's loss over all parameters, one row per example.
 
     Args:
-        network: Any module that takes rows on their own.
+        network: Any module that treats each row on its own.
         inputs: (example, input).
-        labels: The class of each.
+        labels: The class of each example.
     """
     parameters = {name: each.detach() for name, each in network.named_parameters()}
 
@@ -95,13 +95,13 @@ def per_sample_gradients(network: nn.Module, inputs: Tensor, labels: Tensor) -> 
 
 @one_thread()
 def batches_of(rows: Tensor, batch_size: int, count: int, seed: int = 0) -> Tensor:
-    """Mean gradients of batches that are drawn with replacement, one row for each batch.
+    """Mean gradients of batches drawn with replacement, one row per batch.
 
     Args:
         rows: The gradient of each example.
-        batch_size: Examples of a batch.
-        count: Batches.
-        seed: Of the draw.
+        batch_size: Examples per batch.
+        count: Number of batches.
+        seed: Seed of the draw.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(len(rows), (count, batch_size), generator=generator)
@@ -112,7 +112,7 @@ def noise_scale(gradients: Tensor) -> float:
     """Simple noise scale tr(Σ) / |G|**2, in examples; infinite where G is zero.
 
     Args:
-        gradients: (example, parameter), of all the data.
+        gradients: (example, parameter), over all the data.
     """
     mean = gradients.mean(0)
     squared_norm = mean.square().sum().item()
@@ -123,7 +123,7 @@ def noise_scale(gradients: Tensor) -> float:
 def descend(
     network: nn.Module, inputs: Tensor, labels: Tensor, learning_rate: float, num_steps: int = 1
 ) -> None:
-    """Steps of gradient descent on one batch."""
+    """Take steps of gradient descent on one batch."""
     weights = list(network.parameters())
     for _ in range(num_steps):
         loss = F.cross_entropy(network(inputs), labels)
@@ -134,14 +134,14 @@ def descend(
 def losses_of_run(
     problem: Problem, batch_size: int, learning_rate: float, num_steps: int, seed: int = 7
 ) -> Iterator[float]:
-    """The loss over all points after each step of a run from the start, one step for each asked.
+    """The loss over all points after each step of a run from the start; steps run on demand.
 
     Args:
         problem: What is learned.
-        batch_size: Points of each batch.
-        learning_rate: Of all steps.
-        num_steps: Where the run ends.
-        seed: Of the batches.
+        batch_size: Points per batch.
+        learning_rate: The same for all steps.
+        num_steps: Length of the run.
+        seed: Seed of the batches.
     """
     for network in _run(problem, batch_size, learning_rate, num_steps, seed):
         yield problem.loss(network)
@@ -158,24 +158,24 @@ def _run(
 
 
 def learning_rates(batch_size: int) -> list[float]:
-    """Five rates to try, a factor of four from first to last, around one that suits the batch.
+    """Five rates to try, spanning a factor of four around one that suits the batch.
 
-    Small batches want a rate in proportion to their size, large ones a constant.
+    For small batches the best rate grows in proportion to the size, for large ones it is constant.
     """
     middle = 2 * batch_size / (batch_size + 256)
-    return [middle * 2 ** (half / 2) for half in (0, -1, 1, -2, 2)]
+    return [middle * 2 ** (halves / 2) for halves in (0, -1, 1, -2, 2)]
 
 
 @one_thread()
 def steps_to_loss(
     problem: Problem, batch_size: int, loss: float, max_steps: int = 1000, seed: int = 7
 ) -> int:
-    """Fewest steps to a loss, over the learning rates of that batch size.
+    """Fewest steps to a loss, over the learning rates for that batch size.
 
-    A run ends where it needs more steps than the best before it.
+    A run stops as soon as it needs more steps than the best one so far.
 
     Raises:
-        ValueError: If no run gets there.
+        ValueError: If no run reaches the loss.
     """
     best = max_steps + 1
     for rate in learning_rates(batch_size):
@@ -191,7 +191,7 @@ def steps_to_loss(
 
 @one_thread()
 def loss_after(problem: Problem, batch_size: int, num_steps: int, seed: int = 7) -> float:
-    """The lowest loss at the end of runs of some steps, over the learning rates of that size."""
+    """The lowest loss after ``num_steps``, over the learning rates for that batch size."""
     rates = learning_rates(batch_size)
     runs = (_run(problem, batch_size, rate, num_steps, seed) for rate in rates)
     return min(problem.loss(list(run)[-1]) for run in runs)

@@ -1,4 +1,4 @@
-"""Which type of torch has so many bytes? Configs speak of bytes, and tensors of types."""
+"""The torch dtype for a width in bytes: configs give bytes, tensors need dtypes."""
 
 import torch
 

@@ -1,7 +1,7 @@
-"""A mixture of experts with balanced routing of fixed capacity, which also runs on meta tensors.
+"""A mixture of experts with balanced routing and fixed capacity; it also runs on meta tensors.
 
-Every expert takes the tokens that score highest for it (expert choice, Zhou et al. 2022), always
-the same number: `tokens * experts_per_token / num_experts`. So each expert has the same work, as
+Every expert picks the tokens that score highest for it (expert choice, Zhou et al. 2022), always
+the same number: `tokens * experts_per_token / num_experts`. So each expert has the same work, which
 the balanced routing of Mixtral and DeepSeek aims at, and no shape depends on the data.
 """
 
@@ -24,7 +24,7 @@ class MixtureOfExperts(nn.Module):
         dtype: torch.dtype = torch.float32,
         kernels: Kernels = DEFAULT_KERNELS,
     ) -> None:
-        """The matrices of all experts lie in three tensors, so that one product serves all."""
+        """Stack the matrices of all experts in three tensors, for batched products."""
         super().__init__()
         h, f, count = model.hidden_size, sizes.expert_ffn_size, sizes.num_experts
         self.sizes, self.kernels = sizes, kernels
@@ -43,19 +43,20 @@ class MixtureOfExperts(nn.Module):
         tokens = x.flatten(0, 1)
         scores = self.router(tokens).softmax(dim=-1)
         weight, chosen = scores.topk(self._capacity(len(tokens)), dim=0)  # (capacity, experts)
-        taken = tokens[chosen.t()]  # (experts, capacity, h)
-        inner = gated(taken @ self.gate, taken @ self.up, self.kernels)
-        made = (inner @ self.down) * weight.t()[..., None]
-        out = torch.zeros_like(tokens).index_add(0, chosen.t().flatten(), made.flatten(0, 1))
+        routed = tokens[chosen.t()]  # (experts, capacity, h)
+        inner = gated(routed @ self.gate, routed @ self.up, self.kernels)
+        weighted = (inner @ self.down) * weight.t()[..., None]
+        out = torch.zeros_like(tokens).index_add(0, chosen.t().flatten(), weighted.flatten(0, 1))
         if self.shared is not None:
             out = out + self.shared(tokens)
         return out.view_as(x)
 
     def _capacity(self, num_tokens: int) -> int:
-        sent = num_tokens * self.sizes.experts_per_token
-        if sent % self.sizes.num_experts:
+        """Tokens per expert."""
+        routed = num_tokens * self.sizes.experts_per_token
+        if routed % self.sizes.num_experts:
             raise ValueError(
-                f"balanced routing needs tokens * experts_per_token = {sent} to be a multiple of "
+                f"balanced routing needs tokens * experts_per_token = {routed} to be a multiple of "
                 f"num_experts = {self.sizes.num_experts}: choose another batch or length"
             )
-        return sent // self.sizes.num_experts
+        return routed // self.sizes.num_experts

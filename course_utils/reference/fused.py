@@ -1,7 +1,7 @@
-"""Operations with a backward pass of their own, which keeps less than autograd would.
+"""Operations with a backward pass of their own, which keep less than autograd would.
 
-Written out operation by operation, a norm in bf16 keeps copies of its input in fp32, a rotation
-keeps sines and cosines, and a gate keeps what can be computed again from its two inputs.
+Composed of separate operations, a norm in bf16 keeps fp32 copies of its input, a rotation keeps
+sines and cosines, and a gate keeps what can be recomputed from its two inputs.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ class RMSNorm(nn.Module):
     """
 
     def __init__(self, size: int, device: str, dtype: torch.dtype = torch.float32) -> None:
-        """A weight of one for each number."""
+        """Start with all weights at one."""
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size, device=device, dtype=dtype))
 
@@ -46,35 +46,36 @@ class _RMSNorm(torch.autograd.Function):
         x, weight, inverse = ctx.saved_tensors
         normed = x * inverse
         grad_normed = grad.to(normed.dtype) * weight
-        along = (grad_normed * normed).mean(-1, keepdim=True)  # what changing the length undoes
+        # Scaling x changes nothing, so the gradient has no component along x.
+        along = (grad_normed * normed).mean(-1, keepdim=True)
         grad_x = inverse * (grad_normed - normed * along)
         grad_weight = (grad * normed).sum_to_size(weight.shape)
         return grad_x.to(x.dtype), grad_weight.to(weight.dtype)
 
 
 def rotate(x: Tensor) -> Tensor:
-    """Rotary positions (Su et al. 2021): turn each pair of numbers by an angle that grows with s.
+    """Rotary positions (Su et al. 2021): rotate each pair of numbers by an angle that grows with s.
 
-    Keeps nothing: the backward pass turns the gradient back.
+    Keeps nothing: the backward pass rotates the gradient back.
 
     Args:
         x: Queries or keys, shape (b, s, a, d); d is even.
     """
-    turned: Tensor = _Rotation.apply(x)  # type: ignore[no-untyped-call]
-    return turned
+    out: Tensor = _Rotation.apply(x)  # type: ignore[no-untyped-call]
+    return out
 
 
 class _Rotation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return _turned(x, 1)
+        return _rotated(x, 1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return _turned(grad, -1)
+        return _rotated(grad, -1)
 
 
-def _turned(x: Tensor, direction: int) -> Tensor:
+def _rotated(x: Tensor, direction: int) -> Tensor:
     seq_len, head_dim = x.shape[1], x.shape[3]
     pair = torch.arange(0, head_dim, 2, device=x.device)
     angle = torch.arange(seq_len, device=x.device)[:, None] / ROPE_BASE ** (pair / head_dim)
@@ -89,7 +90,7 @@ def gated(gate: Tensor, up: Tensor, kernels: Kernels) -> Tensor:
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """``silu(gate) * up`` as one operation: keeps its two inputs, and not silu(gate)."""
+    """``silu(gate) * up`` as one operation: keeps its two inputs, but not silu(gate)."""
     out: Tensor = _SwiGLU.apply(gate, up)  # type: ignore[no-untyped-call]
     return out
 

@@ -1,7 +1,7 @@
 """Gradients of a batch that several ranks share, summed after the backward pass.
 
-Every rank gives a loss that is its share of the mean over all targets of the batch, so that the sum
-of the gradients is the gradient of the whole batch; nothing is divided by the number of ranks.
+The loss of each rank is its share of the mean over all targets of the batch, so the sum of the
+gradients is the gradient of the whole batch; nothing is divided by the number of ranks.
 
     >>> share = share_of_mean(comm, summed_loss, num_targets)
     >>> backward_flat(comm, model, share)
@@ -14,14 +14,14 @@ from course_utils.distributed.comm import Comm
 
 
 def share_of_mean(comm: Comm, summed_loss: Tensor, num_targets: int) -> Tensor:
-    """This rank's share of the mean loss over the targets of all ranks; zero without any."""
+    """This rank's share of the mean loss over the targets of all ranks; zero without targets."""
     total = torch.tensor(num_targets)
     comm.all_reduce(total)
     return summed_loss / total.clamp(min=1)
 
 
 def backward_each(comm: Comm, model: nn.Module, loss: Tensor) -> None:
-    """Backward, then one all-reduce for the gradient of each parameter that wants one."""
+    """Backward, then one all-reduce per gradient."""
     loss.backward()
     for gradient in _gradients(model):
         comm.all_reduce(gradient)
@@ -38,7 +38,7 @@ def backward_flat(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 def _gradients(model: nn.Module) -> list[Tensor]:
-    """Of all parameters that want one."""
+    """The ``grad`` of every parameter that requires one, filled with zeros if there is none."""
     gradients = []
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -48,5 +48,5 @@ def _gradients(model: nn.Module) -> list[Tensor]:
 
 
 def gradient_or_zeros(parameter: nn.Parameter) -> Tensor:
-    """What is in ``grad``; zeros where backward brought none."""
+    """A parameter's ``grad``, or zeros if it has none."""
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -1,8 +1,8 @@
 """The layers of today's transformers: norms, attention, feed-forward blocks.
 
-Every module takes the sizes it needs from a `ModelConfig` and can be built on the CPU, on fake
-tensors or on the meta device; on the last two nothing is allocated. Each is built in its
-precision: modules of fake tensors cannot be converted.
+Every module takes its sizes from a `ModelConfig` and can be built on the CPU, with fake tensors or
+on the meta device; the last two allocate nothing. Each is built in its final precision: modules of
+fake tensors cannot be converted.
 """
 
 import torch
@@ -26,12 +26,12 @@ __all__ = [
 def linear(
     in_size: int, out_size: int, model: ModelConfig, device: str, dtype: torch.dtype
 ) -> nn.Linear:
-    """A linear layer, with a bias where the model has biases."""
+    """A linear layer, with a bias if the model has biases."""
     return nn.Linear(in_size, out_size, bias=model.has_biases, device=device, dtype=dtype)
 
 
 def norm(size: int, model: ModelConfig, device: str, dtype: torch.dtype) -> nn.Module:
-    """LayerNorm for GPT, RMSNorm for the models without biases."""
+    """LayerNorm for models with biases (GPT), else RMSNorm."""
     if model.has_biases:
         return nn.LayerNorm(size, device=device, dtype=dtype)
     return RMSNorm(size, device, dtype)
@@ -69,10 +69,10 @@ class GroupedAttention(nn.Module):
 
 
 class MultiHeadLatentAttention(nn.Module):
-    """Attention through small latent vectors (DeepSeek-V2, section 2.1), as it is trained.
+    """Attention through small latent vectors (DeepSeek-V2, section 2.1), in its training form.
 
-    Keys and values of all heads come from one vector of `kv_rank` numbers, which is all that a
-    cache would keep beside one rotary key for all heads.
+    Keys and values of all heads come from one vector of `kv_rank` numbers: with the rotary key
+    that all heads share, this is all that a KV cache would hold.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class FeedForward(nn.Module):
         dtype: torch.dtype = torch.float32,
         kernels: Kernels = DEFAULT_KERNELS,
     ) -> None:
-        """Up, down, and for a gated block the gate."""
+        """Up and down projections, and a gate if the model is gated."""
         super().__init__()
         h = model.hidden_size
         self.kernels = kernels

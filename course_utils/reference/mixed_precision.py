@@ -1,6 +1,6 @@
-"""What does training keep from one step to the next? One step of Adam in each of four recipes.
+"""What does training keep from one step to the next? One Adam step in each of four recipes.
 
-The weight that the matrix products read, its gradient, and what the optimizer keeps: in mixed
+The weight that the matrix products read, its gradient, and the optimizer's state: in mixed
 precision also a master copy of the weight in fp32, because a small step would vanish in bf16.
 
     >>> state = TrainingState(5, "bf16")
@@ -17,10 +17,10 @@ from course_utils.reference.dtypes import FLOATS
 
 
 class TrainingState:
-    """The tensors of some parameters that outlive a training step."""
+    """The tensors that outlive a training step, for ``num_params`` parameters."""
 
     def __init__(self, num_params: int, recipe: str) -> None:
-        """Weights in the precision of the recipe, and a master copy where it wants one."""
+        """Create weights in the recipe's precision, and a master copy if the recipe has one."""
         sizes = precision(recipe)
         self.weight = nn.Parameter(torch.ones(num_params, dtype=FLOATS[sizes.weight_bytes]))
         has_master = sizes.master_weight_bytes > 0
@@ -31,7 +31,7 @@ class TrainingState:
         self.optimizer = torch.optim.AdamW([self.master])
 
     def step(self) -> None:
-        """Forward, backward, and one step of the optimizer."""
+        """Run forward, backward, and one optimizer step."""
         self.weight.float().square().sum().backward()
         if self.master is self.weight:
             self.optimizer.step()
@@ -45,14 +45,14 @@ class TrainingState:
     def _gradient_in_fp32(self) -> Tensor:
         assert self.weight.grad is not None
         if self.gradient_sum is None:
-            return self.weight.grad.float()  # lives for the step only
+            return self.weight.grad.float()  # freed when the step is over
         self.gradient_sum += self.weight.grad
         if not self.keeps_bf16_gradient:
             self.weight.grad = None
         return self.gradient_sum
 
     def tensors(self) -> dict[str, list[Tensor]]:
-        """What lives on, as ``weights``, ``gradients`` and ``optimizer``."""
+        """What stays in memory, as ``weights``, ``gradients`` and ``optimizer``."""
         moments = self.optimizer.state[self.master]
         master = [] if self.master is self.weight else [self.master]
         gradients = (self.weight.grad, self.gradient_sum)

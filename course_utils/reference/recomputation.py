@@ -1,8 +1,8 @@
-"""Keep less for the backward pass and compute the rest again when it comes.
+"""Activation recomputation: save less for the backward pass, and recompute the rest there.
 
-`checkpoint` is the idea in one function: run forward without recording, keep the inputs, and in the
-backward pass run again with recording, under the same random numbers and the same autocast. What
-is checkpointed decides the policy: segments of layers, or in each layer the core of its attention
+`checkpoint` is the idea in one function: run forward without recording, save the inputs, and in the
+backward pass run again with recording, with the same random numbers and the same autocast. The
+policy is what to checkpoint: segments of layers, or the attention core of each layer
 (`Kernels.is_attention_recomputed`), or all but the results of chosen operations.
 
     >>> x = torch.ones(2, 3, requires_grad=True)
@@ -40,42 +40,42 @@ PRODUCTS = (
 
 
 def checkpoint(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """``function(*tensors)``, of which only the inputs are kept for the backward pass.
+    """Return ``function(*tensors)``, and save only the inputs for the backward pass.
 
-    The backward pass calls the function again and goes back through it at once, so that gradients
-    also reach the parameters inside. It has to start from ``backward()``: to ask for some of the
-    gradients with ``torch.autograd.grad`` would fill in the others, too.
+    The backward pass calls the function again and runs backward through it at once, so gradients
+    also reach the parameters inside. It has to start from ``backward()``: asking for some gradients
+    with ``torch.autograd.grad`` would also fill ``grad`` of the others.
 
     Args:
-        function: Gives one tensor; called twice, it must do the same.
-        tensors: All of its inputs that want gradients, and others; at least one.
+        function: Returns one tensor; both calls must compute the same.
+        tensors: All of its inputs that require gradients, and any others; at least one.
 
     Raises:
-        TypeError: If there is no tensor, or an argument is none.
+        TypeError: If there is no tensor, or an argument is not a tensor.
     """
     if not tensors or not all(isinstance(each, Tensor) for each in tensors):
         kinds = ", ".join(type(each).__name__ for each in tensors) or "nothing"
         raise TypeError(f"checkpoint wants a function and its input tensors, got {kinds}")
-    # The backward pass is wanted for parameters even where no input wants a gradient.
-    wanting = torch.empty(0, requires_grad=True)
-    out: Tensor = _Recomputed.apply(function, wanting, *tensors)  # type: ignore[no-untyped-call]
+    # If no input requires a gradient, this dummy makes autograd run backward for the parameters.
+    dummy = torch.empty(0, requires_grad=True)
+    out: Tensor = _Recomputed.apply(function, dummy, *tensors)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, function: Callable[..., Tensor], wanting: Tensor, *tensors: Tensor
+        ctx: Any, function: Callable[..., Tensor], dummy: Tensor, *tensors: Tensor
     ) -> Tensor:
-        ctx.function, ctx.surroundings = function, _Surroundings.of(tensors)
+        ctx.function, ctx.state = function, _ExecutionState.capture(tensors)
         ctx.save_for_backward(*tensors)
-        return function(*tensors)  # nothing is recorded in here
+        return function(*tensors)  # autograd records nothing inside a Function
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs = [each.detach().requires_grad_(each.requires_grad) for each in ctx.saved_tensors]
-        with torch.enable_grad(), ctx.surroundings.again():
+        with torch.enable_grad(), ctx.state.restored():
             out = ctx.function(*inputs)
         if out.requires_grad:
             torch.autograd.backward(out, grad)
@@ -83,8 +83,8 @@ class _Recomputed(torch.autograd.Function):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Surroundings:
-    """What a function's result depends on beside its inputs: random numbers and autocast."""
+class _ExecutionState:
+    """What a result depends on besides the inputs: random number generators and autocast."""
 
     cpu_state: Tensor
     device_ids: list[int]
@@ -92,26 +92,26 @@ class _Surroundings:
     autocast: torch.autocast
 
     @classmethod
-    def of(cls, tensors: Sequence[Tensor]) -> "_Surroundings":
+    def capture(cls, tensors: Sequence[Tensor]) -> "_ExecutionState":
         ids, states = get_device_states(*tensors)
         return cls(
             cpu_state=torch.get_rng_state(),
             device_ids=ids,
             device_states=states,
-            autocast=_autocast_now(tensors[0].device.type),
+            autocast=_current_autocast(tensors[0].device.type),
         )
 
     @contextmanager
-    def again(self) -> Iterator[None]:
-        """As it was then; afterwards the random numbers go on as if nothing had been drawn."""
+    def restored(self) -> Iterator[None]:
+        """Restore the captured state inside; on exit the generators are where they were before."""
         with torch.random.fork_rng(self.device_ids), self.autocast:
             torch.set_rng_state(self.cpu_state)
             set_device_states(self.device_ids, self.device_states)
             yield
 
 
-def _autocast_now(device: str) -> torch.autocast:
-    """Autocast as it is where the function runs first."""
+def _current_autocast(device: str) -> torch.autocast:
+    """A context manager that repeats the autocast settings of this moment."""
     device = "cpu" if device == "meta" else device
     return torch.autocast(
         device,
@@ -121,14 +121,14 @@ def _autocast_now(device: str) -> torch.autocast:
 
 
 class Segment(nn.Module):
-    """Layers in a row of which the input is kept, and what chosen operations make.
+    """Consecutive layers that save their input, and the results of chosen operations.
 
-    Without such operations by `checkpoint`, with them by PyTorch's own selective one, which stops
-    to recompute after the last tensor that it needs.
+    Without chosen operations this is `checkpoint`; with them, PyTorch's selective checkpoint, which
+    stops recomputing after the last tensor that it needs.
     """
 
     def __init__(self, layers: Iterable[nn.Module], keep: Sequence[Any] = ()) -> None:
-        """Take layers; ``keep`` names operations such as ``torch.ops.aten.mm.default``."""
+        """Wrap layers; ``keep`` lists operations such as ``torch.ops.aten.mm.default``."""
         super().__init__()
         self.layers, self.keep = nn.Sequential(*layers), list(keep)
 

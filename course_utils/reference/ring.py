@@ -1,7 +1,7 @@
-"""An all-reduce made of messages between neighbours on a ring.
+"""A ring all-reduce, built from messages between neighbours.
 
-The tensor is cut into as many parts as there are ranks. In the first round each part travels once
-around and collects a term on each rank; in the second its sum travels around.
+The tensor is split into one part per rank. In the first round each part travels around the ring and
+is summed on the way (reduce-scatter); in the second the sums travel around (all-gather).
 
 Source: Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
 MPICH, section 4.
@@ -14,16 +14,16 @@ from course_utils.distributed.comm import Comm
 
 
 def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
-    """Sum over all ranks, in place on each: 2 (d-1) messages of a d-th of the tensor."""
+    """Sum over all ranks, in place: each sends 2 (d-1) messages of a d-th of the tensor."""
     parts = tensor.flatten().tensor_split(comm.size)
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    next_rank, previous_rank = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 
-    def exchange(sent: int) -> tuple[Tensor, Tensor]:
-        """This rank's part that comes next, and what its neighbour sends for it."""
-        mine = parts[(sent - 1) % comm.size]
+    def exchange(part: int) -> tuple[Tensor, Tensor]:
+        """Send a part to the next rank; return the part before it, and what arrives for it."""
+        mine = parts[(part - 1) % comm.size]
         theirs = torch.empty_like(mine)
-        handle = comm.send(parts[sent % comm.size], after, async_op=True)
-        comm.receive(theirs, before)
+        handle = comm.send(parts[part % comm.size], next_rank, async_op=True)
+        comm.receive(theirs, previous_rank)
         handle.wait()
         return mine, theirs
 
@@ -36,7 +36,7 @@ def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
 
 
 def everyone_to_everyone(comm: Comm, tensor: Tensor) -> None:
-    """The same sum without a ring: each rank sends all of its tensor to each of the others."""
+    """The same sum without a ring: each rank sends its whole tensor to every other rank."""
     mine, theirs = tensor.clone(), torch.empty_like(tensor)
     for distance in range(1, comm.size):
         handle = comm.send(mine, (comm.rank + distance) % comm.size, async_op=True)

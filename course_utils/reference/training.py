@@ -1,7 +1,7 @@
-"""A training step as it is commonly written: forward, backward, AdamW, gradients let go.
+"""A common training step: forward, backward, AdamW, free the gradients.
 
-In fp32 the optimizer updates the weights themselves. In bf16 it updates copies of them in fp32, the
-master weights: each gradient is turned to fp32, and the new weight back to bf16.
+In fp32 the optimizer updates the weights themselves. In bf16 it updates fp32 copies, the master
+weights: each gradient is cast to fp32, and the new weight back to bf16.
 
     >>> with fake_tensors():
     ...     run = RunConfig(seq_len=4096, precision=precision("fp32"))
@@ -22,21 +22,20 @@ from course_utils.configs import ModelConfig, RunConfig
 from course_utils.reference.dtypes import FLOATS
 from course_utils.reference.transformer import Transformer, token_loss
 
-# How AdamW computes its update: for one tensor after the other, with two temporaries of its size;
-# for all tensors at once, with one temporary for each (as on a GPU unless told otherwise); in one
-# kernel, with none.
+# How AdamW computes its update: one tensor after the other, with two temporaries of its size; all
+# tensors at once, with one temporary each (the default on a GPU); in one kernel, with none.
 ADAMW = ("for-loop", "foreach", "fused")
 
 LEARNING_RATE = 1e-3
 
 
 class Training:
-    """A model, one batch of random tokens, and what updates the model; `step` is a training step.
+    """A model, one batch of random tokens, and optimizers; `step` is a training step.
 
     Attributes:
         model: The transformer.
-        optimizers: One for all weights with ``"foreach"``, else one for each, so that no more than
-            one gradient is in fp32 at a time.
+        optimizers: One for all weights with ``"foreach"``, else one per weight, so at most one
+            gradient is in fp32 at a time.
     """
 
     def __init__(
@@ -45,26 +44,26 @@ class Training:
         run: RunConfig,
         *,
         adamw: str = "for-loop",
-        is_grad_let_go: bool = True,
+        set_to_none: bool = True,
         device: str = "cpu",
     ) -> None:
-        """Build all in the precision of the run, on a device or on fake tensors.
+        """Build everything in the run's precision, on a device or with fake tensors.
 
         Args:
             model: Sizes of the model.
             run: Batch, precision, kernels, and whether the loss is in fp32.
             adamw: One of `ADAMW`.
-            is_grad_let_go: Whether gradients are freed after each step, or set to zero.
-            device: Of model, batch and optimizer: ``"cpu"`` or ``"cuda"``.
+            set_to_none: Whether gradients are freed after each step, or set to zero.
+            device: Device of model, batch and optimizer: ``"cpu"`` or ``"cuda"``.
 
         Raises:
-            ValueError: If there is no such AdamW, or if the precision keeps gradients in fp32
-                beside weights in bf16.
+            ValueError: If there is no such AdamW, or if the precision combines gradients in fp32
+                with weights in bf16.
         """
-        _require_known(run, adamw)
+        _validate(run, adamw)
         dtype = FLOATS[run.precision.weight_bytes]
         self.model = Transformer(model, device, dtype, run.kernels)
-        self.run, self.is_grad_let_go = run, is_grad_let_go
+        self.run, self.set_to_none = run, set_to_none
         shape = (run.micro_batch_size, run.seq_len + 1)
         tokens = torch.randint(model.vocab_size, shape, device=device)
         self.ids, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -81,15 +80,15 @@ class Training:
 
     @property
     def owners(self) -> tuple[nn.Module | AdamW, ...]:
-        """All that holds memory from step to step: the model and the optimizers."""
+        """What holds memory from step to step: the model and the optimizers."""
         return (self.model, *self.optimizers)
 
     def step(self) -> None:
-        """Forward, backward, update; then the gradients are let go."""
+        """Run forward, backward and update; then free the gradients, or set them to zero."""
         self.loss().backward()
         for optimizer in self.optimizers:
             self._update(optimizer)
-        self.model.zero_grad(set_to_none=self.is_grad_let_go)
+        self.model.zero_grad(set_to_none=self.set_to_none)
 
     def loss(self) -> Tensor:
         """The mean cross-entropy of the batch."""
@@ -97,7 +96,7 @@ class Training:
 
     @torch.no_grad()
     def _update(self, optimizer: AdamW) -> None:
-        """One step of an optimizer, on master weights where they are not the weights."""
+        """Take one optimizer step, on the master weights if there are any."""
         pairs = [(each, self._weight_of[each]) for each in optimizer.param_groups[0]["params"]]
         pairs = [(master, weight) for master, weight in pairs if master is not weight]
         for master, weight in pairs:
@@ -109,7 +108,7 @@ class Training:
             master.grad = None
 
 
-def _require_known(run: RunConfig, adamw: str) -> None:
+def _validate(run: RunConfig, adamw: str) -> None:
     if adamw not in ADAMW:
         raise ValueError(f"Training: adamw must be one of {', '.join(ADAMW)}, got {adamw!r}")
     if run.precision.gradient_bytes != run.precision.weight_bytes:

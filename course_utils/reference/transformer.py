@@ -21,7 +21,7 @@ from course_utils.reference.layers import (
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each behind a norm and beside a residual."""
+    """Attention and feed-forward, each with a norm before it and a residual around it."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Block(nn.Module):
         dtype: torch.dtype = torch.float32,
         kernels: Kernels = DEFAULT_KERNELS,
     ) -> None:
-        """Choose the kinds of attention and feed-forward that the sizes ask for."""
+        """Choose the kinds of attention and feed-forward from the config."""
         super().__init__()
         self.dropout_fraction = kernels.dropout_fraction
         self.attention_norm = norm(model.hidden_size, model, device, dtype)
@@ -55,7 +55,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A decoder-only model; its output head shares the embedding's matrix where it is tied."""
+    """A decoder-only model; if it is tied, its output head is the embedding's matrix."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         """From token ids (b, s) to logits (b, s, v).
 
         Raises:
-            ValueError: If the ids lie on another device than the model.
+            ValueError: If the ids are on another device than the model.
         """
         self._require_same_device(token_ids)
         x = self.embedding(token_ids)
@@ -104,12 +104,12 @@ class Transformer(nn.Module):
 
 
 def token_loss(logits: Tensor, targets: Tensor, is_fp32: bool = False) -> Tensor:
-    """Mean cross-entropy of all tokens; keeps one number per token and entry of the vocabulary.
+    """Mean cross-entropy of all tokens; keeps one number per token and vocabulary entry.
 
     Args:
         logits: Shape (b, s, v).
-        targets: The token that follows each, shape (b, s).
-        is_fp32: Whether to compute in fp32, whatever the logits are in.
+        targets: The next token of each, shape (b, s).
+        is_fp32: Whether to compute in fp32, whatever the precision of the logits.
     """
     logits = logits.float() if is_fp32 else logits
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())

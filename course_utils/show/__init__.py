@@ -1,4 +1,4 @@
-"""Tables, figures and explorers: whatever a student would rather look at than read."""
+"""Tables, figures and explorers."""
 
 from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels

@@ -1,7 +1,7 @@
 """What fills the memory in training, and on which device does it fit?
 
-What is counted: the training state, all gradients at once, and what is saved for backward. What
-lives for a moment is not in it.
+Counted are the training state, all gradients at once, and what is saved for backward, but no
+temporaries.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.patches import Patch
 
 from course_utils import colours
-from course_utils.configs import Kernels, ModelConfig, RunConfig, device, precision, preset
+from course_utils.configs import Kernels, RunConfig, device, precision, preset
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
@@ -37,18 +37,17 @@ def memory_parts(model: str, run: RunConfig, recomputation: str = "none") -> dic
     state = state_bytes(sum(parameters(sizes).values()), run.precision)
     kept = model_saved_bytes(sizes, run)
     around_layers = kept["embedding"] + kept["final_norm"] + kept["head"]
+    if recomputation == "full":  # at most: all inputs, and the layer that is being recomputed
+        in_layers = segment_peak_bytes(sizes, run, layers_per_segment=1)
+    else:
+        in_layers = kept_bytes(sizes, run, recomputation)
     return {
         "parameters": state["weights"],
         "gradients": state["gradients"],
         "optimizer states": state["master_weights"] + state["moments"],
-        "activations": _layers_bytes(sizes, run, recomputation) + around_layers,
+        "activations": in_layers + around_layers,
         "loss": kept["loss"],
     }
-
-
-def _layers_bytes(model: ModelConfig, run: RunConfig, policy: str) -> int:
-    """What all layers keep at most: with full recomputation also the layer that is made again."""
-    return segment_peak_bytes(model, run, 1) if policy == "full" else kept_bytes(model, run, policy)
 
 
 def training_memory(  # noqa: PLR0913  one argument for each slider
@@ -60,12 +59,12 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
     attention: str,
     recomputation: str,
 ) -> Picture:
-    """What training keeps on a device, part beside part, against the memory of real devices.
+    """A stacked bar of what training keeps on a device, against the memory of real devices.
 
     Args:
         model: Name of a preset.
-        seq_len: Tokens of one sequence.
-        micro_batch_size: Sequences of a forward pass.
+        seq_len: Tokens per sequence.
+        micro_batch_size: Sequences per forward pass.
         recipe: Name of a precision.
         attention: ``"fused"`` or ``"written out"``.
         recomputation: ``"none"``, ``"selective"`` or ``"full"``.
@@ -115,12 +114,12 @@ def _where_it_fits(total_bytes: int) -> str:
 def memory_over_length(
     model: str, attention: str, lengths: Sequence[int] = (1024, 2048, 4096, 8192)
 ) -> Picture:
-    """One sequence of growing length under three policies of recomputation, as in the lectures.
+    """Memory over sequence length for three recomputation policies, as in the lectures.
 
     Args:
         model: Name of a preset.
         attention: ``"fused"`` or ``"written out"``.
-        lengths: Tokens of the sequence.
+        lengths: Tokens per sequence.
     """
     kernels = Kernels(is_attention_fused=attention == "fused")
     figure, ax = axes(height=3.0)
@@ -130,11 +129,11 @@ def memory_over_length(
         first = group * (len(lengths) + 1)
         for place, seq_len in enumerate(lengths, start=first):
             run = replace(RunConfig(seq_len=seq_len, is_loss_fp32=True), kernels=kernels)
-            totals[policy, seq_len] = _stack(ax, place, memory_parts(model, run, policy))
+            totals[policy, seq_len] = _draw_stack(ax, place, memory_parts(model, run, policy))
             places[place] = f"{seq_len:,}"
         middle = first + (len(lengths) - 1) / 2
         ax.text(middle, 1.0, policy, ha="center", va="bottom", transform=ax.get_xaxis_transform())
-    _finish(ax, places)
+    _label_lengths(ax, places)
     ax.set_ylabel(f"GiB counted, {model}")
     last = lengths[-1]
     caption = (
@@ -146,8 +145,8 @@ def memory_over_length(
     return Picture(figure, caption)
 
 
-def _stack(ax: Any, place: float, parts: dict[str, int]) -> float:
-    """Draw parts on top of each other; the height in GiB."""
+def _draw_stack(ax: Any, place: float, parts: dict[str, int]) -> float:
+    """Draw parts on top of each other; return the height in GiB."""
     bottom = 0.0
     for name, part in parts.items():
         ax.bar([place], [part / GIB], bottom=bottom, **STYLES[name])
@@ -155,8 +154,8 @@ def _stack(ax: Any, place: float, parts: dict[str, int]) -> float:
     return bottom
 
 
-def _finish(ax: Any, places: dict[float, str]) -> None:
-    """Lengths below, the line of a device, and a legend."""
+def _label_lengths(ax: Any, places: dict[float, str]) -> None:
+    """Add the lengths below, the line of a device, and a legend."""
     limit = device("A100-80").memory_bytes / GIB
     ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1)
     where = ("axes fraction", "data")

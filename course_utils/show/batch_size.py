@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -15,95 +16,104 @@ from course_utils.formulas.parameters import parameters
 from course_utils.show.picture import Picture, axes
 
 GIB = 2**30
-SEQ_LEN = 4096  # tokens of a sequence in `batch_plan`
-DEVICE = "A100-80"  # whose memory it shows
+SEQ_LEN = 4096  # tokens per sequence in `batch_plan`
+DEVICE = "A100-80"  # the device of its memory bar
+
+# Coordinates of a label: a value on one axis, and an end of the other.
+AT_TOP, AT_LEFT = ("data", "axes fraction"), ("axes fraction", "data")
 
 
 def steps_against_examples(
     steps: Mapping[int, int], min_steps: float, critical_batch_size: float
 ) -> Picture:
-    """Measured runs to one loss on the hyperbola that was fitted to them.
+    """Measured runs to one loss, on the hyperbola fitted to them.
 
     Args:
-        steps: Steps to the loss by batch size.
+        steps: Steps to the loss, by batch size.
         min_steps: S_min of the fit.
         critical_batch_size: B_c of the fit.
     """
     min_examples = min_steps * critical_batch_size
-    figure, pair = axes(height=3.4)
-    _hyperbola(pair, min_steps, critical_batch_size)
-    for size, count in steps.items():
-        pair.plot([size * count], [count], "o", color=colours.MEASURED)
-        place = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
-        pair.annotate(f"{size:,}", (size * count, count), **place)
-    pair.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
-    pair.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
-    pair.axhline(min_steps, color=colours.NEUTRAL, linestyle="--", linewidth=1)
-    beside = {"textcoords": "offset points", "fontsize": 8, "color": colours.NEUTRAL}
-    pair.annotate("E_min", (min_examples, 1), xytext=(3, -8), xycoords=_AT_TOP, **beside)
-    pair.annotate("S_min", (0.1, min_steps), xytext=(0, 3), xycoords=_AT_LEFT, **beside)
-    pair.set_xscale("log", base=2)
-    pair.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    pair.set_xlabel("examples to the loss (log scale)")
-    pair.set_ylabel("steps to it (log scale)")
-    pair.legend(frameon=False, fontsize=8)
+    figure, ax = axes(height=3.4)
+    _draw_hyperbola(ax, min_steps, critical_batch_size)
+    _draw_runs(ax, steps)
+    _mark_minima(ax, min_steps, min_examples)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.set_xlabel("examples to the loss (log scale)")
+    ax.set_ylabel("steps to it (log scale)")
+    ax.legend(frameon=False, fontsize=8)
     caption = (
         f"Steps against examples: by the fit no batch needs fewer than {min_steps:,.1f} steps or "
         f"than {min_examples:,.0f} examples, and one of the critical batch size, "
         f"{critical_batch_size:,.0f}, needs twice as many of both. Measured: "
-        f"{_runs_in_words(steps)}; the steps of a batch size differ from those of the hyperbola "
-        f"by up to {_farthest(steps, min_steps, critical_batch_size):.0%}."
+        f"{_describe_runs(steps)}; the steps of a batch size differ from those of the hyperbola "
+        f"by up to {_largest_deviation(steps, min_steps, critical_batch_size):.0%}."
     )
     return Picture(figure, caption)
 
 
-# Where a label stands: at a number of one axis, and at an end of the other.
-_AT_TOP, _AT_LEFT = ("data", "axes fraction"), ("axes fraction", "data")
+def _draw_runs(ax: Any, steps: Mapping[int, int]) -> None:
+    """Draw each run as a dot, labelled with its batch size."""
+    for size, count in steps.items():
+        ax.plot([size * count], [count], "o", color=colours.MEASURED)
+        place = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
+        ax.annotate(f"{size:,}", (size * count, count), **place)
+    ax.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
 
 
-def _farthest(steps: Mapping[int, int], min_steps: float, critical: float) -> float:
-    """The largest relative deviation of measured steps from those of the fit."""
+def _mark_minima(ax: Any, min_steps: float, min_examples: float) -> None:
+    """Draw the asymptotes of the hyperbola."""
+    ax.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
+    ax.axhline(min_steps, color=colours.NEUTRAL, linestyle="--", linewidth=1)
+    label = {"textcoords": "offset points", "fontsize": 8, "color": colours.NEUTRAL}
+    ax.annotate("E_min", (min_examples, 1), xytext=(3, -8), xycoords=AT_TOP, **label)
+    ax.annotate("S_min", (0.1, min_steps), xytext=(0, 3), xycoords=AT_LEFT, **label)
+
+
+def _largest_deviation(steps: Mapping[int, int], min_steps: float, critical: float) -> float:
+    """The largest relative deviation of the measured steps from the fit."""
     fitted = {size: steps_and_examples(min_steps, critical, size)["steps"] for size in steps}
     return max(abs(count / fitted[size] - 1) for size, count in steps.items())
 
 
-def _runs_in_words(steps: Mapping[int, int]) -> str:
-    told = (f"{size * count:,} examples in {count:,} steps" for size, count in steps.items())
+def _describe_runs(steps: Mapping[int, int]) -> str:
     return "; ".join(
-        f"batches of {size:,}, {words}" for size, words in zip(steps, told, strict=True)
+        f"batches of {size:,}, {size * count:,} examples in {count:,} steps"
+        for size, count in steps.items()
     )
 
 
-def _hyperbola(pair: Any, min_steps: float, critical: float) -> None:
-    """The line, and where the critical batch size lies on it."""
+def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
+    """Draw the fit, and the critical batch size on it."""
     powers = [quarter / 4 for quarter in range(-26, 17)]
     line = [steps_and_examples(min_steps, critical, critical * 2**power) for power in powers]
     xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    pair.plot(xs, ys, color=colours.COMPUTED, label="hyperbola, fitted")
+    ax.plot(xs, ys, color=colours.COMPUTED, label="hyperbola, fitted")
     middle = steps_and_examples(min_steps, critical, critical)
     style = {"color": colours.COMPUTED, "markersize": 9, "label": "critical batch size"}
-    pair.plot([middle["examples"]], [middle["steps"]], "D", **style)
-    pair.set_yscale("log")
+    ax.plot([middle["examples"]], [middle["steps"]], "D", **style)
+    ax.set_yscale("log")
 
 
 def noise_over_loss(
     losses: Sequence[float], exact: Sequence[float], estimated: Sequence[float]
 ) -> Picture:
-    """The noise scale at some moments of a run, exact and estimated, while the loss falls.
+    """The noise scale during a run, exact and estimated, as the loss falls.
 
     Args:
-        losses: At each moment.
-        exact: From the gradients of all examples.
-        estimated: From batches of two sizes.
+        losses: The loss at some steps of the run.
+        exact: At each of them, from the gradients of all examples.
+        estimated: At each of them, from batches of two sizes.
     """
-    figure, pair = axes()
-    pair.plot(losses, exact, "o-", color=colours.MEASURED, label="exact")
-    pair.plot(losses, estimated, "x", color=colours.COMPUTED, label="estimated", markersize=9)
-    pair.set_yscale("log")
-    pair.invert_xaxis()
-    pair.set_xlabel("loss, falling from left to right")
-    pair.set_ylabel("noise scale (log scale)")
-    pair.legend(frameon=False)
+    figure, ax = axes()
+    ax.plot(losses, exact, "o-", color=colours.MEASURED, label="exact")
+    ax.plot(losses, estimated, "x", color=colours.COMPUTED, label="estimated", markersize=9)
+    ax.set_yscale("log")
+    ax.invert_xaxis()
+    ax.set_xlabel("loss, falling from left to right")
+    ax.set_ylabel("noise scale (log scale)")
+    ax.legend(frameon=False)
     caption = (
         f"While the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}, the noise scale grows "
         f"from {exact[0]:,.0f} to {exact[-1]:,.0f} examples; estimated {estimated[0]:,.0f} and "
@@ -113,7 +123,7 @@ def noise_over_loss(
 
 
 def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Picture:
-    """How far single estimates of a noise scale scatter.
+    """A histogram of single estimates of a noise scale.
 
     Args:
         each: One estimate for each pair of batches; some may be infinite.
@@ -122,17 +132,17 @@ def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Pic
     """
     finite = sorted(value for value in each if math.isfinite(value))
     limit = 4 * exact
-    figure, pair = axes(height=2.4)
-    inside = [min(max(value, 0), limit) for value in finite]
-    pair.hist(inside, bins=32, range=(0, limit), color=colours.NEUTRAL)
-    pair.patches[-1].set_color(colours.WRONG)
-    pair.patches[-1].set_label(f"{limit * 31 / 32:,.0f} and more")
-    pair.axvline(exact, color=colours.MEASURED, label="exact")
-    pair.axvline(of_means, color=colours.COMPUTED, linestyle="--", label="ratio of means")
+    figure, ax = axes(height=2.4)
+    clipped = [min(max(value, 0), limit) for value in finite]
+    ax.hist(clipped, bins=32, range=(0, limit), color=colours.NEUTRAL)
+    ax.patches[-1].set_color(colours.WRONG)
+    ax.patches[-1].set_label(f"{limit * 31 / 32:,.0f} and more")
+    ax.axvline(exact, color=colours.MEASURED, label="exact")
+    ax.axvline(of_means, color=colours.COMPUTED, linestyle="--", label="ratio of means")
     less = " (below zero: first bar)" if finite[0] < 0 else ""
-    pair.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
-    pair.set_ylabel("pairs")
-    pair.legend(frameon=False)
+    ax.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
+    ax.set_ylabel("pairs")
+    ax.legend(frameon=False)
     low, high = finite[len(finite) // 20], finite[-1 - len(finite) // 20]
     caption = (
         f"{len(each):,} estimates of a noise scale of {exact:,.0f}: nine of ten finite ones lie "
@@ -146,38 +156,34 @@ def batch_schedule(schedule: Sequence[tuple[int, int]], total_tokens: int) -> Pi
     """A batch that grows with the tokens seen, and the steps of each stage.
 
     Args:
-        schedule: For each stage the tokens seen at its beginning, and its batch in tokens.
-        total_tokens: Where the run ends.
+        schedule: For each stage, the tokens seen when it starts and its batch size in tokens.
+        total_tokens: Tokens of the whole run.
     """
     starts = [start / 10**9 for start, _ in schedule] + [total_tokens / 10**9]
     sizes = [batch / 10**6 for _, batch in schedule]
-    counts = [num_steps(schedule[: n + 1], end) for n, end in enumerate(_ends(schedule))]
-    counts.append(num_steps(schedule, total_tokens))
-    stages = [now - before for before, now in zip([0, *counts], counts, strict=False)]
-    figure, pair = axes(width=7.0)
-    pair.stairs(sizes, starts, baseline=None, color=colours.COMPUTED, linewidth=2)
+    ends = [*(start for start, _ in schedule[1:]), total_tokens]
+    counts = [num_steps(schedule[: n + 1], end) for n, end in enumerate(ends)]  # steps so far
+    stages = [now - before for before, now in pairwise([0, *counts])]
+    figure, ax = axes(width=7.0)
+    ax.stairs(sizes, starts, baseline=None, color=colours.COMPUTED, linewidth=2)
     for start, end, size, count in zip(starts, starts[1:], sizes, stages, strict=False):
         middle = math.sqrt(start * end) or end / 2
         place = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8, "ha": "center"}
-        pair.annotate(f"{count:,} steps", (middle, size), **place)
-    pair.set_xscale("symlog", linthresh=starts[1])
-    pair.set_xlim(0, 1.3 * starts[-1])
-    pair.set_yscale("log", base=2)
-    pair.set_ylim(top=2 * sizes[-1])
-    pair.set_xticks(starts, [f"{each:,.0f}" for each in starts])
-    pair.set_yticks(sizes, [f"{each:g}" for each in sizes])
-    pair.minorticks_off()
-    pair.set_xlabel("tokens seen, in billions (log scale beyond the first stage)")
-    pair.set_ylabel("batch, million tokens")
-    told = "; ".join(
+        ax.annotate(f"{count:,} steps", (middle, size), **place)
+    ax.set_xscale("symlog", linthresh=starts[1])
+    ax.set_xlim(0, 1.3 * starts[-1])
+    ax.set_yscale("log", base=2)
+    ax.set_ylim(top=2 * sizes[-1])
+    ax.set_xticks(starts, [f"{each:,.0f}" for each in starts])
+    ax.set_yticks(sizes, [f"{each:g}" for each in sizes])
+    ax.minorticks_off()
+    ax.set_xlabel("tokens seen, in billions (log scale beyond the first stage)")
+    ax.set_ylabel("batch, million tokens")
+    described = "; ".join(
         f"{size:g} million from {start:,.0f} billion on for {count:,} steps"
         for start, size, count in zip(starts, sizes, stages, strict=False)
     )
-    return Picture(figure, f"Batch in tokens: {told}; {counts[-1]:,} steps in all.")
-
-
-def _ends(schedule: Sequence[tuple[int, int]]) -> list[int]:
-    return [start for start, _ in schedule[1:]]
+    return Picture(figure, f"Batch in tokens: {described}; {counts[-1]:,} steps in all.")
 
 
 def batch_plan(
@@ -188,17 +194,17 @@ def batch_plan(
     num_devices: int,
     critical_batch_tokens: int,
 ) -> Picture:
-    """A global batch over devices and passes: its place on the hyperbola, and memory on a device.
+    """A global batch split into micro-batches: its place on the hyperbola, and memory per device.
 
     Sequences have 4,096 tokens; memory counts the training state in bf16 and what one micro-batch
     saves for backward, with the loss in fp32.
 
     Args:
         model: Name of a preset.
-        global_batch_size: Sequences B of a step.
-        micro_batch_size: Sequences b of a pass on one device.
-        num_devices: Devices, each with all of the model.
-        critical_batch_tokens: B_c in tokens, as far as it is known.
+        global_batch_size: Sequences B per step.
+        micro_batch_size: Sequences b per pass on one device.
+        num_devices: Devices, each with the whole model.
+        critical_batch_tokens: B_c in tokens, assumed or estimated.
     """
     tokens = global_batch_size * SEQ_LEN
     place = steps_and_examples(1, critical_batch_tokens, tokens)
@@ -207,24 +213,25 @@ def batch_plan(
     state = state_bytes(sum(parameters(preset(model)).values()), run.precision)
     saved_bytes = sum(model_saved_bytes(preset(model), run).values())
     total_bytes = sum(state.values()) + saved_bytes
+    is_fitting = total_bytes <= device(DEVICE).memory_bytes
     figure = Figure(figsize=(7.0, 2.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 0.8))
-    for pair in (left, right):
-        pair.spines[["top", "right"]].set_visible(False)
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
     _draw_place(left, steps, examples, critical_batch_tokens)
-    _draw_memory(right, state, saved_bytes)
+    _draw_memory(right, state, saved_bytes, is_fitting)
     caption = (
         f"{global_batch_size:,} sequences of {SEQ_LEN:,} are {tokens:,} tokens a step: "
-        f"{_accumulation_in_words(global_batch_size, micro_batch_size, num_devices)}. At a "
+        f"{_describe_accumulation(global_batch_size, micro_batch_size, num_devices)}. At a "
         f"critical batch size of {critical_batch_tokens:,} tokens that is {steps:,.3g} times the "
         f"fewest steps and {examples:,.3g} times the fewest tokens. {model}, {micro_batch_size:,} "
         f"at once: {total_bytes / GIB:,.1f} GiB on each device, of which saved for backward "
-        f"{saved_bytes / GIB:,.1f}; that {_fits_in_words(total_bytes)}."
+        f"{saved_bytes / GIB:,.1f}; that {_verdict(is_fitting)} on an {DEVICE}."
     )
     return Picture(figure, caption)
 
 
-def _accumulation_in_words(global_batch_size: int, micro_batch_size: int, num_devices: int) -> str:
+def _describe_accumulation(global_batch_size: int, micro_batch_size: int, num_devices: int) -> str:
     each = "the device" if num_devices == 1 else f"each of {num_devices:,} devices"
     num_micro_batches, rest = divmod(global_batch_size, micro_batch_size * num_devices)
     if rest:
@@ -232,32 +239,31 @@ def _accumulation_in_words(global_batch_size: int, micro_batch_size: int, num_de
     return f"{each} accumulates {num_micro_batches:,} micro-batches of {micro_batch_size:,}"
 
 
-def _fits_in_words(total_bytes: int) -> str:
-    fits = total_bytes <= device(DEVICE).memory_bytes
-    return f"{'fits' if fits else 'does not fit'} on an {DEVICE}"
+def _verdict(is_fitting: bool) -> str:
+    return "fits" if is_fitting else "does not fit"
 
 
-def _draw_place(pair: Any, steps: float, examples: float, critical_batch_tokens: int) -> None:
-    """The hyperbola in units of the fewest steps and tokens, and the dot of this batch."""
+def _draw_place(ax: Any, steps: float, examples: float, critical_batch_tokens: int) -> None:
+    """Draw the hyperbola in units of the fewest steps and tokens, and this batch as a dot."""
     powers = [quarter / 4 for quarter in range(-45, 30)]
     line = [steps_and_examples(1, 1, 2**power) for power in powers]
     xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    pair.plot(xs, ys, color=colours.COMPUTED)
-    pair.plot([examples], [steps], "o", color=colours.MEASURED)
-    pair.set_xscale("log", base=2)
-    pair.set_yscale("log", base=2)
-    pair.set_xlim(0.8, 2**7)
-    pair.set_ylim(0.8, 2**11.5)
-    for axis in (pair.xaxis, pair.yaxis):
+    ax.plot(xs, ys, color=colours.COMPUTED)
+    ax.plot([examples], [steps], "o", color=colours.MEASURED)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ax.set_xlim(0.8, 2**7)
+    ax.set_ylim(0.8, 2**11.5)
+    for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    pair.set_xlabel("tokens over the fewest (log scale)")
-    pair.set_ylabel("steps over the fewest (log scale)")
+    ax.set_xlabel("tokens over the fewest (log scale)")
+    ax.set_ylabel("steps over the fewest (log scale)")
     million = critical_batch_tokens / 10**6
-    pair.set_title(f"critical batch size {million:g} million tokens", fontsize=9)
+    ax.set_title(f"critical batch size {million:g} million tokens", fontsize=9)
 
 
-def _draw_memory(pair: Any, state: Mapping[str, int], saved_bytes: int) -> None:
-    """One bar: weights, gradients and optimizer states, and what is saved for backward."""
+def _draw_memory(ax: Any, state: Mapping[str, int], saved_bytes: int, is_fitting: bool) -> None:
+    """Draw one bar: weights, gradients, optimizer states, and what is saved for backward."""
     parts = {
         "weights": (colours.PARAMETERS, state["weights"]),
         "gradients": (colours.GRADIENTS, state["gradients"]),
@@ -266,16 +272,15 @@ def _draw_memory(pair: Any, state: Mapping[str, int], saved_bytes: int) -> None:
     }
     height = 0.0
     for name, (colour, part) in parts.items():
-        pair.bar([0], [part / GIB], bottom=[height], color=colour, label=name)
+        ax.bar([0], [part / GIB], bottom=[height], color=colour, label=name)
         height += part / GIB
     limit = device(DEVICE).memory_bytes / GIB
-    pair.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1, label=DEVICE)
-    is_too_much = height > limit
-    told = "does not fit" if is_too_much else "fits"
-    pair.set_title(told, fontsize=9, color=colours.WRONG if is_too_much else colours.RIGHT)
-    pair.set_ylim(0, 1.15 * max(limit, height))
-    pair.set_xticks([])
-    pair.set_ylabel("GiB on a device")
-    handles, labels = pair.get_legend_handles_labels()
+    ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1, label=DEVICE)
+    colour = colours.RIGHT if is_fitting else colours.WRONG
+    ax.set_title(_verdict(is_fitting), fontsize=9, color=colour)
+    ax.set_ylim(0, 1.15 * max(limit, height))
+    ax.set_xticks([])
+    ax.set_ylabel("GiB on a device")
+    handles, labels = ax.get_legend_handles_labels()
     place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False, "fontsize": 8}
-    pair.legend(handles[::-1], labels[::-1], **place)
+    ax.legend(handles[::-1], labels[::-1], **place)

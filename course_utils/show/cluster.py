@@ -1,4 +1,4 @@
-"""What does each rank do at every moment of a step, and which communication does it wait for?"""
+"""Gantt charts of a step: what each rank computes, communicates and waits for, and when."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from course_utils import colours
 from course_utils.distributed import ClusterRun
 from course_utils.show.picture import Picture, axes
 
-# A row has two lanes: what the device does, and below it what its links do.
+# A row has two lanes: what the device does, and below it what its links do. Each is the lower end
+# and the height of its bars, relative to the row.
 DEVICE_LANE, LINK_LANE = (-0.12, 0.5), (-0.38, 0.22)
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "forward": {"facecolor": colours.COMPUTE, "alpha": 0.55},
@@ -36,8 +37,8 @@ def cluster_timeline(run: ClusterRun, ranks: Sequence[int] | None = None) -> Pic
     """A Gantt chart: for each rank what its device does, and below it what its links do.
 
     Args:
-        run: Of a virtual cluster.
-        ranks: Which to draw; without it all, or the first 16.
+        run: A run of a virtual cluster.
+        ranks: Ranks to draw; by default the first 16.
 
     Raises:
         ValueError: If there is no such rank.
@@ -45,22 +46,22 @@ def cluster_timeline(run: ClusterRun, ranks: Sequence[int] | None = None) -> Pic
     shown = list(range(min(run.num_ranks, MAX_ROWS)) if ranks is None else ranks)
     if not shown or not set(shown) <= set(range(run.num_ranks)):
         raise ValueError(f"cluster_timeline: there are ranks 0 to {run.num_ranks - 1}, got {shown}")
-    figure = _drawn([(f"rank {rank}", run, rank) for rank in shown])
-    longest = max(shown, key=run.exposed_seconds)
+    figure = _draw_rows([(f"rank {rank}", run, rank) for rank in shown])
+    most_exposed = max(shown, key=run.exposed_seconds)
     return Picture(
         figure,
-        f"{_which(shown, run.num_ranks)}The step takes {_as_read(run.step_seconds)}. "
-        f"{_told(run, longest)} "
-        f"on rank {longest}, which has most communication exposed.",
+        f"{_which_ranks(shown, run.num_ranks)}The step takes {_format_seconds(run.step_seconds)}. "
+        f"{_describe_rank(run, most_exposed)} "
+        f"on rank {most_exposed}, which has most communication exposed.",
     )
 
 
 def cluster_timelines(runs: Mapping[str, ClusterRun], rank: int = 0) -> Picture:
-    """One rank of several runs on one scale, such as of several ways to communicate.
+    """One rank of several runs on one scale, to compare ways to communicate.
 
     Args:
-        runs: What stands beside each, and the run.
-        rank: Which to draw.
+        runs: Runs, by their labels.
+        rank: Rank to draw.
 
     Raises:
         ValueError: If there is no run, or no such rank in one of them.
@@ -70,34 +71,34 @@ def cluster_timelines(runs: Mapping[str, ClusterRun], rank: int = 0) -> Picture:
     for name, run in runs.items():
         if not 0 <= rank < run.num_ranks:
             raise ValueError(f"cluster_timelines: {name!r} has no rank {rank}")
-    figure = _drawn([(name, run, rank) for name, run in runs.items()])
-    told = "; ".join(
-        f"{name}: {_as_read(run.step_seconds)}, of which {_as_read(run.exposed_seconds(rank))} "
-        f"exposed"
+    figure = _draw_rows([(name, run, rank) for name, run in runs.items()])
+    described = "; ".join(
+        f"{name}: {_format_seconds(run.step_seconds)}, of which "
+        f"{_format_seconds(run.exposed_seconds(rank))} exposed"
         for name, run in runs.items()
     )
-    return Picture(figure, f"Rank {rank} of each on one scale. {told}.")
+    return Picture(figure, f"Rank {rank} of each on one scale. {described}.")
 
 
-def _drawn(rows: Sequence[Row]) -> Figure:
-    figure, pair = axes(width=7.0, height=1.3 + 0.38 * len(rows))
+def _draw_rows(rows: Sequence[Row]) -> Figure:
+    figure, ax = axes(width=7.0, height=1.3 + 0.38 * len(rows))
     last = max(run.step_seconds for _, run, _ in rows)
     size, unit = _unit_of(last)
     for place, (_, run, rank) in enumerate(rows):
-        _draw_row(pair, run, rank, -place, size)
-    pair.set_yticks([-place for place in range(len(rows))], [label for label, _, _ in rows])
-    pair.tick_params(axis="y", length=0)
-    pair.set_ylim(0.5 - len(rows), 0.5)
-    pair.set_xlim(0, 1.01 * last / size if last else 1)
-    pair.set_xlabel(f"virtual time in {unit}")
+        _draw_row(ax, run, rank, -place, size)
+    ax.set_yticks([-place for place in range(len(rows))], [label for label, _, _ in rows])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(0.5 - len(rows), 0.5)
+    ax.set_xlim(0, 1.01 * last / size if last else 1)
+    ax.set_xlabel(f"virtual time in {unit}")
     drawn = {name for _, run, rank in rows for name, spans in _spans(run, rank).items() if spans}
     swatches = [Patch(label=LABELS[name], **STYLES[name]) for name in STYLES if name in drawn]
     figure.legend(handles=swatches, ncols=3, frameon=False, loc="outside upper center")
     return figure
 
 
-def _which(shown: Sequence[int], num_ranks: int) -> str:
-    """Which ranks are drawn, if it is not all."""
+def _which_ranks(shown: Sequence[int], num_ranks: int) -> str:
+    """Say which ranks are drawn, unless all are."""
     if len(shown) == num_ranks:
         return ""
     if len(shown) == 1:
@@ -106,7 +107,7 @@ def _which(shown: Sequence[int], num_ranks: int) -> str:
 
 
 def _spans(run: ClusterRun, rank: int) -> dict[str, list[tuple[float, float]]]:
-    """Start and end of all that a rank does, by its style."""
+    """Start and end of everything that a rank does, by style."""
     calls = run.communications(rank)
     return {
         "forward": run.spans(rank, "compute", "forward"),
@@ -117,31 +118,33 @@ def _spans(run: ClusterRun, rank: int) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def _draw_row(pair: Any, run: ClusterRun, rank: int, place: int, size: float) -> None:
-    for name, pairs in _spans(run, rank).items():
+def _draw_row(ax: Any, run: ClusterRun, rank: int, place: int, size: float) -> None:
+    for name, spans in _spans(run, rank).items():
         low, height = LINK_LANE if name == "communication" else DEVICE_LANE
-        bars = [(start / size, (end - start) / size) for start, end in pairs]
+        bars = [(start / size, (end - start) / size) for start, end in spans]
         line = {"linewidth": 0.3, "edgecolor": "white"}
-        pair.broken_barh(bars, (place + low, height), **{**line, **STYLES[name]})
+        ax.broken_barh(bars, (place + low, height), **{**line, **STYLES[name]})
 
 
-def _told(run: ClusterRun, rank: int) -> str:
-    """The parts of a rank's step in words."""
+def _describe_rank(run: ClusterRun, rank: int) -> str:
+    """The parts of a rank's step, in words."""
     calls = run.communications(rank)
     return (
-        f"Compute {_as_read(run.compute_seconds(rank))}, {len(calls):,} "
+        f"Compute {_format_seconds(run.compute_seconds(rank))}, {len(calls):,} "
         f"{'call that communicates' if len(calls) == 1 else 'calls that communicate'} for "
-        f"{_as_read(run.communication_seconds(rank))}, of which "
-        f"{_as_read(run.exposed_seconds(rank))} exposed, without compute beside it, and "
-        f"{_as_read(run.idle_seconds(rank))} idle"
+        f"{_format_seconds(run.communication_seconds(rank))}, of which "
+        f"{_format_seconds(run.exposed_seconds(rank))} exposed, without compute beside it, and "
+        f"{_format_seconds(run.idle_seconds(rank))} idle"
     )
 
 
-def _as_read(seconds: float) -> str:
-    """As in ``73.16 ms``."""
+def _format_seconds(seconds: float) -> str:
+    """Seconds with a unit, as in ``73.16 ms``."""
     size, unit = _unit_of(seconds)
     return f"{seconds / size:,.2f} {unit}"
 
 
 def _unit_of(seconds: float) -> tuple[float, str]:
-    return next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1] if seconds else UNITS[1])
+    if not seconds:
+        return UNITS[1]
+    return next((unit for unit in UNITS if seconds >= unit[0]), UNITS[-1])

@@ -1,7 +1,7 @@
-"""A picture with sliders: move one quantity of a formula and see number and figure change.
+"""A picture with sliders: change one input of a formula and watch number and figure change.
 
-Every explorer stands on a plain function from numbers to a `Picture`; calling that function gives
-the still twin. The sliders update one HTML widget: no `interact` and no `Output`, which notebook
+Every explorer wraps a plain function from numbers to a `Picture`; calling that function gives the
+static picture. The sliders update one HTML widget: no `interact` and no `Output`, which notebook
 tests cannot follow.
 """
 
@@ -13,25 +13,25 @@ from course_utils.show.picture import Picture
 
 
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Sliders above a picture; says what to do where widgets cannot be shown."""
+    """Sliders above a picture."""
 
     def __repr__(self) -> str:
-        """What a page without a kernel shows in its place."""
+        """The text that a page without a kernel shows instead."""
         return "Sliders and a picture: run this cell to move them."
 
 
 def explorer(
     draw: Callable[..., Picture], **choices: tuple[Sequence[int | str], int | str]
 ) -> "Explorer":
-    """Sliders over ``draw``: one for each keyword, with the values it may take.
+    """Add sliders to ``draw``: one per keyword argument.
 
     Args:
         draw: Takes the keywords and returns a picture.
-        choices: For each keyword the values in order, and the one to begin with.
+        choices: For each keyword, its possible values in order and the initial one.
     """
     sliders = {
         name: widgets.SelectionSlider(
-            options=[(_in_words(value), value) for value in values],
+            options=[(_label(value), value) for value in values],
             value=first,
             description=name.replace("_", " "),
             style={"description_width": "12em"},
@@ -51,5 +51,5 @@ def explorer(
     return Explorer([*sliders.values(), shown])
 
 
-def _in_words(value: int | str) -> str:
+def _label(value: int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else value

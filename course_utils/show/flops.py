@@ -10,7 +10,7 @@ from course_utils.configs import preset
 from course_utils.formulas.flops import forward_flops
 from course_utils.show.picture import Picture, axes
 
-# Narrower bars have no room for a number.
+# Narrower bars are too narrow for a number.
 LABELLED_SHARE = 0.05
 HALF_BRIGHT = 0.5
 
@@ -31,35 +31,36 @@ COLOURS = {
 
 
 def _readable_on(colour: str) -> str:
-    """Black or white, by how bright a colour looks."""
+    """Black on bright colours, white on dark ones."""
     red, green, blue = to_rgb(colour)
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > HALF_BRIGHT else "white"
+    luma = 0.299 * red + 0.587 * green + 0.114 * blue  # ITU-R BT.601
+    return "black" if luma > HALF_BRIGHT else "white"
 
 
 def flop_shares(model: str, seq_len: int) -> Picture:
-    """Shares of a published model's forward FLOPs, and FLOPs for a token in training.
+    """Shares of a published model's forward FLOPs, and training FLOPs per token.
 
     Args:
         model: Name of a preset.
-        seq_len: Tokens of one sequence.
+        seq_len: Tokens per sequence.
     """
     parts = forward_flops(preset(model), num_sequences=1, seq_len=seq_len)
     total = sum(parts.values())
-    figure, pair = axes(height=1.5)
+    figure, ax = axes(height=1.5)
     left = 0.0
     for name, part in parts.items():
         if part:
             share = part / total
-            bars = pair.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
+            bars = ax.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
             if share >= LABELLED_SHARE:
-                readable = _readable_on(COLOURS[name])
-                pair.bar_label(bars, [f"{share:.0%}"], label_type="center", color=readable)
+                text_colour = _readable_on(COLOURS[name])
+                ax.bar_label(bars, [f"{share:.0%}"], label_type="center", color=text_colour)
             left += share
-    pair.set_xlim(0, 1)
-    pair.set_yticks([])
-    pair.xaxis.set_major_formatter(PercentFormatter(1))
-    pair.set_xlabel("share of the FLOPs")
-    pair.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.set_xlim(0, 1)
+    ax.set_yticks([])
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    ax.set_xlabel("share of the FLOPs")
+    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     largest_first = sorted((part / total, LABELS[name]) for name, part in parts.items() if part)
     shares = ", ".join(f"{label} {share:.1%}" for share, label in reversed(largest_first))
     caption = (
@@ -72,32 +73,32 @@ def flop_shares(model: str, seq_len: int) -> Picture:
 def shares_over_length(
     lengths: Sequence[int], parts: Mapping[str, Sequence[int]], crossover: int
 ) -> Picture:
-    """Parts of a layer's FLOPs as shares over the sequence length, with the crossover marked.
+    """Shares of a layer's FLOPs over the sequence length, with the crossover marked.
 
     Args:
-        lengths: Tokens of a sequence.
-        parts: FLOPs of each part, by a name of `LABELS`, for every length.
-        crossover: The first length at which attention's core is half of all or more.
+        lengths: Tokens per sequence.
+        parts: FLOPs of each part for every length; the parts are keys of `LABELS`.
+        crossover: The first length at which the attention core has half of the FLOPs or more.
     """
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
     shares = [
         [value / total for value, total in zip(values, totals, strict=True)]
         for values in parts.values()
     ]
-    figure, pair = axes()
+    figure, ax = axes()
     labels = [LABELS[name] for name in parts]
-    pair.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
-    pair.axvline(crossover, color="white", linestyle="--")
+    ax.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
+    ax.axvline(crossover, color="white", linestyle="--")
     half = f"core is half at {crossover:,} "
-    pair.annotate(half, (crossover, 0.92), color="white", fontsize=8, ha="right")
-    pair.set_xscale("log", base=2)
-    pair.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
-    pair.set_xlim(lengths[0], lengths[-1])
-    pair.set_ylim(0, 1)
-    pair.yaxis.set_major_formatter(PercentFormatter(1))
-    pair.set_xlabel("tokens in a sequence (log scale)")
-    pair.set_ylabel("share of a layer's FLOPs")
-    pair.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.annotate(half, (crossover, 0.92), color="white", fontsize=8, ha="right")
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
+    ax.set_xlim(lengths[0], lengths[-1])
+    ax.set_ylim(0, 1)
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    ax.set_xlabel("tokens in a sequence (log scale)")
+    ax.set_ylabel("share of a layer's FLOPs")
+    ax.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     core = dict(zip(parts, shares, strict=True))["attention"]
     caption = (
         f"The attention core grows from {core[0]:.1%} of a layer's FLOPs at {lengths[0]:,} tokens "

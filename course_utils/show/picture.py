@@ -1,4 +1,4 @@
-"""A figure that shows itself: a PNG with alternative text and a sentence below it."""
+"""A figure that displays itself as a PNG, with its caption below and as alternative text."""
 
 import base64
 import html
@@ -13,10 +13,10 @@ DOTS_PER_INCH = 100
 
 @dataclass(frozen=True)
 class Picture:
-    """One drawn figure.
+    """A figure with a caption.
 
     Attributes:
-        figure: A matplotlib figure, drawn without pyplot, so that no state is left behind.
+        figure: A matplotlib figure, drawn without pyplot, which would keep global state.
         caption: The message of the figure with its numbers; also its alternative text.
     """
 
@@ -36,7 +36,7 @@ class Picture:
         return buffer.getvalue()
 
     def __repr__(self) -> str:
-        """The message, for readers without pictures."""
+        """The caption, for pages without pictures."""
         return f"Picture: {self.caption}"
 
     def _repr_html_(self) -> str:
@@ -50,8 +50,8 @@ class Picture:
 
 
 def axes(width: float = 6.0, height: float = 2.6) -> tuple[Figure, Any]:
-    """A new figure with one pair of axes in the course's style: no frame at top and right."""
+    """A new figure and its axes, in the course's style: no frame at the top and right."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    pair = figure.add_subplot()
-    pair.spines[["top", "right"]].set_visible(False)
-    return figure, pair
+    ax = figure.add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure, ax

@@ -1,4 +1,4 @@
-"""How far is a long cell? A bar on a page that somebody watches, and nothing anywhere else.
+"""A progress bar for long cells: on a page in JupyterLab, and nowhere else.
 
 >>> list(with_progress([4, 16], "batch sizes"))
 [4, 16]
@@ -13,17 +13,17 @@ from IPython.display import display
 
 Item = TypeVar("Item")
 
-# Jupyter's server names the notebook here for each kernel of a page; builds, tests and grading
-# start kernels without it.
+# Jupyter's server sets this to the notebook's name for the kernel of a page; builds, tests and
+# grading start kernels without it.
 PAGE = "JPY_SESSION_NAME"
 
 
 def with_progress(items: Sequence[Item], what: str) -> Iterator[Item]:
-    """Go through some items with a bar that grows, and goes away when all are done.
+    """Iterate over items with a progress bar, which disappears at the end.
 
     Args:
-        items: What takes long.
-        what: The word for several of them.
+        items: Items that take long to process.
+        what: Their name in the plural.
     """
     bar = widgets.IntProgress(max=len(items), layout=widgets.Layout(width="20em"))
     box = widgets.HBox([bar, widgets.Label(f"of {len(items):,} {what}")])

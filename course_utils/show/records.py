@@ -1,6 +1,6 @@
-"""What was measured on real devices, for readers without one.
+"""Measurements from real devices, for readers without one.
 
-A record holds where, when and how its numbers were measured; without a record there is no number.
+A record says where, when and how its numbers were measured; no number is shown without a record.
 `tests/gpu/measure.py` writes them.
 """
 
@@ -10,18 +10,18 @@ from pathlib import Path
 import pandas as pd
 
 from course_utils import records
-from course_utils.records import Record
 
 
 def recorded(
     part: str, columns: Sequence[str], *, folder: Path = records.FOLDER
 ) -> pd.DataFrame | None:
-    """The rows of all records of one part, after a line on each record; None if there is none.
+    """Print the source of each record of one part and return their rows; None without records.
 
     Args:
-        part: Which record: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
-        columns: Those to show, in order, of rows that have all of them.
-        folder: Where records lie.
+        part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
+        columns: Columns to show, in order; rows without all of them are left out. A nested number
+            is named ``outer.inner``.
+        folder: Folder of the records.
     """
     found = records.measured(part, folder)
     if not found:
@@ -32,10 +32,5 @@ def recorded(
             f"Recorded on {each['device']} (driver {each['driver']}, torch {each['torch']}) on "
             f"{each['date']} by `{each['command']}`."
         )
-    rows = pd.concat([_rows(each) for each in found], ignore_index=True)
-    return rows[list(columns)].dropna(ignore_index=True)
-
-
-def _rows(record: Record) -> pd.DataFrame:
-    """A column for each number, those of parts as ``part.number``."""
-    return pd.json_normalize(record["results"]).assign(device=record["device"])
+    tables = [pd.json_normalize(each["results"]).assign(device=each["device"]) for each in found]
+    return pd.concat(tables, ignore_index=True)[list(columns)].dropna(ignore_index=True)

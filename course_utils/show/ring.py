@@ -1,7 +1,8 @@
-"""How do the parts of a tensor travel around a ring of ranks until each rank has the sum?"""
+"""The steps of a ring all-reduce, drawn."""
 
 from typing import Any
 
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -11,17 +12,17 @@ from course_utils.show.picture import Picture
 MAX_RANKS = 6
 
 State = list[list[set[int]]]
-"""For each rank and part the ranks whose numbers are in it."""
+"""For each rank and part: the ranks whose numbers are summed in it."""
 
 
 def ring_states(num_ranks: int) -> tuple[list[State], list[list[int]]]:
     """What each rank holds before and after every step of a ring all-reduce, and what it sends.
 
     Args:
-        num_ranks: On the ring; a tensor has as many parts.
+        num_ranks: Ranks on the ring, and parts of a tensor.
 
     Returns:
-        The states, one more than steps; for each step the part that each rank sends.
+        The states, one more than there are steps; and for each step the part that each rank sends.
     """
     ranks = range(num_ranks)
     states: list[State] = [[[{rank} for _ in ranks] for rank in ranks]]
@@ -41,22 +42,21 @@ def ring_steps(num_ranks: int) -> Picture:
     """Every step of a ring all-reduce: how complete each part is on each rank, and what is sent.
 
     Args:
-        num_ranks: From 2 to 6.
+        num_ranks: 2 to 6 ranks.
 
     Raises:
-        ValueError: If there are fewer or more.
+        ValueError: If ``num_ranks`` is out of range.
     """
     if not 2 <= num_ranks <= MAX_RANKS:
         raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
     states, sent = ring_states(num_ranks)
     figure = Figure(figsize=(1.5 * len(states), 2.2), layout="constrained")
     all_axes = figure.subplots(1, len(states))
-    for step, (axes, state) in enumerate(zip(all_axes, states, strict=True)):
-        _draw(axes, state, sent[step] if step < len(sent) else None)
-        axes.set_title(_title(step, num_ranks), fontsize=9)
-    for axes in all_axes:
-        axes.set_xticks(range(num_ranks), [f"part {part}" for part in range(num_ranks)])
-        axes.tick_params(axis="x", length=0, labelsize=7)
+    for step, (ax, state) in enumerate(zip(all_axes, states, strict=True)):
+        _draw_state(ax, state, sent[step] if step < len(sent) else None)
+        ax.set_title(_title(step, num_ranks), fontsize=9)
+        ax.set_xticks(range(num_ranks), [f"part {part}" for part in range(num_ranks)])
+        ax.tick_params(axis="x", length=0, labelsize=7)
     all_axes[0].set_yticks(
         [-rank for rank in range(num_ranks)], [f"rank {rank}" for rank in range(num_ranks)]
     )
@@ -71,36 +71,31 @@ def ring_steps(num_ranks: int) -> Picture:
     )
 
 
-def _title(turn: int, num_ranks: int) -> str:
-    """When it is, and what was made of what arrived."""
-    if turn == 0:
+def _title(step: int, num_ranks: int) -> str:
+    """The step, and whether the part that arrived was added or replaced the old one."""
+    if step == 0:
         return "at first\n"
-    return f"after turn {turn}\n{'added' if turn < num_ranks else 'replaced'}"
+    return f"after turn {step}\n{'added' if step < num_ranks else 'replaced'}"
 
 
-def _draw(axes: Any, state: State, sent: list[int] | None) -> None:
-    """A row for each rank, a square for each part."""
+def _draw_state(ax: Any, state: State, sent: list[int] | None) -> None:
+    """Draw a row for each rank, and in it a square for each part."""
     size = len(state)
     for rank, parts in enumerate(state):
         for place, ranks in enumerate(parts):
             is_sent = sent is not None and sent[rank] == place
             square = Rectangle((place - 0.44, -rank - 0.44), 0.88, 0.88)
-            square.set_facecolor((*_rgb(colours.COMPUTE), len(ranks) / size * 0.5))
+            square.set_facecolor((*to_rgb(colours.COMPUTE), len(ranks) / size * 0.5))
             if is_sent:
                 square.set(edgecolor=colours.COMMUNICATION, linewidth=3, zorder=2)
-            axes.add_patch(square)
+            ax.add_patch(square)
             if is_sent:
-                way = {"arrowstyle": "-|>", "color": colours.COMMUNICATION, "linewidth": 1.5}
+                arrow = {"arrowstyle": "-|>", "color": colours.COMMUNICATION, "linewidth": 1.5}
                 ends = {"xy": (place + 0.3, -rank - 0.86), "xytext": (place + 0.3, -rank - 0.3)}
-                axes.annotate("", **ends, arrowprops=way, zorder=3, annotation_clip=False)
-            axes.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
-    axes.set_xlim(-0.6, size - 0.4)
-    axes.set_ylim(-size, 0.6)
-    axes.set_aspect("equal")
-    axes.set_yticks([])
-    axes.spines[:].set_visible(False)
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    return red, green, blue
+                ax.annotate("", **ends, arrowprops=arrow, zorder=3, annotation_clip=False)
+            ax.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
+    ax.set_xlim(-0.6, size - 0.4)
+    ax.set_ylim(-size, 0.6)
+    ax.set_aspect("equal")
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)

@@ -1,4 +1,4 @@
-"""One call of your own function, shown with its sizes; a function not written yet is no error."""
+"""Try a function of your own: print one call and its result; an unwritten stub is no error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from course_utils.distributed import RankError
 from course_utils.literals import literal
 
-LARGEST_SHOWN = 4
+MAX_ELEMENTS_SHOWN = 4
 
 
 def try_it(function: Callable[..., Any], *values: object) -> None:
-    """Print ``function(*values)`` and its result, a dictionary with one line for each entry."""
-    call = f"{function.__name__}({', '.join(map(_in_words, values))})"
+    """Print ``function(*values)`` and its result; a dictionary gets one line per entry."""
+    call = f"{function.__name__}({', '.join(map(_short_literal, values))})"
     try:
         result = function(*values)
     except (NotImplementedError, RankError) as error:
@@ -27,10 +27,10 @@ def try_it(function: Callable[..., Any], *values: object) -> None:
         print(f"    {name}: {literal(value)}")
 
 
-def _in_words(value: Any) -> str:
-    """A value to be typed; a function by its name, a tensor of some size by its shape."""
+def _short_literal(value: Any) -> str:
+    """A value as a literal; a function by its name, a larger tensor by its shape."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_in_words, value))}]"
-    if hasattr(value, "numel") and value.numel() > LARGEST_SHOWN:
+        return f"[{', '.join(map(_short_literal, value))}]"
+    if hasattr(value, "numel") and value.numel() > MAX_ELEMENTS_SHOWN:
         return f"<tensor {tuple(value.shape)}>"
     return getattr(value, "__name__", None) or literal(value)

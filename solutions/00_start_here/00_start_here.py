@@ -40,7 +40,7 @@
 #
 # Run this cell first. It says whether anything is missing.
 
-# %% nbgrader={"grade": false, "grade_id": "u00-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -92,7 +92,7 @@ check("u00-tensor-bytes", sum_of_sizes)
 # %%
 predict("u00-batch", None, "bytes")
 
-# %% [markdown] exercise={"id": "u00-tensor-bytes", "title": "Bytes of a tensor", "difficulty": 1, "importance": 5, "minutes": 3}
+# %% Bytes of a tensor [markdown] exercise="u00-tensor-bytes" points=2 minutes=3 difficulty=1 importance=5
 # **Write** `tensor_bytes`: from the shape of a tensor and the bytes of one element to the bytes of the whole tensor, an `int`.
 #
 # A shape has any number of axes. With no axis at all, `()`, a tensor is a single number.
@@ -100,7 +100,7 @@ predict("u00-batch", None, "bytes")
 # *Worked case:* shape `(2, 3)` in fp32, 4 bytes each: 6 numbers, **24 bytes**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u00-tensor-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u00-tensor-bytes"
 def tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
     """Bytes of a dense tensor.
 
@@ -119,14 +119,8 @@ def tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
 # %%
 try_it(tensor_bytes, (2, 3), 4)
 
-# %% nbgrader={"grade": true, "grade_id": "u00-tensor-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u00-tensor-bytes"
 # Zero to four axes, odd sizes, an empty axis; 1 to 8 bytes an element.
-check("u00-tensor-bytes", tensor_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u00-tensor-bytes", tensor_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My answer is off by a factor that changes with the case</summary>
@@ -191,14 +185,14 @@ compare(
     measured=storage_bytes(first_token),
 )
 
-# %% [markdown] exercise={"id": "u00-view", "title": "Why does the small one hold so much?", "difficulty": 2, "importance": 4, "minutes": 3}
+# %% Why does the small one hold so much? [markdown] exercise="u00-view" points=1 minutes=3 difficulty=2 importance=4
 # **Explain.** Both numbers are right: the formula counts the numbers in `first_token`, the instrument sees the memory behind it. Such a slice is a **view**: a shape of its own over the storage of another tensor.
 #
 # **Write** two sentences: why does the whole storage stay as long as `first_token` lives? What changes if you write `real_batch[:, :1].clone()` instead, and why?
 #
 # Double-click the cell below to write. You may try things out in a cell of your own first.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u00-view", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u00-view"
 # <!-- BEGIN SOLUTION -->
 # `first_token` is a *view*: it has a shape of its own but shares the storage of `real_batch`, and a storage is freed as a whole, when nothing uses it any more. So 16 MiB are kept alive for 8 KiB.
 # `.clone()` makes a copy with a small storage of its own; when `real_batch` and the view are gone, the large storage is freed.
@@ -225,7 +219,7 @@ compare(
 # | **tokens** | **sequences** | 4 sequences of 2,048 tokens are 8,192 tokens |
 # | bytes **saved** for backward | **allocated**, **reserved**, **driver** memory | four numbers for one process, see below |
 
-# %% [markdown] exercise={"id": "u00-state-gib", "title": "What a paper prints and what torch prints", "difficulty": 1, "importance": 4, "minutes": 2}
+# %% What a paper prints and what torch prints [markdown] exercise="u00-state-gib" points=1 minutes=2 difficulty=1 importance=4
 # A lecture's table says that a model of 7 billion parameters fills 112 GB in training: 16 bytes for each parameter, for its weights, gradients and optimizer states. Torch's messages show GiB.
 #
 # **Write** `state_gib`: parameters and bytes for each of them to **GiB**, a `float`, right to nine digits.
@@ -233,7 +227,7 @@ compare(
 # *Worked case:* 2³⁰ parameters of 2 bytes: **2.0** GiB.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u00-state-gib", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u00-state-gib"
 def state_gib(num_params: int, bytes_per_param: int) -> float:
     """GiB that a model's weights, gradients and optimizer states fill.
 
@@ -250,14 +244,8 @@ def state_gib(num_params: int, bytes_per_param: int) -> float:
 # %%
 try_it(state_gib, 2**30, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u00-state-gib-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u00-state-gib"
 # A million to a trillion parameters, 1 to 18 bytes each.
-check("u00-state-gib", state_gib)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u00-state-gib", state_gib)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My number is 7.4 % too large</summary>
@@ -281,7 +269,7 @@ explorer(
 # %%
 same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
 
-# %% [markdown] exercise={"id": "u00-step-seconds", "title": "How long does a step take?", "difficulty": 2, "importance": 4, "minutes": 3}
+# %% How long does a step take? [markdown] exercise="u00-step-seconds" points=1 minutes=3 difficulty=2 importance=4
 # A training step works through a batch of sequences. Each token costs a number of FLOPs; the device works at a number of FLOP/s.
 #
 # **Write** `step_seconds`: the **seconds** of one step, a `float`, right to nine digits.
@@ -289,7 +277,7 @@ same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
 # *Worked case:* 4 sequences of 1,000 tokens, 6·10⁹ FLOPs for each token, 10¹⁴ FLOP/s: **0.24** s.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u00-step-seconds", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u00-step-seconds"
 def step_seconds(
     num_sequences: int, seq_len: int, flops_per_token: int, flops_per_second: int
 ) -> float:
@@ -310,14 +298,8 @@ def step_seconds(
 # %%
 try_it(step_seconds, 4, 1000, 6 * 10**9, 10**14)
 
-# %% nbgrader={"grade": true, "grade_id": "u00-step-seconds-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u00-step-seconds"
 # One sequence and thousands, odd lengths, rates from a laptop to a cluster.
-check("u00-step-seconds", step_seconds)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u00-step-seconds", step_seconds)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My number is huge, or tiny</summary>
@@ -325,7 +307,7 @@ grade("u00-step-seconds", step_seconds)
 # Write the unit behind each of the four numbers. Which product of them is a count of FLOPs? What do you get when you divide FLOPs by FLOP/s?
 # </details>
 
-# %% [markdown] exercise={"id": "u00-four-memories", "title": "Four memories", "difficulty": 2, "importance": 5, "minutes": 4}
+# %% Four memories [markdown] exercise="u00-four-memories" points=2 minutes=4 difficulty=2 importance=5
 # Ask four people how much memory a training process takes on a GPU, and each is right:
 #
 # - autograd: `"saved_bytes"`, the tensors that it keeps for the backward pass,
@@ -338,7 +320,7 @@ grade("u00-step-seconds", step_seconds)
 # *Worked case:* `{"parameters": 100, "saved_for_backward": 40}` live, 10 cached, 500 outside: saved **40**, allocated **140**, reserved **150**, driver **650**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u00-four-memories", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u00-four-memories"
 def four_memories(
     live_bytes: dict[str, int], cached_bytes: int, outside_bytes: int
 ) -> dict[str, int]:
@@ -366,14 +348,8 @@ def four_memories(
 # %%
 try_it(four_memories, {"parameters": 100, "saved_for_backward": 40}, 10, 500)
 
-# %% nbgrader={"grade": true, "grade_id": "u00-four-memories-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u00-four-memories"
 # Categories in any number and order, empty ones too; with and without a cache.
-check("u00-four-memories", four_memories)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u00-four-memories", four_memories)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only some of the four are right</summary>

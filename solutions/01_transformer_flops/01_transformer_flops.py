@@ -54,7 +54,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u01-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -128,7 +128,7 @@ compare("u01-backward", "FLOPs", measured=both.backward_flops)
 # %%
 predict("u01-mlp-matmul", None, "FLOPs")
 
-# %% [markdown] exercise={"id": "u01-matmul-flops", "title": "FLOPs of a matrix product, forward and backward", "difficulty": 1, "importance": 5, "minutes": 6}
+# %% FLOPs of a matrix product, forward and backward [markdown] exercise="u01-matmul-flops" points=2 minutes=6 difficulty=1 importance=5
 # **Write** `matmul_flops`: for A (`rows` × `inner`) times B (`inner` × `columns`), a dictionary with `"forward_flops"` and `"backward_flops"`, two `int`s. The backward pass finds the gradients of A **and** of B from the gradient of the result. Each entry is half of the points.
 #
 # *Convention:* a multiply and an add are two operations; every entry of a result is a sum that starts at zero.
@@ -136,7 +136,7 @@ predict("u01-mlp-matmul", None, "FLOPs")
 # *Worked case:* rows 2, inner 3, columns 5: forward **60**, backward **120**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-matmul-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-matmul-flops"
 def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
     """FLOPs of one matrix product and of its backward pass.
 
@@ -158,14 +158,8 @@ def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
 # %%
 try_it(matmul_flops, 2, 3, 5)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-matmul-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-matmul-flops"
 # Square, odd, unequal sizes; one row, column or inner entry; real layers.
-check("u01-matmul-flops", matmul_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-matmul-flops", matmul_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My forward count is exactly half</summary>
@@ -228,12 +222,12 @@ compare(
 # %% [markdown]
 # The gap has a name: one of the two products of the backward pass is gone.
 
-# %% [markdown] exercise={"id": "u01-first-layer", "title": "Which product is gone?", "difficulty": 1, "importance": 4, "minutes": 3}
+# %% Which product is gone? [markdown] exercise="u01-first-layer" points=1 minutes=3 difficulty=1 importance=4
 # **Write** two sentences: which of the two products of the backward pass did not run, and why? How many times the FLOPs of inference does training this layer take?
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u01-first-layer", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u01-first-layer"
 # <!-- BEGIN SOLUTION -->
 # The product that gives the gradient of the *input* did not run: the input is data, nothing before it is trained, and nobody asked for its gradient. What remains is the forward product and the one for the weights, so training takes *twice* the FLOPs of inference here.
 #
@@ -256,7 +250,7 @@ compare(
 # %%
 predict("u01-gqa-core", None, "times")
 
-# %% [markdown] exercise={"id": "u01-attention-flops", "title": "FLOPs of attention", "difficulty": 2, "importance": 5, "minutes": 12}
+# %% FLOPs of attention [markdown] exercise="u01-attention-flops" points=2 minutes=12 difficulty=2 importance=5
 # **Write** `attention_flops`: the FLOPs of one layer's attention in the forward pass, as a dictionary with `"projection_flops"` (queries, keys, values, output) and `"core_flops"` (scores, and values weighed by them). Each is half of the points. The width is `num_heads * head_dim`.
 #
 # *Convention:* the full square of scores is counted, also where a causal mask hides half of it; softmax and rotary positions count as nothing.
@@ -264,7 +258,7 @@ predict("u01-gqa-core", None, "times")
 # *Worked case:* 1 sequence of 3 tokens, 2 query heads of 4, 1 key-value head: width 8; projections 3·2·(8·8 + 8·4 + 8·4 + 8·8) = **1,152**; scores 2 heads · 3·3 · 2·4 = 144, values the same: **288**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-attention-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-attention-flops"
 def attention_flops(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
 ) -> dict[str, int]:
@@ -296,14 +290,8 @@ def attention_flops(
 # %%
 try_it(attention_flops, 1, 3, 2, 1, 4)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-attention-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-attention-flops"
 # Multi-head, grouped-query and multi-query attention; one sequence and several.
-check("u01-attention-flops", attention_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-attention-flops", attention_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My projections are too large for some models</summary>
@@ -337,13 +325,13 @@ compare("u01-gqa-core", "times", measured=measured_core(32) / measured_core(8))
 #
 # Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices go up from `h` to `f`, one of them through an activation, the two results are multiplied element by element, and a third matrix goes down again.
 
-# %% [markdown] exercise={"id": "u01-gated-mlp-flops", "title": "FLOPs of a gated feed-forward block", "difficulty": 1, "importance": 4, "minutes": 5}
+# %% FLOPs of a gated feed-forward block [markdown] exercise="u01-gated-mlp-flops" points=1 minutes=5 difficulty=1 importance=4
 # **Write** `gated_mlp_flops`: the FLOPs of one block in the forward pass, an `int`. Activation and gating count as nothing.
 #
 # *Worked case:* 1 token, width 2, inner width 3: three products of 2·3 numbers: **36**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-gated-mlp-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-gated-mlp-flops"
 def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     """FLOPs of one gated feed-forward block, forward.
 
@@ -362,14 +350,8 @@ def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
 # %%
 try_it(gated_mlp_flops, 1, 2, 3)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-gated-mlp-flops-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-gated-mlp-flops"
 # One token and many, square and odd sizes, real layers.
-check("u01-gated-mlp-flops", gated_mlp_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-gated-mlp-flops", gated_mlp_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am at two thirds</summary>
@@ -401,13 +383,13 @@ preset("Llama-3.2-1B")
 # %%
 predict("u01-llama-1b", None, "FLOPs")
 
-# %% [markdown] exercise={"id": "u01-model-flops", "title": "FLOPs of a whole model", "difficulty": 3, "importance": 5, "minutes": 12}
+# %% FLOPs of a whole model [markdown] exercise="u01-model-flops" points=3 minutes=12 difficulty=3 importance=5
 # **Write** `model_flops`: the FLOPs of one forward pass of a Llama-like model, from token ids to logits, an `int`. Use `model.num_layers`, `.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size` and `.vocab_size`. Whether the head shares its matrix with the embedding changes the parameters, not the FLOPs.
 #
 # *Worked case:* two layers, width 4, one head of 4, inner width 3, vocabulary 5, one sequence of 2 tokens: for each layer 256 + 64 + 144, and 80 for the head: **1,008**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-model-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-model-flops"
 def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
     """FLOPs of one forward pass, from token ids to logits.
 
@@ -431,14 +413,8 @@ def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
 small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
 try_it(model_flops, small, 1, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-model-flops-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-model-flops"
 # Tied and untied heads; multi-head, grouped-query and multi-query attention; several sequences.
-check("u01-model-flops", model_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-model-flops", model_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Mine is right for one layer only</summary>
@@ -481,7 +457,7 @@ print(f"the slide's attention core is {slide / true:.0f} times too large")
 #
 # Three times holds where both products of the backward pass run. The gradient of a **weight** is made only if that weight is trained. The gradient of a layer's **input** goes on to the layer before. It is made only if something before the layer is trained: nobody wants the gradient of the data.
 
-# %% [markdown] exercise={"id": "u01-stack-training-flops", "title": "A stack with frozen layers", "difficulty": 3, "importance": 3, "minutes": 10}
+# %% A stack with frozen layers [markdown] exercise="u01-stack-training-flops" points=2 minutes=10 difficulty=3 importance=3
 # A stack of linear layers without biases takes `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the n-th matrix is trained. Between the layers nothing else happens.
 #
 # **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data, an `int`.
@@ -489,7 +465,7 @@ print(f"the slide's attention core is {slide / true:.0f} times too large")
 # *Worked case:* 2 tokens, widths `[3, 5, 7]`, both trained: the first layer 60 and 60 for its weight, the second 140, 140 for its weight and 140 for its input: **540**. With `[True, False]` it is **400**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-stack-training-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-stack-training-flops"
 def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
     """FLOPs of one forward and one backward pass through a stack of linear layers.
 
@@ -514,14 +490,8 @@ def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bo
 try_it(stack_training_flops, 2, [3, 5, 7], [True, True])
 try_it(stack_training_flops, 2, [3, 5, 7], [True, False])
 
-# %% nbgrader={"grade": true, "grade_id": "u01-stack-training-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-stack-training-flops"
 # One to four layers; all, none, the first, the last or one of them trained.
-check("u01-stack-training-flops", stack_training_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-stack-training-flops", stack_training_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>It fails where the first layers are frozen</summary>
@@ -581,13 +551,13 @@ compare(
 #
 # The core grows with the square of the length, everything else in a layer linearly. One slide says that the feed-forward blocks have the majority "for most L < 4D" (S7). Find out from where on the core is half of the layer or more.
 
-# %% [markdown] exercise={"id": "u01-crossover-length", "title": "The crossover length", "difficulty": 3, "importance": 4, "minutes": 8}
+# %% The crossover length [markdown] exercise="u01-crossover-length" points=2 minutes=8 difficulty=3 importance=4
 # **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as all the rest of that layer, projections and gated feed-forward block, an `int`. The output head is no part of a layer.
 #
 # *Worked case:* width 4, one head of 4, inner width 3: the rest takes 200 FLOPs for each token, the core 16 · s: **13**. (A tie counts.)
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-crossover-length", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-crossover-length"
 def crossover_length(model: ModelConfig) -> int:
     """The first length at which a layer's attention core has caught up with the rest.
 
@@ -607,14 +577,8 @@ def crossover_length(model: ModelConfig) -> int:
 # %%
 try_it(crossover_length, small)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-crossover-length-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-crossover-length"
 # Multi-head, grouped-query and multi-query attention; narrow and wide blocks; real models.
-check("u01-crossover-length", crossover_length)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-crossover-length", crossover_length)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am one off for some models</summary>
@@ -683,13 +647,13 @@ flop_shares("Llama-3.2-1B", seq_len=4096)
 #
 # Lecture B (B1) gives Llama-3-8B on 15 trillion tokens: about 8·10²³ FLOPs, at 40 % utilisation about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16, its *dense* peak: data sheets also print a rate for matrices with half their entries zero, twice as high. **Utilisation** is the share of the dense peak that a run reaches.
 
-# %% [markdown] exercise={"id": "u01-gpu-days", "title": "GPU-days of a run", "difficulty": 2, "importance": 4, "minutes": 5}
+# %% GPU-days of a run [markdown] exercise="u01-gpu-days" points=1 minutes=5 difficulty=2 importance=4
 # **Write** `gpu_days`: the **days** that one device would need for a whole run, a `float`, right to nine digits.
 #
 # *Worked case:* 1,000 FLOPs for each of 86,400 tokens at a peak of 2,000 FLOP/s, half used: **1.0** day.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-gpu-days", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-gpu-days"
 def gpu_days(
     flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
 ) -> float:
@@ -711,14 +675,8 @@ def gpu_days(
 # %%
 try_it(gpu_days, 1000, 86_400, 2000, 0.5)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-gpu-days-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-gpu-days"
 # The run of lecture B, and runs from a laptop's size to the largest.
-check("u01-gpu-days", gpu_days)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-gpu-days", gpu_days)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My number is far too small or too large</summary>
@@ -759,13 +717,13 @@ bracket = 12 + 12 * kv_share + 18 * ffn / dim + 12 * 4096 / dim + 6 * vocab / di
 printed = llama_1b.num_layers * dim**2 * bracket
 print(f"{printed / (sum(counted) / 4096):.2f} times too large")
 
-# %% [markdown] exercise={"id": "u01-training-flops-per-token", "title": "Repair the printed formula", "difficulty": 2, "importance": 5, "minutes": 6}
+# %% Repair the printed formula [markdown] exercise="u01-training-flops-per-token" points=2 minutes=6 difficulty=2 importance=5
 # **Write** `training_flops_per_token`: the repaired formula, FLOPs for each token, forward and backward, an `int`. Keep the terms of the bracket, so that the two can be laid side by side. Multiply out first, then divide: `/` loses the last digits of large integers, and `//` throws remainders away.
 #
 # *Worked case:* the small model above, sequences of 2 tokens: the formula as printed gives 1,632, the count is **1,512**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-training-flops-per-token", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-training-flops-per-token"
 def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
     """FLOPs of training on one token: lecture B's formula, repaired.
 
@@ -784,14 +742,8 @@ def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
 # %%
 try_it(training_flops_per_token, small, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-training-flops-per-token-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-training-flops-per-token"
 # The models of the whole-model exercise, counted forward and backward.
-check("u01-training-flops-per-token", training_flops_per_token)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-training-flops-per-token", training_flops_per_token)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not see the mistake</summary>
@@ -812,7 +764,7 @@ grade("u01-training-flops-per-token", training_flops_per_token)
 #
 # Lecture E (E11) counts the parameters of a GPT block by block: N = h·v + L·(12·h² + 13·h) + 2·h. Multiplied by 6 it is the best-known estimate of the compute of training. But the 6 comes from matrix products, and not every parameter is part of one.
 
-# %% [markdown] exercise={"id": "u01-multiplying-parameters", "title": "The parameters that multiply", "difficulty": 2, "importance": 3, "minutes": 6, "extra": true}
+# %% The parameters that multiply [markdown] exercise="u01-multiplying-parameters" points=1 minutes=6 difficulty=2 importance=3 extra=true
 # **Write** `multiplying_parameters`: how many numbers stand in the matrices that a token's hidden state is multiplied with, in all layers and the head of a Llama-like model, an `int`.
 #
 # *Convention:* a matrix that is only looked up does not count; one that is shared with the embedding and multiplies does.
@@ -820,7 +772,7 @@ grade("u01-training-flops-per-token", training_flops_per_token)
 # *Worked case:* the small model above: two layers with 64 in attention and 36 in the feed-forward block, 20 in the head: **220**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-multiplying-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-multiplying-parameters"
 def multiplying_parameters(model: ModelConfig) -> int:
     """Numbers in the matrices that a token is multiplied with, over the whole model.
 
@@ -839,14 +791,8 @@ def multiplying_parameters(model: ModelConfig) -> int:
 # %%
 try_it(multiplying_parameters, small)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-multiplying-parameters-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-multiplying-parameters"
 # Half of a token's FLOPs without the attention core, counted on many models.
-check("u01-multiplying-parameters", multiplying_parameters)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-multiplying-parameters", multiplying_parameters)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Mine is right for tied models only, or for the others only</summary>
@@ -893,7 +839,7 @@ estimated.map("{:.1%} of the exact count".format)
 #
 # And a data sheet has two peaks: the **dense** one, and one with 2:4 **sparsity**, twice as high, for matrices with half their entries zero. Training is dense.
 
-# %% [markdown] exercise={"id": "u01-utilisation", "title": "One run under four conventions", "difficulty": 3, "importance": 4, "minutes": 12, "extra": true}
+# %% One run under four conventions [markdown] exercise="u01-utilisation" points=2 minutes=12 difficulty=3 importance=4 extra=true
 # **Write** `utilisation`: the share of a device's peak that a run in **bf16** reaches, forward and backward, under each convention: a dictionary with `"counted"`, `"causal"`, `"six_n"` and `"six_n_and_attention"`, four `float`s, right to nine digits. Each is a quarter of the points.
 #
 # `hardware.dense_flops_per_second("bf16")` and `hardware.sparse_flops_per_second("bf16")` give its peaks.
@@ -901,7 +847,7 @@ estimated.map("{:.1%} of the exact count".format)
 # *Worked case:* the small model has 260 parameters. At 2 tokens a sequence and 10¹⁰ tokens each second, on an A100 (312·10¹² FLOP/s): 1,512, 1,416, 1,560 and 1,752 FLOPs, so **0.04846**, **0.04538**, **0.05** and **0.05615**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-utilisation", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-utilisation"
 def utilisation(
     model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, hardware: Device
 ) -> dict[str, float]:
@@ -936,14 +882,8 @@ def utilisation(
 # %%
 try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
 
-# %% nbgrader={"grade": true, "grade_id": "u01-utilisation-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-utilisation"
 # Every device of the course; tied and untied heads; multi-head and grouped-query attention.
-check("u01-utilisation", utilisation)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-utilisation", utilisation)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>All four of mine are off by the same factor</summary>
@@ -974,13 +914,13 @@ pd.DataFrame(
 #
 # Here the budget is a fixed number of tokens. Lecture B (B6) asks what it costs to cut it into longer sequences: quadratic for each sequence, "linear" for each token, since fewer sequences fit. How linear?
 
-# %% [markdown] exercise={"id": "u01-budget-ratio", "title": "The price of longer sequences", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
+# %% The price of longer sequences [markdown] exercise="u01-budget-ratio" points=2 minutes=8 difficulty=3 importance=3 extra=true
 # The sequences change from `old_seq_len` to `new_seq_len` tokens. **Write** `budget_ratio`: the new training FLOPs divided by the old ones, for **one sequence** and for **the whole budget** of tokens; a dictionary with `"per_sequence"` and `"whole_budget"`, two `float`s, right to nine digits. Each is half of the points. The budget is a fixed number of tokens, large enough for both lengths; the head counts.
 #
 # *Worked case:* the small model from 2 to 4 tokens: 1,008 and 2,272 FLOPs forward. Training takes three times both, so the ratio stays 2,272 / 1,008. The budget holds half as many sequences: **2.25397** and **1.12698**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-budget-ratio", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-budget-ratio"
 def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict[str, float]:
     """How the FLOPs of a sequence, and of a fixed number of tokens, change with the length.
 
@@ -1009,14 +949,8 @@ def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict
 # %%
 try_it(budget_ratio, small, 2, 4)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-budget-ratio-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-budget-ratio"
 # Longer and shorter sequences; multi-head, grouped-query and multi-query attention.
-check("u01-budget-ratio", budget_ratio)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-budget-ratio", budget_ratio)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not see how the size of the budget enters</summary>
@@ -1070,13 +1004,13 @@ for old, new in ((4096, 8192), (8192, 16384), (16384, 32768)):
 #
 # Only the latent vector and the rotary key need to be kept for later tokens.
 
-# %% [markdown] exercise={"id": "u01-latent-attention-flops", "title": "FLOPs of latent attention", "difficulty": 4, "importance": 2, "minutes": 15, "extra": true}
+# %% FLOPs of latent attention [markdown] exercise="u01-latent-attention-flops" points=2 minutes=15 difficulty=4 importance=2 extra=true
 # **Write** `latent_attention_flops`: the FLOPs of one such layer's attention in the forward pass of training, a dictionary with `"projection_flops"` and `"core_flops"`. Each is half of the points. The sizes are in `model.latent_attention`: `.q_rank`, `.kv_rank`, `.nope_head_dim`, `.rope_head_dim`, `.value_head_dim`; `a` is `model.num_heads`.
 #
 # *Worked case:* width 8, two heads, ranks 3 and 5, head widths 4, 2 and 3, one sequence of 2 tokens: 60 weights make the queries, 56 the latent vector and the rotary key, 70 keys and values, 48 the output: **936**; the core takes 96 and 48: **144**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-latent-attention-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-latent-attention-flops"
 def latent_attention_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
     """FLOPs of one layer's latent attention, forward, as in training.
 
@@ -1117,14 +1051,8 @@ small_latent = ModelConfig(
 )
 try_it(latent_attention_flops, small_latent, 1, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-latent-attention-flops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-latent-attention-flops"
 # One head and many; values narrower and wider than keys; DeepSeek-V3.
-check("u01-latent-attention-flops", latent_attention_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-latent-attention-flops", latent_attention_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My projections are right for one head only</summary>
@@ -1172,13 +1100,13 @@ pd.DataFrame(
 #
 # A **mixture of experts** has many gated feed-forward blocks in a layer, the experts. A **router**, one matrix, gives each token a score for every expert; the token goes to the few with the highest scores. **Shared** experts see every token. So a model can have many parameters and few of them at work: **active** are those that one token meets. (The model that is measured here fixes how many tokens an expert takes, so that the load is balanced; the FLOPs are the same.)
 
-# %% [markdown] exercise={"id": "u01-expert-parameters", "title": "Total and active parameters of experts", "difficulty": 2, "importance": 3, "minutes": 8, "extra": true}
+# %% Total and active parameters of experts [markdown] exercise="u01-expert-parameters" points=2 minutes=8 difficulty=2 importance=3 extra=true
 # **Write** `expert_parameters`: the parameters of one such layer, a dictionary with `"total_parameters"` and `"active_parameters"`, two `int`s. Each is half of the points. All experts, shared ones too, are gated blocks of inner width `expert_ffn_size`.
 #
 # *Worked case:* width 4, three experts of inner width 5, one for each token, none shared: one expert has 60 parameters and the router 12: **192** and **72**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u01-expert-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u01-expert-parameters"
 def expert_parameters(
     hidden_size: int,
     num_experts: int,
@@ -1211,14 +1139,8 @@ def expert_parameters(
 # %%
 try_it(expert_parameters, 4, 3, 1, 5, 0)
 
-# %% nbgrader={"grade": true, "grade_id": "u01-expert-parameters-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u01-expert-parameters"
 # With and without shared experts; the layers of Mixtral and DeepSeek-V3.
-check("u01-expert-parameters", expert_parameters)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u01-expert-parameters", expert_parameters)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My active parameters are slightly too small</summary>

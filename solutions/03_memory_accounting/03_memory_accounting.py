@@ -54,7 +54,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -117,7 +117,7 @@ with torch.no_grad():
 # %%
 predict("u03-llama-1b", None, "parameters")
 
-# %% [markdown] exercise={"id": "u03-parameters", "title": "Parameters, part by part", "difficulty": 2, "importance": 4, "minutes": 12}
+# %% Parameters, part by part [markdown] exercise="u03-parameters" points=2 minutes=12 difficulty=2 importance=4
 # **Write** `parameters`: the parameters of a whole model, a dictionary with `"attention"`, `"feed_forward"`, `"norms"` and `"embedding_and_head"`, four `int`s over all layers. Each is a quarter of the points.
 #
 # - Attention: four matrices, for queries, keys, values and output; `model.num_heads` heads of `.head_dim` for queries, `.num_kv_heads` for keys and values.
@@ -129,7 +129,7 @@ predict("u03-llama-1b", None, "parameters")
 # *Worked case:* two layers, width 4, one head, gated with inner width 3, vocabulary 5, no biases: **128**, **72**, **20** and **40**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-parameters"
 def parameters(model: ModelConfig) -> dict[str, int]:
     """Parameters of a whole model by part.
 
@@ -164,14 +164,8 @@ def parameters(model: ModelConfig) -> dict[str, int]:
 small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
 try_it(parameters, small)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-parameters-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-parameters"
 # GPT with biases and positions; Llama tied and free; own and shared keys.
-check("u03-parameters", parameters)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-parameters", parameters)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only models with biases are wrong</summary>
@@ -231,13 +225,13 @@ for name in ("GPT-2-124M", "Llama-3-8B"):
 # %%
 predict("u03-state-8b", None, "GB")
 
-# %% [markdown] exercise={"id": "u03-state-bytes", "title": "Bytes of the training state", "difficulty": 1, "importance": 5, "minutes": 6}
+# %% Bytes of the training state [markdown] exercise="u03-state-bytes" points=1.5 minutes=6 difficulty=1 importance=5
 # **Write** `state_bytes`: what training holds when a backward pass has ended, activations aside, a dictionary with `"weights"`, `"gradients"` and `"optimizer"`, three `int`s in bytes. Each is a third of the points. fp32 takes 4 bytes, bf16 takes 2; the master copy belongs to the optimizer.
 #
 # *Worked case:* 1,000 parameters in `"bf16"`: **2,000**, **2,000** and **12,000**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-state-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-state-bytes"
 def state_bytes(num_params: int, recipe: str) -> dict[str, int]:
     """Bytes that training with Adam holds after a backward pass, activations aside.
 
@@ -262,14 +256,8 @@ def state_bytes(num_params: int, recipe: str) -> dict[str, int]:
 # %%
 try_it(state_bytes, 1000, "bf16")
 
-# %% nbgrader={"grade": true, "grade_id": "u03-state-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-state-bytes"
 # After one real step of AdamW in each recipe: from one parameter to a hundred thousand.
-check("u03-state-bytes", state_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-state-bytes", state_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My optimizer is wrong in the bf16 recipes only</summary>
@@ -327,7 +315,7 @@ print(state_of(8 * 10**9, "fp32"))  # 32 + 32 + 64 GB on the slide (B3)
 # %%
 predict("u03-softmax", None, "GiB")
 
-# %% [markdown] exercise={"id": "u03-kept-by-operation", "title": "What each operation keeps", "difficulty": 2, "importance": 5, "minutes": 10}
+# %% What each operation keeps [markdown] exercise="u03-kept-by-operation" points=3 minutes=10 difficulty=2 importance=5
 # **Write** `kept_bytes`: the bytes that each of six operations keeps for its backward pass, all in **bf16**: a dictionary of six `int`s. Each is a sixth of the points. `x` has the shape (b, s, h), the scores (b, a, s, s). Weights do not count.
 #
 # | key | operation |
@@ -342,7 +330,7 @@ predict("u03-softmax", None, "GiB")
 # *Worked case:* b 1, s 3, h 4, a 2: **24**, **36**, **24**, **36**, **12** and **0**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-kept-by-operation", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-kept-by-operation"
 def kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
@@ -374,14 +362,8 @@ def kept_bytes(
 # %%
 try_it(kept_bytes, 1, 3, 4, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-kept-by-operation-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-kept-by-operation"
 # Each operation alone in bf16: one head and many; short and long sequences.
-check("u03-kept-by-operation", kept_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-kept-by-operation", kept_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not know what an operation keeps</summary>
@@ -437,13 +419,13 @@ with saved_tensors_hooks(pack, unpack):
 # %% [markdown]
 # Three tensors: input, weight and result. The weight arrives as a **view**, another window on the same memory: (3, 5) where the parameter is (5, 3), and a Python object of its own. The memory itself is a **storage**: `tensor.untyped_storage()` has `.nbytes()`, and `._cdata`, an id that views of one storage share. However many views of it are saved, a storage lies in memory once, and as a whole.
 
-# %% [markdown] exercise={"id": "u03-microscope", "title": "A counter of saved bytes", "difficulty": 4, "importance": 4, "minutes": 15}
+# %% A counter of saved bytes [markdown] exercise="u03-microscope" points=3 minutes=15 difficulty=4 importance=4
 # **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves meanwhile, an `int`. Each storage counts once and whole; those behind `parameters` do not count. (No call here lets go of anything before it returns.)
 #
 # *Worked case:* a linear layer from 3 to 5 on 2 rows in fp32, then relu: **64** bytes, as in the tour.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-microscope", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-microscope"
 def saved_bytes(call: Callable[[], Tensor], parameters: list[Tensor]) -> int:
     """Bytes of the storages that autograd saves while a call runs.
 
@@ -470,14 +452,8 @@ def saved_bytes(call: Callable[[], Tensor], parameters: list[Tensor]) -> int:
 # %%
 try_it(saved_bytes, lambda: torch.relu(layer(x)), list(layer.parameters()))
 
-# %% nbgrader={"grade": true, "grade_id": "u03-microscope-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-microscope"
 # Layers that share an input; views; transposed weights; bf16 and fp32; no gradient at all.
-check("u03-microscope", saved_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-microscope", saved_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>It counts too much when two layers read the same input</summary>
@@ -539,7 +515,7 @@ print(count_saved_bytes(lambda: Secretive.apply(x)).blind_spot)
 # %%
 predict("u03-gpt-unit", None, "bytes per s·b·h")
 
-# %% [markdown] exercise={"id": "u03-gpt-layer-bytes", "title": "A GPT layer, term by term", "difficulty": 4, "importance": 5, "minutes": 15}
+# %% A GPT layer, term by term [markdown] exercise="u03-gpt-layer-bytes" points=2 minutes=15 difficulty=4 importance=5
 # **Write** `gpt_layer_bytes`: what one such layer keeps in 16 bits, a dictionary of four `int`s in bytes. Each is a quarter of the points.
 #
 # | key | what |
@@ -552,7 +528,7 @@ predict("u03-gpt-unit", None, "bytes per s·b·h")
 # *Worked case:* b 1, s 3, h 8, a 2: **144**, **264**, **90** and **456**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-gpt-layer-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-gpt-layer-bytes"
 def gpt_layer_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
@@ -585,14 +561,8 @@ def gpt_layer_bytes(
 # %%
 try_it(gpt_layer_bytes, 1, 3, 8, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-gpt-layer-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-gpt-layer-bytes"
 # A real layer in bf16: one sequence and several; one head and many; GPT-3 itself.
-check("u03-gpt-layer-bytes", gpt_layer_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-gpt-layer-bytes", gpt_layer_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My attention is 2·s·b·h or 4·s·b·h too large</summary>
@@ -705,13 +675,13 @@ computed_and_measured(
 # %%
 predict("u03-llama-factor", None, "times")
 
-# %% [markdown] exercise={"id": "u03-llama-layer-bytes", "title": "A modern layer, to the byte", "difficulty": 4, "importance": 5, "minutes": 15}
+# %% A modern layer, to the byte [markdown] exercise="u03-llama-layer-bytes" points=3 minutes=15 difficulty=4 importance=5
 # **Write** `llama_layer_bytes`: what one such layer keeps when activations have `element_bytes` bytes, a dictionary of three `int`s: `"norms"` (both), `"attention"` (from the input of its projections to the input of its output projection) and `"feed_forward"` (likewise). Each is a third of the points. The width of the residual stream is `model.hidden_size`, the heads are `.num_heads` and `.num_kv_heads` of `.head_dim`, the gate has `.ffn_size`.
 #
 # *Worked case:* the small model above (width 4, one head, inner width 3), 1 sequence of 2 tokens in bf16: **48**, **88** and **64**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-llama-layer-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-llama-layer-bytes"
 def llama_layer_bytes(
     model: ModelConfig, num_sequences: int, seq_len: int, element_bytes: int
 ) -> dict[str, int]:
@@ -744,14 +714,8 @@ def llama_layer_bytes(
 # %%
 try_it(llama_layer_bytes, small, 1, 2, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-llama-layer-bytes-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-llama-layer-bytes"
 # A real layer: own and grouped and single keys; bf16 and fp32; Llama-3-8B.
-check("u03-llama-layer-bytes", llama_layer_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-llama-layer-bytes", llama_layer_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My feed-forward block keeps too little</summary>
@@ -800,13 +764,13 @@ print(f"Llama layer: {sum(llama_parts.values()) / unit:.0f} bytes per s·b·h")
 #
 # Around the layers stand an embedding, which keeps the **token ids** (8 bytes each) to find its rows again; a last RMSNorm; the head, a linear layer to v logits for each token; and the loss. The logits are turned to fp32, and the cross-entropy keeps its **log-softmax**, as large as they, and the **targets** (8 bytes each).
 
-# %% [markdown] exercise={"id": "u03-sequence-bytes", "title": "What one more sequence keeps", "difficulty": 3, "importance": 4, "minutes": 8}
+# %% What one more sequence keeps [markdown] exercise="u03-sequence-bytes" points=2 minutes=8 difficulty=3 importance=4
 # **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for backward for each sequence of the batch, in **bf16** with the loss in **fp32**, an `int`. `layer_bytes` is what one layer keeps for one sequence.
 #
 # *Worked case:* the small model, sequences of 2 tokens, 200 bytes for each of the two layers; the last norm 24, the output head's input 16, the log-softmax 40, ids and targets 32: **512**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-sequence-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-sequence-bytes"
 def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
     """Bytes that one more sequence keeps for backward, in bf16 with the loss in fp32.
 
@@ -828,14 +792,8 @@ def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
 # %%
 try_it(sequence_bytes, small, 2, 200)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-sequence-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-sequence-bytes"
 # Two sequences less one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
-check("u03-sequence-bytes", sequence_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-sequence-bytes", sequence_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am a few bytes per token off</summary>
@@ -887,13 +845,13 @@ for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
 #
 # What is left beside the state is divided among sequences. A device's 80 GB are 80·10⁹ bytes, 74.5 GiB.
 
-# %% [markdown] exercise={"id": "u03-largest-micro-batch", "title": "The largest micro-batch", "difficulty": 2, "importance": 5, "minutes": 5}
+# %% The largest micro-batch [markdown] exercise="u03-largest-micro-batch" points=1 minutes=5 difficulty=2 importance=5
 # **Write** `largest_micro_batch`: how many sequences fit into `memory_bytes` beside the training state of 16 bytes for each parameter, an `int`. If none fits, **0**.
 #
 # *Worked case:* 10 parameters, 7 bytes for each sequence, 181 bytes of memory: **3**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-largest-micro-batch", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-largest-micro-batch"
 def largest_micro_batch(num_params: int, sequence_bytes: int, memory_bytes: int) -> int:
     """Sequences that fit beside the training state.
 
@@ -911,14 +869,8 @@ def largest_micro_batch(num_params: int, sequence_bytes: int, memory_bytes: int)
 # %%
 try_it(largest_micro_batch, 10, 7, 181)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-largest-micro-batch-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-largest-micro-batch"
 # Nothing fits; exactly one fits; to the byte; many fit.
-check("u03-largest-micro-batch", largest_micro_batch)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-largest-micro-batch", largest_micro_batch)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Some of my answers are negative</summary>
@@ -936,12 +888,12 @@ for name in ("Llama-3.2-1B", "Llama-3-8B"):
 # %% [markdown]
 # An estimate: it counts all gradients and all saved tensors at once, as when gradients are kept between micro-batches, and leaves out what lives for a moment, first of all the gradient of the logits, as large as the log-softmax. Unit 04 measures the true peak.
 
-# %% [markdown] exercise={"id": "u03-why-not-8b", "title": "Why not 8B on one device?", "difficulty": 2, "importance": 4, "minutes": 4}
+# %% Why not 8B on one device? [markdown] exercise="u03-why-not-8b" points=1 minutes=4 difficulty=2 importance=4
 # **Write** two or three sentences: why can Llama-3-8B not be trained with Adam on one device of 80 GB, however short the sequences are and however much of the activations is computed again (S13)? Name the number that decides, and one thing that would have to change.
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u03-why-not-8b", "locked": false, "points": 1, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u03-why-not-8b"
 # <!-- BEGIN SOLUTION -->
 # Weights, gradients and optimizer states take 16 bytes for each of 8.03 billion parameters, 128 GB, besides all activations. They do not depend on the batch, so shorter sequences or recomputation cannot help: those shrink activations only. The state itself has to become smaller or be spread: sharding over several devices, an optimizer with smaller states, training only a part of the weights, or moving states to the host.
 #
@@ -997,13 +949,13 @@ memory_over_length("Llama-3-8B", "written out")
 # %% [markdown]
 # ## Does fp32 double everything?
 
-# %% [markdown] exercise={"id": "u03-element-bytes", "title": "Other precisions, with and without dropout", "difficulty": 3, "importance": 3, "minutes": 8, "extra": true}
+# %% Other precisions, with and without dropout [markdown] exercise="u03-element-bytes" points=2 minutes=8 difficulty=3 importance=3 extra=true
 # **Write** `layer_bytes`: what the GPT layer of the lectures keeps for **one** sequence when its numbers have `element_bytes` bytes, with or without dropout, an `int`. Statistics of the norms are in fp32 always.
 #
 # *Worked case:* s 3, h 8, a 2 in fp32 with dropout: **1,794**; without: **1,656**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-element-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-element-bytes"
 def layer_bytes(
     seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
 ) -> int:
@@ -1032,14 +984,8 @@ def layer_bytes(
 try_it(layer_bytes, 3, 8, 2, 4, True)
 try_it(layer_bytes, 3, 8, 2, 4, False)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-element-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-element-bytes"
 # Two and four bytes; with and without dropout; one head and many.
-check("u03-element-bytes", layer_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-element-bytes", layer_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>fp32 with dropout is wrong</summary>
@@ -1068,13 +1014,13 @@ class Cube(torch.autograd.Function):
 
 print(count_saved_bytes(lambda: Cube.apply(x)).total_bytes)
 
-# %% [markdown] exercise={"id": "u03-fused-gate", "title": "A fused gate", "difficulty": 4, "importance": 3, "minutes": 15, "extra": true}
+# %% A fused gate [markdown] exercise="u03-fused-gate" points=2 minutes=15 difficulty=4 importance=3 extra=true
 # **Write** `gate`: `silu(g) * u` for two tensors of one shape, so that only g and u are kept for backward. Results and both gradients must be right, and no other tensor may stay alive, as an attribute of `ctx` or in a closure. All or nothing.
 #
 # *Reminder:* silu(g) = g · σ(g), and its derivative is σ(g) · (1 + g · (1 − σ(g))).
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-fused-gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-fused-gate"
 def gate(g: Tensor, u: Tensor) -> Tensor:
     """silu(g) * u, keeping only g and u.
 
@@ -1103,14 +1049,8 @@ def gate(g: Tensor, u: Tensor) -> Tensor:
 # %%
 try_it(gate, torch.tensor([1.0]), torch.tensor([2.0]))
 
-# %% nbgrader={"grade": true, "grade_id": "u03-fused-gate-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-fused-gate"
 # Results and gradients in float64; bytes kept; bytes alive unseen.
-check("u03-fused-gate", gate)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-fused-gate", gate)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My results are right, but three tensors are kept</summary>
@@ -1152,11 +1092,11 @@ pd.DataFrame(count_saved_bytes(lambda: output(wasteful_attend(q, k, v, rotate)),
 # %% [markdown]
 # The last row is the culprit: the input of the output projection is not the result of attention but a *copy* of it. `flatten` can only give a view when the numbers already lie in the order that it wants, and fused attention lays its result out as it found the queries.
 
-# %% [markdown] exercise={"id": "u03-lost-bytes", "title": "Repair the attention", "difficulty": 2, "importance": 2, "minutes": 6, "extra": true}
+# %% Repair the attention [markdown] exercise="u03-lost-bytes" points=2 minutes=6 difficulty=2 importance=2 extra=true
 # **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` turns a tensor of such a shape; the result has the shape (b, s, a·d). All or nothing: results, gradients and bytes.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u03-lost-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u03-lost-bytes"
 def lean_attend(q: Tensor, k: Tensor, v: Tensor, rotate: Callable[[Tensor], Tensor]) -> Tensor:
     """Causal attention with rotary positions, without a copy of its result.
 
@@ -1181,14 +1121,8 @@ def kept_with_output(attention):
 try_it(kept_with_output, wasteful_attend)
 try_it(kept_with_output, lean_attend)
 
-# %% nbgrader={"grade": true, "grade_id": "u03-lost-bytes-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u03-lost-bytes"
 # Own and shared keys; results and gradients in float64; bytes with the projection behind it.
-check("u03-lost-bytes", lean_attend)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u03-lost-bytes", lean_attend)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My results are right, and a copy is kept</summary>

@@ -54,7 +54,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u04-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -72,7 +72,7 @@ from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, pre
 from course_utils.instruments import fake_tensors, measure_peak, trace_allocator, trace_memory
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.allocator import CachingAllocator
-from course_utils.reference.serving import Device, serve
+from course_utils.reference.allocator_replay import Device, serve
 from course_utils.show import (
     allocator_levels,
     computed_and_measured,
@@ -150,7 +150,7 @@ memory_timelines(lines)
 # %% [markdown]
 # ## From births and deaths to the peak
 
-# %% [markdown] exercise={"id": "u04-peak-of-line", "title": "The peak of a line", "difficulty": 2, "importance": 4, "minutes": 9}
+# %% The peak of a line [markdown] exercise="u04-peak-of-line" points=1.5 minutes=9 difficulty=2 importance=4
 # **Write** `peak`: from the storages of a trace three `int`s in a dictionary, each a third of the points:
 #
 # | key | what |
@@ -164,7 +164,7 @@ memory_timelines(lines)
 # *Worked case:* 5 operations; 60 bytes that stay, 24 born at 1 and dead at 4, 40 born at 3 and freed after the last operation: **124** bytes at operation **3**, and **100** at the end.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-peak-of-line", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-peak-of-line"
 def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> dict[str, int]:
     """Peak and end of the line that storages draw.
 
@@ -197,14 +197,8 @@ def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> di
 # %%
 try_it(peak, [(0, None, 60), (1, 4, 24), (3, 6, 40)], 5)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-peak-of-line-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-peak-of-line"
 # Peaks at the beginning, inside, at the end and twice; deaths beside births and at the end.
-check("u04-peak-of-line", peak)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-peak-of-line", peak)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My peak is too high where one dies and another is born</summary>
@@ -243,7 +237,7 @@ pd.Series(layers_trace.live_at(layers_trace.peak_at), name="bytes at the peak")
 # %%
 predict("u04-second-start", None, "GiB")
 
-# %% [markdown] exercise={"id": "u04-moments", "title": "What is live when", "difficulty": 3, "importance": 5, "minutes": 14}
+# %% What is live when [markdown] exercise="u04-moments" points=2 minutes=14 difficulty=3 importance=5
 # **Write** `moments`: bytes live at four moments of one training step in **fp32 with AdamW**, a dictionary of four `int`s, each a quarter of the points:
 #
 # | key | moment |
@@ -261,7 +255,7 @@ predict("u04-second-start", None, "GiB")
 # *Worked case:* 10 parameters in 2 tensors, 100 bytes kept, gradients freed: in step 1 **40**, **140**, **80** and **128**; in step 2 **128**, **228**, **168** and **128**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-moments", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-moments"
 def moments(
     num_params: int, num_tensors: int, kept_bytes: int, step: int, is_grad_let_go: bool
 ) -> dict[str, int]:
@@ -296,14 +290,8 @@ def moments(
 try_it(moments, 10, 2, 100, 1, True)
 try_it(moments, 10, 2, 100, 2, True)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-moments-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-moments"
 # Real training steps: the first and later ones; gradients freed and set to zero.
-check("u04-moments", moments)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-moments", moments)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only the first step is wrong</summary>
@@ -450,7 +438,7 @@ llama_timeline(1024, 2)
 # %%
 predict("u04-foreach", None, "GiB")
 
-# %% [markdown] exercise={"id": "u04-optimizer-temporaries", "title": "What the update needs for a moment", "difficulty": 3, "importance": 3, "minutes": 8}
+# %% What the update needs for a moment [markdown] exercise="u04-optimizer-temporaries" points=1.5 minutes=8 difficulty=3 importance=3
 # **Write** `temporary_bytes`: the most bytes that the update needs at once *beside* what is there before and after it, an `int`. `sizes` are the numbers in each tensor of parameters; `adamw` is one of the three ways; `is_mixed` says whether there is a master copy. Everything that the optimizer computes is in fp32. All of it happens in step 2 or later, when the running means are there. All or nothing.
 #
 # In `"for-loop"` each tensor has an optimizer of its own here; with a single one, the previous tensor's quotient is still held while the next root is made.
@@ -458,7 +446,7 @@ predict("u04-foreach", None, "GiB")
 # *Worked case:* three tensors of 3, 5 and 2 numbers, `"for-loop"`, no master copy: **40**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-optimizer-temporaries", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-optimizer-temporaries"
 def temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> int:
     """Most bytes that live for a moment while AdamW updates.
 
@@ -479,14 +467,8 @@ def temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> int:
 # %%
 try_it(temporary_bytes, [3, 5, 2], "for-loop", False)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-optimizer-temporaries-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-optimizer-temporaries"
 # Real updates in all six ways: one tensor, equal ones, one large among small ones, many.
-check("u04-optimizer-temporaries", temporary_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-optimizer-temporaries", temporary_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only some of the six ways are right</summary>
@@ -524,7 +506,7 @@ pd.DataFrame(table).round(2)  # GiB for the Llama
 #
 # Three moments compete: the loss, the end of the backward pass, the optimizer's step. Now compute all three.
 
-# %% [markdown] exercise={"id": "u04-peak", "title": "Three candidates for the peak", "difficulty": 4, "importance": 5, "minutes": 15}
+# %% Three candidates for the peak [markdown] exercise="u04-peak" points=3 minutes=15 difficulty=4 importance=5
 # **Write** `peaks`: bytes live in step 2 of fp32 training with AdamW at three moments, a dictionary of three `int`s, each a third of the points. The model is a Llama with `num_params` parameters, N. Weights and running means, 12 N bytes, are there all the time; beside them:
 #
 # | key | moment | what is there beside 12 N |
@@ -547,7 +529,7 @@ pd.DataFrame(table).round(2)  # GiB for the Llama
 # *Worked case:* the small model below, tied, 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes: **2,152**, **2,272** and **2,272**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-peak"
 def peaks(
     model: ModelConfig, num_params: int, kept_bytes: int, num_tokens: int, temporary_bytes: int
 ) -> dict[str, int]:
@@ -584,14 +566,8 @@ tiny_llama = ModelConfig(
 )
 try_it(peaks, tiny_llama, 132, 488, 2, 160)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-peak-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-peak"
 # Real training: tied and not; own and shared keys; one sequence and two; three ways of AdamW.
-check("u04-peak", peaks)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-peak", peaks)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only the loss is wrong</summary>
@@ -740,12 +716,12 @@ memory_timeline(real_trace)
 case = ["model_name", "seq_len", "precision", "policy", "adamw"]
 recorded("memory", [*case, "traced_bytes", "measured.allocated_bytes", "rounded_by_allocated"])
 
-# %% [markdown] exercise={"id": "u04-read-picture", "title": "Read the picture to somebody", "difficulty": 2, "importance": 4, "minutes": 5}
+# %% Read the picture to somebody [markdown] exercise="u04-read-picture" points=2 minutes=5 difficulty=2 importance=4
 # **Write** four sentences for a colleague who sees the picture of four steps at 4,096 tokens for the first time, with its numbers: what is the floor on which steps 2 to 4 stand, why does step 1 start lower, what is the spike in the middle of each step, and what would lower that spike?
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u04-read-picture", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u04-read-picture"
 # <!-- BEGIN SOLUTION -->
 # The floor of steps 2 to 4 is 13.8 GiB: weights and Adam's two running means, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its running means, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (freeing gradients does not help: there are none at that moment).
 #
@@ -829,11 +805,11 @@ memory_timeline(trace_memory(lambda: leaking_evaluate(model, batches), model))
 # %% [markdown]
 # It climbs through every batch and never comes down. The trace calls them temporaries, and not activations, for no backward pass follows that would use them.
 
-# %% [markdown] exercise={"id": "u04-repair-evaluation", "title": "Repair the evaluation", "difficulty": 2, "importance": 5, "minutes": 5}
+# %% Repair the evaluation [markdown] exercise="u04-repair-evaluation" points=1 minutes=5 difficulty=2 importance=5
 # **Write** `evaluate`: the same mean, a number or a tensor of one without a graph. At no moment, and not in the end, may the activations of even one whole batch be live. The model comes back as it was: its mode, its weights, their gradients; so does the recording of gradients. Do not call `model.eval()`: with dropout it would change the mean, and the mode is the caller's to choose. All or nothing: the check counts how often what one batch keeps for backward fits into what is live.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-repair-evaluation", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-repair-evaluation"
 def evaluate(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
     """The mean of the batches' losses, without a graph.
 
@@ -856,14 +832,8 @@ def held_by(loop):
 try_it(held_by, leaking_evaluate)
 try_it(held_by, evaluate)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-repair-evaluation-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-repair-evaluation"
 # Mean, side effects, and live bytes of a model in float64; few batches and many, both modes.
-check("u04-repair-evaluation", evaluate)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-repair-evaluation", evaluate)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Nothing is left, and yet two batches are live at the peak</summary>
@@ -942,11 +912,11 @@ for n in (2, 4, 8):
     left = held(lambda n=n: leaking_train(body, head, optimizer, batches[:n]))["left_bytes"]
     print(f"{n} batches: {left:,} bytes left, {left // (2 * 32 * 64 * 4)} hidden states")
 
-# %% [markdown] exercise={"id": "u04-repair-average", "title": "Repair the average", "difficulty": 2, "importance": 4, "minutes": 7}
+# %% Repair the average [markdown] exercise="u04-repair-average" points=1.5 minutes=7 difficulty=2 importance=4
 # **Write** `train_with_average`: the same training and the same average, a number, without holding a hidden state longer than training itself needs it. Weights and average must be those of the loop above. All or nothing: the check counts hidden states, at the peak and in the end, beyond those of a loop without a leak.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-repair-average", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-repair-average"
 def train_with_average(
     body: nn.Module,
     head: nn.Module,
@@ -984,14 +954,8 @@ def held_by_training(loop):
 try_it(held_by_training, leaking_train)
 try_it(held_by_training, train_with_average)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-repair-average-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-repair-average"
 # Weights and average against a twin in float64; live bytes against a loop without a leak.
-check("u04-repair-average", train_with_average)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-repair-average", train_with_average)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My body is not trained any more</summary>
@@ -1027,11 +991,11 @@ states = leaking_states(body, batches)
 shown_bytes = sum(state.numel() * state.element_size() for state in states)
 print(f"{shown_bytes:,} bytes of numbers; {held(lambda: leaking_states(body, batches))}")
 
-# %% [markdown] exercise={"id": "u04-repair-samples", "title": "Repair the samples", "difficulty": 2, "importance": 3, "minutes": 5}
+# %% Repair the samples [markdown] exercise="u04-repair-samples" points=1 minutes=5 difficulty=2 importance=3
 # **Write** `last_states`: the same list, one tensor of shape (b, h) for each batch, which holds nothing but these numbers, in their own precision and without a graph; and at no moment are more than the last batch's states whole. One sequence in a batch or many. All or nothing.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-repair-samples", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-repair-samples"
 @torch.no_grad()
 def last_states(body: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
     """The hidden state of the last token of every sequence.
@@ -1053,14 +1017,8 @@ def held_by_states(loop):
 try_it(held_by_states, leaking_states)
 try_it(held_by_states, last_states)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-repair-samples-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-repair-samples"
 # One sequence in a batch, and several; live bytes at the peak and in the end.
-check("u04-repair-samples", last_states)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-repair-samples", last_states)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only batches of one sequence are wrong</summary>
@@ -1141,7 +1099,7 @@ predict("u04-reserved", None, "GiB")
 # free b       |                           free                           |
 # ```
 
-# %% [markdown] exercise={"id": "u04-allocator", "title": "A small caching allocator", "difficulty": 5, "importance": 3, "minutes": 30, "extra": true}
+# %% A small caching allocator [markdown] exercise="u04-allocator" points=4.5 minutes=30 difficulty=5 importance=3 extra=true
 # **Write** `Allocator`, a class with `allocate(num_bytes)`, which returns an address, and `free(address)`. It is made with `reserve`: `reserve(n)` asks the device for a segment of `n` bytes and returns its first address. The device never takes it back. A new segment may lie above or below the others, and right beside one.
 #
 # 1. A request becomes a block of `rounded_bytes(num_bytes)`.
@@ -1185,7 +1143,7 @@ def place_of(address, segments):
     )
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-allocator", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-allocator"
 class Allocator:
     """Blocks for requests, out of segments that are kept."""
 
@@ -1244,14 +1202,8 @@ def played(allocator_class, script, segments="upwards"):
 
 try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 
-# %% nbgrader={"grade": true, "grade_id": "u04-allocator-test", "locked": true, "points": 4.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-allocator"
 # Each rule alone; random scripts; a traced training step; segments side by side and apart.
-check("u04-allocator", Allocator)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-allocator", Allocator)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not know how to find a block's neighbours</summary>
@@ -1331,11 +1283,11 @@ for gib in (20.5, 21.0, 21.6, 21.7):
 # %% [markdown]
 # ### Free, and of no use
 
-# %% [markdown] exercise={"id": "u04-fragment", "title": "Break the memory up", "difficulty": 2, "importance": 2, "minutes": 5, "extra": true}
+# %% Break the memory up [markdown] exercise="u04-fragment" points=1 minutes=5 difficulty=2 importance=2 extra=true
 # **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB from 40 MiB on. Every request of it is served; when it is over, at least half of the device is free; and yet a request of a quarter of the device would fail, although the allocator first gives back all segments that are free altogether. All or nothing; the course's `CachingAllocator` plays it.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u04-fragment", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u04-fragment"
 def fragment(device_bytes: int) -> list[int]:
     """Requests that leave half of a device free and useless.
 
@@ -1356,14 +1308,8 @@ def left_on_a_device(device_bytes):
 
 try_it(left_on_a_device, 40 * MIB)
 
-# %% nbgrader={"grade": true, "grade_id": "u04-fragment-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u04-fragment"
 # Devices of 40 MiB to 400 MiB: played; the free share; the last request.
-check("u04-fragment", fragment)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u04-fragment", fragment)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>The last request is served</summary>

@@ -60,7 +60,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u05-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -252,7 +252,7 @@ print(two.grad)
 # | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")` | how **autocast**, PyTorch's automatic mixed precision, is set |
 # | `with torch.autocast("cpu", dtype=…, enabled=…):` | sets it |
 
-# %% [markdown] exercise={"id": "u05-checkpoint", "title": "Your own checkpoint", "difficulty": 5, "importance": 5, "minutes": 30}
+# %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=30 difficulty=5 importance=5
 # **Write** `checkpoint`: `function(*tensors)` as an autograd function that keeps only the inputs and runs the function again in backward. Write it yourself, without `torch.utils.checkpoint`. Four scenarios, each a quarter of the points; in each of them results, gradients, calls and bytes must all be right:
 #
 # | scenario | what counts |
@@ -267,7 +267,7 @@ print(two.grad)
 # *Worked case:* one layer and its input of 2 · 3 numbers in float64: **48** bytes kept, **1** call in forward, **1** in backward.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-checkpoint", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-checkpoint"
 def checkpoint(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """function(*tensors), of which only the inputs are kept for backward.
 
@@ -323,14 +323,8 @@ def gradient_through(checkpoint):
 
 try_it(gradient_through, checkpoint)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-checkpoint-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-checkpoint"
 # Results and gradients in float64, calls, kept bytes: plain, random, frozen inputs, autocast.
-check("u05-checkpoint", checkpoint)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-checkpoint", checkpoint)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>"element 0 of tensors does not require grad"</summary>
@@ -414,13 +408,13 @@ print(all(torch.equal(one, other) for one, other in pairs))
 # %%
 predict("u05-best-length", None, "layers in a segment")
 
-# %% [markdown] exercise={"id": "u05-segments", "title": "Layers in segments", "difficulty": 2, "importance": 5, "minutes": 8}
+# %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=8 difficulty=2 importance=5
 # **Write** `run_in_segments`: run `layers` one after the other on `x`, every `layers_per_segment` of them through `checkpoint(function, x)`, which is given. All segments are recomputed, the last one too; it may be shorter. All or nothing: results, gradients, two calls of each layer, kept bytes, and the peak of live bytes.
 #
 # *Worked case:* 5 layers, 2 in a segment: 3 segments, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 **3,600** bytes.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-segments", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-segments"
 def run_in_segments(
     layers: list[nn.Module],
     x: Tensor,
@@ -465,14 +459,8 @@ def in_twos(run_in_segments):
 
 try_it(in_twos, run_in_segments)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-segments-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-segments"
 # Equal segments and a shorter last one; calls, kept bytes, peak; gradients in float64.
-check("u05-segments", run_in_segments)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-segments", run_in_segments)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>In backward every segment runs the last layers</summary>
@@ -569,7 +557,7 @@ pd.DataFrame(facts, columns=["made by", "shape", "GiB"])
 #
 # Two sizes decide: u, and **A**, all that one layer keeps when it records, its input among it. When the forward pass is over, only the boundaries before segments are kept. Then the backward pass takes the segments from the end: it runs one again, now recording, goes back through it, and frees all of it.
 
-# %% [markdown] exercise={"id": "u05-segment-peak", "title": "What segments keep", "difficulty": 3, "importance": 4, "minutes": 12}
+# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=12 difficulty=3 importance=4
 # **Write** `segment_bytes`: what L layers keep in segments of k layers, of which the last is shorter where k does not divide L: a dictionary with `"after_forward"`, when the forward pass is over, and `"peak"`, the most at one moment of the backward pass, two `int`s in bytes. Each is half of the points.
 #
 # - The input of a segment counts u bytes (`boundary_bytes`) until the backward pass is through with that segment.
@@ -580,7 +568,7 @@ pd.DataFrame(facts, columns=["made by", "shape", "GiB"])
 # *Worked case:* 7 layers in segments of 3, so of 3, 3 and 1; u is 12, A is 50: **36** and **162**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-segment-peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-segment-peak"
 def segment_bytes(
     num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
 ) -> dict[str, int]:
@@ -611,14 +599,8 @@ def segment_bytes(
 # %%
 try_it(segment_bytes, 7, 3, 12, 50)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-segment-peak-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-segment-peak"
 # Segments of one layer, of all layers, and short last ones; two real models.
-check("u05-segment-peak", segment_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-segment-peak", segment_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My peak is wrong where k does not divide L</summary>
@@ -739,7 +721,7 @@ predict("u05-full-cost", None, "%")
 #
 # What exactly runs again you can work out yourself: an **extra**, for bonus points and about 12 minutes. Without it go on at **Measure**.
 
-# %% [markdown] exercise={"id": "u05-recomputed-flops", "title": "FLOPs that run again", "difficulty": 3, "importance": 5, "minutes": 12, "extra": true}
+# %% FLOPs that run again [markdown] exercise="u05-recomputed-flops" points=3 minutes=12 difficulty=3 importance=5 extra=true
 # **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer executes again, where attention is **written out** (the field says *materialised*: every score is in memory) and nothing is dropped: a dictionary of four `int`s, each a quarter of the points.
 #
 # | key | what runs again |
@@ -753,7 +735,7 @@ predict("u05-full-cost", None, "%")
 # *Worked case:* width 4, two heads, a gated block of inner width 3, one sequence of 2 tokens: full **464** and **416** stopped early, selective **64** and **32**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-recomputed-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-recomputed-flops"
 def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
     """FLOPs that the backward pass of one layer executes again.
 
@@ -785,14 +767,8 @@ def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> di
 tiny = ModelConfig(num_layers=1, hidden_size=4, num_heads=2, ffn_size=3, vocab_size=7)
 try_it(recomputed_flops, tiny, 1, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-recomputed-flops-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-recomputed-flops"
 # GPT and Llama; own and shared keys and values; the layer of Llama-3.2-1B.
-check("u05-recomputed-flops", recomputed_flops)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-recomputed-flops", recomputed_flops)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I see nothing that can be left out</summary>
@@ -1041,7 +1017,7 @@ for words in ("mm.", "attention", "silu", "mul.Tensor", "add.Tensor"):
 # %%
 predict("u05-free", None, "GiB")
 
-# %% [markdown] exercise={"id": "u05-policy", "title": "A policy of your own", "difficulty": 3, "importance": 4, "minutes": 8}
+# %% A policy of your own [markdown] exercise="u05-policy" points=2 minutes=8 difficulty=3 importance=4
 # **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else be kept, in layers of GPT and Llama.
 #
 # | operation | what it is |
@@ -1056,7 +1032,7 @@ predict("u05-free", None, "GiB")
 # *Worked case:* `mm.default` is to be saved, `silu.default` is not.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-policy", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-policy"
 def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
     """Whether the result of an operation is kept or computed again.
 
@@ -1083,14 +1059,8 @@ def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
 try_it(policy, None, torch.ops.aten.mm.default)
 try_it(policy, None, torch.ops.aten.silu.default)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-policy-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-policy"
 # Real layers of GPT and Llama with fused attention and with attention written out.
-check("u05-policy", policy)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-policy", policy)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Nothing is kept at all</summary>
@@ -1219,7 +1189,7 @@ memory_against_flops(
     }
 )
 
-# %% [markdown] exercise={"id": "u05-plan", "title": "A plan under a cap", "difficulty": 3, "importance": 4, "minutes": 14}
+# %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=14 difficulty=3 importance=4
 # **Write** `plan`: choose an option for each of `num_layers` equal layers, so that the bytes that all of them keep together are at most `cap_bytes`, and the FLOPs that run again are the fewest possible.
 #
 # - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
@@ -1231,7 +1201,7 @@ memory_against_flops(
 # *Worked case:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4): **three selective, one full**, 19 bytes and 7 FLOPs.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-plan", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-plan"
 def plan(num_layers: int, options: list[dict[str, Any]], cap_bytes: int) -> dict[str, int]:
     """How many layers take which option, with the fewest FLOPs under a cap of bytes.
 
@@ -1270,14 +1240,8 @@ three_options = [
 ]
 try_it(plan, 4, three_options, 19)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-plan-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-plan"
 # Caps below every plan, met to the byte, between and above all; two options to five, up to 16 layers.
-check("u05-plan", plan)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-plan", plan)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My plan fits and is not the best</summary>
@@ -1360,12 +1324,12 @@ choices
 # %% [markdown]
 # On a GPU ask for `fused=True`: PyTorch's default needs 9.9 GB more for a moment of the optimizer's step, all gradients in fp32 and a temporary for each weight (unit 04), and then no recomputation helps.
 
-# %% [markdown] exercise={"id": "u05-choose", "title": "24 GB or 80 GB?", "difficulty": 3, "importance": 5, "minutes": 5}
+# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=5 difficulty=3 importance=5
 # **Write** three to five sentences: which recomputation would you choose to train a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Give at least three numbers from this notebook, and say what else than the layers decides. Of 24 GB a program gets less: the driver's context and what the allocator cannot use take half a GB to two.
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u05-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u05-choose"
 # <!-- BEGIN SOLUTION -->
 # On 24 GB only full recomputation comes near: without it one sequence needs 29.7 GB at the peak, with all products kept still 27.3 GB, with full recomputation 23.9 GB. Its layers then keep 0.27 GB, and the rest is not theirs: weights and optimizer states take 17.3 GB and the loss 6.3 GB, log-softmax and two gradients of 2.1 GB each. AdamW has to be fused: PyTorch's default for a GPU needs 9.9 GB more in its step, 29.7 GB, and then no recomputation helps. The driver's context wants half a GB or more, so 23.9 GB will hardly fit: shorter sequences, a loss in pieces (the first extra) or smaller optimizer states have to come next. On 80 GB four sequences fit without any, in 66.8 GB, and FLOPs that run again would buy nothing. For more sequences keep the products: 2.4 GB less for each and not one product again, where full recomputation takes a quarter more FLOPs in the layers, about a fifth more in the model.
 #
@@ -1407,13 +1371,13 @@ print(f"{4 * 4096 * 1 * 128256 / 2**30:.2f} GiB")
 # %% [markdown]
 # The loss is a mean over tokens, and each token has logits of its own. So the tokens can go through the head and the loss in pieces, and with recomputation no piece has to keep its log-softmax.
 
-# %% [markdown] exercise={"id": "u05-loss-in-pieces", "title": "A loss in pieces", "difficulty": 3, "importance": 3, "minutes": 12, "extra": true}
+# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3 extra=true
 # **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with logits `hidden @ weight.T`, in `num_pieces` pieces of about one length, each through `checkpoint(function, *tensors)`, which is given. `hidden` is (tokens, h), `weight` (v, h), `targets` (tokens,); the last piece may be shorter. All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
 #
 # *Worked case:* 11 tokens in 3 pieces of 4, 4 and 3.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-loss-in-pieces", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-loss-in-pieces"
 def loss_in_pieces(
     hidden: Tensor,
     weight: Tensor,
@@ -1452,14 +1416,8 @@ def small_loss(loss_in_pieces):
 
 try_it(small_loss, loss_in_pieces)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-loss-in-pieces-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-loss-in-pieces"
 # Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
-check("u05-loss-in-pieces", loss_in_pieces)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-loss-in-pieces", loss_in_pieces)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>It is right only if all pieces have one length</summary>
@@ -1520,13 +1478,13 @@ pd.DataFrame(made).assign(GiB=[round(t.storage_bytes / 2**30, 2) for t in larges
 # %% [markdown]
 # ## The best length of a segment
 
-# %% [markdown] exercise={"id": "u05-best-segment", "title": "The best length of a segment", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
+# %% The best length of a segment [markdown] exercise="u05-best-segment" points=1 minutes=7 difficulty=2 importance=3 extra=true
 # **Write** `best_layers_per_segment`: the k for which the peak of `segment_bytes` is lowest, an `int`; among several the smallest. Write the peak again for it, in a line or two. The estimate √(L·u/A) is not enough: segments are whole layers.
 #
 # *Worked case:* 16 layers that keep nothing but their input, u = A = 12: **3** (as good as 4, 5 and 6).
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-best-segment", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-best-segment"
 def best_layers_per_segment(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
     """Layers of a segment for which the fewest bytes are kept at once.
 
@@ -1548,14 +1506,8 @@ def best_layers_per_segment(num_layers: int, boundary_bytes: int, layer_bytes: i
 # %%
 try_it(best_layers_per_segment, 16, 12, 12)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-best-segment-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-best-segment"
 # Layers that keep little and much beside their input; equal peaks; one layer; two real models.
-check("u05-best-segment", best_layers_per_segment)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-best-segment", best_layers_per_segment)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am one or two layers off</summary>
@@ -1566,7 +1518,7 @@ grade("u05-best-segment", best_layers_per_segment)
 # %% [markdown]
 # ## What selective recomputation leaves
 
-# %% [markdown] exercise={"id": "u05-selective-bytes", "title": "What each kind keeps", "difficulty": 2, "importance": 3, "minutes": 7, "extra": true}
+# %% What each kind keeps [markdown] exercise="u05-selective-bytes" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
 # **Write** `kept_bytes`: what one GPT layer of the lectures keeps (16 bits, dropout, attention written out, inner width 4 h) without recomputation, with the core of attention computed again, and with the whole layer computed again: a dictionary with `"none"`, `"selective"` and `"full"`, three `int`s in bytes, each a third of the points. Both LayerNorms keep two numbers of 4 bytes for each token.
 #
 # The core begins with queries, keys and values, ends with the input of the output projection, and has a dropout of the scores inside.
@@ -1574,7 +1526,7 @@ grade("u05-best-segment", best_layers_per_segment)
 # *Worked case:* one sequence of 3 tokens, width 8, two heads: **954**, **864** and **48**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u05-selective-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u05-selective-bytes"
 def kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
@@ -1600,14 +1552,8 @@ def kept_bytes(
 # %%
 try_it(kept_bytes, 1, 3, 8, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u05-selective-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u05-selective-bytes"
 # A real layer: one head and many; one sequence and several; GPT-3 and 1B.
-check("u05-selective-bytes", kept_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u05-selective-bytes", kept_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My selective keeps too little</summary>

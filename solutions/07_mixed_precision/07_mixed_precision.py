@@ -56,7 +56,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u07-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -112,7 +112,7 @@ for dtype in (torch.float16, torch.bfloat16):
 # %%
 predict("u07-between", None, "numbers")
 
-# %% [markdown] exercise={"id": "u07-value", "title": "A number from its bits", "difficulty": 2, "importance": 4, "minutes": 12}
+# %% A number from its bits [markdown] exercise="u07-value" points=2 minutes=12 difficulty=2 importance=4
 # **Write** `value_of`: the number that a pattern stands for, a `float`. `bits` is a text such as `"00111110"`: sign, then `num_exponent_bits` of exponent, then the mantissa. Read as whole numbers, with M bits of mantissa and bias = 2^(exponent bits − 1) − 1:
 #
 # | exponent | number | name |
@@ -126,7 +126,7 @@ predict("u07-between", None, "numbers")
 # *Worked case:* `"00111110"` with 5 bits of exponent: 2^(15 − 15) · (1 + 2/4) = **1.5**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-value", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-value"
 def value_of(bits: str, num_exponent_bits: int) -> float:
     """The number that a pattern of bits stands for, by the rules of IEEE 754.
 
@@ -152,14 +152,8 @@ def value_of(bits: str, num_exponent_bits: int) -> float:
 try_it(value_of, "00111110", 5)
 try_it(value_of, "00000001", 5)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-value-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-value"
 # fp8, fp16, bf16, tf32, fp32; zero, subnormal, normal, infinite, NaN.
-check("u07-value", value_of)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-value", value_of)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My zero is a very small number</summary>
@@ -222,7 +216,7 @@ show.ranges_and_spacings()
 #
 # Every result of an operation is rounded to the nearest number of its format. The spacing there is 2^(power − M), where 2^power is the power of two at or below the number's size. Below the smallest normal number it shrinks no further.
 
-# %% [markdown] exercise={"id": "u07-round", "title": "Round to any format", "difficulty": 4, "importance": 4, "minutes": 14}
+# %% Round to any format [markdown] exercise="u07-round" points=3 minutes=14 difficulty=4 importance=4
 # **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
 #
 # - It is a whole multiple of the spacing. A **tie**, exactly in the middle, goes to the even multiple, as with Python's `round`.
@@ -234,7 +228,7 @@ show.ranges_and_spacings()
 # *Worked case:* 0.3 in 5 + 2 bits: the spacing is 2^(−2 − 2) = 0.0625, 0.3 is 4.8 times as large, and 5 times are **0.3125**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-round", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-round"
 def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
     """The number of a format nearest to ``x``; infinite if ``x`` is too large.
 
@@ -258,14 +252,8 @@ def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
 try_it(rounded, 0.3, 5, 2)
 try_it(rounded, -70000.0, 5, 10)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-round-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-round"
 # Five formats; ties, both ends of the range, subnormal numbers, both signs.
-check("u07-round", rounded)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-round", rounded)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only some numbers are wrong, by one spacing</summary>
@@ -379,7 +367,7 @@ for n in range(1, 4097):
         shown.append({"terms": n, "sum": total.item(), "exact": n * term.item()})
 pd.DataFrame(shown)
 
-# %% [markdown] exercise={"id": "u07-stops", "title": "Where a sum stops", "difficulty": 3, "importance": 5, "minutes": 12}
+# %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=12 difficulty=3 importance=5
 # **Write** `stops_at`: the value that a running sum of equal terms never leaves, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Give it without adding: with 52 bits of mantissa it would take 10¹⁶ terms.
 #
 # Think of the spacing at the sum: from 2^k to 2^(k + 1) it is 2^(k − M). How small must a term be against it to be rounded away, and what happens to a tie?
@@ -387,7 +375,7 @@ pd.DataFrame(shown)
 # *Worked case:* the term 1.0 with 2 bits of mantissa: 1, 2, … 8, and 8 + 1 = 9 lies between 8 and 10, a tie that goes to **8.0**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-stops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-stops"
 def stops_at(term: float, num_mantissa_bits: int) -> float:
     """The value at which a running sum of equal terms stops growing.
 
@@ -404,14 +392,8 @@ def stops_at(term: float, num_mantissa_bits: int) -> float:
 # %%
 try_it(stops_at, 1.0, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-stops-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-stops"
 # Powers of two and terms between them; five formats.
-check("u07-stops", stops_at)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-stops", stops_at)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My value is half of the right one</summary>
@@ -493,7 +475,7 @@ show.running_sums(
 # %%
 predict("u07-thousand-steps", None, "in bf16")
 
-# %% [markdown] exercise={"id": "u07-master", "title": "Master weights", "difficulty": 3, "importance": 5, "minutes": 13}
+# %% Master weights [markdown] exercise="u07-master" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep all digits from step to step. For each weight and its master:
 #
 # 1. turn the gradient to fp32;
@@ -506,7 +488,7 @@ predict("u07-thousand-steps", None, "in bf16")
 # *Worked case:* a weight and a master of 1, the gradient 1 in each of four steps, learning rate 0.01: master **0.96**, weight **0.9609375**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-master", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-master"
 def update(weights: list[Tensor], masters: list[Tensor], learning_rate: float) -> None:
     """One step of SGD on master weights.
 
@@ -537,14 +519,8 @@ def four_steps(update):
 
 try_it(four_steps, update)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-master-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-master"
 # Few weights, many, one without gradient: numbers, memory, gradients left. A third each.
-check("u07-master", update)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-master", update)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>An error says that a leaf is used in an in-place operation</summary>
@@ -668,7 +644,7 @@ print("fp32, another batch:", off_by(torch.float32, pair=batch()))
 #
 # Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
 
-# %% [markdown] exercise={"id": "u07-scaler", "title": "A loss scaler", "difficulty": 4, "importance": 4, "minutes": 20}
+# %% A loss scaler [markdown] exercise="u07-scaler" points=4 minutes=20 difficulty=4 importance=4
 # **Write** the three methods of `LossScaler`, called in this order in every step of training:
 #
 # 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
@@ -680,7 +656,7 @@ print("fp32, another batch:", off_by(torch.float32, pair=batch()))
 # *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: **1024, 2048, 2048, 4096, 4096**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-scaler", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-scaler"
 class LossScaler:
     """A scale for the loss, made smaller by an overflow and larger by good steps."""
 
@@ -750,14 +726,8 @@ def scales(scaler_class, gradients, growth_interval):
 try_it(scales, LossScaler, [1.0, 1.0, 1.0, 1.0, 1.0], 2)
 try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-scaler-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-scaler"
 # Beside torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
-check("u07-scaler", LossScaler)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-scaler", LossScaler)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My scale grows too early or too late</summary>
@@ -885,13 +855,13 @@ print(f"off by {((back - matrix).norm() / matrix.norm()).item():.1%}")
 #
 # A faster product needs another denominator for the MFU, and data sheets tempt. Their largest figures have a star: *with sparsity*. Hardware can skip two of every four weights if they are zero (2:4 sparsity); in training they are not. The **dense** peak can be counted: every tensor core does so many multiply-adds in each tick of its clock.
 
-# %% [markdown] exercise={"id": "u07-peak", "title": "The dense peak", "difficulty": 1, "importance": 4, "minutes": 6}
+# %% The dense peak [markdown] exercise="u07-peak" points=1.5 minutes=6 difficulty=1 importance=4
 # **Write** `dense_peak`: a dictionary with `"dense_flops_per_second"`, an `int`, and `"mfu"`, a fraction: the FLOPs that a run does in a second, over that peak. Each is half of the points. A multiply-add is two FLOPs; `multiply_adds_per_clock` is that of **one** core, for dense products.
 #
 # *Worked case:* 2 cores, 4 multiply-adds, 1 MHz; 1,000 FLOPs for a token, 6,400 tokens in a second: **16,000,000** and **0.4**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-peak"
 def dense_peak(
     num_tensor_cores: int,
     multiply_adds_per_clock: int,
@@ -921,14 +891,8 @@ def dense_peak(
 # %%
 try_it(dense_peak, 2, 4, 1, 1000, 6400)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-peak-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-peak"
 # Two real devices and made-up ones, counted operation by operation.
-check("u07-peak", dense_peak)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-peak", dense_peak)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My peak is twice what the sheet calls dense, or half of it</summary>
@@ -969,12 +933,12 @@ print(
 # %% [markdown]
 # **Explain.** The table of A100 rates in lecture B (B7) prints 156, 312 and 624 for TF32, bf16 and int8, with twice as much behind a star: take the first. Of the H100 sheet lecture S quotes rows with a star, those of the tensor cores (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times and not 30. Of somebody else's MFU ask: which peak?
 
-# %% [markdown] exercise={"id": "u07-choose", "title": "Which format where?", "difficulty": 2, "importance": 5, "minutes": 8}
+# %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=8 difficulty=2 importance=5
 # **Write** for a model of 8B, to be trained on cards whose tensor cores take fp16, bf16 and fp8, one format for each of these, and why, in half a sentence to a sentence: (1) weights and activations in the products, (2) master weights, (3) gradients as the backward pass leaves them, (4) their sum over many micro-batches, (5) Adam's moments, (6) softmax, norms and loss. Say what would make you choose fp8 for (1).
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u07-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u07-choose"
 # <!-- BEGIN SOLUTION -->
 # (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) bf16: it is used once; the exponent keeps small ones. (4) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (5) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16. (6) fp32: exponentials and long sums; a small share of the time.
 #
@@ -991,13 +955,13 @@ print(
 #
 # Lecture B's table (B7) also has int8, at twice the rate of bf16. An int8 number is a whole number from −128 to 127; what it counts is said once for a whole row, by a **scale**: x ≈ scale · integer.
 
-# %% [markdown] exercise={"id": "u07-int8", "title": "Quantise to int8", "difficulty": 2, "importance": 2, "minutes": 9, "extra": true}
+# %% Quantise to int8 [markdown] exercise="u07-int8" points=1.5 minutes=9 difficulty=2 importance=2 extra=true
 # **Write** `quantised`: a pair of tensors. The first holds the integers, of the shape of `x` and of type `torch.int8`; the second one fp32 scale for each row, of shape (rows, 1). The largest size in a row becomes 127 or −127; everything else is rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
 #
 # *Worked case:* the row [254, −3]: the scale **2**, the integers **127** and **−2**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-int8", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-int8"
 def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
     """Integers of 8 bits and a scale for each row, so that scale times integer is nearly x.
 
@@ -1014,14 +978,8 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
 # %%
 try_it(quantised, torch.tensor([[254.0, -3.0]]))
 
-# %% nbgrader={"grade": true, "grade_id": "u07-int8-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-int8"
 # Rows of several sizes; the largest below zero; rows of zeros; ties.
-check("u07-int8", quantised)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-int8", quantised)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>A row of zeros becomes NaN</summary>
@@ -1067,7 +1025,7 @@ print("different integers in the row below:         ", len(integers[1].unique())
 #
 # Where rounding to the nearest loses every small step, rounding **by chance** keeps them on average: a number a third of the way between two neighbours goes up in a third of the cases. Of an fp32 number, bf16 keeps the upper 16 bits. The lower ones say how far it is on the way to the next number; a random number of 16 bits is enough to decide.
 
-# %% [markdown] exercise={"id": "u07-stochastic", "title": "Round by chance", "difficulty": 4, "importance": 2, "minutes": 17, "extra": true}
+# %% Round by chance [markdown] exercise="u07-stochastic" points=2 minutes=17 difficulty=4 importance=2 extra=true
 # **Write** `rounded_by_chance`: `x` in fp32 rounded to one of its two neighbours in bf16, a tensor of type `torch.bfloat16`. `random` has the shape of `x` and whole numbers from 0 to 65,535 of type `torch.int32`. Over all 65,536 of them the mean of the results must be **exactly** x, and a number of bf16 must stay as it is. The numbers are far from overflow.
 #
 # `x.view(torch.int32)` shows the bits as a whole number; `.view(torch.float32)` leads back.
@@ -1075,7 +1033,7 @@ print("different integers in the row below:         ", len(integers[1].unique())
 # *Worked case:* x = 1 + 2⁻⁹, a quarter of the way from 1 to 1 + 2⁻⁷: all results together have the mean **1.001953125**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-stochastic", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-stochastic"
 def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
     """x in bf16, rounded up or down with the probability that makes the mean right.
 
@@ -1093,14 +1051,8 @@ def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
 # %%
 try_it(rounded_by_chance, torch.tensor([1.003]), torch.tensor([60_000], dtype=torch.int32))
 
-# %% nbgrader={"grade": true, "grade_id": "u07-stochastic-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-stochastic"
 # All random numbers; near one neighbour and in the middle; both signs; numbers of bf16.
-check("u07-stochastic", rounded_by_chance)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-stochastic", rounded_by_chance)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My mean is a little too large</summary>
@@ -1133,7 +1085,7 @@ print("mean", round(sums_by_chance.double().mean().item(), 3))
 #
 # A cast makes a copy. Autocast remembers the copy of a *weight* until its region ends, and autograd keeps the copies that the backward pass needs.
 
-# %% [markdown] exercise={"id": "u07-autocast-bytes", "title": "What autocast keeps", "difficulty": 3, "importance": 2, "minutes": 17, "extra": true}
+# %% What autocast keeps [markdown] exercise="u07-autocast-bytes" points=1.5 minutes=17 difficulty=3 importance=2 extra=true
 # **Write** `kept_bytes`: what autograd keeps of linear (h to f), GELU, linear (f to h), called `num_calls` times in a row, each time on its own last result, in **one** region in bf16: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
 #
 # - Parameters, biases and the first input are in fp32; autograd keeps what the product read.
@@ -1143,7 +1095,7 @@ print("mean", round(sums_by_chance.double().mean().item(), 3))
 # *Worked case:* 3 tokens, h 4, f 8, one call, no gradient for the input: **64** and **120**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-autocast-bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-autocast-bytes"
 def kept_bytes(
     num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
 ) -> dict[str, int]:
@@ -1175,14 +1127,8 @@ def kept_bytes(
 # %%
 try_it(kept_bytes, 3, 4, 8, 1, False)
 
-# %% nbgrader={"grade": true, "grade_id": "u07-autocast-bytes-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-autocast-bytes"
 # A real block under autocast: once and often; on data and behind other layers. Half each.
-check("u07-autocast-bytes", kept_bytes)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-autocast-bytes", kept_bytes)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My weights are right for one call only</summary>
@@ -1285,7 +1231,7 @@ for num_layers in (16, 64):
 #
 # A loss scaler finds its scale by trying. If you have all gradients at hand, you can give the best one at once.
 
-# %% [markdown] exercise={"id": "u07-best-scale", "title": "The best scale", "difficulty": 3, "importance": 2, "minutes": 11, "extra": true}
+# %% The best scale [markdown] exercise="u07-best-scale" points=1 minutes=11 difficulty=3 importance=2 extra=true
 # **Write** `best_scale` for a list of gradients: a dictionary with `"scale"`, the largest power of two by which all may be multiplied so that each, **rounded to fp16**, is finite; and `"still_zero"`, how many that were not zero are zero in fp16 then. Each is half of the points.
 #
 # fp16's largest number is 65,504, its smallest 2⁻²⁴; a tie goes to the even neighbour. A scale below one is one, too. The largest gradient lies between 2⁻³⁰ and 2³⁰ in size.
@@ -1293,7 +1239,7 @@ for num_layers in (16, 64):
 # *Worked case:* `[3.0, 2.0**-40, 0.0]`: **16,384** and **1**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u07-best-scale", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u07-best-scale"
 def best_scale(gradients: list[float]) -> dict[str, float]:
     """The largest scale without overflow in fp16, and what is lost with it.
 
@@ -1316,14 +1262,8 @@ def best_scale(gradients: list[float]) -> dict[str, float]:
 # %%
 try_it(best_scale, [3.0, 2.0**-40, 0.0])
 
-# %% nbgrader={"grade": true, "grade_id": "u07-best-scale-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u07-best-scale"
 # A negative largest; beyond fp16 already; just above 65,504; halfway to the smallest.
-check("u07-best-scale", best_scale)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u07-best-scale", best_scale)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Some of my scales are half of the right one</summary>

@@ -57,7 +57,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u08-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -158,7 +158,7 @@ print("equal up to rounding:", error(running_mean, [5, 1, 3], 1) < 1e-12)
 # %%
 predict("u08-running-mean", None, "%")
 
-# %% [markdown] exercise={"id": "u08-mean-of-means", "title": "What a token counts", "difficulty": 2, "importance": 4, "minutes": 12}
+# %% What a token counts [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=4
 # **Write** `token_weights`: how much **one token** of each sequence counts in the lecture's running mean, a list of one `float` for each sequence. All or nothing.
 #
 # The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target: the loss of a micro-batch is the mean over the tokens of all its sequences, and is divided by the number of micro-batches before it is added. What a token counts is the derivative of the final sum by that token's loss: the check asks autograd for it, and allows a relative error of 10⁻¹² for rounding.
@@ -166,7 +166,7 @@ predict("u08-running-mean", None, "%")
 # *Worked case:* lengths 3, 1, 2 in micro-batches of two: **0.125**, **0.125**, **0.25**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-mean-of-means", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-mean-of-means"
 def token_weights(lengths: list[int], micro_batch_size: int) -> list[float]:
     """Weight of one token of each sequence in the mean of the micro-batches' means.
 
@@ -187,14 +187,8 @@ def token_weights(lengths: list[int], micro_batch_size: int) -> list[float]:
 # %%
 try_it(token_weights, [3, 1, 2], 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-mean-of-means-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-mean-of-means"
 # Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
-check("u08-mean-of-means", token_weights)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-mean-of-means", token_weights)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I get one sixth for every token of the worked case</summary>
@@ -240,7 +234,7 @@ print("loss:", mean_of_none.item(), "  all gradients zero:", is_zero)
 # %% [markdown]
 # ## Accumulating exactly
 
-# %% [markdown] exercise={"id": "u08-accumulate", "title": "Accumulate", "difficulty": 3, "importance": 5, "minutes": 22}
+# %% Accumulate [markdown] exercise="u08-accumulate" points=3.5 minutes=22 difficulty=3 importance=5
 # **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. You may use `token_loss`.
 #
 # - `model(ids)` gives logits (b, s, v). Each micro-batch of `micro_batch_size` sequences goes through once; the last may be smaller.
@@ -253,7 +247,7 @@ print("loss:", mean_of_none.item(), "  all gradients zero:", is_zero)
 # *Worked case:* 3, 1 and 2 targets in micro-batches of two: each target counts **1/6**, what is filled up **0**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-accumulate"
 def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size: int) -> float:
     """Add the gradients of a batch's mean loss, one micro-batch after the other.
 
@@ -295,14 +289,8 @@ def what_targets_count(rule):
 print("the lecture's rule:", what_targets_count(running_mean))
 try_it(what_targets_count, accumulate)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-accumulate-test", "locked": true, "points": 3.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-accumulate"
 # Gradients in float64; passes; what is held at the peak: activations and sets of gradients.
-check("u08-accumulate", accumulate)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-accumulate", accumulate)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only batches of equal lengths are right</summary>
@@ -453,7 +441,7 @@ for b in (8, 1):
 #
 # The loop that gets all of this right is an **extra**, for bonus points and about 22 minutes. Without it go on at **Measure**.
 
-# %% [markdown] exercise={"id": "u08-train", "title": "A training loop", "difficulty": 3, "importance": 5, "minutes": 22, "extra": true}
+# %% A training loop [markdown] exercise="u08-train" points=3 minutes=22 difficulty=3 importance=5 extra=true
 # **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses. You may use `token_loss`.
 #
 # - *Accumulation*: the gradient is that of the mean loss over all targets of the group, and at the peak there is one micro-batch, as in your `accumulate`.
@@ -466,7 +454,7 @@ for b in (8, 1):
 # *Worked case:* 3, 1, 2 and 5 targets, two micro-batches in a group: two steps, losses **2.499** and **1.731**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-train", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-train"
 def train(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -525,14 +513,8 @@ def in_twos(train, lengths):
 try_it(in_twos, train, [3, 1, 2, 5])
 try_it(in_twos, train, [3, 1, 0, 0, 5])
 
-# %% nbgrader={"grade": true, "grade_id": "u08-train-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-train"
 # Steps, learning rates, weights, losses and what is held at the peak: the six situations of the exercise.
-check("u08-train", train)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-train", train)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only "clipping" fails</summary>
@@ -590,7 +572,7 @@ print("the sum clipped to it: ", F.normalize(long + short, dim=0))
 # %%
 predict("u08-num-micro-batches", None, "micro-batches")
 
-# %% [markdown] exercise={"id": "u08-configure", "title": "Configure a run", "difficulty": 2, "importance": 5, "minutes": 9}
+# %% Configure a run [markdown] exercise="u08-configure" points=1.5 minutes=9 difficulty=2 importance=5
 # **Write** `configuration`: a dictionary of three `int`s, each a third of the points: `"micro_batch_size"` b, `"num_micro_batches"` m and `"tokens_per_step"`.
 #
 # - Every device has the same number of sequences, and a step has no more than `global_batch_tokens` tokens, but as many as possible.
@@ -601,7 +583,7 @@ predict("u08-num-micro-batches", None, "micro-batches")
 # *Worked case:* 100 tokens, sequences of 4, two devices, at most 5 fit: 12 sequences for each device, so **4**, **3** and **96**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-configure", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-configure"
 def configuration(
     global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
 ) -> dict[str, int]:
@@ -632,14 +614,8 @@ def configuration(
 # %%
 try_it(configuration, 100, 4, 2, 5)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-configure-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-configure"
 # One device and many; batches that come out even or not; a prime number of sequences.
-check("u08-configure", configuration)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-configure", configuration)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My micro-batch is max_micro_batch, and it is wrong</summary>
@@ -717,13 +693,13 @@ for run, tokens in used.items():
 # %%
 predict("u08-noise", None, "examples")
 
-# %% [markdown] exercise={"id": "u08-noise-scale", "title": "The noise scale", "difficulty": 2, "importance": 5, "minutes": 12}
+# %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=12 difficulty=2 importance=5
 # **Write** `noise_scale`: tr(Σ)/|G|² of a float64 matrix with one row for each example and one column for each parameter, a `float`. The rows are *all* the data, not a sample of it: divide by their number. Where G is zero, and only there, `math.inf`. A relative error of 10⁻⁹ is allowed, for sums in another order.
 #
 # *Worked case:* gradients (3, 1) and (1, −1): G is (2, 0), both lie at a squared distance of 2 from it, and |G|² is 4: **0.5**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-noise-scale", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-noise-scale"
 def noise_scale(gradients: Tensor) -> float:
     """Simple noise scale, in examples.
 
@@ -743,14 +719,8 @@ def noise_scale(gradients: Tensor) -> float:
 # %%
 try_it(noise_scale, torch.tensor([[3.0, 1.0], [1.0, -1.0]], dtype=torch.float64))
 
-# %% nbgrader={"grade": true, "grade_id": "u08-noise-scale-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-noise-scale"
 # Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
-check("u08-noise-scale", noise_scale)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-noise-scale", noise_scale)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not know how to get a covariance of so many parameters</summary>
@@ -791,13 +761,13 @@ compare(
 #
 # for every batch size (the line is the mean over all batches): noise makes a gradient longer. Two sizes are two equations for two unknowns.
 
-# %% [markdown] exercise={"id": "u08-two-batch", "title": "The noise scale from two norms", "difficulty": 3, "importance": 4, "minutes": 9}
+# %% The noise scale from two norms [markdown] exercise="u08-two-batch" points=1.5 minutes=9 difficulty=3 importance=4
 # **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s: `"squared_norm"`, the estimate of |G|²; `"trace"`, that of tr(Σ); and `"noise_scale"`, the second over the first, `math.inf` where the first is not positive, and only there. Each is a third of the points. Estimates of both may come out negative by chance: leave them so. Rounding: 10⁻⁹.
 #
 # *Worked case:* squared norms 5 of 2 examples and 3 of 4: **1**, **8** and **8**, since 1 + 8/2 = 5 and 1 + 8/4 = 3.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-two-batch", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-two-batch"
 def estimate_noise(
     small_squared_norm: float, big_squared_norm: float, small_batch_size: int, big_batch_size: int
 ) -> dict[str, float]:
@@ -826,14 +796,8 @@ def estimate_noise(
 # %%
 try_it(estimate_noise, 5.0, 3.0, 2, 4)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-two-batch-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-two-batch"
 # Sizes near each other and far apart; estimates that are not positive.
-check("u08-two-batch", estimate_noise)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-two-batch", estimate_noise)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I do not see how to solve it</summary>
@@ -930,13 +894,13 @@ noise_over_loss(list(moments["loss"]), list(moments["exact"]), list(moments["est
 #
 # In its middle, at B_c = E_min / S_min, lies the **critical batch size** (E10). The theory promises that it has the order of magnitude of the noise scale during the run.
 
-# %% [markdown] exercise={"id": "u08-tradeoff", "title": "Steps against examples", "difficulty": 2, "importance": 5, "minutes": 8}
+# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=8 difficulty=2 importance=5
 # **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary with `"steps"` and `"examples"`, two `float`s, each half of the points. Put E = B·S and E_min = B_c·S_min into it and solve for S. Rounding: 10⁻⁹.
 #
 # *Worked case:* at least 100 steps, critical batch size 30, batches of 10: **400** steps and **4,000** examples. (400/100 − 1 = 3, and 4,000/3,000 − 1 = 1/3.)
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-tradeoff", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-tradeoff"
 def steps_and_examples(
     min_steps: float, critical_batch_size: float, batch_size: int
 ) -> dict[str, float]:
@@ -959,14 +923,8 @@ def steps_and_examples(
 # %%
 try_it(steps_and_examples, 100.0, 30.0, 10)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-tradeoff-test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-tradeoff"
 # At the critical batch size; far below it; far above it.
-check("u08-tradeoff", steps_and_examples)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-tradeoff", steps_and_examples)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My equation becomes quadratic</summary>
@@ -1137,12 +1095,12 @@ batch_plan(
 # %% [markdown]
 # Only the model and the micro-batch change the memory. Only the global batch and the critical batch size move the dot. Devices decide how many micro-batches come one after the other.
 
-# %% [markdown] exercise={"id": "u08-choose", "title": "Which batch?", "difficulty": 3, "importance": 5, "minutes": 14}
+# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=14 difficulty=3 importance=5
 # **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? Where would you get the noise scale from?
 #
 # Double-click the cell below to write.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u08-choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u08-choose"
 # <!-- BEGIN SOLUTION -->
 # About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
 #
@@ -1159,13 +1117,13 @@ batch_plan(
 #
 # A power law is a straight line in the logarithms of both quantities. Where does the exponent of MiniMax's points come from?
 
-# %% [markdown] exercise={"id": "u08-power-law", "title": "Fit a power law", "difficulty": 2, "importance": 3, "minutes": 8, "extra": true}
+# %% Fit a power law [markdown] exercise="u08-power-law" points=2 minutes=8 difficulty=2 importance=3 extra=true
 # **Write** `power_law`: the line of least squares through the points (log L, log B), as a dictionary with `"exponent"`, k, and `"batch_at_loss_1"`, c: two `float`s, each half of the points. Every point counts alike. Take any logarithm, and the same base on the way back. Rounding: 10⁻⁹.
 #
 # *Worked case:* losses 1, 2, 4 with batches 4,096, 512, 8. In powers of two: 0, 1, 2 with 12, 9, 3; the slope is **−4.5**, and the line stands at 12.5 where the loss is 1: 2^12.5, about **5,793**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-power-law", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-power-law"
 def power_law(losses: list[float], batch_sizes: list[float]) -> dict[str, float]:
     """Power law of batch size over loss.
 
@@ -1185,14 +1143,8 @@ def power_law(losses: list[float], batch_sizes: list[float]) -> dict[str, float]
 # %%
 try_it(power_law, [1.0, 2.0, 4.0], [4096.0, 512.0, 8.0])
 
-# %% nbgrader={"grade": true, "grade_id": "u08-power-law-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-power-law"
 # Two points and many; exact laws and scattered points; rising and falling.
-check("u08-power-law", power_law)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-power-law", power_law)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I have a slope that is far too large</summary>
@@ -1208,13 +1160,13 @@ law = answer("u08-power-law", power_law)(minimax_losses, minimax_tokens)
 for name, value in law.items():
     print(f"{name}: {value:.5g}, above {fitted[name]:.5g}")
 
-# %% [markdown] exercise={"id": "u08-schedule", "title": "Steps of a growing batch", "difficulty": 3, "importance": 2, "minutes": 14, "extra": true}
+# %% Steps of a growing batch [markdown] exercise="u08-schedule" points=1.5 minutes=14 difficulty=3 importance=2 extra=true
 # **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0, and each batch is larger than the one before it. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
 #
 # *Worked case:* 16 tokens a step, from token 40 on 32, to 100 tokens: three steps end at 48, two more at 112: **5**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-schedule", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-schedule"
 def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
     """Optimizer steps of a run.
 
@@ -1238,14 +1190,8 @@ def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
 # %%
 try_it(num_steps, [(0, 16), (40, 32)], 100)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-schedule-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-schedule"
 # One stage and several; steps that end on a boundary and that cross it; stages that are skipped or never reached.
-check("u08-schedule", num_steps)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-schedule", num_steps)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am one step off in some cases</summary>
@@ -1292,7 +1238,7 @@ computed_and_measured(
 #
 # `grad` has the precision of its parameter. In bf16 a number has 8 significant bits, 7 of mantissa and the one before them: when the sum of many gradients is 512 times as large as the next one, adding it changes nothing.
 
-# %% [markdown] exercise={"id": "u08-buffer", "title": "Gradients summed in fp32", "difficulty": 3, "importance": 3, "minutes": 15, "extra": true}
+# %% Gradients summed in fp32 [markdown] exercise="u08-buffer" points=2 minutes=15 difficulty=3 importance=3 extra=true
 # **Write** `sum_in_fp32`: make a buffer of zeros in fp32 for each parameter that wants a gradient, and see to it that every backward pass from now on adds its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
 #
 # - After a backward pass every `grad` is None.
@@ -1303,7 +1249,7 @@ computed_and_measured(
 # *Worked case:* twelve layers of 16 · 16 weights and two backward passes: **12** buffers.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u08-buffer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u08-buffer"
 def sum_in_fp32(model: nn.Module) -> list[Tensor]:
     """Buffers into which all later backward passes add their gradients.
 
@@ -1339,14 +1285,8 @@ def numbers_in_buffers(sum_in_fp32):
 
 try_it(numbers_in_buffers, sum_in_fp32)
 
-# %% nbgrader={"grade": true, "grade_id": "u08-buffer-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u08-buffer"
 # Sums in float64 of the same gradients; precision; gradients that are there at once; frozen layers.
-check("u08-buffer", sum_in_fp32)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u08-buffer", sum_in_fp32)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>All my hooks add to the last buffer</summary>

@@ -54,7 +54,7 @@
 #
 # Run this cell first.
 
-# %% nbgrader={"grade": false, "grade_id": "u09-setup", "locked": true, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -170,7 +170,7 @@ pd.DataFrame({name: [part.tolist() for part in parts] for name, parts in cuts.it
 # %%
 predict("u09-average", None, "times")
 
-# %% [markdown] exercise={"id": "u09-global-mean", "title": "A share of the mean", "difficulty": 2, "importance": 5, "minutes": 10}
+# %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=10 difficulty=2 importance=5
 # **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks, so that the shares of all ranks add up to it. Three situations earn equal parts of the points: equal and ragged numbers of targets, and ranks without any.
 #
 # - `summed_loss` is the sum over this rank's targets. The share is a tensor from which backward can start, on every rank.
@@ -180,7 +180,7 @@ predict("u09-average", None, "times")
 # *Worked case:* 3 and 1 targets, summed losses 6 and 4: shares **1.5** and **1**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-global-mean", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-global-mean"
 def share_of_mean(comm: Comm, summed_loss: Tensor, num_targets: int) -> Tensor:
     """This rank's share of the mean loss over the targets of all ranks.
 
@@ -207,14 +207,8 @@ def shares(share_of_mean, summed_losses, counts):
 
 try_it(shares, share_of_mean, [6.0, 4.0], [3, 1])
 
-# %% nbgrader={"grade": true, "grade_id": "u09-global-mean-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-global-mean"
 # Ragged and equal numbers of targets; a rank without any, and all without.
-check("u09-global-mean", share_of_mean)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-global-mean", share_of_mean)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>It says that autograd follows my tensor</summary>
@@ -306,7 +300,7 @@ def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
 # %%
 predict("u09-ring-bytes", None, "times the tensor")
 
-# %% [markdown] exercise={"id": "u09-ring", "title": "A ring", "difficulty": 4, "importance": 4, "minutes": 22}
+# %% A ring [markdown] exercise="u09-ring" points=3 minutes=22 difficulty=4 importance=4
 # **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone. Three situations earn equal parts of the points.
 #
 # - Each turn has one `pass_on` (or messages of your own). Which part goes out, which one comes in, and what becomes of what arrived?
@@ -318,7 +312,7 @@ predict("u09-ring-bytes", None, "times the tensor")
 # *Worked case:* six float64 numbers, three ranks: **4** messages of **16** bytes from each.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-ring", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-ring"
 def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
     """Sum a tensor over all ranks, in place on each.
 
@@ -353,14 +347,8 @@ def on_three_ranks(ring_all_reduce):
 
 try_it(on_three_ranks, ring_all_reduce)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-ring-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-ring"
 # Sums, messages, bytes and virtual time: even parts, a rest, fewer numbers than ranks, one rank.
-check("u09-ring", ring_all_reduce)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-ring", ring_all_reduce)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Which part goes out?</summary>
@@ -436,7 +424,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
     return [each.grad for each in trained]
 
 
-# %% [markdown] exercise={"id": "u09-each", "title": "Gradient by gradient", "difficulty": 2, "importance": 4, "minutes": 7}
+# %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=7 difficulty=2 importance=4
 # **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that wants a gradient. Four situations earn equal shares.
 #
 # - The losses are shares already: nothing is left to divide.
@@ -445,7 +433,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
 # *Worked case:* three layers with biases, two ranks: **6** calls.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-each", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-each"
 def backward_each(comm: Comm, model: nn.Module, loss: Tensor) -> None:
     """Backward, then one all-reduce for each gradient.
 
@@ -479,14 +467,8 @@ def on_a_batch(trainer, num_ranks):
 try_it(on_a_batch, backward_each, 1)
 try_it(on_a_batch, backward_each, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-each-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-each"
 # Gradients in float64 on one rank to four; calls and bytes; unused and frozen parameters.
-check("u09-each", backward_each)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-each", backward_each)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>It says deadlock or mismatch, in the case with an unused parameter</summary>
@@ -502,7 +484,7 @@ grade("u09-each", backward_each)
 # %%
 predict("u09-latency", None, "ms")
 
-# %% [markdown] exercise={"id": "u09-flat", "title": "One buffer", "difficulty": 2, "importance": 3, "minutes": 13, "extra": true}
+# %% One buffer [markdown] exercise="u09-flat" points=2 minutes=13 difficulty=2 importance=3 extra=true
 # **Write** `backward_flat`: the same gradients with **one** all-reduce, of one buffer that holds those of all parameters that want one. Five situations earn equal shares; the fifth is memory. This one is extra: without it the cells below take the course's.
 #
 # - Everything that the exercise of `backward_each` says holds here too; `gradients_or_zeros` helps again. All gradients have one precision, and so has the buffer.
@@ -512,7 +494,7 @@ predict("u09-latency", None, "ms")
 # *Worked case:* three layers with biases, two ranks: **1** call.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-flat", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-flat"
 def backward_flat(comm: Comm, model: nn.Module, loss: Tensor) -> None:
     """Backward, then one all-reduce of all gradients.
 
@@ -536,14 +518,8 @@ def backward_flat(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 try_it(on_a_batch, backward_flat, 1)
 try_it(on_a_batch, backward_flat, 2)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-flat-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-flat"
 # Gradients in float64 on one rank to four; one call and its bytes; sets of gradients at the peak and afterwards.
-check("u09-flat", backward_flat)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-flat", backward_flat)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>The call is made, and grad stays as it was</summary>
@@ -601,7 +577,7 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** The bytes are the same. One call saves the latency of the 145 others, each of 14 messages on eight ranks. The long bar that comes first in the upper row is the embedding, the first in the model's list: a fifth of all. What is left is bandwidth, all of it exposed. And memory? `NobodyAnswers` is a `comm` whose calls come back at once and do nothing, so that one rank can be traced. How many sets of gradients are there at the peak?
+# **Explain.** The bytes are the same. One call saves the latency of the 145 others, each of 14 messages on eight ranks. The long bar that comes first in the upper row is the embedding, the first in the model's list: a fifth of all. What is left is bandwidth, all of it exposed. And memory? `NullComm` is a `comm` whose calls come back at once and do nothing, so that one rank can be traced. How many sets of gradients are there at the peak?
 
 
 # %% tags=["nbval-check-output"]
@@ -672,7 +648,7 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 # %%
 predict("u09-overlapped", None, "ms")
 
-# %% [markdown] exercise={"id": "u09-buckets", "title": "Buckets beside backward", "difficulty": 4, "importance": 5, "minutes": 24}
+# %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=24 difficulty=4 importance=5
 # **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Two parts earn half of the points each:
 #
 # - *buckets*: number, bytes and order; every rank ends with the whole batch's gradients in `grad`, what was there before included. No hook stays: `hooks_on` in a `with` around backward sees to it.
@@ -683,7 +659,7 @@ predict("u09-overlapped", None, "ms")
 # *Worked case:* gradients of 64, 96 and 48 bytes, complete in this order, `bucket_bytes=96`: buckets of **160** and **48** bytes.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-buckets", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-buckets"
 def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
     """Backward, with an all-reduce of each bucket as soon as it is full.
 
@@ -734,14 +710,8 @@ def buckets_of_three_layers(backward_in_buckets, bucket_bytes):
 try_it(buckets_of_three_layers, backward_in_buckets, 96)
 try_it(buckets_of_three_layers, backward_in_buckets, 1)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-buckets-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-buckets"
 # Gradients in float64; number, bytes and order of the buckets; when each leaves; the virtual time of the step.
-check("u09-buckets", backward_in_buckets)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-buckets", backward_in_buckets)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>UnboundLocalError in my hook</summary>
@@ -828,7 +798,7 @@ step_over_bucket_bytes(sweeps, compute_seconds)
 #
 # A rank may take its part of the batch in several micro-batches (B9). Its gradients add up in `grad` before anyone else needs them.
 
-# %% [markdown] exercise={"id": "u09-no-sync", "title": "One exchange for many micro-batches", "difficulty": 2, "importance": 4, "minutes": 8}
+# %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=8 difficulty=2 importance=4
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, when each has several micro-batches. All or nothing.
 #
 # - `micro_batches` is a list of functions without arguments. Each runs forward when it is called, and returns this rank's share of the global mean loss. Call each once, in order; one micro-batch is in memory at a time.
@@ -837,7 +807,7 @@ step_over_bucket_bytes(sweeps, compute_seconds)
 # *Worked case:* two ranks, three micro-batches each, three parameters sent one by one: **3** collectives, not 9.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-no-sync", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-no-sync"
 def accumulate_together(
     comm: Comm,
     model: nn.Module,
@@ -872,14 +842,8 @@ def collectives_together(accumulate_together, num_micro_batches):
 
 try_it(collectives_together, accumulate_together, 3)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-no-sync-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-no-sync"
 # Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
-check("u09-no-sync", accumulate_together)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-no-sync", accumulate_together)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>My gradients are too large</summary>
@@ -948,13 +912,13 @@ for is_counted_before in (False, True):
 #
 # On d ranks a ring sends and receives 2(d−1)/d of the bytes of the gradients, with bandwidth W. Backward makes 4 · N FLOPs for each token, at F FLOP/s. Leave out latency, attention and the tail.
 
-# %% [markdown] exercise={"id": "u09-hidden", "title": "The fewest tokens that hide it", "difficulty": 3, "importance": 4, "minutes": 11}
+# %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=11 difficulty=3 importance=4
 # **Write** `min_tokens`: how many tokens each rank must have at least, so that the all-reduce takes no longer than backward; an `int`, and exact: rates are whole numbers, and a float may miss a number that comes out even.
 #
 # *Worked case:* 1,024 parameters of 2 bytes on 4 ranks: the ring moves 3,072 bytes, which takes 48 seconds at 64 bytes/s. Backward takes 4,096 FLOPs for a token, 8 seconds at 512 FLOP/s: **6**.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-hidden", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-hidden"
 def min_tokens(
     num_params: int,
     num_ranks: int,
@@ -981,14 +945,8 @@ def min_tokens(
 # %%
 try_it(min_tokens, 1024, 4, 2, 64, 512)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-hidden-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-hidden"
 # Against a search on the two times in fractions: one rank and many; slow and fast links; results that come out even or not.
-check("u09-hidden", min_tokens)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-hidden", min_tokens)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>I am off by one in some cases</summary>
@@ -1099,7 +1057,7 @@ fewest = {n: min_tokens_of(32 * 4096**2, n, 2, 160 * 10**9, 400 * 10**12) for n 
 shared_tokens = {n: tokens_if_shared(n) for n in measured_rates}
 pd.DataFrame({**kept, "strong: tokens on each": shared_tokens, "min_tokens": fewest})
 
-# %% [markdown] exercise={"id": "u09-scaling", "title": "Where does it end?", "difficulty": 3, "importance": 5, "minutes": 10}
+# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=10 difficulty=3 importance=5
 # **Write** four to six sentences.
 #
 # 1. What do 256 GPUs get done against 8, together and each?
@@ -1109,7 +1067,7 @@ pd.DataFrame({**kept, "strong: tokens on each": shared_tokens, "min_tokens": few
 #
 # Double-click the cell below.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "u09-scaling", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] text_answer="u09-scaling"
 # <!-- BEGIN SOLUTION -->
 # 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes (2,481 would), and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %; at 256 its 2,048 tokens are too few, bytes cost 16 % and latency the rest, down to 27 %. In weak scaling each rank keeps 16,384 tokens, whose backward pass is long enough for both. Real all-reduces get slower with every doubling of nodes, and the slowest of 256 devices keeps all others waiting; the virtual cluster has neither. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
 #
@@ -1192,7 +1150,7 @@ pd.DataFrame(
 # %% [markdown]
 # Of 1,024 bytes on 64 ranks 16 would do: nothing is saved, however many ranks there are. And buckets that are copies cost 4 more on each, as you have measured: a second set of gradients. A bucket that is there *before* backward costs nothing, if each `grad` is a view of it: backward adds into the bucket, which travels as it is.
 
-# %% [markdown] exercise={"id": "u09-memory", "title": "Gradients that live in buckets", "difficulty": 3, "importance": 3, "minutes": 12, "extra": true}
+# %% Gradients that live in buckets [markdown] exercise="u09-memory" points=2 minutes=12 difficulty=3 importance=3 extra=true
 # **Write** `make_buckets`, which is called before backward: every parameter gets as `grad` a view, of its own shape, of a flat tensor of zeros; these buckets are returned in a list. All or nothing.
 #
 # - Parameters go from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
@@ -1202,7 +1160,7 @@ pd.DataFrame(
 # *Worked case:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96`: buckets of **160** and **48** bytes.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-memory", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-memory"
 def make_buckets(model: nn.Module, bucket_bytes: int) -> list[Tensor]:
     """Flat tensors of zeros, of which every `grad` becomes a view.
 
@@ -1242,14 +1200,8 @@ def filled_buckets(make_buckets, bucket_bytes):
 
 try_it(filled_buckets, make_buckets, 96)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-memory-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-memory"
 # Buckets and their bytes; what backward fills; bytes at the peak of the call and afterwards.
-check("u09-memory", make_buckets)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-memory", make_buckets)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Backward fills grad, and my buckets stay zero</summary>
@@ -1286,13 +1238,13 @@ print({name: sets_at_peak(way) for name, way in ways_of_buckets.items()})
 #
 # Ranks that begin with different weights never agree again, however exactly they exchange gradients. Ranks that draw the *same* random numbers drop the same units of different rows, which is less random than a large batch on one device.
 
-# %% [markdown] exercise={"id": "u09-dropout", "title": "Begin together", "difficulty": 2, "importance": 3, "minutes": 9, "extra": true}
+# %% Begin together [markdown] exercise="u09-dropout" points=1.5 minutes=9 difficulty=2 importance=3 extra=true
 # **Write** `start_equal`: every rank gets the weights and buffers of rank 0 (`model.parameters()`, `model.buffers()`) by `comm.broadcast(tensor, source)`, and from then on draws the random numbers of seed `seed + rank`. All or nothing. Nothing is sent twice, and nothing else is sent.
 #
 # *Worked case:* layers from 2 to 3 and from 3 to 4 with biases, a buffer of 2, all in float64: 5 tensors of **216** bytes together.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-dropout", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-dropout"
 def start_equal(comm: Comm, model: nn.Module, seed: int) -> None:
     """Give all ranks equal weights, and different random numbers.
 
@@ -1327,14 +1279,8 @@ def begin(start_equal, num_ranks):
 
 try_it(begin, start_equal, 3)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-dropout-test", "locked": true, "points": 1.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-dropout"
 # Weights and buffers of all ranks; random numbers; bytes that are sent.
-check("u09-dropout", start_equal)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-dropout", start_equal)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Only buffers differ</summary>
@@ -1347,7 +1293,7 @@ grade("u09-dropout", start_equal)
 #
 # A layer that is skipped, an expert that no token chose: their gradients never come, and no hook tells. If another rank has used them, the buckets no longer match. Ranks must then agree beforehand: on buckets that are made of *parameters*, not of what happens.
 
-# %% [markdown] exercise={"id": "u09-unused", "title": "Unused and shared parameters", "difficulty": 4, "importance": 3, "minutes": 25, "extra": true}
+# %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=25 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
 #
 # - Buckets are made beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
@@ -1358,7 +1304,7 @@ grade("u09-dropout", start_equal)
 # *Worked case:* as before, parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96`: buckets of **160** and **48**, though rank 1 does not use the second parameter.
 
 
-# %% nbgrader={"grade": false, "grade_id": "u09-unused", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% solution="u09-unused"
 def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
     """Backward in buckets that all ranks know beforehand.
 
@@ -1416,14 +1362,8 @@ def unused_on_rank_1(backward_with_unused, bucket_bytes):
 
 try_it(unused_on_rank_1, backward_with_unused, 96)
 
-# %% nbgrader={"grade": true, "grade_id": "u09-unused-test", "locked": true, "points": 3.5, "schema_version": 3, "solution": false, "task": false}
+# %% check="u09-unused"
 # Unused on one rank and on all; shared parameters; number, bytes and order of buckets; when each leaves.
-check("u09-unused", backward_with_unused)
-### BEGIN HIDDEN TESTS
-from autograder import grade
-
-grade("u09-unused", backward_with_unused)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # <details><summary>Rank 0 waits for a bucket, rank 1 for another one</summary>

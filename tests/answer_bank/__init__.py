@@ -1,4 +1,4 @@
-"""For every exercise the wrong answers that people give, and right ones in other styles.
+"""The wrong answers that people give to each exercise, and right answers in other styles.
 
 An answer bank holds sources, not functions, so that the same answers can be judged here and put
 into a notebook for nbgrader.
@@ -15,7 +15,14 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer: its name, its source, words of the hint it must trigger, points left."""
+    """A wrong answer.
+
+    Attributes:
+        name: What is wrong, in a few words.
+        source: Code that defines the answer.
+        hint: Words of the hint that it must trigger.
+        points: Points that it still earns.
+    """
 
     name: str
     source: str
@@ -25,10 +32,10 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerBank:
-    """What is kept for one exercise.
+    """The answers to one exercise.
 
     Attributes:
-        function: Name of the function that the exercise asks for.
+        function: Name of the function or class that the exercise asks for.
         wrong: At least five wrong answers.
         right: At least two right answers in another style than the solution.
         features: Kinds of cases that must occur for every seed.
@@ -41,7 +48,7 @@ class AnswerBank:
 
 
 def make(source: str, name: str) -> Any:
-    """The object called `name` that a source defines, as if it had been typed into a notebook."""
+    """The object called `name` that a source defines, as if typed into a notebook."""
     text = textwrap.dedent(source)
     filename = f"<answer {hash(text)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

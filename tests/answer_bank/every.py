@@ -1,4 +1,4 @@
-"""Every answer bank by the id of its exercise, from all modules of this folder."""
+"""All answer banks, by the id of their exercise."""
 
 import importlib
 import pkgutil
@@ -11,6 +11,6 @@ MODULES = [
     for found in pkgutil.iter_modules(answer_bank.__path__)
     if found.name != "every"
 ]
-ANSWER_BANK: dict[str, AnswerBank] = {
+ANSWER_BANKS: dict[str, AnswerBank] = {
     name: bank for module in MODULES for name, bank in module.BANKS.items()
 }

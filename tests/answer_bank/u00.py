@@ -34,7 +34,7 @@ TENSOR_BYTES = AnswerBank(
             "How many numbers do 2 rows of 3 hold?",
         ),
         Wrong(
-            "takes everything for fp32",
+            "counts 4 bytes for every element",
             """
             import math
 
@@ -63,7 +63,7 @@ TENSOR_BYTES = AnswerBank(
             "What do you multiply the first size with?",
         ),
         Wrong(
-            "takes no axes for nothing",
+            "returns 0 for no axis",
             """
             import math
 
@@ -75,7 +75,7 @@ TENSOR_BYTES = AnswerBank(
             "A tensor without axes still holds something.",
         ),
         Wrong(
-            "takes no axes for one byte",
+            "returns 1 byte for no axis",
             """
             import math
 
@@ -120,7 +120,7 @@ TENSOR_BYTES = AnswerBank(
             "Does it also return it?",
         ),
         Wrong(
-            "the worked case as a constant",
+            "a constant: the worked case",
             """
             def tensor_bytes(shape, element_bytes):
                 return 24
@@ -406,7 +406,7 @@ FOUR_MEMORIES = AnswerBank(
     function="four_memories",
     wrong=[
         Wrong(
-            "saved is all that lives",
+            "saved is all that is live",
             f"""
             {_FOUR}
                 live = sum(live_bytes.values())
@@ -537,7 +537,7 @@ FOUR_MEMORIES = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "takes the categories by their place",
+            "unpacks the categories by position",
             f"""
             {_FOUR}
                 parameters, saved = live_bytes.values()
@@ -549,7 +549,7 @@ FOUR_MEMORIES = AnswerBank(
             "What are the values in that line when these sizes come in?",
         ),
         Wrong(
-            "a key that does not come in",
+            "reads a key that is not there",
             f"""
             {_FOUR}
                 return dict(saved_bytes=live_bytes["saved"])

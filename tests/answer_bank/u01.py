@@ -3,7 +3,7 @@
 from tests.answer_bank import AnswerBank, Wrong
 
 
-def _returning(forward: str, backward: str) -> str:
+def _matmul(forward: str, backward: str) -> str:
     return f"""
     def matmul_flops(rows, inner, columns):
         return {{"forward_flops": {forward}, "backward_flops": {backward}}}
@@ -15,58 +15,58 @@ MATMUL_FLOPS = AnswerBank(
     wrong=[
         Wrong(
             "multiplications only",
-            _returning("rows * inner * columns", "2 * rows * inner * columns"),
+            _matmul("rows * inner * columns", "2 * rows * inner * columns"),
             "What happens to the products after that?",
         ),
         Wrong(
             "backward is one product",
-            _returning("2 * rows * inner * columns", "2 * rows * inner * columns"),
+            _matmul("2 * rows * inner * columns", "2 * rows * inner * columns"),
             "How many products does it make",
             points=1.0,
         ),
         Wrong(
             "two products without additions",
-            _returning("2 * rows * inner * columns", "rows * inner * columns * 2"),
+            _matmul("2 * rows * inner * columns", "rows * inner * columns * 2"),
             "what does each do besides multiplying?",
             points=1.0,
         ),
         Wrong(
             "backward holds the forward too",
-            _returning("2 * rows * inner * columns", "6 * rows * inner * columns"),
+            _matmul("2 * rows * inner * columns", "6 * rows * inner * columns"),
             "Which part of it is the backward pass alone?",
             points=1.0,
         ),
         Wrong(
             "backward is one product without its additions",
-            _returning("2 * rows * inner * columns", "rows * inner * columns"),
+            _matmul("2 * rows * inner * columns", "rows * inner * columns"),
             "what does each do besides multiplying?",
             points=1.0,
         ),
         Wrong(
             "forward without additions",
-            _returning("rows * inner * columns", "4 * rows * inner * columns"),
+            _matmul("rows * inner * columns", "4 * rows * inner * columns"),
             "What happens to the products after that?",
             points=1.0,
         ),
         Wrong(
             "off by one operation",
-            _returning("2 * rows * inner * columns + 1", "4 * rows * inner * columns"),
+            _matmul("2 * rows * inner * columns + 1", "4 * rows * inner * columns"),
             "At which step do you and your code part?",
             points=1.0,
         ),
         Wrong(
             "no inner size",
-            _returning("2 * rows * columns", "4 * rows * columns"),
+            _matmul("2 * rows * columns", "4 * rows * columns"),
             "How many pairs of numbers meet in one entry?",
         ),
         Wrong(
             "one operation for each entry",
-            _returning("rows * columns", "2 * rows * columns"),
+            _matmul("rows * columns", "2 * rows * columns"),
             "How many numbers meet in one entry?",
         ),
         Wrong(
             "d - 1 additions",
-            _returning(
+            _matmul(
                 "rows * columns * (2 * inner - 1)",
                 "rows * inner * (2 * columns - 1) + inner * columns * (2 * rows - 1)",
             ),
@@ -74,12 +74,12 @@ MATMUL_FLOPS = AnswerBank(
         ),
         Wrong(
             "d - 1 additions, backward twice the forward",
-            _returning("rows * columns * (2 * inner - 1)", "2 * rows * columns * (2 * inner - 1)"),
+            _matmul("rows * columns * (2 * inner - 1)", "2 * rows * columns * (2 * inner - 1)"),
             "Which convention does the exercise state?",
         ),
         Wrong(
-            "the two under each other's name",
-            _returning("4 * rows * inner * columns", "2 * rows * inner * columns"),
+            "forward and backward swapped",
+            _matmul("4 * rows * inner * columns", "2 * rows * inner * columns"),
             "Which pass makes two products?",
         ),
         Wrong(
@@ -91,7 +91,7 @@ MATMUL_FLOPS = AnswerBank(
             "What does the exercise ask your function to return?",
         ),
         Wrong(
-            "reads the answer off the course",
+            "calls the course's formula",
             """
             from course_utils.formulas import flops
 
@@ -101,7 +101,7 @@ MATMUL_FLOPS = AnswerBank(
             "How would you work it out with code of your own?",
         ),
         Wrong(
-            "asks the instrument",
+            "calls the instrument",
             """
             import torch
 
@@ -116,7 +116,7 @@ MATMUL_FLOPS = AnswerBank(
         ),
     ],
     right=[
-        _returning("2 * inner * (rows * columns)", "2 * (rows * columns) * inner * 2"),
+        _matmul("2 * inner * (rows * columns)", "2 * (rows * columns) * inner * 2"),
         """
         def matmul_flops(rows, inner, columns):
             def product(m, d, n):
@@ -126,7 +126,7 @@ MATMUL_FLOPS = AnswerBank(
             grad_b = product(inner, rows, columns)
             return dict(forward_flops=product(rows, inner, columns), backward_flops=grad_a + grad_b)
         """,
-        _returning("2.0 * rows * inner * columns", "4.0 * rows * inner * columns"),
+        _matmul("2.0 * rows * inner * columns", "4.0 * rows * inner * columns"),
     ],
     features={
         "one row": lambda case: case["rows"] == 1 < case["inner"],
@@ -181,13 +181,13 @@ ATTENTION_FLOPS = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "the core with the heads of keys and values",
+            "the core with key-value heads only",
             _attention(_PROJECTIONS, "4 * b * kv * s * s * d"),
             "Does a query head meet fewer tokens because of it?",
             points=1.0,
         ),
         Wrong(
-            "the batch's tokens squared",
+            "all tokens of the batch squared",
             _attention(_PROJECTIONS, "4 * a * (b * s) ** 2 * d"),
             "Does a token look at other sequences?",
             points=1.0,
@@ -256,9 +256,9 @@ ATTENTION_FLOPS = AnswerBank(
         _attention("4 * b * s * (a * d) * (a + kv) * d", "2.0 * b * (2 * s) * s * (a * d)"),
     ],
     features={
-        "own keys and values": lambda case: case["num_heads"] == case["num_kv_heads"],
-        "grouped": lambda case: 1 < case["num_kv_heads"] < case["num_heads"],
-        "single": lambda case: 1 == case["num_kv_heads"] < case["num_heads"],
+        "multi-head": lambda case: case["num_heads"] == case["num_kv_heads"],
+        "grouped-query": lambda case: 1 < case["num_kv_heads"] < case["num_heads"],
+        "multi-query": lambda case: 1 == case["num_kv_heads"] < case["num_heads"],
         "several sequences": lambda case: case["num_sequences"] > 1,
         "an odd length": lambda case: case["seq_len"] % 2 == 1,
         "one token": lambda case: case["seq_len"] == 1,
@@ -355,7 +355,7 @@ MODEL_FLOPS = AnswerBank(
             "How often does a model compute logits?",
         ),
         Wrong(
-            "the batch's tokens squared",
+            "all tokens of the batch squared",
             _model(core="4 * a * d * (b * s) ** 2"),
             "Does a token look at other sequences?",
         ),
@@ -407,9 +407,9 @@ MODEL_FLOPS = AnswerBank(
     features={
         "tied": lambda case: case["model"]["is_tied"],
         "untied head": lambda case: not case["model"]["is_tied"],
-        "own keys and values": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
-        "grouped": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
+        "multi-head": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
+        "grouped-query": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
         "several sequences": lambda case: case["num_sequences"] > 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
@@ -435,12 +435,12 @@ STACK_TRAINING_FLOPS = AnswerBank(
             "Which product does a frozen layer leave out?",
         ),
         Wrong(
-            "a frozen layer passes nothing on",
+            "frozen layers pass no gradient on",
             _STACK.format(factor="1 + trained + (trained and any(is_trained[:n]))"),
             "Which product is that?",
         ),
         Wrong(
-            "gradients go back to the second layer always",
+            "gradients always go back to the second layer",
             _STACK.format(factor="1 + trained + (n > 0)"),
             "Is any layer before this one trained?",
         ),
@@ -573,9 +573,9 @@ CROSSOVER_LENGTH = AnswerBank(
         """,
     ],
     features={
-        "own keys and values": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
-        "single": lambda c: c["model"]["num_kv_heads"] == 1,
-        "grouped": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
+        "multi-head": lambda c: c["model"]["num_heads"] == c["model"]["num_kv_heads"],
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
+        "grouped-query": lambda c: 1 < c["model"]["num_kv_heads"] < c["model"]["num_heads"],
         "a real model": lambda c: c["model"]["hidden_size"] == 4096,
     },
 )
@@ -704,7 +704,7 @@ TRAINING_FLOPS_PER_TOKEN = AnswerBank(
     features={
         "tied": lambda case: case["model"]["is_tied"],
         "several layers": lambda case: case["model"]["num_layers"] > 1,
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
 )
@@ -755,7 +755,7 @@ MULTIPLYING_PARAMETERS = AnswerBank(
             "Are the logits of a tied model for free?",
         ),
         Wrong(
-            "own keys and values for every head",
+            "keys and values as wide as queries",
             _multiplying("v * h + layers * (4 * h * h + block)"),
             "How many heads do they have?",
         ),
@@ -792,7 +792,7 @@ MULTIPLYING_PARAMETERS = AnswerBank(
     features={
         "tied": lambda case: case["model"]["is_tied"],
         "untied head": lambda case: not case["model"]["is_tied"],
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
 )
@@ -863,7 +863,7 @@ UTILISATION = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "those that multiply for N",
+            "multiplying parameters as N",
             _utilisation(six_n="rest", six_n_and_attention="rest + core"),
             "Which N does this convention take?",
             points=1.0,
@@ -881,7 +881,7 @@ UTILISATION = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "attention forward added to 6N",
+            "attention's forward pass added to 6N",
             _utilisation(six_n_and_attention="6 * num_params + core / 3"),
             "Which passes does 6N count?",
             points=1.5,
@@ -951,7 +951,7 @@ BUDGET_RATIO = AnswerBank(
             "Which part of a token's FLOPs grows with the length?",
         ),
         Wrong(
-            "one token for one sequence",
+            "per token instead of per sequence",
             _budget("new / old / longer", "new / old / longer / longer"),
             "How many tokens has a sequence, before and after?",
         ),
@@ -1006,7 +1006,7 @@ BUDGET_RATIO = AnswerBank(
     features={
         "longer": lambda case: case["new_seq_len"] > case["old_seq_len"],
         "shorter": lambda case: case["new_seq_len"] < case["old_seq_len"],
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
 )
@@ -1053,7 +1053,7 @@ LATENT_ATTENTION_FLOPS = AnswerBank(
             "From which vector does the exercise make it?",
             points=1.0,
         ),
-        Wrong("nothing widened", _latent(up="0"), "Which matrix widens it again?", points=1.0),
+        Wrong("no up-projection", _latent(up="0"), "Which matrix widens it again?", points=1.0),
         Wrong(
             "queries straight from x",
             _latent(query="h * a * (n + r)"),
@@ -1067,7 +1067,7 @@ LATENT_ATTENTION_FLOPS = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "output as wide as keys",
+            "an output projection as wide as keys",
             _latent(out="a * (n + r) * h"),
             "What are the scores multiplied with, and how wide is that?",
             points=1.0,
@@ -1085,7 +1085,7 @@ LATENT_ATTENTION_FLOPS = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "the batch's tokens squared",
+            "all tokens of the batch squared",
             _latent(core="num_sequences * (n + r + v)"),
             "Does a token look at other sequences?",
             points=1.0,
@@ -1197,7 +1197,7 @@ EXPERT_PARAMETERS = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "the router scores the chosen ones",
+            "the router scores only the chosen experts",
             _experts(
                 active="hidden_size * experts_per_token"
                 " + (experts_per_token + num_shared_experts) * one"

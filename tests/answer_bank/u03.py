@@ -142,9 +142,9 @@ PARAMETERS = AnswerBank(
     features={
         "GPT": lambda case: case["model"].get("has_biases", False),
         "tied Llama": lambda c: c["model"]["is_tied"] and not c["model"].get("has_biases"),
-        "free head": lambda case: not case["model"]["is_tied"],
+        "untied head": lambda case: not case["model"]["is_tied"],
         "learned positions": lambda case: case["model"].get("num_positions", 0) > 0,
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
         "a real model": lambda case: case["model"]["hidden_size"] == 2048,
     },
 )
@@ -396,7 +396,7 @@ MICROSCOPE = AnswerBank(
     function="saved_bytes",
     wrong=[
         Wrong(
-            "each time again",
+            "a storage counted each time",
             _microscope(key="len(kept)"),
             "how often does it lie in memory?",
         ),
@@ -431,7 +431,7 @@ MICROSCOPE = AnswerBank(
             "How large is each of them?",
         ),
         Wrong(
-            "asks the instrument",
+            "calls the instrument",
             """
             def saved_bytes(call, parameters):
                 from course_utils.instruments import count_saved_bytes
@@ -521,13 +521,13 @@ GPT_LAYER_BYTES = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "no mask behind attention",
+            "no mask after attention",
             _gpt(attention="10 * x"),
             "The dropout behind attention keeps no mask",
             points=1.5,
         ),
         Wrong(
-            "a wide mask behind attention",
+            "a wide mask after attention",
             _gpt(attention="12 * x"),
             "The mask of your dropout is as wide as its numbers.",
             points=1.5,
@@ -551,7 +551,7 @@ GPT_LAYER_BYTES = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "what goes into the softmax too",
+            "the softmax input too",
             _gpt(scores="7 * a * t * s"),
             "one square of 2 bytes too many",
             points=1.5,
@@ -581,13 +581,13 @@ GPT_LAYER_BYTES = AnswerBank(
             points=1.5,
         ),
         Wrong(
-            "no mask behind the block",
+            "no mask after the block",
             _gpt(feed_forward="18 * x"),
             "The dropout behind the feed-forward block keeps no mask",
             points=1.5,
         ),
         Wrong(
-            "a wide mask behind the block",
+            "a wide mask after the block",
             _gpt(feed_forward="20 * x"),
             "The mask of your feed-forward dropout is as wide as its numbers.",
             points=1.5,
@@ -736,8 +736,8 @@ LLAMA_LAYER_BYTES = AnswerBank(
     ],
     features={
         "fp32": lambda case: case["element_bytes"] == 4,
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
-        "own keys and values": lambda c: c["model"]["num_kv_heads"] == c["model"]["num_heads"],
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-head": lambda c: c["model"]["num_kv_heads"] == c["model"]["num_heads"],
         "several sequences": lambda case: case["num_sequences"] > 1,
         "Llama-3-8B": lambda case: case["model"]["hidden_size"] == 4096,
     },
@@ -824,7 +824,7 @@ SEQUENCE_BYTES = AnswerBank(
     features={
         "a small vocabulary": lambda case: case["model"]["vocab_size"] <= 20,
         "a large vocabulary": lambda case: case["model"]["vocab_size"] > 5000,
-        "single keys and values": lambda c: c["model"]["num_kv_heads"] == 1,
+        "multi-query": lambda c: c["model"]["num_kv_heads"] == 1,
         "Llama-3-8B": lambda case: case["model"]["hidden_size"] == 4096,
     },
 )
@@ -944,7 +944,7 @@ FUSED_GATE = AnswerBank(
             "computed again from the two inputs?",
         ),
         Wrong(
-            "hides them on ctx",
+            "hides the inputs on ctx",
             """
             import torch
 
@@ -971,7 +971,7 @@ FUSED_GATE = AnswerBank(
             "Who holds it until backward",
         ),
         Wrong(
-            "gradients that are nothing",
+            "gradients of zero",
             _gate(grad_g="torch.zeros_like(grad)", grad_u="torch.zeros_like(grad)"),
             "In which order does backward return them",
         ),
@@ -986,7 +986,7 @@ FUSED_GATE = AnswerBank(
             "and by what is each multiplied?",
         ),
         Wrong(
-            "no gradient from above",
+            "no upstream gradient",
             _gate(grad_u="g * sigma"),
             "and by what is each multiplied?",
         ),
@@ -1070,12 +1070,12 @@ LOST_BYTES = AnswerBank(
             "Which argument of fused attention makes that unnecessary?",
         ),
         Wrong(
-            "not turned",
+            "not rotated",
             _attend(_FLIP, _FUSED, "return out.transpose(1, 2).flatten(-2)"),
             "At which step do you and your code part?",
         ),
         Wrong(
-            "values turned too",
+            "values rotated too",
             _attend(
                 "q, k, v = rotate(q), rotate(k), rotate(v)",
                 _FLIP,
@@ -1109,8 +1109,8 @@ LOST_BYTES = AnswerBank(
         ),
     ],
     features={
-        "own keys": lambda case: case["num_heads"] == case["num_kv_heads"],
-        "shared keys": lambda case: case["num_heads"] > case["num_kv_heads"],
+        "multi-head": lambda case: case["num_heads"] == case["num_kv_heads"],
+        "shared keys and values": lambda case: case["num_heads"] > case["num_kv_heads"],
         "several sequences": lambda case: case["num_sequences"] > 1,
     },
 )
@@ -1148,7 +1148,7 @@ LAYER_BYTES = AnswerBank(
         ),
         Wrong("no statistics", _layer(_NUMBERS, statistics="0"), "per token and norm are kept?"),
         Wrong(
-            "34 and 5",
+            "the lecture's 34 and 5",
             _layer("34 * x", "5 * z"),
             "and which are numbers of 16 bits?",
         ),

@@ -1,4 +1,4 @@
-"""Answer banks of unit 04: loops that leak, a caching allocator."""
+"""Answer banks of unit 04: loops that leak, a caching allocator, fragmentation."""
 
 import textwrap
 
@@ -43,7 +43,7 @@ EVALUATION = AnswerBank(
             "What does a loss carry besides its number?",
         ),
         Wrong(
-            "a number in the end only",
+            "a number only at the end",
             _evaluate(f"""
                 losses = []
                 for ids, targets in batches:
@@ -53,7 +53,7 @@ EVALUATION = AnswerBank(
             "When does a loss have to let go of its graph?",
         ),
         Wrong(
-            "detached, with the loss in a name",
+            "detached, with the loss in a variable",
             _evaluate(f"""
                 total = 0.0
                 for ids, targets in batches:
@@ -143,7 +143,7 @@ EVALUATION = AnswerBank(
             "What would the training loop around yours find changed?",
         ),
         Wrong(
-            "weights that want no gradient any more",
+            "weights that no longer require a gradient",
             _evaluate(f"""
                 for weight in model.parameters():
                     weight.requires_grad_(False)
@@ -153,7 +153,7 @@ EVALUATION = AnswerBank(
             "What would the training loop around yours find changed?",
         ),
         Wrong(
-            "gradients off for good",
+            "gradients switched off for good",
             _evaluate(f"""
                 torch.set_grad_enabled(False)
                 losses = [{LOSS} for ids, targets in batches]
@@ -236,7 +236,7 @@ AVERAGE = AnswerBank(
     wrong=[
         Wrong("as given", _average(ATTACHED), "does it ever walk from the average"),
         Wrong(
-            "del of the name",
+            "del of the variable",
             _average(ATTACHED, zero="optimizer.zero_grad(); del hidden"),
             "does it ever walk from the average",
         ),
@@ -246,12 +246,12 @@ AVERAGE = AnswerBank(
             "One hidden state outlives the loop",
         ),
         Wrong(
-            "a number in the end only",
+            "a number only at the end",
             _average(ATTACHED, result="average.item()"),
             "In which line of the loop",
         ),
         Wrong(
-            "a copy of the states in a name",
+            "a copy of the states in a variable",
             _average("copy = hidden.detach().clone(); average = 0.9 * average + 0.1 * copy.std()"),
             "one hidden state more than needed",
         ),
@@ -270,7 +270,7 @@ AVERAGE = AnswerBank(
             "where do you cut it?",
         ),
         Wrong(
-            "gradients not let go",
+            "gradients not zeroed",
             _average(zero="pass"),
             "are they gone before the next batch?",
         ),
@@ -280,7 +280,7 @@ AVERAGE = AnswerBank(
             "No weight is trained any more",
         ),
         Wrong(
-            "factors exchanged",
+            "factors swapped",
             _average("average = 0.1 * average + 0.9 * hidden.std().item()"),
             "Which numbers enter it, when",
         ),
@@ -331,14 +331,14 @@ SAMPLES = AnswerBank(
             "What does a part of a tensor hold on to?",
         ),
         Wrong(
-            "the whole is copied, then a part taken",
+            "all is copied, then a part is taken",
             _samples("hidden.clone()[:, -1]"),
             "What does a part of a tensor hold on to?",
         ),
-        Wrong("laid out anew", _samples("hidden[:, -1].contiguous()"), "Does the method that you"),
+        Wrong("contiguous", _samples("hidden[:, -1].contiguous()"), "Does the method that you"),
         Wrong("reshaped", _samples("hidden[:, -1].contiguous().view(len(ids), -1)"), "Does the"),
         Wrong(
-            "copied in the end",
+            "copied only at the end",
             _samples("hidden[:, -1]", "[each.clone() for each in states]"),
             "have to come into a storage of its own?",
         ),
@@ -350,7 +350,7 @@ SAMPLES = AnswerBank(
             "carry a graph",
         ),
         Wrong("halved", _samples("hidden[:, -1].half()"), "as they were"),
-        Wrong("a side more", _samples("hidden[:, -1:].clone()"), "What has changed against"),
+        Wrong("one axis more", _samples("hidden[:, -1:].clone()"), "What has changed against"),
     ],
     right=[
         _samples("hidden[:, -1].clone()"),
@@ -427,7 +427,7 @@ class Allocator:
 """
 
 
-ONE_ROW = """
+NEIGHBOURS_IN_A_LIST = """
 class Allocator:
     def __init__(self, reserve):
         self.reserve, self.small, self.large = reserve, [], []
@@ -465,10 +465,10 @@ class Allocator:
 ALLOCATOR = AnswerBank(
     function="Allocator",
     wrong=[
-        Wrong("sizes as asked for", _allocator(size="num_bytes"), "multiples of 512"),
+        Wrong("sizes not rounded up", _allocator(size="num_bytes"), "multiples of 512"),
         Wrong("segments as small as blocks", _allocator(reserve="size"), "what is the rest for?"),
         Wrong(
-            "segments for what is asked",
+            "segments for the requested size",
             _allocator(
                 reserve="2 * 2**20 if size <= 2**20 else 20 * 2**20 if num_bytes < 10 * 2**20 "
                 "else -(-num_bytes // 2**21) * 2**21"
@@ -501,7 +501,7 @@ ALLOCATOR = AnswerBank(
             _allocator(same="other['small'] == block['small']"),
             "Two segments may lie side by",
         ),
-        Wrong("neighbours in a list", ONE_ROW, "stand beside each other in your list"),
+        Wrong("neighbours in a list", NEIGHBOURS_IN_A_LIST, "stand beside each other in your list"),
         Wrong(
             "the largest",
             _allocator(found="min(fitting, key=lambda block: (-block['size'], block['start']))"),
@@ -524,9 +524,7 @@ ALLOCATOR = AnswerBank(
         Wrong("always split", _allocator(splits="True"), "What would they be of use for", 1.5),
         Wrong("never joined", _allocator(before="False", after="False"), "never grow"),
         Wrong("joined with the one before only", _allocator(after="False"), "not with the one beh"),
-        Wrong(
-            "joined with the one behind only", _allocator(before="False"), "not with the one bef"
-        ),
+        Wrong("joined with the one after only", _allocator(before="False"), "not with the one bef"),
         Wrong("joined beyond a segment", _allocator(same="True"), "Two segments may lie side by"),
         Wrong("one pool", _allocator(pool="True"), "Which blocks may a request", 3.0),
         Wrong("one MiB is large", _allocator(small="size < 2**20"), "'up to' or", 1.5),
@@ -536,7 +534,7 @@ ALLOCATOR = AnswerBank(
             "the first free block by address",
         ),
         Wrong(
-            "the highest of equals",
+            "of equal ones the highest",
             _allocator(found="min(fitting, key=lambda block: (block['size'], -block['start']))"),
             "the one with the highest address",
         ),
@@ -645,11 +643,11 @@ FRAGMENT = AnswerBank(
             "which blocks must stay in use",
         ),
         Wrong(
-            "small segments are freed whole",
+            "whole small segments are freed",
             _fragment("""
                 n = device_bytes // 2**20
-                return [2**20] * n + [-i for i in range(1, n + 1) if i % 4 < 2]
-            """).replace("i % 4 < 2", "(i - 1) % 4 < 2"),
+                return [2**20] * n + [-i for i in range(1, n + 1) if (i - 1) % 4 < 2]
+            """),
             "which blocks must stay in use",
         ),
         Wrong(
@@ -658,7 +656,7 @@ FRAGMENT = AnswerBank(
             "so that several share a segment?",
         ),
         Wrong(
-            "nothing is done",
+            "an empty script",
             _fragment("return []"),
             "which blocks must stay in use",
         ),

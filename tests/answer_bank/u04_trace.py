@@ -1,4 +1,4 @@
-"""Answer banks of unit 04: a line and its peak, the moments of a training step."""
+"""Answer banks of unit 04: the memory line and its peak, the moments of a training step."""
 
 from tests.answer_bank import AnswerBank, Wrong
 
@@ -28,12 +28,12 @@ PEAK_OF_LINE = AnswerBank(
     function="peak",
     wrong=[
         Wrong(
-            "alive where it died",
+            "live where it died",
             _peak(is_live="born <= op and (died is None or op <= died)"),
             "Who may have its bytes by then?",
         ),
         Wrong(
-            "alive after it was born",
+            "live only after its birth",
             _peak(is_live="born < op and (died is None or op < died)"),
             "Where does a result lie while it is written?",
         ),
@@ -41,7 +41,6 @@ PEAK_OF_LINE = AnswerBank(
             "None is the last operation",
             _peak(is_live="born <= op < (num_operations if died is None else died)"),
             "is gone at your last operation.",
-            points=0.0,
         ),
         Wrong(
             "None counts nowhere",
@@ -131,7 +130,7 @@ PEAK_OF_LINE = AnswerBank(
         "highest at the beginning": lambda c: _line(c).index(max(_line(c))) == 0,
         "highest at the end": lambda c: _line(c).index(max(_line(c))) == c["num_operations"],
         "highest twice": lambda c: _line(c).count(max(_line(c))) > 1,
-        "freed behind the last": lambda c: any(
+        "freed after the last": lambda c: any(
             died == c["num_operations"] + 1 for _, died, _ in c["storages"]
         ),
         "one dies where another is born": lambda c: (
@@ -279,9 +278,9 @@ MOMENTS = AnswerBank(
         """,
     ],
     features={
-        "first step, let go": lambda case: case["step"] == 1 and case["is_grad_let_go"],
+        "first step, gradients freed": lambda case: case["step"] == 1 and case["is_grad_let_go"],
         "first step, zeros": lambda case: case["step"] == 1 and not case["is_grad_let_go"],
-        "later step, let go": lambda case: case["step"] > 2 and case["is_grad_let_go"],
+        "later step, gradients freed": lambda case: case["step"] > 2 and case["is_grad_let_go"],
         "later step, zeros": lambda case: case["step"] > 1 and not case["is_grad_let_go"],
         "one tensor": lambda case: case["num_tensors"] == 1,
         "many tensors": lambda case: case["num_tensors"] > 2,
@@ -503,7 +502,7 @@ PEAKS = AnswerBank(
             points=2.0,
         ),
         Wrong(
-            "nothing beside a free embedding",
+            "nothing beside an untied embedding",
             _peaks(untied="0"),
             "From which tensor is its gradient made?",
             points=2.0,
@@ -521,13 +520,13 @@ PEAKS = AnswerBank(
             points=2.0,
         ),
         Wrong(
-            "a matrix beside a free embedding",
+            "a matrix beside an untied embedding",
             _peaks(untied="matrix"),
             "Is it not one of them already?",
             points=2.0,
         ),
         Wrong(
-            "a matrix and its source beside a free embedding",
+            "a matrix and its source beside an untied embedding",
             _peaks(untied="matrix + hidden"),
             "Which of the two is one of them already?",
             points=2.0,
@@ -578,7 +577,7 @@ PEAKS = AnswerBank(
             points=2.0,
         ),
         Wrong(
-            "no gradients behind the loss",
+            "no gradients after the loss",
             _peaks(backward="state + (tied if model.is_tied else untied)"),
             "When are they freed?",
             points=2.0,
@@ -603,8 +602,8 @@ PEAKS = AnswerBank(
     ],
     features={
         "tied": lambda case: case["model"]["is_tied"],
-        "an embedding of its own": lambda case: not case["model"]["is_tied"],
-        "shared keys": lambda case: (
+        "untied": lambda case: not case["model"]["is_tied"],
+        "grouped-query": lambda case: (
             case["model"].get("num_kv_heads", 1) < case["model"]["num_heads"]
         ),
         "two sequences": lambda case: case["num_tokens"] % 2 == 0,

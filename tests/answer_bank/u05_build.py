@@ -2,7 +2,7 @@
 
 from tests.answer_bank import AnswerBank, Wrong
 
-_HEAD = """
+_CHECKPOINT = """
     import torch
 
     class Recompute(torch.autograd.Function):
@@ -36,8 +36,8 @@ _HEAD = """
 
 
 def _checkpoint(*changes: tuple[str, str]) -> str:
-    """The answer above with some lines in another form."""
-    source = _HEAD
+    """The answer above with some of its source replaced."""
+    source = _CHECKPOINT
     for old, new in changes:
         assert source.count(old) == 1, old
         source = source.replace(old, new)

@@ -1,4 +1,4 @@
-"""Answer banks of unit 05: segments in numbers, what recomputation costs, policies and plans."""
+"""Answer banks of unit 05: bytes of segments, FLOPs of recomputation, policies and plans."""
 
 from tests.answer_bank import AnswerBank, Wrong
 
@@ -480,7 +480,7 @@ POLICY = AnswerBank(
             "is that equal to what you compare it with?",
         ),
         Wrong(
-            "names without their room",
+            "names without their namespace",
             _policy("str(op) in ('mm', 'addmm', 'bmm')"),
             "is that equal to what you compare it with?",
         ),

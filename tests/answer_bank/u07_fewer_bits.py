@@ -1,4 +1,4 @@
-"""Answer banks of unit 07, extras on number formats: int8, and rounding by chance."""
+"""Answer banks of unit 07, extras on number formats: int8 and stochastic rounding."""
 
 from tests.answer_bank import AnswerBank, Wrong
 

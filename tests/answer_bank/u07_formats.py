@@ -321,7 +321,7 @@ ROUNDED = AnswerBank(
 
 
 def _in_spacings(case: dict[str, float]) -> float:
-    """The size of a normal number, in spacings of its format."""
+    """The absolute value of a normal number, in spacings of its format."""
     fraction, _ = math.frexp(abs(case["x"]))
     return math.ldexp(fraction, int(case["num_mantissa_bits"]) + 1)
 

@@ -1,6 +1,6 @@
-"""Unit 07: master weights, a loss scaler, autocast, the dense peak, the best scale."""
+"""Answer banks of unit 07: master weights, a loss scaler, autocast, dense peak, best scale."""
 
-from autograder.exercises.u07.master import idle_place
+from autograder.exercises.u07.master import idle_index
 from tests.answer_bank import AnswerBank, Wrong
 
 
@@ -206,11 +206,11 @@ MASTER = AnswerBank(
     ],
     features={
         "one number": lambda case: case["num_numbers"] == 1,
-        "one step more than one": lambda case: case["num_steps"] == 1,
+        "one step": lambda case: case["num_steps"] == 1,
         "many weights": lambda case: case["num_weights"] >= 6,
         **{
             f"the {place} without gradient": lambda case, at=at: (
-                idle_place(case["scenario"], case["num_weights"], case["num_steps"]) == at
+                idle_index(case["scenario"], case["num_weights"], case["num_steps"]) == at
             )
             for at, place in enumerate(("first", "second", "third"))
         },
@@ -259,7 +259,7 @@ _SCALER = """
 
 
 def _scaler(*changes: tuple[str, str]) -> str:
-    """The answer above with some lines in another form."""
+    """The answer above with some of its source replaced."""
     source = _SCALER
     for old, new in changes:
         assert source.count(old) == 1, old

@@ -20,7 +20,9 @@ def _weights(
 TOKEN_WEIGHTS = AnswerBank(
     function="token_weights",
     wrong=[
-        Wrong("all tokens alike", _weights("1 / sum(lengths)"), "Every token counts the same"),
+        Wrong(
+            "all tokens count the same", _weights("1 / sum(lengths)"), "Every token counts the same"
+        ),
         Wrong(
             "steps rounded down",
             _weights("1 / (sum(group) * steps)", steps="max(1, len(lengths) // micro_batch_size)"),
@@ -53,13 +55,13 @@ TOKEN_WEIGHTS = AnswerBank(
             "This is what a whole sequence counts.",
         ),
         Wrong(
-            "filled up to the longest of all",
+            "padded to the longest of all",
             _weights("1 / (max(lengths) * len(group) * steps)"),
             "to the longest of the batch",
         ),
         Wrong("a whole micro-batch", _weights("1 / steps"), "How many tokens share it?"),
         Wrong(
-            "filled up ones too",
+            "padding counted",
             _weights("1 / (max(group) * len(group) * steps)"),
             "Which tokens have no loss?",
         ),
@@ -157,7 +159,7 @@ def _accumulate(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
     """
 
 
-_NO_TARGETS = 0.5  # what one scenario of seven is worth
+_SCENARIO = 0.5  # points of one scenario of seven
 
 ACCUMULATE = AnswerBank(
     function="accumulate",
@@ -166,22 +168,22 @@ ACCUMULATE = AnswerBank(
             "the lecture's running mean",
             _accumulate(f"{_MEAN} / steps"),
             "the mean of the micro-batches' means",
-            points=4 * _NO_TARGETS,
+            points=4 * _SCENARIO,
         ),
         Wrong(
             "the running mean without a guard",
             _accumulate(f"{_MEAN} / steps", before="pass"),
             "the mean of the micro-batches' means",
-            points=3 * _NO_TARGETS,
+            points=3 * _SCENARIO,
         ),
         Wrong(
             "sum of means", _accumulate(_MEAN), "the sum of the micro-batches' means", points=0.5
         ),
         Wrong(
-            "means weighed by sequences",
+            "means weighted by sequences",
             _accumulate(f"{_MEAN} * len(x) / len(ids)"),
             "What is it a mean of?",
-            points=4 * _NO_TARGETS,
+            points=4 * _SCENARIO,
         ),
         Wrong("not divided", _accumulate(_SUM), "This is the sum over all targets.", points=0.5),
         Wrong(
@@ -194,7 +196,7 @@ ACCUMULATE = AnswerBank(
             "divided by all positions",
             _accumulate(f"{_SUM} / targets.numel()"),
             "filled up ones too",
-            points=4 * _NO_TARGETS,
+            points=4 * _SCENARIO,
         ),
         Wrong(
             "divided by steps",
@@ -203,29 +205,29 @@ ACCUMULATE = AnswerBank(
             points=0.5,
         ),
         Wrong(
-            "the rest left out",
+            "the rest dropped",
             _accumulate(
                 cut="[(ids[k * micro_batch_size :][:micro_batch_size], "
                 "targets[k * micro_batch_size :][:micro_batch_size]) "
                 "for k in range(len(ids) // micro_batch_size)]"
             ),
             "Where does your last cut end?",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "gradients thrown away each time",
+            "gradients zeroed each time",
             _accumulate(backward="model.zero_grad(); loss.backward()"),
             "Who throws away those of the others?",
             points=0.5,
         ),
         Wrong(
-            "gradients thrown away at the start",
+            "gradients zeroed at the start",
             _accumulate(before="model.zero_grad()\n        if n == 0: return 0.0"),
             "Who may set them to zero",
-            points=5 * _NO_TARGETS,
+            points=5 * _SCENARIO,
         ),
         Wrong(
-            "the loss of the last",
+            "the loss of the last micro-batch",
             _accumulate(note="mean = loss.item()"),
             "the loss is that of the last micro-batch",
             points=0.5,
@@ -234,13 +236,13 @@ ACCUMULATE = AnswerBank(
             "no guard",
             _accumulate(before="pass"),
             "Without any target the loss or a gradient is not a number.",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
             "zeros without targets",
             _accumulate(before="n = max(n, 1)"),
             "leaves gradients of zeros where there were none",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
             "all gradients divided at the end",
@@ -250,7 +252,7 @@ ACCUMULATE = AnswerBank(
                 end="for p in model.parameters(): p.grad /= n\n        return mean",
             ),
             "What can you divide before it goes into the sum?",
-            points=5 * _NO_TARGETS,
+            points=5 * _SCENARIO,
         ),
         Wrong(
             "divided by the targets so far",
@@ -273,7 +275,7 @@ ACCUMULATE = AnswerBank(
             points=0.5,
         ),
         Wrong(
-            "the word 0 does not count",
+            "token 0 does not count",
             _accumulate(before="n = int((targets > 0).sum())\n        if n == 0: return 0.0"),
             "Which number marks what is not to be learnt?",
             points=0.5,
@@ -299,7 +301,7 @@ ACCUMULATE = AnswerBank(
                 return mean
             """,
             "A second set of all gradients is held.",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
             "backward at the end",
@@ -309,26 +311,26 @@ ACCUMULATE = AnswerBank(
                 end="mean.backward()\n        return mean.item()",
             ),
             "The activations of all micro-batches are held at once",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "graphs kept by a list",
+            "graphs kept by the sum",
             _accumulate(
                 backward="loss.backward(retain_graph=True)",
                 note="mean = mean + loss",
                 end="return mean.item()",
             ),
             "The activations of all micro-batches are held at once",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "the graph kept for a round",
+            "the graph kept for one more round",
             _accumulate(backward="loss.backward(retain_graph=True)"),
             "still there while the next one runs",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "asked for and added",
+            "autograd.grad, then added",
             """
             import torch
             from torch.nn import functional as F
@@ -346,10 +348,10 @@ ACCUMULATE = AnswerBank(
                 return mean
             """,
             "A second set of all gradients is held.",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "clones in a list",
+            "gradients in a list",
             """
             import torch
             from torch.nn import functional as F
@@ -369,10 +371,10 @@ ACCUMULATE = AnswerBank(
                 return mean
             """,
             "A set of all gradients is held for each micro-batch.",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "clones of each",
+            "clones in a list",
             """
             import torch
             from torch.nn import functional as F
@@ -394,25 +396,25 @@ ACCUMULATE = AnswerBank(
                 return mean
             """,
             "A set of all gradients is held for each micro-batch.",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "each of them twice",
+            "every forward pass twice",
             _accumulate(note=f"with torch.no_grad(): mean += ({_SUM} / n).item()"),
             "more often than once",
             points=0.5,
         ),
         Wrong(
-            "weighed means without a guard",
+            "weighted means without a guard",
             _accumulate(f"{_MEAN} * int((y != -100).sum()) / n"),
             "does a factor of zero mend it?",
-            points=6 * _NO_TARGETS,
+            points=6 * _SCENARIO,
         ),
         Wrong(
-            "weighed means without any guard",
+            "weighted means without any guard",
             _accumulate(f"{_MEAN} * (y != -100).sum() / n", before="n = torch.tensor(n)"),
             "does a factor of zero mend it?",
-            points=5 * _NO_TARGETS,
+            points=5 * _SCENARIO,
         ),
         Wrong(
             "one sequence at a time",
@@ -504,16 +506,16 @@ def _buffers(
     zeros: str = "torch.zeros_like(p, dtype=torch.float32)",
     add: str = "b.add_(p.grad)",
     free: str = "p.grad = None",
-    wanting: str = "[p for p in model.parameters() if p.requires_grad]",
+    trainable: str = "[p for p in model.parameters() if p.requires_grad]",
     default: str = ", b=b",
 ) -> str:
     return f"""
     import torch
 
     def sum_in_fp32(model):
-        wanting = {wanting}
-        buffers = [{zeros} for p in wanting]
-        for p, b in zip(wanting, buffers):
+        trainable = {trainable}
+        buffers = [{zeros} for p in trainable]
+        for p, b in zip(trainable, buffers):
             def move(p{default}):
                 {add}
                 {free}
@@ -529,7 +531,7 @@ SUM_IN_FP32 = AnswerBank(
     wrong=[
         Wrong(
             "buffers for frozen parameters",
-            _buffers(wanting="list(model.parameters())"),
+            _buffers(trainable="list(model.parameters())"),
             "Which of them ever get a gradient?",
         ),
         Wrong(
@@ -537,9 +539,9 @@ SUM_IN_FP32 = AnswerBank(
             _buffers(zeros="torch.zeros_like(p)"),
             "Which one should a sum of many small numbers have?",
         ),
-        Wrong("not let go", _buffers(free="pass"), "Who needs them when they are in the buffer?"),
+        Wrong("not freed", _buffers(free="pass"), "Who needs them when they are in the buffer?"),
         Wrong(
-            "zeroed, not let go",
+            "zeroed, not freed",
             _buffers(free="p.grad.zero_()"),
             "Who needs them when they are in the buffer?",
         ),
@@ -558,14 +560,14 @@ SUM_IN_FP32 = AnswerBank(
             "a buffer looked up too late", _buffers(default=""), "into which buffer does each hook"
         ),
         Wrong(
-            "added now, and never again",
+            "added once, without a hook",
             """
             import torch
 
             def sum_in_fp32(model):
-                wanting = [p for p in model.parameters() if p.requires_grad]
-                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in wanting]
-                for p, b in zip(wanting, buffers):
+                trainable = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in trainable]
+                for p, b in zip(trainable, buffers):
                     if p.grad is not None:
                         b += p.grad
                         p.grad = None
@@ -574,20 +576,20 @@ SUM_IN_FP32 = AnswerBank(
             "Who needs them when they are in the buffer?",
         ),
         Wrong(
-            "all of them at the end",
+            "all moved at the end",
             """
             import torch
 
             def sum_in_fp32(model):
-                wanting = [p for p in model.parameters() if p.requires_grad]
-                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in wanting]
+                trainable = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in trainable]
 
                 def move_all(_):
-                    for p, b in zip(wanting, buffers):
+                    for p, b in zip(trainable, buffers):
                         b += p.grad
                         p.grad = None
 
-                wanting[0].register_post_accumulate_grad_hook(move_all)
+                trainable[0].register_post_accumulate_grad_hook(move_all)
                 return buffers
             """,
             "When is the first moment at which one of them can go?",
@@ -625,9 +627,9 @@ SUM_IN_FP32 = AnswerBank(
         import torch
 
         def sum_in_fp32(model):
-            wanting = [p for p in model.parameters() if p.requires_grad]
-            buffers = [torch.zeros(p.shape) for p in wanting]
-            for number, p in enumerate(wanting):
+            trainable = [p for p in model.parameters() if p.requires_grad]
+            buffers = [torch.zeros(p.shape) for p in trainable]
+            for number, p in enumerate(trainable):
                 def add(p, number=number):
                     buffers[number] = buffers[number] + p.grad
                     p.grad = None

@@ -63,9 +63,11 @@ NOISE_SCALE = AnswerBank(
             "Your fraction stands on its head.",
         ),
         Wrong("its root", _noise(result="math.sqrt(noise / signal)"), "Which squares does the"),
-        Wrong("zero where nothing pulls", _noise(at_zero="0.0"), "you say that there is no noise"),
         Wrong(
-            "the other side",
+            "zero without a mean gradient", _noise(at_zero="0.0"), "you say that there is no noise"
+        ),
+        Wrong(
+            "along the rows",
             """
             def noise_scale(gradients):
                 mean = gradients.mean(1)
@@ -82,7 +84,7 @@ NOISE_SCALE = AnswerBank(
             "for which of these sizes is it zero?",
         ),
         Wrong(
-            "not a number",
+            "nan where all are zero",
             """
             def noise_scale(gradients):
                 mean = gradients.mean(0)
@@ -199,18 +201,18 @@ TWO_BATCH = AnswerBank(
             points=0.5,
         ),
         Wrong(
-            "difference of sizes below",
+            "divided by the difference of sizes",
             _estimate(trace="(small - big) / (n - b)"),
             "You divide the difference of the norms by that of the batch sizes.",
             points=0.5,
         ),
         Wrong(
-            "other sign, and what follows",
+            "other sign, and the norm that follows",
             _estimate(trace="(small - big) / (1 / n - 1 / b)", squared="big - trace / n"),
             "Which of the two batches is the noisier",
         ),
         Wrong(
-            "bare difference, and what follows",
+            "bare difference, and the norm that follows",
             _estimate(trace="small - big", squared="big - trace / n"),
             "By how much do 1/b and 1/B differ?",
         ),
@@ -229,7 +231,7 @@ TWO_BATCH = AnswerBank(
             "You square the norms once more.",
         ),
         Wrong(
-            "never below zero",
+            "clamped at zero",
             _estimate(
                 trace="max(0, (small - big) / (1 / b - 1 / n))",
                 squared="max(0, (n * big - b * small) / (n - b))",
@@ -237,19 +239,19 @@ TWO_BATCH = AnswerBank(
             "Would they still be right on average?",
         ),
         Wrong(
-            "infinite without noise",
+            "infinite for a negative trace",
             _estimate(ratio="trace / squared if squared > 0 and trace > 0 else math.inf"),
             "is infinite where the trace is negative, too",
             points=1.0,
         ),
         Wrong(
-            "the size of the noise",
+            "the absolute trace",
             _estimate(ratio="abs(trace) / squared if squared > 0 else math.inf"),
             "has lost its sign where the trace is negative",
             points=1.0,
         ),
         Wrong(
-            "negative noise",
+            "not guarded",
             _estimate(ratio="trace / squared"),
             "What does the exercise ask for there?",
             points=1.0,
@@ -296,7 +298,7 @@ def _tradeoff(steps: str, examples: str = "steps * size") -> str:
     """
 
 
-RIGHT_STEPS = "least * (1 + critical / size)"
+_RIGHT_STEPS = "least * (1 + critical / size)"
 
 TRADEOFF = AnswerBank(
     function="steps_and_examples",
@@ -324,25 +326,25 @@ TRADEOFF = AnswerBank(
         ),
         Wrong(
             "fewest examples always",
-            _tradeoff(RIGHT_STEPS, "least * critical"),
+            _tradeoff(_RIGHT_STEPS, "least * critical"),
             "Your examples are the fewest, whatever the batch.",
             points=0.5,
         ),
         Wrong(
             "steps of the critical size",
-            _tradeoff(RIGHT_STEPS, "critical * steps"),
+            _tradeoff(_RIGHT_STEPS, "critical * steps"),
             "How many examples does each step take?",
             points=0.5,
         ),
         Wrong(
             "examples of the fewest steps",
-            _tradeoff(RIGHT_STEPS, "least * size"),
+            _tradeoff(_RIGHT_STEPS, "least * size"),
             "Your examples are those of the fewest steps.",
             points=0.5,
         ),
         Wrong(
             "examples as few as steps",
-            _tradeoff(RIGHT_STEPS, "least * (1 + size / critical)"),
+            _tradeoff(_RIGHT_STEPS, "least * (1 + size / critical)"),
             "Your examples are as few as steps.",
             points=0.5,
         ),
@@ -353,7 +355,7 @@ TRADEOFF = AnswerBank(
         ),
     ],
     right=[
-        _tradeoff(RIGHT_STEPS),
+        _tradeoff(_RIGHT_STEPS),
         """
         def steps_and_examples(min_steps, critical_batch_size, batch_size):
             min_examples = min_steps * critical_batch_size
@@ -419,7 +421,7 @@ POWER_LAW = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "the ends, and what follows",
+            "the ends, for both numbers",
             _law(
                 "(y[-1] - y[0]) / (x[-1] - x[0])",
                 "np.exp(y[0] - (y[-1] - y[0]) / (x[-1] - x[0]) * x[0])",
@@ -427,13 +429,13 @@ POWER_LAW = AnswerBank(
             "What have the points between them to say?",
         ),
         Wrong(
-            "axes swapped and turned over",
+            "axes swapped, and one over the slope",
             _law("1 / fit(y, x)[0]"),
             "Whose deviations are to be small",
             points=1.0,
         ),
         Wrong(
-            "twos, back with e",
+            "base 2, back with e",
             _law(at_one="np.exp(fit(x / np.log(2), y / np.log(2))[1])"),
             "You went to logarithms in twos",
             points=1.0,
@@ -451,19 +453,19 @@ POWER_LAW = AnswerBank(
             points=1.0,
         ),
         Wrong(
-            "a logarithm still",
+            "still a logarithm",
             _law(at_one="fit(x, y)[1]"),
             "How do you get back from log B to B?",
             points=1.0,
         ),
         Wrong(
-            "tens, back with e",
+            "base 10, back with e",
             _law(at_one="np.exp(fit(x / np.log(10), y / np.log(10))[1])"),
             "You went to logarithms with one base",
             points=1.0,
         ),
         Wrong(
-            "e, back with tens",
+            "base e, back with 10",
             _law(at_one="10 ** fit(x, y)[1]"),
             "You came back from natural logarithms",
             points=1.0,
@@ -529,7 +531,7 @@ SCHEDULE = AnswerBank(
             "Which one has a run at its first token?",
         ),
         Wrong(
-            "what is left thrown away",
+            "remainders dropped",
             _steps("sum(tokens // b for tokens, b in stages)"),
             "What happens to tokens that fill no whole step",
         ),
@@ -544,7 +546,7 @@ SCHEDULE = AnswerBank(
             "Can a step be taken partly with one batch",
         ),
         Wrong(
-            "one stage on",
+            "one stage at a time",
             """
             def num_steps(schedule, total_tokens):
                 seen = steps = stage = 0
@@ -558,7 +560,7 @@ SCHEDULE = AnswerBank(
             "Which batch is due after such a step?",
         ),
         Wrong(
-            "whole steps alone",
+            "only whole steps",
             """
             def num_steps(schedule, total_tokens):
                 steps = seen = 0
@@ -587,7 +589,9 @@ SCHEDULE = AnswerBank(
             """,
             "that they never reach",
         ),
-        Wrong("one more", _walk("start <= seen", "seen <= total_tokens"), "Is anything left to"),
+        Wrong(
+            "one step more", _walk("start <= seen", "seen <= total_tokens"), "Is anything left to"
+        ),
     ],
     right=[
         _walk("start <= seen"),

@@ -33,7 +33,7 @@ _LOOP = """
 
 
 def _train(*changes: tuple[str, str]) -> str:
-    """The answer above with some lines in another form."""
+    """The loop above with some lines replaced."""
     source = _LOOP
     for old, new in changes:
         assert source.count(old) == 1, old
@@ -65,19 +65,19 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "only the loss looked at",
+            "only the loss checked",
             _train((_GUARD, "if not math.isfinite(loss):")),
             "The loss is finite, and the gradient that goes into the weights is not.",
             points=2.5,
         ),
         Wrong(
-            "only the gradient looked at",
+            "only the gradient checked",
             _train((_GUARD, "if not math.isfinite(norm):")),
             "its gradient happens to be",
             points=2.5,
         ),
         Wrong(
-            "a number divided by no targets",
+            "one divided by no targets",
             _train(("loss = 0.0", "loss, scale = 0.0, 1 / n")),
             "for which of these sizes is it zero?",
             points=2.5,
@@ -89,7 +89,7 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "the end where no step is made",
+            "ends where no step is made",
             _train((f"{_NO_STEP}                continue", f"{_NO_STEP}                break")),
             "What happens to those after it?",
             points=2.5,
@@ -111,7 +111,7 @@ TRAIN = AnswerBank(
             "need they become one?",
         ),
         Wrong(
-            "micro-batches filled up and joined",
+            "micro-batches padded and joined",
             _train((_COUNT, f"{_COUNT}\n            group = [joined(*zip(*group))]")).replace(
                 "def train(",
                 "def joined(ids, targets):\n"
@@ -136,7 +136,7 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "the graph kept for a round",
+            "the graph kept for one more round",
             _train((_BACKWARD, "part.backward(retain_graph=True)\n")),
             "what lives on between two rounds of your loop?",
             points=2.5,
@@ -149,7 +149,7 @@ TRAIN = AnswerBank(
         Wrong("sum of means", _train((_PART, _MEAN)), "The means of the micro-batches are added"),
         Wrong("sum", _train((" / n", "")), "The losses of all targets are added up"),
         Wrong(
-            "filled up ones too",
+            "padding counted",
             _train((_COUNT, "n = sum(targets.numel() for _, targets in group)")),
             "Which of them have a loss?",
         ),
@@ -230,7 +230,7 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "zeroed after a step alone",
+            "zeroed only after a step",
             _train((_ZERO, "loss = 0.0"), (_STEP, f"{_STEP}\n            optimizer.zero_grad()")),
             "for the first time?",
             points=2.0,
@@ -242,7 +242,7 @@ TRAIN = AnswerBank(
             points=2.0,
         ),
         Wrong(
-            "the scheduler each time",
+            "the scheduler with every micro-batch",
             _train(
                 (_BACKWARD, "part.backward()\n                scheduler.step()\n"), (_STEP, _ALONE)
             ),
@@ -293,7 +293,7 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "the loss of the last",
+            "the loss of the last micro-batch",
             _train((_NOTE, "loss = part.item()")),
             "the loss of the last micro-batch only",
         ),

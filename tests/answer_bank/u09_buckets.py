@@ -1,4 +1,4 @@
-"""Answer banks of unit 09: gradients in buckets, accumulation, and what ranks do not share."""
+"""Answer bank of unit 09: gradients in buckets."""
 
 from tests.answer_bank import AnswerBank, Wrong
 
@@ -126,7 +126,7 @@ _SEND = "        def send():\n"
 
 
 def _changed(source: str, *changes: tuple[str, str]) -> str:
-    """An answer above with some lines in another form."""
+    """An answer above with some lines replaced."""
     for old, new in changes:
         assert source.count(old) == 1, old
         source = source.replace(old, new)
@@ -161,7 +161,7 @@ BUCKETS = AnswerBank(
             "Gradients are too large by a factor, the number of ranks",
         ),
         Wrong(
-            "zeroed first",
+            "zeroed before backward",
             _changed(
                 _HOOKS,
                 (
@@ -247,7 +247,7 @@ BUCKETS = AnswerBank(
             "A bucket that is exactly full waits for one gradient more.",
         ),
         Wrong(
-            "at most so many",
+            "at most bucket_bytes",
             _changed(
                 _HOOKS,
                 (
@@ -294,7 +294,7 @@ BUCKETS = AnswerBank(
             "what was sent is sent again",
         ),
         Wrong(
-            "the count reset and asked at the end, the list not",
+            "the count reset and checked at the end, the list not",
             _changed(
                 _HOOKS,
                 ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
@@ -311,12 +311,12 @@ BUCKETS = AnswerBank(
             "what was sent is sent again",
         ),
         Wrong(
-            "joined as they are",
+            "joined without flattening",
             _changed(_HOOKS, ("p.grad.flatten() for p in waiting", "p.grad for p in waiting")),
             "which form has each of them before?",
         ),
         Wrong(
-            "looked at with the next gradient",
+            "checked before the gradient joins",
             _changed(
                 _HOOKS,
                 (
@@ -330,7 +330,7 @@ BUCKETS = AnswerBank(
             points=2.0,
         ),
         Wrong(
-            "the rest sent without looking",
+            "the rest sent unchecked",
             _changed(_HOOKS, ("        if waiting:\n            send()\n", "        send()\n")),
             "In which of the cases is there nothing to join?",
         ),
@@ -362,7 +362,7 @@ BUCKETS = AnswerBank(
             "What must a hook return",
         ),
         Wrong(
-            "a count without its word",
+            "a count without nonlocal",
             _changed(
                 _HOOKS,
                 ("waiting, sent = [], []", "waiting, sent, held = [], [], 0"),
@@ -411,12 +411,12 @@ BUCKETS = AnswerBank(
             "Where does the handle of that call go",
         ),
         Wrong(
-            "written into while it travels",
+            "written into while in flight",
             _changed(_HOOKS, (_WAIT, "flat /= 1.5\n            handle.wait()\n")),
             "Which tensor do you write into while it is still on its way",
         ),
         Wrong(
-            "one rank leaves the rest out",
+            "one rank does not send the rest",
             _changed(_HOOKS, ("        if waiting:\n", "        if waiting and comm.rank:\n")),
             "In which call does each rank stand",
         ),

@@ -1,8 +1,17 @@
-"""Answer banks of unit 09: accumulation, tokens that hide communication, and equal beginnings."""
+"""Answer banks of unit 09: accumulation, hidden communication, equal starts, unused, buckets."""
 
 from itertools import pairwise
 
 from tests.answer_bank import AnswerBank, Wrong
+
+
+def _changed(source: str, *changes: tuple[str, str]) -> str:
+    """An answer with some lines replaced."""
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
 
 _TOGETHER = """
     def accumulate_together(comm, model, micro_batches, backward):
@@ -21,12 +30,12 @@ TOGETHER = AnswerBank(
     function="accumulate_together",
     wrong=[
         Wrong(
-            "every one exchanged",
+            "every micro-batch exchanged",
             _together("for each in micro_batches:\n    backward(comm, model, each())"),
             "Every micro-batch is exchanged, and every exchange sums up what is in grad",
         ),
         Wrong(
-            "every one exchanged by itself",
+            "every micro-batch exchanged on its own",
             _together(
                 "sums = [0 for _ in model.parameters()]\n"
                 "for each in micro_batches:\n"
@@ -90,7 +99,7 @@ TOGETHER = AnswerBank(
             "One micro-batch is missing.",
         ),
         Wrong(
-            "from the end",
+            "in reverse order",
             _together(
                 "while len(micro_batches) > 1:\n"
                 "    micro_batches.pop()().backward()\n"
@@ -233,24 +242,21 @@ TOGETHER = AnswerBank(
     },
 )
 
-_HEAD = "num_params, num_ranks, bytes_per_element, bytes_per_second, flops_per_second"
+_PARAMETERS = "num_params, num_ranks, bytes_per_element, bytes_per_second, flops_per_second"
 
 
-def _tokens(
-    value: str = "bytes_per_element * (num_ranks - 1) * flops_per_second",
-    by: str = "2 * num_ranks * bytes_per_second",
-    rounded: str = "-(-value // by)",
-) -> str:
+_VALUE = "bytes_per_element * (num_ranks - 1) * flops_per_second"
+_BY = "2 * num_ranks * bytes_per_second"
+
+
+def _tokens(value: str = _VALUE, by: str = _BY, rounded: str = "-(-value // by)") -> str:
     return f"""
-    def min_tokens({_HEAD}):
+    def min_tokens({_PARAMETERS}):
         value = {value}
         by = {by}
         return {rounded}
     """
 
-
-_VALUE = "bytes_per_element * (num_ranks - 1) * flops_per_second"
-_BY = "2 * num_ranks * bytes_per_second"
 
 HIDDEN = AnswerBank(
     function="min_tokens",
@@ -283,7 +289,7 @@ HIDDEN = AnswerBank(
             "Elements are counted where bytes travel.",
         ),
         Wrong(
-            "of all ranks",
+            "the tokens of all ranks",
             _tokens(f"{_VALUE} * num_ranks"),
             "These are the tokens of all ranks together.",
         ),
@@ -293,7 +299,7 @@ HIDDEN = AnswerBank(
             "One token too few wherever it does not come out even.",
         ),
         Wrong(
-            "one more",
+            "one token more",
             _tokens(rounded="value // by + 1"),
             "One token too many wherever it comes out even.",
         ),
@@ -308,7 +314,7 @@ HIDDEN = AnswerBank(
             f"""
             import math
 
-            def min_tokens({_HEAD}):
+            def min_tokens({_PARAMETERS}):
                 sent = 2 * (num_ranks - 1) / num_ranks * num_params * bytes_per_element
                 return math.ceil((sent / bytes_per_second) / (4 * num_params / flops_per_second))
             """,
@@ -319,7 +325,7 @@ HIDDEN = AnswerBank(
             f"""
             import math
 
-            def min_tokens({_HEAD}):
+            def min_tokens({_PARAMETERS}):
                 return math.ceil({_VALUE} / ({_BY}))
             """,
             "What does a float make of a third",
@@ -329,7 +335,7 @@ HIDDEN = AnswerBank(
             f"""
             import math
 
-            def min_tokens({_HEAD}):
+            def min_tokens({_PARAMETERS}):
                 share = (num_ranks - 1) / num_ranks
                 tokens = share * bytes_per_element * flops_per_second / (2 * bytes_per_second)
                 return math.floor(tokens) + (tokens % 1 > 0)
@@ -339,7 +345,7 @@ HIDDEN = AnswerBank(
         Wrong(
             "whole bytes",
             f"""
-            def min_tokens({_HEAD}):
+            def min_tokens({_PARAMETERS}):
                 sent = 2 * (num_ranks - 1) * num_params * bytes_per_element // num_ranks
                 return -(-sent * flops_per_second // (4 * num_params * bytes_per_second))
             """,
@@ -348,7 +354,7 @@ HIDDEN = AnswerBank(
         Wrong(
             "whole seconds",
             f"""
-            def min_tokens({_HEAD}):
+            def min_tokens({_PARAMETERS}):
                 sent = 2 * (num_ranks - 1) * num_params * bytes_per_element
                 seconds = -(-sent // (num_ranks * bytes_per_second))
                 return -(-seconds * flops_per_second // (4 * num_params))
@@ -363,7 +369,7 @@ HIDDEN = AnswerBank(
         from fractions import Fraction
         from math import ceil
 
-        def min_tokens({_HEAD}):
+        def min_tokens({_PARAMETERS}):
             sent = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
             seconds_of_token = Fraction(4 * num_params, flops_per_second)
             return ceil(sent / bytes_per_second / seconds_of_token)
@@ -534,14 +540,6 @@ _UNUSED = """
 """
 
 
-def _unused(*changes: tuple[str, str]) -> str:
-    source = _UNUSED
-    for old, new in changes:
-        assert source.count(old) == 1, old
-        source = source.replace(old, new)
-    return source
-
-
 _ASYNC = "            sent.append((comm.all_reduce(flat, async_op=True), flat))\n"
 
 _SEND_ALL = "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
@@ -587,74 +585,80 @@ UNUSED = AnswerBank(
         ),
         Wrong(
             "one bucket in each hook",
-            _unused((_SEND_ALL, _SEND_ALL.replace("while", "if"))),
+            _changed(_UNUSED, (_SEND_ALL, _SEND_ALL.replace("while", "if"))),
             "leaves one gradient late",
         ),
         Wrong(
             "listed by module",
-            _unused((_LIST, _BY_MODULE)),
+            _changed(_UNUSED, (_LIST, _BY_MODULE)),
             "A parameter that two modules share travels twice.",
         ),
         Wrong(
             "None where the sum is zero",
-            _unused((_ASSIGN, "p.grad = part.view_as(p) if part.any() else None")),
+            _changed(_UNUSED, (_ASSIGN, "p.grad = part.view_as(p) if part.any() else None")),
             "what is a sum of zeros?",
         ),
         Wrong(
             "a gradient only where one was",
-            _unused((_ASSIGN, "if p.grad is not None: p.grad = part.view_as(p)")),
+            _changed(_UNUSED, (_ASSIGN, "if p.grad is not None: p.grad = part.view_as(p)")),
             "Into what do you write the sum there?",
         ),
         Wrong(
             "added to its own",
-            _unused(
+            _changed(
+                _UNUSED,
                 (
                     _ASSIGN,
                     "p.grad = part.view_as(p) + (0 if p.grad is None else p.grad)",
-                )
+                ),
             ),
             "Which operation puts new numbers in the place of old ones?",
         ),
         Wrong(
             "each by itself",
-            _unused(("if held >= bucket_bytes:", "if held:")),
+            _changed(_UNUSED, ("if held >= bucket_bytes:", "if held:")),
             "Each parameter travels by itself.",
         ),
         Wrong(
-            "from the first",
-            _unused(("reversed(list(model.parameters()))", "model.parameters()")),
+            "from the first parameter",
+            _changed(_UNUSED, ("reversed(list(model.parameters()))", "model.parameters()")),
             "Buckets begin with the first parameter.",
         ),
         Wrong(
             "waits in the hook",
-            _unused(
+            _changed(
+                _UNUSED,
                 (
                     _ASYNC,
                     "            handle = comm.all_reduce(flat, async_op=True)\n"
                     "            handle.wait()\n"
                     "            sent.append((handle, flat))\n",
-                )
+                ),
             ),
             "Backward stands still until a bucket has arrived.",
         ),
         Wrong(
             "after backward",
-            _unused(("while len(sent) < len(buckets) and not missing[len(sent)]:", "while False:")),
+            _changed(
+                _UNUSED,
+                ("while len(sent) < len(buckets) and not missing[len(sent)]:", "while False:"),
+            ),
             "All buckets are sent only when backward is over.",
         ),
         Wrong(
             "hooks left",
-            _unused(("            each.remove()\n", "            pass\n")),
+            _changed(_UNUSED, ("            each.remove()\n", "            pass\n")),
             "Your hooks are still there when the function returns",
         ),
         Wrong(
             "more than full",
-            _unused(("if held >= bucket_bytes:", "if held > bucket_bytes:")),
+            _changed(_UNUSED, ("if held >= bucket_bytes:", "if held > bucket_bytes:")),
             "A bucket that is exactly full waits for one parameter more.",
         ),
         Wrong(
             "an empty bucket at the end",
-            _unused(
+            _changed(
+                _UNUSED,
                 (
                     "            if held >= bucket_bytes:\n"
                     "                buckets.append([])\n"
@@ -666,33 +670,37 @@ UNUSED = AnswerBank(
                     "            if held >= bucket_bytes:\n"
                     "                buckets.append([])\n"
                     "                held = 0\n",
-                )
+                ),
             ),
             "In which of the cases is there nothing to join?",
         ),
         Wrong(
             "divided by ranks",
-            _unused(("handle.wait()\n", "handle.wait()\n            flat /= comm.size\n")),
+            _changed(
+                _UNUSED, ("handle.wait()\n", "handle.wait()\n            flat /= comm.size\n")
+            ),
             "What is a rank's loss a share of",
         ),
         Wrong(
-            "unused left out",
-            _unused(
+            "unused parameters skipped",
+            _changed(
+                _UNUSED,
                 (
                     "grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]",
                     "grads = [p.grad for p in bucket if p.grad is not None]",
-                )
+                ),
             ),
             "What is in the one that the other lacks",
         ),
         Wrong(
             "None sent",
-            _unused(("torch.zeros_like(p) if p.grad is None else p.grad", "p.grad")),
+            _changed(_UNUSED, ("torch.zeros_like(p) if p.grad is None else p.grad", "p.grad")),
             "What is None there",
         ),
         Wrong(
             "as they become ready",
-            _unused(
+            _changed(
+                _UNUSED,
                 (
                     "            while len(sent) < len(buckets) and not missing[len(sent)]:\n"
                     "                send()\n",
@@ -797,14 +805,6 @@ _VIEWS = """
 """
 
 
-def _views(*changes: tuple[str, str]) -> str:
-    source = _VIEWS
-    for old, new in changes:
-        assert source.count(old) == 1, old
-        source = source.replace(old, new)
-    return source
-
-
 _FILLED = "            if held >= bucket_bytes:\n"
 
 MEMORY = AnswerBank(
@@ -812,32 +812,34 @@ MEMORY = AnswerBank(
     wrong=[
         Wrong(
             "copies",
-            _views(("p.grad = part.view_as(p)", "p.grad = part.view_as(p).clone()")),
+            _changed(_VIEWS, ("p.grad = part.view_as(p)", "p.grad = part.view_as(p).clone()")),
             "Which of your operations makes a copy where a view would do",
         ),
         Wrong(
             "new zeros in grad",
-            _views(("p.grad = part.view_as(p)", "p.grad = torch.zeros_like(p)")),
+            _changed(_VIEWS, ("p.grad = part.view_as(p)", "p.grad = torch.zeros_like(p)")),
             "backward fills other memory than your buckets",
         ),
         Wrong(
             "nothing in grad",
-            _views(("                p.grad = part.view_as(p)\n", "")),
+            _changed(_VIEWS, ("                p.grad = part.view_as(p)\n", "")),
             "and what is in grad?",
         ),
         Wrong(
-            "gradients joined",
-            _views(
+            "zeros joined",
+            _changed(
+                _VIEWS,
                 (
                     "flat, start = torch.zeros(length, dtype=bucket[0].dtype), 0",
                     "flat, start = torch.cat([torch.zeros_like(p).flatten() for p in bucket]), 0",
-                )
+                ),
             ),
             "What is made only to be copied from?",
         ),
         Wrong(
             "zeros in all gradients first",
-            _views(
+            _changed(
+                _VIEWS,
                 (
                     "flats = []\n",
                     "flats = []\n        for p in model.parameters():\n"
@@ -852,47 +854,48 @@ MEMORY = AnswerBank(
         ),
         Wrong(
             "in float32",
-            _views(("torch.zeros(length, dtype=bucket[0].dtype)", "torch.zeros(length)")),
+            _changed(_VIEWS, ("torch.zeros(length, dtype=bucket[0].dtype)", "torch.zeros(length)")),
             "Which precision has the parameter",
         ),
         Wrong(
-            "flat pieces",
-            _views(("p.grad = part.view_as(p)", "p.grad = part")),
+            "flat parts",
+            _changed(_VIEWS, ("p.grad = part.view_as(p)", "p.grad = part")),
             "Which shape has the parameter",
         ),
         Wrong(
-            "memory as it is found",
-            _views(("torch.zeros(length", "torch.empty(length")),
+            "uninitialised memory",
+            _changed(_VIEWS, ("torch.zeros(length", "torch.empty(length")),
             "what stands in your buckets before?",
         ),
         Wrong(
-            "from the first",
-            _views(("reversed(list(model.parameters()))", "model.parameters()")),
+            "from the first parameter",
+            _changed(_VIEWS, ("reversed(list(model.parameters()))", "model.parameters()")),
             "Your buckets begin with the first parameter.",
         ),
         Wrong(
             "more than full",
-            _views((_FILLED, "            if held > bucket_bytes:\n")),
+            _changed(_VIEWS, (_FILLED, "            if held > bucket_bytes:\n")),
             "A bucket that is exactly full waits for one parameter more.",
         ),
         Wrong(
             "numbers for bytes",
-            _views(("held += p.nbytes", "held += p.numel()")),
+            _changed(_VIEWS, ("held += p.nbytes", "held += p.numel()")),
             "Does the exercise count numbers or bytes?",
         ),
         Wrong(
             "one for all",
-            _views((_FILLED, "            if False:\n")),
+            _changed(_VIEWS, (_FILLED, "            if False:\n")),
             "All parameters are in one bucket.",
         ),
         Wrong(
             "one for each",
-            _views((_FILLED, "            if held:\n")),
+            _changed(_VIEWS, (_FILLED, "            if held:\n")),
             "Each parameter has a bucket of its own.",
         ),
         Wrong(
             "an empty one at the end",
-            _views(
+            _changed(
+                _VIEWS,
                 (
                     f"{_FILLED}                members.append([])\n                held = 0\n"
                     "            members[-1].append(p)\n            held += p.nbytes\n",
@@ -904,18 +907,19 @@ MEMORY = AnswerBank(
             "An empty bucket comes last.",
         ),
         Wrong(
-            "the rest left out",
-            _views(
+            "the rest dropped",
+            _changed(
+                _VIEWS,
                 (
                     "for bucket in members:",
                     "for bucket in members[: -1 if held < bucket_bytes else None]:",
-                )
+                ),
             ),
             "The last bucket is missing where it does not become full.",
         ),
         Wrong(
             "nothing returned",
-            _views(("        return flats\n", "")),
+            _changed(_VIEWS, ("        return flats\n", "")),
             "Does every way through your function end in a",
         ),
     ],

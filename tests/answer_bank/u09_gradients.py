@@ -1,4 +1,4 @@
-"""Unit 09, first half: shares of a mean, a ring, gradients summed after backward."""
+"""Answer banks of unit 09: shares of a mean, a ring, gradients summed after backward."""
 
 import math
 
@@ -16,7 +16,7 @@ def _share(*lines: str) -> str:
 
 
 _COUNT = ("total = torch.tensor(num_targets)", "comm.all_reduce(total)")
-_SCENARIO = 0.5  # of three
+_SCENARIO = 0.5  # points of one scenario of three
 
 SHARE_OF_MEAN = AnswerBank(
     function="share_of_mean",
@@ -62,18 +62,18 @@ SHARE_OF_MEAN = AnswerBank(
             "or divide by it on the way?",
         ),
         Wrong(
-            "the number of a loss",
+            "the loss as a plain number",
             _share(*_COUNT, "return summed_loss.item() / total"),
             "What is left of a loss's history in a plain number?",
         ),
         Wrong(
-            "no numbers mended",
+            "nan replaced",
             _share(*_COUNT, "return (summed_loss / total).nan_to_num(0)"),
             "its gradient is not a number",
             points=2 * _SCENARIO,
         ),
         Wrong(
-            "no numbers left out",
+            "nan masked",
             _share(
                 *_COUNT,
                 "share = summed_loss / total",
@@ -83,7 +83,7 @@ SHARE_OF_MEAN = AnswerBank(
             points=2 * _SCENARIO,
         ),
         Wrong(
-            "a weighted mean of its own",
+            "a weighted mean",
             _share(
                 *_COUNT,
                 "total = total.clamp(min=1)",
@@ -156,7 +156,7 @@ SHARE_OF_MEAN = AnswerBank(
             points=2 * _SCENARIO,
         ),
         Wrong(
-            "a rank goes home early",
+            "a rank returns early",
             _share(
                 "if num_targets == 0: return summed_loss * 0",
                 *_COUNT,
@@ -186,7 +186,7 @@ SHARE_OF_MEAN = AnswerBank(
             "What holds your number so that it can be written into?",
         ),
         Wrong(
-            "what the call gives back",
+            "what the call returns",
             _share(_COUNT[0], "total = comm.all_reduce(total)", "return summed_loss / total"),
             "a call that works in place and gives nothing back?",
         ),
@@ -309,7 +309,7 @@ RING_ALL_REDUCE = AnswerBank(
             "No rank sends anything",
         ),
         Wrong(
-            "by way of rank 0",
+            "through rank 0",
             """
             import torch
 
@@ -375,7 +375,7 @@ RING_ALL_REDUCE = AnswerBank(
             "Two messages too many",
         ),
         Wrong(
-            "rows shared out",
+            "parts of whole rows",
             _ring(parts="tensor.tensor_split(n)"),
             "where a tensor has rows",
             points=2.0,
@@ -386,7 +386,7 @@ RING_ALL_REDUCE = AnswerBank(
             "every tensor is as it was.",
         ),
         Wrong(
-            "the rest left out",
+            "the rest dropped",
             _ring(
                 parts="[tensor.view(-1)[k * (tensor.numel() // n) :][: tensor.numel() // n] "
                 "for k in range(n)]"
@@ -400,7 +400,7 @@ RING_ALL_REDUCE = AnswerBank(
             "With 1, 10 and 100 on three ranks",
         ),
         Wrong(
-            "filled and not added",
+            "copied, not added",
             _ring(first="mine.copy_(theirs)"),
             "With 1, 10 and 100 on three ranks",
         ),
@@ -425,7 +425,7 @@ RING_ALL_REDUCE = AnswerBank(
             "who waits for it?",
         ),
         Wrong(
-            "into the part that is on its way",
+            "into the part that is in flight",
             _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
             "while it is still on its way",
         ),
@@ -470,7 +470,7 @@ RING_ALL_REDUCE = AnswerBank(
             "give the name of a part to a new tensor?",
         ),
         Wrong(
-            "empty messages left out",
+            "empty messages skipped",
             _ring(
                 send="handle = parts[sent % n].numel() "
                 "and comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
@@ -546,20 +546,20 @@ RING_ALL_REDUCE = AnswerBank(
         import torch
 
         def ring_all_reduce(comm, tensor):
-            # no ring: each rank sums one part of all, and all messages are under way at once
+            # no ring: each rank sums one part of all, and all messages are in flight at once
             n, rank = comm.size, comm.rank
             parts = list(tensor.view(-1).tensor_split(n))
             sources, targets = ([(rank + sign * k) % n for k in range(1, n)] for sign in (-1, 1))
             terms = [torch.empty_like(parts[rank]) for _ in sources]
-            under_way = [comm.send(parts[to], to, async_op=True) for to in targets]
-            under_way += [comm.receive(t, s, async_op=True) for t, s in zip(terms, sources)]
-            for each in under_way:
+            in_flight = [comm.send(parts[to], to, async_op=True) for to in targets]
+            in_flight += [comm.receive(t, s, async_op=True) for t, s in zip(terms, sources)]
+            for each in in_flight:
                 each.wait()
             for term in terms:
                 parts[rank] += term
-            under_way = [comm.send(parts[rank], to, async_op=True) for to in targets]
-            under_way += [comm.receive(parts[s], s, async_op=True) for s in sources]
-            for each in under_way:
+            in_flight = [comm.send(parts[rank], to, async_op=True) for to in targets]
+            in_flight += [comm.receive(parts[s], s, async_op=True) for s in sources]
+            for each in in_flight:
                 each.wait()
         """,
     ],
@@ -632,7 +632,7 @@ BACKWARD_EACH = AnswerBank(
             "Twice as many calls as parameters",
         ),
         Wrong(
-            "those without a gradient left out",
+            "parameters without a gradient skipped",
             _each(frozen="if p.grad is None: continue"),
             "which call of which rank would let it go on?",
             points=1.5,
@@ -648,15 +648,17 @@ BACKWARD_EACH = AnswerBank(
             _each(reduce="comm.all_reduce(None)"),
             "What is None there",
         ),
-        Wrong("frozen ones too", _each(frozen="pass"), "Frozen parameters take part", points=1.5),
         Wrong(
-            "gradients thrown away",
+            "frozen parameters too", _each(frozen="pass"), "Frozen parameters take part", points=1.5
+        ),
+        Wrong(
+            "gradients zeroed",
             _each(before="model.zero_grad(); loss.backward()"),
             "Who may set them to zero?",
             points=1.5,
         ),
         Wrong(
-            "what the call gives back",
+            "what the call returns",
             _each(reduce="p.grad = comm.all_reduce(p.grad)"),
             "Afterwards grad is None.",
         ),
@@ -724,12 +726,12 @@ BACKWARD_EACH = AnswerBank(
 
             def backward_each(comm, model, loss):
                 loss.backward()
-                wanting = [p for p in model.parameters() if p.requires_grad]
-                for p in wanting:
+                trainable = [p for p in model.parameters() if p.requires_grad]
+                for p in trainable:
                     if p.grad is None: p.grad = torch.zeros_like(p)
-                flat = torch.cat([p.grad.flatten() for p in wanting])
+                flat = torch.cat([p.grad.flatten() for p in trainable])
                 comm.all_reduce(flat)
-                for p, part in zip(wanting, flat.split([p.numel() for p in wanting])):
+                for p, part in zip(trainable, flat.split([p.numel() for p in trainable])):
                     p.grad.copy_(part.view_as(p))
             """,
             "One call where the exercise asks for one for each parameter",
@@ -741,10 +743,10 @@ BACKWARD_EACH = AnswerBank(
         import torch
 
         def backward_each(comm, model, loss):
-            wanting = [p for p in model.parameters() if p.requires_grad]
+            trainable = [p for p in model.parameters() if p.requires_grad]
             loss.backward()
             handles = []
-            for p in reversed(wanting):
+            for p in reversed(trainable):
                 p.grad = torch.zeros_like(p) if p.grad is None else p.grad
                 handles.append(comm.all_reduce(p.grad, async_op=True))
             for handle in handles:
@@ -763,11 +765,11 @@ BACKWARD_EACH = AnswerBank(
 
 def _flat(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
     before: str = _BACKWARD,
-    wanting: str = "[p for p in model.parameters() if p.requires_grad]",
+    trainable: str = "[p for p in model.parameters() if p.requires_grad]",
     zeros: str = _ZEROS,
-    flat: str = "torch.cat([p.grad.flatten() for p in wanting])",
+    flat: str = "torch.cat([p.grad.flatten() for p in trainable])",
     reduce: str = "comm.all_reduce(flat)",
-    order: str = "wanting",
+    order: str = "trainable",
     write: str = "p.grad.copy_(flat[start : start + p.numel()].view_as(p))",
     after: str = "pass",
 ) -> str:
@@ -777,8 +779,8 @@ def _flat(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
 
     def backward_flat(comm, model, loss):
         {before}
-        wanting = {wanting}
-        for p in wanting:
+        trainable = {trainable}
+        for p in trainable:
             {zeros}
         flat = {flat}
         {reduce}
@@ -790,7 +792,7 @@ def _flat(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
     """
 
 
-_SHARE = 0.4  # one scenario of five
+_FLAT_SCENARIO = 0.4  # points of one scenario of five
 
 BACKWARD_FLAT = AnswerBank(
     function="backward_flat",
@@ -807,25 +809,28 @@ BACKWARD_FLAT = AnswerBank(
             "what does your division divide?",
         ),
         Wrong(
-            "gradients thrown away",
+            "gradients zeroed",
             _flat(before="model.zero_grad(); loss.backward()"),
             "Who may set them to zero?",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
-            "frozen ones too",
-            _flat(wanting="list(model.parameters())"),
+            "frozen parameters too",
+            _flat(trainable="list(model.parameters())"),
             "Frozen parameters take part",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
-            "those without a gradient left out",
-            _flat(wanting="[p for p in model.parameters() if p.grad is not None]"),
+            "parameters without a gradient skipped",
+            _flat(trainable="[p for p in model.parameters() if p.grad is not None]"),
             "What is in the one that the other lacks",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
-            "no zeros", _flat(zeros="pass"), "in which of the cases has nothing", points=4 * _SHARE
+            "no zeros",
+            _flat(zeros="pass"),
+            "in which of the cases has nothing",
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
             "a call for each",
@@ -848,7 +853,7 @@ BACKWARD_FLAT = AnswerBank(
         ),
         Wrong(
             "a buffer in float32",
-            _flat(flat="torch.cat([p.grad.flatten().float() for p in wanting])"),
+            _flat(flat="torch.cat([p.grad.flatten().float() for p in trainable])"),
             "Which precision has what you send",
         ),
         Wrong(
@@ -858,7 +863,7 @@ BACKWARD_FLAT = AnswerBank(
         ),
         Wrong(
             "read in another order",
-            _flat(order="reversed(wanting)"),
+            _flat(order="reversed(trainable)"),
             "its numbers are in wrong places",
         ),
         Wrong("no backward", _flat(before="pass"), "Backward never runs"),
@@ -868,48 +873,48 @@ BACKWARD_FLAT = AnswerBank(
             "what is your factor for?",
         ),
         Wrong(
-            "joined as they are",
-            _flat(flat="torch.cat([p.grad for p in wanting])"),
+            "joined without flattening",
+            _flat(flat="torch.cat([p.grad for p in trainable])"),
             "which form has each of them before?",
         ),
         Wrong(
-            "a flat piece in grad",
+            "a flat part in grad",
             _flat(write="p.grad = flat[start : start + p.numel()]"),
             "Which shape has the parameter",
         ),
         Wrong(
-            "pieces counted in bytes",
+            "parts counted in bytes",
             _flat(write="p.grad.copy_(flat[start : start + p.nbytes].view_as(p))"),
             "Are they counted in numbers",
         ),
         Wrong(
-            "pieces for frozen ones too",
+            "parts for frozen parameters too",
             _flat(
                 order="model.parameters()",
                 write="p.grad = flat[start : start + p.numel()].view_as(p)",
             ),
             "do pieces and shapes belong to the same tensors?",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
-            "what the call gives back",
+            "what the call returns",
             _flat(reduce="flat = comm.all_reduce(flat)"),
             "a call that works in place and gives nothing back?",
         ),
         Wrong(
             "every part copied first",
             _flat(
-                flat="[p.grad.flatten().clone() for p in wanting]",
+                flat="[p.grad.flatten().clone() for p in trainable]",
                 reduce="flat = torch.cat(parts := flat); comm.all_reduce(flat)",
             ),
             "three sets of gradients",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
             "the buffer kept",
             _flat(after="kept.append(flat)"),
             "Who still holds the buffer?",
-            points=4 * _SHARE,
+            points=4 * _FLAT_SCENARIO,
         ),
     ],
     right=[
@@ -920,11 +925,11 @@ BACKWARD_FLAT = AnswerBank(
 
         def backward_flat(comm, model, loss):
             loss.backward()
-            wanting = [p for p in model.parameters() if p.requires_grad]
-            grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in wanting]
+            trainable = [p for p in model.parameters() if p.requires_grad]
+            grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in trainable]
             flat = parameters_to_vector(grads)
             comm.all_reduce(flat)
-            for p, part in zip(wanting, flat.split([p.numel() for p in wanting])):
+            for p, part in zip(trainable, flat.split([p.numel() for p in trainable])):
                 p.grad = part.reshape(p.shape)
         """,
         """
@@ -932,10 +937,10 @@ BACKWARD_FLAT = AnswerBank(
 
         def backward_flat(comm, model, loss):
             # the buffer is there first, and backward adds into it
-            wanting = [p for p in model.parameters() if p.requires_grad]
-            total = sum(p.numel() for p in wanting)
-            flat, start = torch.zeros(total, dtype=wanting[0].dtype), 0
-            for p in wanting:
+            trainable = [p for p in model.parameters() if p.requires_grad]
+            total = sum(p.numel() for p in trainable)
+            flat, start = torch.zeros(total, dtype=trainable[0].dtype), 0
+            for p in trainable:
                 view = flat[start : start + p.numel()].view_as(p)
                 if p.grad is not None:
                     view.copy_(p.grad)

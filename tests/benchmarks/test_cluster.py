@@ -1,4 +1,4 @@
-"""How long do a cluster of many ranks and a job of real processes take? Reported, not asserted."""
+"""How long do a large virtual cluster and a job of real processes take? Reported, not asserted."""
 
 import pytest
 import torch

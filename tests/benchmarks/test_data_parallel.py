@@ -1,8 +1,7 @@
 """Is the course's bucketed trainer as fast as PyTorch's own? Reported, not asserted.
 
-Both train the same model on the same batches, in the same two processes, with buckets of the same
-size and one step after the other, so that what else the machine does slows both alike. Wanted is a
-ratio of 1.2 at most.
+Both train the same model on the same batches, in the same two processes and with the same bucket
+size. Their steps alternate, so that other load slows both alike. The goal: a ratio of at most 1.2.
 """
 
 import statistics
@@ -28,7 +27,7 @@ def model(width: int, num_layers: int) -> nn.Sequential:
 
 
 def steps_in_turn(comm: Comm, width: int, num_layers: int, bucket_mib: int) -> dict[str, float]:
-    """The median seconds of a step of each; their gradients are the same."""
+    """Median seconds of a step of each; their gradients are the same."""
     ours, theirs = model(width, num_layers), model(width, num_layers)
     wrapped = DistributedDataParallel(theirs, bucket_cap_mb=bucket_mib)
     rows = torch.randn(NUM_ROWS, width)

@@ -1,7 +1,7 @@
-"""How long does a class take, by our engine and by nbgrader's own? And is memory flat?
+"""Time to grade a class, by our engine and by nbgrader's own, and whether memory stays flat.
 
-A few submissions of each unit always; `CLASS_SIZE=20` in the environment makes sixty of three
-units. `MANY_SUBMISSIONS=1000` grades so many of one unit and reports memory and rate.
+Grades a few submissions of three units; `CLASS_SIZE=20` in the environment makes it sixty.
+`MANY_SUBMISSIONS=1000` grades that many of one unit and reports memory and rate.
 """
 
 import contextlib
@@ -38,10 +38,10 @@ class Times:
 
     Attributes:
         start: Until the first result is written.
-        rest: From there to the last.
-        cells: The processor time of the students' code alone, over the cores.
+        rest: From the first result to the last.
+        cells: Processor time of the students' code alone, divided by the number of cores.
         stock: What nbgrader's own engine takes for the same submissions, one after the other.
-        phases: Milliseconds of a submission, in the median, by phase.
+        phases: Median milliseconds of a submission, by phase.
     """
 
     start: float
@@ -120,12 +120,12 @@ def test_memory_and_rate_stay_the_same(generated, tmp_path, monkeypatch, record_
     small.hand_in_a_class(NUM_MANY)
     moments, memory = [], []
 
-    def watch(_) -> None:
+    def on_result(_) -> None:
         moments.append(time.perf_counter())
         if len(moments) % (NUM_MANY // 10) == 0:
             memory.append({name: max(each) for name, each in resident().items()})
 
-    small.grade(watch, jobs=os.cpu_count())
+    small.grade(on_result, jobs=os.cpu_count())
     for name in memory[0]:
         record_property(f"{name}, MiB, tenth by tenth", [each[name] // MIB for each in memory])
     tenth = NUM_MANY // 10
@@ -137,7 +137,7 @@ def test_memory_and_rate_stay_the_same(generated, tmp_path, monkeypatch, record_
 
 
 def resident() -> dict[str, list[int]]:
-    """Bytes in memory of this process, those that grade, and the warm program."""
+    """Resident bytes of this process, the grading processes, and the fork server."""
     found: dict[str, list[int]] = {"writer": [psutil.Process().memory_info().rss]}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # some of them end while one looks

@@ -1,7 +1,8 @@
-"""Does a GPU keep the bytes and spend the FLOPs that a CPU does? Every kind of block, on both."""
+"""Does a GPU keep the same bytes and spend the same FLOPs as a CPU? Every kind of block on both."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from course_utils.configs import Experts, Kernels, LatentAttention, ModelConfig
 from course_utils.instruments import count_flops, count_saved_bytes
 from course_utils.reference import Block
-from tests.gpu.setting import Row, Setting, surviving
+from tests.gpu.setting import Row, Setting, row_or_trouble
 
 SIZES = {"num_layers": 1, "hidden_size": 256, "num_heads": 4, "ffn_size": 384, "vocab_size": 512}
 LATENT = LatentAttention(
@@ -17,7 +18,7 @@ LATENT = LatentAttention(
 )
 EXPERTS = Experts(num_experts=4, experts_per_token=2, expert_ffn_size=128, num_shared_experts=1)
 
-# Heads of 64 numbers, which every fused kernel takes.
+# Heads are 64 wide, which every fused kernel supports.
 BLOCKS = {
     "GPT": ModelConfig(**SIZES, is_gated=False, has_biases=True, num_positions=128),
     "multi-head": ModelConfig(**SIZES),
@@ -38,24 +39,25 @@ DTYPES = (torch.float32, torch.bfloat16)
 NUM_SEQUENCES, SEQ_LEN = 2, 96
 
 
-def measure(where: Setting) -> Iterator[Row]:
-    """A row for each block, kernels and type, with bytes and FLOPs on both devices."""
-    for kind, kernels, dtype in product(BLOCKS, KERNELS[:1] if where.is_tiny else KERNELS, DTYPES):
-        of = {
-            device: surviving(lambda d=device, k=kind, t=dtype, n=kernels: counted(k, n, t, d))
-            for device in ("cpu", where.device)
+def measure(setting: Setting) -> Iterator[Row]:
+    """A row for each block, kernels and dtype, with bytes and FLOPs on both devices."""
+    choices = KERNELS[:1] if setting.is_tiny else KERNELS
+    for kind, kernels, dtype in product(BLOCKS, choices, DTYPES):
+        counts = {
+            device: row_or_trouble(partial(count_block, kind, kernels, dtype, device))
+            for device in ("cpu", setting.device)
         }
         yield {
             "kind": kind,
             **asdict(kernels),
             "dtype": str(dtype),
-            "on_cpu": of["cpu"],
-            "on_device": of[where.device],
-            "agree": of["cpu"] == of[where.device],
+            "on_cpu": counts["cpu"],
+            "on_device": counts[setting.device],
+            "agree": counts["cpu"] == counts[setting.device],
         }
 
 
-def counted(kind: str, kernels: Kernels, dtype: torch.dtype, device: str) -> Row:
+def count_block(kind: str, kernels: Kernels, dtype: torch.dtype, device: str) -> Row:
     """Bytes that autograd keeps of one block, and FLOPs of its two passes."""
     torch.manual_seed(0)
     block = Block(BLOCKS[kind], 0, device, dtype, kernels)

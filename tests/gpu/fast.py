@@ -1,11 +1,11 @@
-"""A training step made fast: compiled layers, flash attention, one update, the loss in pieces.
+"""An optimised training step: compiled layers, flash attention, fused update, loss in chunks.
 
-What it computes is what `course_utils.reference.Training` computes in bf16; how is another matter:
+It computes the same as `course_utils.reference.Training` in bf16, but faster:
 
-- the layers are compiled, which fuses all that lies between the products;
-- the loss goes through the tokens in pieces, each forward and backward at once, so that the logits
-  of one piece are in memory and none is computed twice;
-- one kernel updates all master weights, and one copies them to the weights in bf16.
+- the layers are compiled, which fuses everything between the products;
+- the loss takes the tokens in chunks, each forward and backward at once, so only the logits of one
+  chunk are in memory and none are computed twice;
+- one kernel updates all master weights, and one copies them to the bf16 weights.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from course_utils.reference import Transformer
 
 
 class FastTraining:
-    """A model in bf16, one batch of random tokens, and what updates the model."""
+    """A bf16 model, one batch of random tokens and an optimizer."""
 
     def __init__(
         self,
@@ -28,20 +28,20 @@ class FastTraining:
         run: RunConfig,
         device: str,
         *,
-        num_pieces: int = 8,
+        num_chunks: int = 8,
         backend: str = "inductor",
     ) -> None:
-        """Build all on a device; ``backend`` compiles, ``"eager"`` leaves all as it is."""
+        """Build everything on a device; ``backend`` compiles it, but ``"eager"`` does not."""
         self.model = Transformer(model, device, torch.bfloat16, run.kernels)
         for block in self.model.blocks:
             block.compile(backend=backend, dynamic=False)
-        self.loss_of: Callable[[Tensor, Tensor], Tensor] = torch.compile(
-            self._loss_of, backend=backend, dynamic=False
+        self.chunk_loss: Callable[[Tensor, Tensor], Tensor] = torch.compile(
+            self._chunk_loss, backend=backend, dynamic=False
         )
         shape = (run.micro_batch_size, run.seq_len + 1)
         tokens = torch.randint(model.vocab_size, shape, device=device)
         self.ids, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
-        self.num_pieces = num_pieces
+        self.num_chunks = num_chunks
         self.weights = list(self.model.parameters())
         self.masters = [nn.Parameter(weight.detach().float()) for weight in self.weights]
         self.optimizer = AdamW(self.masters, fused=True)
@@ -58,24 +58,24 @@ class FastTraining:
             torch._foreach_copy_(self.weights, self.masters)
 
     def backward(self) -> None:
-        """Fill in the gradients: first of the pieces, then of all that comes before them."""
-        x = self._before_the_loss()
-        kept = x.detach().requires_grad_()
-        pieces = zip(
-            kept.flatten(0, 1).chunk(self.num_pieces),
-            self.targets.chunk(self.num_pieces),
+        """Fill in the gradients: first chunk by chunk through the loss, then through the layers."""
+        x = self._last_hidden()
+        detached = x.detach().requires_grad_()
+        chunks = zip(
+            detached.flatten(0, 1).chunk(self.num_chunks),
+            self.targets.chunk(self.num_chunks),
             strict=True,
         )
-        for piece, targets in pieces:
-            self.loss_of(piece, targets).backward()
-        x.backward(kept.grad)
+        for chunk, targets in chunks:
+            self.chunk_loss(chunk, targets).backward()
+        x.backward(detached.grad)
 
-    def _before_the_loss(self) -> Tensor:
+    def _last_hidden(self) -> Tensor:
         x = self.model.embedding(self.ids)
         for block in self.model.blocks:
             x = block(x)
         return x
 
-    def _loss_of(self, piece: Tensor, targets: Tensor) -> Tensor:
-        logits = self.model.head(self.model.final_norm(piece)).float()
+    def _chunk_loss(self, chunk: Tensor, targets: Tensor) -> Tensor:
+        logits = self.model.head(self.model.final_norm(chunk)).float()
         return F.cross_entropy(logits, targets, reduction="sum") / self.targets.numel()

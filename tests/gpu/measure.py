@@ -1,11 +1,11 @@
-"""Measure on a GPU what the course says of one, and write it down.
+"""Measure on a GPU what the course claims about GPUs, and record it.
 
     python -m tests.gpu.measure                      all parts, some minutes on an H200
     python -m tests.gpu.measure --part memory        one part
     python -m tests.gpu.measure --device cpu --tiny --out folder     tries the code without a GPU
 
-Each part writes one JSON record, again after each row, so that nothing is lost if it is ended. A
-record of a CPU says that it is not from a GPU, and is never committed.
+Each part writes one JSON record and rewrites it after each row, so an interrupted run loses
+nothing. A record from a CPU says that it is not from a GPU; never commit one.
 """
 
 import argparse
@@ -35,56 +35,56 @@ RECORDS = Path(__file__).parents[2] / "course_utils" / "records"
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the parts that are asked for."""
+    """Measure the parts named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", choices=PARTS, action="append", help="all without it")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--tiny", action="store_true", help="toy sizes")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
-    asked = parser.parse_args(arguments)
-    if asked.device == "cuda" and not torch.cuda.is_available():
+    options = parser.parse_args(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
         parser.error(f"{NO_GPU}; to try the code, give --device cpu --tiny")
-    if asked.device == "cpu" and not asked.tiny:
+    if options.device == "cpu" and not options.tiny:
         parser.error("real sizes take a GPU: give --tiny with --device cpu")
-    where = Setting(device=asked.device, is_tiny=asked.tiny)
-    for part in asked.part or PARTS:
-        write(part, where, asked.out)
+    setting = Setting(device=options.device, is_tiny=options.tiny)
+    for part in options.part or PARTS:
+        write_record(part, setting, options.out)
 
 
-def write(part: str, where: Setting, folder: Path) -> None:
+def write_record(part: str, setting: Setting, folder: Path) -> None:
     """Measure one part and keep its record up to date."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{part}-{slug(where)}.json"
-    record, start = surroundings(part, where), time.monotonic()
-    for row in PARTS[part](where):
+    path = folder / f"{part}-{slug(setting)}.json"
+    record, start = empty_record(part, setting), time.monotonic()
+    for row in PARTS[part](setting):
         record["results"].append(row)
         record["took_seconds"] = round(time.monotonic() - start, 1)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        print(part, short(row), flush=True)
+        print(part, summary(row), flush=True)
     print(f"{len(record['results'])} rows in {path.name}, {record['took_seconds']} s", flush=True)
 
 
-def short(row: Row) -> str:
-    """A row without what has parts of its own."""
+def summary(row: Row) -> str:
+    """A row without its nested values."""
     flat = {name: value for name, value in row.items() if not isinstance(value, dict | tuple)}
     return json.dumps(flat)
 
 
-def slug(where: Setting) -> str:
-    """Of the device: ``h200``, or ``cpu-tiny``."""
-    name = "cpu" if where.device == "cpu" else torch.cuda.get_device_name()
+def slug(setting: Setting) -> str:
+    """The device in a file name: ``h200``, or ``cpu-tiny``."""
+    name = "cpu" if setting.device == "cpu" else torch.cuda.get_device_name()
     words = name.lower().replace("nvidia", "").split()
-    return "-".join([*words, *(["tiny"] if where.is_tiny else [])])
+    return "-".join([*words, *(["tiny"] if setting.is_tiny else [])])
 
 
-def surroundings(part: str, where: Setting) -> Row:
-    """On what was measured, with which software, when and how."""
-    is_from_gpu = where.device == "cuda"
-    options = f"--part {part}" + " --device cpu" * (not is_from_gpu) + " --tiny" * where.is_tiny
+def empty_record(part: str, setting: Setting) -> Row:
+    """A record without results: device, software, date and command."""
+    is_from_gpu = setting.device == "cuda"
+    options = f"--part {part}" + " --device cpu" * (not is_from_gpu) + " --tiny" * setting.is_tiny
     return {
         "part": part,
         "is_from_gpu": is_from_gpu,
-        "is_tiny": where.is_tiny,
+        "is_tiny": setting.is_tiny,
         "device": torch.cuda.get_device_name() if is_from_gpu else "CPU",
         "driver": driver_version() if is_from_gpu else None,
         "torch": torch.__version__,
@@ -97,7 +97,7 @@ def surroundings(part: str, where: Setting) -> Row:
 
 
 def driver_version() -> str | None:
-    """As the driver's own tool says it; None where that is missing or fails."""
+    """Version of the driver from its own tool; None if that is missing or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

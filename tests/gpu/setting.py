@@ -1,4 +1,4 @@
-"""Where is measured, and how large: a GPU at real sizes, or a CPU at toy sizes to try the code."""
+"""Device and sizes of a measurement: a GPU at real sizes, or a CPU at toy sizes to try the code."""
 
 import gc
 from collections.abc import Callable
@@ -26,19 +26,19 @@ TINY = ModelConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A device, and whether sizes are toys."""
+    """A device, and whether sizes are tiny."""
 
     device: str
     is_tiny: bool
 
     def model(self, name: str) -> ModelConfig:
-        """A preset, or the toy in its place."""
+        """A preset, or the tiny model in its place."""
         return TINY if self.is_tiny else preset(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One way to train: what a step does, and in which numbers."""
+    """One training configuration."""
 
     model_name: str
     seq_len: int
@@ -49,7 +49,7 @@ class Case:
     micro_batch_size: int = 1
 
     def run(self) -> RunConfig:
-        """The same as the course's configs say it."""
+        """The same as a config of the course."""
         return RunConfig(
             micro_batch_size=self.micro_batch_size,
             seq_len=self.seq_len,
@@ -63,17 +63,17 @@ class Case:
 
 
 def build(case: Case, model: ModelConfig, device: str) -> Training:
-    """A training of the reference, with its layers recomputed where the case says so."""
+    """The reference training of a case, with its layers in segments for full recomputation."""
     training = Training(model, case.run(), adamw=case.adamw, device=device)
     if case.policy == "full":
         training.model.blocks = in_segments(training.model.blocks)
     return training
 
 
-def surviving(work: Callable[[], Row]) -> Row:
-    """A row, or what went wrong: one configuration that does not fit must not end the others."""
+def row_or_trouble(measure: Callable[[], Row]) -> Row:
+    """A row, or what went wrong, so that one failing configuration does not end the others."""
     try:
-        return work()
+        return measure()
     except torch.OutOfMemoryError:
         trouble = "out of memory"
     except (RuntimeError, ValueError) as error:
@@ -81,10 +81,10 @@ def surviving(work: Callable[[], Row]) -> Row:
     return {"trouble": trouble}
 
 
-def forget_the_last() -> None:
-    """Free what an earlier configuration held: compiled modules are cycles, with all their weights.
+def reset_device() -> None:
+    """Free what earlier configurations held: compiled modules are cycles, with all their weights.
 
-    And compile anew: what was compiled for one size would next be compiled for sizes that vary.
+    Also resets the compiler, which would compile the next size as a dynamic shape.
     """
     torch.compiler.reset()
     gc.collect()

@@ -1,4 +1,4 @@
-"""The script that measures on a GPU, tried on a CPU with toy sizes; and the step made fast."""
+"""The script that measures on a GPU, run on a CPU with toy sizes; and the optimised step."""
 
 import json
 import weakref
@@ -15,10 +15,16 @@ from course_utils.reference import Training
 from course_utils.reference.training import ADAMW
 from tests.gpu import measure
 from tests.gpu.fast import FastTraining
-from tests.gpu.memory import PRECISIONS, cases, foretell, foretold, measured
-from tests.gpu.setting import TINY, Case, Setting, build, forget_the_last, surviving
+from tests.gpu.memory import (
+    PRECISIONS,
+    cases,
+    measured_row,
+    predicted_row,
+    trace_on_fake_tensors,
+)
+from tests.gpu.setting import TINY, Case, Setting, build, reset_device, row_or_trouble
 
-# PyTorch's compiler warns of what it does itself.
+# PyTorch's compiler triggers these warnings itself.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
@@ -48,33 +54,34 @@ def test_on_one_device_all_counts_agree():
 
 
 def test_cases_are_24_and_each_adamw_meets_each_policy_and_precision():
-    every = list(cases())
-    assert len(set(every)) == 24
-    met = {(case.adamw, case.policy, case.precision) for case in every}
+    all_cases = list(cases())
+    assert len(set(all_cases)) == 24
+    met = {(case.adamw, case.policy, case.precision) for case in all_cases}
     assert met == set(product(ADAMW, POLICIES, PRECISIONS))
-    for case in every:
+    for case in all_cases:
         assert case.seq_len <= (preset(case.model_name).num_positions or case.seq_len)
 
 
-def test_what_is_foretold_is_in_order():
-    """Rounding only adds, and the course's allocator gives no less than what is rounded."""
-    row = foretold(foretell(Case(model_name="", seq_len=16, policy="full"), TINY))
+def test_predictions_are_in_order():
+    """Rounding only adds bytes, and the course's allocator allocates at least the rounded bytes."""
+    case = Case(model_name="", seq_len=16, policy="full")
+    row = predicted_row(trace_on_fake_tensors(case, TINY))
     assert row["traced_bytes"] < row["rounded_bytes"] <= row["simulated_allocated_bytes"]
     assert row["simulated_allocated_bytes"] <= row["simulated_reserved_bytes"]
     assert sum(row["live_at_peak"].values()) == row["traced_bytes"]
 
 
-def test_a_measured_row_says_by_which_factor_the_trace_misses():
-    trace = foretell(Case(model_name="", seq_len=16, policy="none"), TINY)
+def test_a_measured_row_has_the_ratio_of_predicted_to_measured():
+    trace = trace_on_fake_tensors(Case(model_name="", seq_len=16, policy="none"), TINY)
     sizes = {"start_allocated_bytes": 0, "start_reserved_bytes": 0, "reserved_bytes": 2**21}
     peak = PeakMemory(requested_bytes=2 * trace.peak_bytes, allocated_bytes=2**20, **sizes)
-    row = measured(peak, trace)
+    row = measured_row(peak, trace)
     assert row["traced_by_requested"] == 0.5
-    assert row["rounded_by_allocated"] * 2**20 == foretold(trace)["rounded_bytes"]
-    failed = measured(replace(peak, wanted_bytes=2**40), trace)
+    assert row["rounded_by_allocated"] * 2**20 == predicted_row(trace)["rounded_bytes"]
+    failed = measured_row(replace(peak, wanted_bytes=2**40), trace)
     assert not failed["measured"]["fits"]
     assert "traced_by_requested" not in failed
-    assert measured(None, trace) == {"measured": None}
+    assert measured_row(None, trace) == {"measured": None}
 
 
 def test_one_configuration_that_fails_does_not_end_the_others():
@@ -84,17 +91,17 @@ def test_one_configuration_that_fails_does_not_end_the_others():
     def wrong():
         raise RuntimeError("no kernel\nand a long story")
 
-    assert surviving(out_of_memory) == {"trouble": "out of memory"}
-    assert surviving(wrong) == {"trouble": "RuntimeError: no kernel"}
-    assert surviving(lambda: {"seconds": 1}) == {"seconds": 1}
+    assert row_or_trouble(out_of_memory) == {"trouble": "out of memory"}
+    assert row_or_trouble(wrong) == {"trouble": "RuntimeError: no kernel"}
+    assert row_or_trouble(lambda: {"seconds": 1}) == {"seconds": 1}
 
 
 def test_what_a_configuration_held_is_freed_before_the_next():
-    fast, _ = pair("eager")
+    fast, plain = pair("eager")
     fast.step()
     held = weakref.ref(fast.model)
-    del fast, _
-    forget_the_last()
+    del fast, plain
+    reset_device()
     assert held() is None
 
 
@@ -106,7 +113,7 @@ def test_what_a_configuration_held_is_freed_before_the_next():
         (["--device", "cuda"], "there is no GPU here"),
     ],
 )
-def test_wrong_arguments_are_told(arguments, expected, monkeypatch, capsys):
+def test_wrong_arguments_are_rejected(arguments, expected, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit):
         measure.main(arguments)
@@ -114,11 +121,11 @@ def test_wrong_arguments_are_told(arguments, expected, monkeypatch, capsys):
 
 
 def pair(backend: str) -> tuple[FastTraining, Training]:
-    """The step made fast and the reference, with the same weights and tokens."""
+    """The optimised training and the reference, with the same weights and tokens."""
     torch.manual_seed(0)
     torch.compiler.reset()
     case = Case(model_name="", seq_len=32, policy="none", micro_batch_size=2)
-    fast = FastTraining(TINY, case.run(), "cpu", backend=backend, num_pieces=4)
+    fast = FastTraining(TINY, case.run(), "cpu", backend=backend, num_chunks=4)
     plain = build(case, TINY, "cpu")
     plain.model.load_state_dict(fast.model.state_dict())
     plain.ids, plain.targets = fast.ids, fast.targets.reshape(fast.ids.shape)
@@ -126,17 +133,17 @@ def pair(backend: str) -> tuple[FastTraining, Training]:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_the_step_made_fast_has_the_gradients_of_the_reference(backend):
+def test_the_optimised_step_has_the_gradients_of_the_reference(backend):
     fast, plain = pair(backend)
     fast.backward()
     plain.loss().backward()
     weights = zip(fast.weights, plain.model.parameters(), strict=True)
-    for mine, theirs in weights:
-        # bf16 has 8 bits, and sums over pieces are rounded at other places
-        torch.testing.assert_close(mine.grad, theirs.grad, rtol=0.05, atol=1e-4)
+    for ours, theirs in weights:
+        # bf16 has 8 significant bits, and sums over chunks round in other places
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0.05, atol=1e-4)
 
 
-def test_the_step_made_fast_learns():
+def test_the_optimised_step_learns():
     fast, plain = pair("eager")
     before = plain.loss().item()
     for _ in range(20):
@@ -146,7 +153,7 @@ def test_the_step_made_fast_learns():
     assert all(weight.grad is None for weight in fast.weights)
 
 
-def test_a_run_says_what_its_case_says():
+def test_a_run_matches_its_case():
     case = Case(model_name="", seq_len=8, policy="selective", precision="fp32")
     run = case.run()
     assert isinstance(run, RunConfig)

@@ -1,7 +1,8 @@
-"""Which MFU does a step made fast reach, and in whose convention?"""
+"""Which MFU does the optimised training step achieve, in each convention?"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 
 import torch
 
@@ -13,10 +14,10 @@ from course_utils.formulas.utilisation import (
 )
 from course_utils.instruments import time_call
 from tests.gpu.fast import FastTraining
-from tests.gpu.setting import Case, Row, Setting, build, forget_the_last, surviving
-from tests.gpu.times import timed
+from tests.gpu.setting import Case, Row, Setting, build, reset_device, row_or_trouble
+from tests.gpu.times import timing_row
 
-# A part of what a GPU calls itself, and its data sheet.
+# Part of the name that a GPU reports, and its data sheet.
 DATA_SHEETS = {
     "H200": "H200",
     "B200": "B200",
@@ -28,38 +29,38 @@ DATA_SHEETS = {
 BATCHES = (1, 4, 16)
 
 
-def measure(where: Setting) -> Iterator[Row]:
-    """The reference as it is, then the step made fast with more and more sequences."""
+def measure(setting: Setting) -> Iterator[Row]:
+    """A row for the reference, then for the optimised step with growing batches."""
     for trainer, batch in [("reference", 1), *(("fast", batch) for batch in BATCHES)]:
         case = Case(
             model_name="Llama-3.2-1B",
-            seq_len=16 if where.is_tiny else 4096,
+            seq_len=16 if setting.is_tiny else 4096,
             policy="none",
             micro_batch_size=batch,
         )
-        row = surviving(lambda t=trainer, c=case: step(t, c, where))
+        row = row_or_trouble(partial(measure_step, trainer, case, setting))
         yield {"trainer": trainer, **asdict(case), **row}
 
 
-def step(trainer: str, case: Case, where: Setting) -> Row:
+def measure_step(trainer: str, case: Case, setting: Setting) -> Row:
     """Seconds of a step, and its utilisation in each convention."""
-    forget_the_last()
-    model = where.model(case.model_name)
+    reset_device()
+    model = setting.model(case.model_name)
     if trainer == "reference":
-        training = build(case, model, where.device)
+        training = build(case, model, setting.device)
     else:
-        backend = "eager" if where.is_tiny else "inductor"
-        training = FastTraining(model, case.run(), where.device, backend=backend)
+        backend = "eager" if setting.is_tiny else "inductor"
+        training = FastTraining(model, case.run(), setting.device, backend=backend)
     timing = time_call(
-        training.step, num_warm_up=3, num_runs=2 if where.is_tiny else 10, device=where.device
+        training.step, num_warm_up=3, num_runs=2 if setting.is_tiny else 10, device=setting.device
     )
-    row = timed(timing, case)
-    return row | {"utilisation": utilisations(case, where, row["tokens_per_second"])}
+    row = timing_row(timing, case)
+    return row | {"utilisation": utilisations(case, setting, row["tokens_per_second"])}
 
 
-def utilisations(case: Case, where: Setting, tokens_per_second: float) -> Row:
-    """FLOPs of a token by convention, and where the device's peak is known the MFU."""
-    model, peak = where.model(case.model_name), peak_flops_per_second()
+def utilisations(case: Case, setting: Setting, tokens_per_second: float) -> Row:
+    """FLOPs per token by convention, and the MFU if the device's peak is known."""
+    model, peak = setting.model(case.model_name), peak_flops_per_second()
     rows: Row = {"peak_flops_per_second": peak}
     for name in CONVENTIONS:
         flops = model_flops_per_token(model, case.seq_len, name)
@@ -71,7 +72,7 @@ def utilisations(case: Case, where: Setting, tokens_per_second: float) -> Row:
 
 
 def peak_flops_per_second() -> int | None:
-    """Of the GPU, dense in bf16, by its data sheet; None for a CPU or an unknown one."""
+    """Dense bf16 peak of the GPU, by its data sheet; None for a CPU or an unknown GPU."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     for part, sheet in DATA_SHEETS.items():
         if part in name:

@@ -9,7 +9,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder import catalogue
-from tests.answer_bank.every import ANSWER_BANK
+from tests.answer_bank.every import ANSWER_BANKS
 
 ROOT = Path(__file__).parents[2]
 UNITS = [unit.folder for unit in catalogue.units()]
@@ -30,7 +30,7 @@ def solved(unit: str) -> dict[str, str]:
 
 
 def composite(unit: str, k: int) -> dict[str, str]:
-    """The k-th wrong answer of every exercise of a unit that has so many."""
+    """The k-th wrong answer of every exercise of a unit that has more than k."""
     return {
         name: textwrap.dedent(bank.wrong[k].source).strip()
         for name, bank in answer_banks_of(unit).items()
@@ -48,7 +48,7 @@ def expected_points(unit: str, k: int) -> dict[str, float]:
 
 
 def answer_banks_of(unit: str):
-    return {name: d for name, d in ANSWER_BANK.items() if name[1:3] == unit[:2]}
+    return {name: bank for name, bank in ANSWER_BANKS.items() if name[1:3] == unit[:2]}
 
 
 def filled(unit: str, answers: Mapping[str, str]) -> NotebookNode:

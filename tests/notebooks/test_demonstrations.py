@@ -1,4 +1,4 @@
-"""Cells tagged as demonstrations are skipped in grading: nothing else may need their names."""
+"""Grading skips cells tagged as demonstrations, so no other cell may need their names."""
 
 import ast
 
@@ -14,7 +14,7 @@ def is_demonstration(cell):
 
 
 def names(source, context):
-    """The names that a piece of source reads or makes anywhere in it."""
+    """The names that some source reads or defines."""
     nodes = list(ast.walk(ast.parse(source)))
     found = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
     if context is ast.Store:
@@ -24,14 +24,14 @@ def names(source, context):
 
 
 def needed_of_demonstrations(cells):
-    """Names that only demonstrations make and that other cells read."""
-    made = {True: set(), False: set()}
+    """Names that only demonstrations define and other cells read."""
+    defined = {True: set(), False: set()}
     read = set()
     for cell in (each for each in cells if each.cell_type == "code"):
-        made[is_demonstration(cell)] |= names(cell.source, ast.Store)
+        defined[is_demonstration(cell)] |= names(cell.source, ast.Store)
         if not is_demonstration(cell):
             read |= names(cell.source, ast.Load)
-    return (made[True] - made[False]) & read
+    return (defined[True] - defined[False]) & read
 
 
 @pytest.mark.parametrize("unit", UNITS)

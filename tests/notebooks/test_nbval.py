@@ -13,7 +13,7 @@ UNIT = UNITS[-1]
 
 
 def run_with_changed_outputs(tmp_path, is_changed):
-    """nbval over a solved notebook in which some stored outputs were falsified."""
+    """Run nbval on a solved notebook after falsifying some stored outputs."""
     notebook = nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
     changed = [cell for cell in notebook.cells if cell.get("outputs") and is_changed(cell)]
     for cell in changed:

@@ -8,7 +8,6 @@ from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.memory import four_memories
 
 SAVED = "saved_for_backward"
-
 OTHERS = ("parameters", "gradients", "optimizer_states", "temporaries")
 
 
@@ -42,10 +41,10 @@ def memory_cases(seed: int) -> list[Case]:
 def counted_memories(
     live_bytes: Mapping[str, int], cached_bytes: int, outside_bytes: int
 ) -> dict[str, int]:
-    """The same four by going through all that the driver sees, one piece after the other."""
-    pieces = [("outside", outside_bytes), ("cached", cached_bytes), *live_bytes.items()]
+    """The same four numbers, counted item by item over all that the driver sees."""
+    items = [("outside", outside_bytes), ("cached", cached_bytes), *live_bytes.items()]
     counted = dict.fromkeys(("saved_bytes", "allocated_bytes", "reserved_bytes", "driver_bytes"), 0)
-    for name, num_bytes in pieces:
+    for name, num_bytes in items:
         counted["driver_bytes"] += num_bytes
         counted["reserved_bytes"] += num_bytes if name != "outside" else 0
         counted["allocated_bytes"] += num_bytes if name in live_bytes else 0

@@ -1,4 +1,4 @@
-"""Check of what a paper prints and what torch prints: training state in GiB."""
+"""Check of the GiB of a model's training state."""
 
 import random
 from fractions import Fraction
@@ -22,12 +22,12 @@ def state_cases(seed: int) -> list[Case]:
 
 
 def state_gib(num_params: int, bytes_per_param: int) -> float:
-    """GiB of a model's training state: the package itself counts in bytes."""
+    """The course's own answer; the package itself counts in bytes."""
     return num_params * bytes_per_param / 2**30
 
 
 def exact_state_gib(num_params: int, bytes_per_param: int) -> float:
-    """The same number by exact fractions: three divisions by 1,024."""
+    """The same number in exact fractions: three divisions by 1,024."""
     kib = Fraction(num_params * bytes_per_param, 1024)
     return float(kib / 1024 / 1024)
 

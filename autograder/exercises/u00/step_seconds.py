@@ -32,7 +32,7 @@ def step_cases(seed: int) -> list[Case]:
 def exact_step_seconds(
     num_sequences: int, seq_len: int, flops_per_token: int, flops_per_second: int
 ) -> float:
-    """The same number by exact fractions: the seconds of one token, added up."""
+    """The same number in exact fractions: the seconds of one token, added up."""
     one_token = Fraction(flops_per_token, flops_per_second)
     return float(sum([one_token * seq_len] * num_sequences))
 

@@ -13,7 +13,7 @@ DTYPES = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 
 def tensor_cases(seed: int) -> list[Case]:
-    """Shapes of no axis to four, ones, an empty axis, odd sizes, for every element size."""
+    """Zero to four axes, sizes of one, an empty axis, odd sizes; every element size."""
     rng = random.Random(seed)
 
     def sizes(count: int) -> tuple[int, ...]:
@@ -27,7 +27,7 @@ def tensor_cases(seed: int) -> list[Case]:
 
 
 def measured_tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
-    """Bytes of a tensor of this shape, asked of PyTorch."""
+    """Bytes of a tensor of this shape, as PyTorch reports them."""
     return storage_bytes(torch.empty(shape, dtype=DTYPES[element_bytes], device="meta"))
 
 

@@ -15,10 +15,13 @@ def attention_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
     cases = [first, first | {"seq_len": 1, "num_kv_heads": 2}]
-    for kind in ("own", "grouped", "single"):
+    for kind in ("multi-head", "grouped-query", "multi-query"):
         for num_sequences in (1, 1, rng.randint(2, 9), rng.randint(2, 9)):
             kv, group = rng.choice(((1, rng.randint(2, 9)), (rng.randint(2, 5), rng.randint(2, 5))))
-            kv, group = {"own": (kv * group, 1), "single": (1, kv * group)}.get(kind, (2, group))
+            if kind == "multi-head":
+                kv, group = kv * group, 1
+            else:
+                kv, group = (1, kv * group) if kind == "multi-query" else (2, group)
             sizes = (num_sequences, rng.randrange(5, 300, 2), kv * group, kv)
             cases.append(dict(zip(first, (*sizes, rng.choice((4, 6, 8))), strict=True)))
     llama = dict(zip(first, (2, rng.choice((2048, 4096)), 32, 8, 128), strict=True))
@@ -34,7 +37,7 @@ def attention_cases(seed: int) -> list[Case]:
 def measured_attention_flops(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
 ) -> dict[str, int]:
-    """The attention module as a whole, and its core alone, counted on the meta device."""
+    """The whole attention module and its core alone, counted on the meta device."""
     model = one_layer(num_heads * head_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
     attention = GroupedAttention(model, "meta")
     whole = count_flops(lambda: attention(meta(num_sequences, seq_len, model.hidden_size)))

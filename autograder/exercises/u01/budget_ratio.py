@@ -1,4 +1,4 @@
-"""Check of longer sequences on a fixed budget of tokens."""
+"""Check of the FLOPs of longer sequences on a fixed budget of tokens."""
 
 import random
 from fractions import Fraction
@@ -51,7 +51,7 @@ def _ratios(old: int, new: int, old_seq_len: int, new_seq_len: int) -> dict[str,
 
 
 def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict[str, float]:
-    """The course's own answer: FLOPs of one sequence, and how many of them the budget holds."""
+    """The course's own answer: FLOPs per sequence, and how many sequences the budget holds."""
     old, new = (sum(flops.forward_flops(model, 1, s).values()) for s in (old_seq_len, new_seq_len))
     per_sequence = new / old
     return {

@@ -20,14 +20,14 @@ def crossover_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[Case] = [{"model": SMALLEST}]
     for kv, group in ((4, 1), (8, 1), (2, 4), (3, 2), (1, 8), (1, 6)):
-        for share in (1, 2.5, 4):
+        for ffn_ratio in (1, 2.5, 4):
             hidden_size = kv * group * 8 * rng.randint(1, 9)
             cases.append(
                 {
                     "model": {
                         **{"num_layers": rng.randint(1, 9), "hidden_size": hidden_size},
                         **{"num_heads": kv * group, "num_kv_heads": kv},
-                        **{"ffn_size": int(hidden_size * share) + rng.choice((1, 3))},
+                        **{"ffn_size": int(hidden_size * ffn_ratio) + rng.choice((1, 3))},
                         "vocab_size": rng.randint(10, 999),
                     }
                 }
@@ -40,10 +40,10 @@ def crossover_cases(seed: int) -> list[Case]:
 
 
 def searched_crossover(model: dict[str, Any]) -> int:
-    """The same length by bisection, from FLOPs counted at one token and checked at the result.
+    """The same length by bisection, from FLOPs counted for one token; checked at the result.
 
     Raises:
-        RuntimeError: If the core counted at that length is not what the search took it for.
+        RuntimeError: If the counted core does not grow with the square of the length.
     """
     sizes = model_of(model)
     core = counted_core(sizes, 1)
@@ -56,11 +56,12 @@ def searched_crossover(model: dict[str, Any]) -> int:
 
 
 def crossover_length(model: ModelConfig) -> int:
-    """The course's own answer: rounded up, the length at which core and rest are equal."""
+    """The course's own answer: where core and rest are equal, rounded up."""
     return -(-_rest(model) // flops.attention_core_flops(model, 1, 1))
 
 
 def _rest(model: ModelConfig) -> int:
+    """FLOPs of one token in a layer, without the attention core."""
     return flops.projection_flops_per_token(model) + flops.feed_forward_flops_per_token(model, 0)
 
 
@@ -70,6 +71,8 @@ def _rounded_down(model: dict[str, Any]) -> int:
 
 
 def _with_head(layers_share_it: bool) -> Callable[..., int]:
+    """The head counted in the rest, of one layer or of all layers together."""
+
     def formula(model: dict[str, Any]) -> int:
         sizes = model_of(model)
         layers = sizes.num_layers if layers_share_it else 1
@@ -80,6 +83,8 @@ def _with_head(layers_share_it: bool) -> Callable[..., int]:
 
 
 def _crossing(rest: Callable[[ModelConfig], int], core: int = 4) -> Callable[..., int]:
+    """The crossover with another rest, or another factor of the core."""
+
     def formula(model: dict[str, Any]) -> int:
         sizes = model_of(model)
         return -(-rest(sizes) // (core * sizes.num_heads * sizes.head_dim))

@@ -1,4 +1,4 @@
-"""Check of a mixture of experts: the parameters that exist, and those that one token meets."""
+"""Check of the total and active parameters of a mixture of experts."""
 
 import random
 
@@ -35,7 +35,7 @@ def measured_expert_parameters(
     expert_ffn_size: int,
     num_shared_experts: int,
 ) -> dict[str, int]:
-    """The numbers in the layer's tensors, and half of the FLOPs that one token takes in it."""
+    """The numbers in the layer's tensors, and half of the FLOPs of one token."""
     sizes = Experts(
         num_experts=num_experts,
         experts_per_token=experts_per_token,
@@ -44,7 +44,7 @@ def measured_expert_parameters(
     )
     model = one_layer(hidden_size, experts=sizes)
     layer = MixtureOfExperts(model, sizes, "meta")
-    num_tokens = num_experts  # so that every expert has whole tokens
+    num_tokens = num_experts  # so that every expert gets whole tokens
     counted = count_flops(lambda: layer(meta(1, num_tokens, hidden_size))).forward_flops
     return {
         "total_parameters": sum(weight.numel() for weight in layer.parameters()),

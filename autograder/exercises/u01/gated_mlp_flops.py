@@ -11,7 +11,7 @@ from course_utils.reference.layers import FeedForward
 
 
 def mlp_cases(seed: int) -> list[Case]:
-    """One token and many, square and odd sizes, real layers."""
+    """One token and many; square and odd sizes; real layers."""
     rng = random.Random(seed)
     sizes = [(1, 2, 3), (1, rng.randrange(3, 99, 2), rng.randrange(3, 99, 2)), (7, 8, 8)]
     sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(16)]

@@ -29,7 +29,7 @@ def gpu_days_cases(seed: int) -> list[Case]:
 def exact_gpu_days(
     flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
 ) -> float:
-    """The same number by exact fractions."""
+    """The same number in exact fractions."""
     seconds = Fraction(flops_per_token * num_tokens) / (
         peak_flops_per_second * Fraction(utilisation)
     )
@@ -39,7 +39,7 @@ def exact_gpu_days(
 def gpu_days(
     flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
 ) -> float:
-    """The course's own answer: FLOPs over the rate that is reached, in days."""
+    """The course's own answer: FLOPs over the achieved rate, in days."""
     return flops_per_token * num_tokens / (peak_flops_per_second * utilisation) / 86_400
 
 

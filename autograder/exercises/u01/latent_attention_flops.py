@@ -1,4 +1,4 @@
-"""Check of multi-head latent attention."""
+"""Check of the FLOPs of multi-head latent attention."""
 
 import random
 from collections.abc import Callable
@@ -14,6 +14,9 @@ from course_utils.instruments import count_flops
 from course_utils.reference.layers import MultiHeadLatentAttention, attend
 
 NAMES = ("q_rank", "kv_rank", "nope_head_dim", "rope_head_dim", "value_head_dim")
+
+Formula = Callable[[int, int, int, int, int, int, int], int]
+"""Of h, a, the ranks q and k, and the widths n, r and v, in the order of `_letters`."""
 
 
 def latent_cases(seed: int) -> list[Case]:
@@ -33,7 +36,7 @@ def latent_cases(seed: int) -> list[Case]:
 
 
 def _case(heads: tuple[int, int], latent: tuple[int, ...], batch: tuple[int, int]) -> Case:
-    """One layer: heads and width, the sizes of `NAMES`, sequences and tokens of each."""
+    """One layer: heads and width; the sizes of `NAMES`; sequences and their length."""
     model = {
         **{"num_layers": 1, "hidden_size": heads[1], "num_heads": heads[0]},
         **{"ffn_size": 1, "vocab_size": 1},
@@ -45,7 +48,7 @@ def _case(heads: tuple[int, int], latent: tuple[int, ...], batch: tuple[int, int
 def measured_latent_flops(
     model: dict[str, Any], num_sequences: int, seq_len: int
 ) -> dict[str, int]:
-    """The attention module as a whole, and its core alone, counted on the meta device."""
+    """The whole attention module and its core alone, counted on the meta device."""
     config = model_of(model)
     sizes = config.latent_attention
     assert sizes is not None
@@ -67,11 +70,8 @@ def latent_attention_flops(model: ModelConfig, num_sequences: int, seq_len: int)
     }
 
 
-Formula = Callable[[int, int, int, int, int, int, int], int]
-
-
 def _projections(weights: Formula) -> Callable[..., dict[str, int]]:
-    """FLOPs of projections from the number of their weights: h, a, ranks q and kv, widths n r v."""
+    """FLOPs of the projections, from the number of their weights."""
 
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
         return {"projection_flops": 2 * num_sequences * seq_len * weights(*_letters(model))}
@@ -80,7 +80,7 @@ def _projections(weights: Formula) -> Callable[..., dict[str, int]]:
 
 
 def _core(width: Formula) -> Callable[..., dict[str, int]]:
-    """FLOPs of the core from what each pair of a query and a key multiplies in one head."""
+    """FLOPs of the core, from the multiplications of one query-key pair in one head."""
 
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
         pairs = num_sequences * model["num_heads"] * seq_len**2
@@ -95,6 +95,7 @@ def _letters(model: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _query(h: int, a: int, q: int, n: int, r: int) -> int:
+    """Weights of the two query projections: down to the rank, up to the heads."""
     return h * q + q * a * (n + r)
 
 

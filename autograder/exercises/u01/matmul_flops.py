@@ -37,7 +37,7 @@ FIRST_ADDITION = (
 )
 
 
-def _training(forward: int, backward: int) -> dict[str, int]:
+def _both(forward: int, backward: int) -> dict[str, int]:
     return {"forward_flops": forward, "backward_flops": backward}
 
 
@@ -62,21 +62,21 @@ CHECK = Check(
         ),
         Mistake(
             "Exactly half: you count the multiplications. What happens to the products after that?",
-            lambda m, d, n: _training(m * d * n, 2 * m * d * n),
+            lambda m, d, n: _both(m * d * n, 2 * m * d * n),
         ),
         Mistake(
             "That is one operation for each entry of the result. How many numbers meet in one "
             "entry?",
-            lambda m, d, n: _training(m * n, 2 * m * n),
+            lambda m, d, n: _both(m * n, 2 * m * n),
         ),
         Mistake(
             "That is two operations for each entry of the result. How many pairs of numbers meet "
             "in one entry?",
-            lambda m, d, n: _training(2 * m * n, 4 * m * n),
+            lambda m, d, n: _both(2 * m * n, 4 * m * n),
         ),
         Mistake(
             "Both numbers are there, each under the other's name. Which pass makes two products?",
-            lambda m, d, n: _training(4 * m * d * n, 2 * m * d * n),
+            lambda m, d, n: _both(4 * m * d * n, 2 * m * d * n),
         ),
         Mistake(
             FIRST_ADDITION,

@@ -1,39 +1,14 @@
 """Check of the FLOPs of a whole model."""
 
-import random
 from collections.abc import Callable
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.check import Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import LLAMA_1B, SMALLEST, counted_model
+from autograder.exercises.u01.shared_counts import counted_model, model_cases
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
-
-
-def model_cases(seed: int) -> list[Case]:
-    """Tied and untied heads; multi-head, grouped-query and multi-query attention; some batches."""
-    rng = random.Random(seed)
-    cases: list[Case] = [{"model": SMALLEST | {"is_tied": False}, "num_sequences": 1, "seq_len": 2}]
-    for is_tied in (False, True):
-        for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
-            for num_sequences in (1, rng.randint(2, 5), rng.randint(2, 9)):
-                head_dim = rng.choice((4, 8))
-                model = {
-                    "num_layers": rng.randint(1, 3),
-                    "hidden_size": kv * group * head_dim,
-                    "num_heads": kv * group,
-                    "num_kv_heads": kv,
-                    "ffn_size": rng.randrange(5, 99, 2),
-                    "vocab_size": rng.randrange(11, 999, 2),
-                    "is_tied": is_tied,
-                }
-                seq_len = rng.randrange(3, 99, 2)
-                cases.append({"model": model, "num_sequences": num_sequences, "seq_len": seq_len})
-    llama = LLAMA_1B | {"is_tied": True}
-    real = [{"model": llama, "num_sequences": n, "seq_len": s} for n, s in ((1, 4096), (2, 1024))]
-    return cases + real
 
 
 def measured_model_flops(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
@@ -47,6 +22,8 @@ def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
 
 
 def _without(part: str) -> Callable[..., int]:
+    """The FLOPs of all parts but one."""
+
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
         parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
         return sum(parts.values()) - parts[part]
@@ -55,6 +32,8 @@ def _without(part: str) -> Callable[..., int]:
 
 
 def _changed(**changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
+    """The FLOPs of a model with other sizes."""
+
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
         changed = {name: make(model) for name, make in changes.items()}
         return model_flops(ModelConfig(**{**model, **changed}), num_sequences, seq_len)
@@ -65,10 +44,6 @@ def _changed(**changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
 def _head_in_every_layer(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
     parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
     return sum(parts.values()) + (int(model["num_layers"]) - 1) * parts["head"]
-
-
-def _batch_squared(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    return model_flops(model_of(model), 1, num_sequences * seq_len)
 
 
 def _head_of_untied_models_only(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
@@ -113,7 +88,7 @@ CHECK = Check(
         ),
         Mistake(
             "You square the tokens of the whole batch. Does a token look at other sequences?",
-            _batch_squared,
+            lambda model, b, s: model_flops(model_of(model), 1, b * s),
         ),
         Mistake(
             "The quadratic part is missing. What happens between queries and keys?",

@@ -1,4 +1,4 @@
-"""Check of the parameters that 6N is about."""
+"""Check of N in 6N: the parameters that multiply."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.model_flops import model_cases
-from autograder.exercises.u01.shared_counts import counted_core, counted_model
+from autograder.exercises.u01.shared_counts import counted_core, counted_model, model_cases
 from course_utils.configs import ModelConfig
 from course_utils.formulas.parameters import parameters
 
@@ -18,7 +17,7 @@ def multiplying_cases(seed: int) -> list[Case]:
 
 
 def measured_multiplying_parameters(model: dict[str, Any]) -> int:
-    """Half of a token's forward FLOPs, counted while the model runs, without those of the core."""
+    """Half of a token's counted forward FLOPs, those of the attention core left out."""
     sizes = model_of(model)
     whole = counted_model(model, 1, 2).forward_flops
     core = sizes.num_layers * counted_core(sizes, 2)
@@ -33,11 +32,14 @@ def multiplying_parameters(model: ModelConfig) -> int:
 
 
 def _lecture_n(model: dict[str, Any]) -> int:
+    """The parameters of a GPT: h v + L (12 h² + 13 h) + 2 h."""
     h, layers, v = model["hidden_size"], model["num_layers"], model["vocab_size"]
     return int(h * v + layers * (12 * h * h + 13 * h) + 2 * h)
 
 
 def _sum_of(*parts: str, **changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
+    """Some parts of the untied model, with some sizes changed."""
+
     def formula(model: dict[str, Any]) -> int:
         changed = {name: make(model) for name, make in changes.items()}
         by_part = parameters(model_of({**model, "is_tied": False, **changed}))

@@ -1,6 +1,7 @@
-"""What several checks of this unit need."""
+"""Models for the checks of this unit, and their FLOPs as counted while they run."""
 
 import json
+import random
 from functools import cache
 from typing import Any
 
@@ -8,18 +9,13 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
+from autograder.checking.check import Case
 from course_utils.configs import ModelConfig
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
 from course_utils.reference.layers import attend
 
 SMALL_HIDDEN_SIZE = 512
-
-
-def meta(*shape: int) -> torch.Tensor:
-    """A tensor of a shape, without numbers."""
-    return torch.empty(*shape, device="meta")
-
 
 SMALLEST = {
     "num_layers": 2,
@@ -39,6 +35,35 @@ LLAMA_1B = {
 }
 
 
+def model_cases(seed: int) -> list[Case]:
+    """Tied and untied heads; multi-head, grouped-query and multi-query attention; some batches."""
+    rng = random.Random(seed)
+    cases: list[Case] = [{"model": SMALLEST | {"is_tied": False}, "num_sequences": 1, "seq_len": 2}]
+    for is_tied in (False, True):
+        for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
+            for num_sequences in (1, rng.randint(2, 5), rng.randint(2, 9)):
+                head_dim = rng.choice((4, 8))
+                model = {
+                    "num_layers": rng.randint(1, 3),
+                    "hidden_size": kv * group * head_dim,
+                    "num_heads": kv * group,
+                    "num_kv_heads": kv,
+                    "ffn_size": rng.randrange(5, 99, 2),
+                    "vocab_size": rng.randrange(11, 999, 2),
+                    "is_tied": is_tied,
+                }
+                seq_len = rng.randrange(3, 99, 2)
+                cases.append({"model": model, "num_sequences": num_sequences, "seq_len": seq_len})
+    llama = LLAMA_1B | {"is_tied": True}
+    real = [{"model": llama, "num_sequences": n, "seq_len": s} for n, s in ((1, 4096), (2, 1024))]
+    return cases + real
+
+
+def meta(*shape: int) -> torch.Tensor:
+    """A tensor without numbers, of a given shape."""
+    return torch.empty(*shape, device="meta")
+
+
 def one_layer(hidden_size: int, **sizes: Any) -> ModelConfig:
     """A model of one layer, of which only the named sizes matter."""
     others = {"num_layers": 1, "num_heads": 1, "ffn_size": 1, "vocab_size": 1}
@@ -46,14 +71,14 @@ def one_layer(hidden_size: int, **sizes: Any) -> ModelConfig:
 
 
 def counted_core(sizes: ModelConfig, seq_len: int) -> int:
-    """FLOPs of one layer's attention core for one sequence, as counted while it runs."""
+    """FLOPs of one layer's attention core for one sequence, counted while it runs."""
     q = meta(1, seq_len, sizes.num_heads, sizes.head_dim)
     kv = meta(1, seq_len, sizes.num_kv_heads, sizes.head_dim)
     return count_flops(lambda: attend(q, kv, kv)).forward_flops
 
 
 def counted_model(model: dict[str, Any], num_sequences: int, seq_len: int) -> FlopCount:
-    """FLOPs of a whole model, forward and backward, as counted while it runs."""
+    """FLOPs of a whole model, forward and backward, counted while it runs."""
     return _counted_model(json.dumps(model), num_sequences, seq_len)
 
 
@@ -61,8 +86,7 @@ def counted_model(model: dict[str, Any], num_sequences: int, seq_len: int) -> Fl
 def _counted_model(model: str, num_sequences: int, seq_len: int) -> FlopCount:
     """A small model runs on real tensors, which is faster; a large one on the meta device.
 
-    On real tensors attention is materialised, as on the meta device: flash attention would
-    recompute the scores in its backward pass.
+    Attention is materialised on both: flash attention would recompute the scores in backward.
     """
     sizes = model_of(json.loads(model))
     device = "cpu" if sizes.hidden_size < SMALL_HIDDEN_SIZE else "meta"

@@ -1,4 +1,4 @@
-"""Check of a stack of layers in training, where some weights or the data want no gradient."""
+"""Check of the training FLOPs of a stack with frozen layers."""
 
 import itertools
 import random
@@ -37,7 +37,7 @@ def stack_cases(seed: int) -> list[Case]:
 
 
 def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
-    """A stack of linear layers on data that wants no gradient, forward and backward."""
+    """Linear layers on data that requires no gradient, counted on the meta device."""
     layers = torch.nn.Sequential(
         *(
             torch.nn.Linear(inner, outer, bias=False, device="meta").requires_grad_(trained)
@@ -48,7 +48,7 @@ def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bo
 
 
 def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
-    """The course's own answer: which of the two products of backward run in each layer."""
+    """The course's own answer: which of the two backward products run in each layer."""
     total, below_is_trained = 0, False
     for inner, outer, trained in zip(widths[:-1], widths[1:], is_trained, strict=True):
         total += 2 * num_tokens * inner * outer * (1 + below_is_trained + trained)
@@ -56,16 +56,14 @@ def stack_training_flops(num_tokens: int, widths: list[int], is_trained: list[bo
     return total
 
 
-def _stack(factor: Callable[[int, list[bool]], int]) -> Callable[..., int]:
+def _stack(factor: Callable[..., int]) -> Callable[..., int]:
+    """FLOPs from the number of products in layer ``n``: ``factor(n, is_trained)``."""
+
     def formula(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
         products = [2 * num_tokens * i * o for i, o in itertools.pairwise(widths)]
         return sum(each * factor(n, is_trained) for n, each in enumerate(products))
 
     return formula
-
-
-def _asking_those_after(first: int) -> Callable[[int, list[bool]], int]:
-    return lambda n, trained: 1 + trained[n] + any(trained[n + first :])
 
 
 CHECK = Check(
@@ -105,7 +103,7 @@ CHECK = Check(
             Mistake(
                 "You ask whether a layer after this one is trained. To which side does the "
                 "gradient of an input go on?",
-                _stack(_asking_those_after(first)),
+                _stack(lambda n, trained, first=first: 1 + trained[n] + any(trained[n + first :])),
             )
             for first in (0, 1)
         ),

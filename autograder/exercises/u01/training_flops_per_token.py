@@ -1,4 +1,4 @@
-"""Check of the printed formula that has to be repaired: training FLOPs of a token."""
+"""Check of the repaired formula for the training FLOPs of one token."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,14 +7,13 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.model_flops import model_cases
-from autograder.exercises.u01.shared_counts import counted_model
+from autograder.exercises.u01.shared_counts import counted_model, model_cases
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 
 
 def measured_training_flops_per_token(model: dict[str, Any], seq_len: int) -> int:
-    """A training pass of the whole model, counted while it runs, over its tokens."""
+    """Counted FLOPs of a forward and a backward pass, divided by the tokens."""
     return sum(counted_model(model, 1, seq_len)) // seq_len
 
 
@@ -24,20 +23,21 @@ def repair_cases(seed: int) -> list[Case]:
 
 
 def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
-    """The course's own answer: three forward passes over their tokens."""
+    """The course's own answer: three forward passes, divided by the tokens."""
     return 3 * sum(flops.forward_flops(model, 1, seq_len).values()) // seq_len
 
 
 def _printed(
-    vocabulary_in_layers: bool, ffn: int = 18, seq: int = 12, ratio: str = "groups over heads"
+    vocabulary_in_layers: bool, ffn: int = 18, seq: int = 12, inverts_ratio: bool = False
 ) -> Callable[..., int]:
+    """The slide's formula; right only with the vocabulary outside the layers."""
+
     def formula(model: dict[str, Any], seq_len: int) -> int:
         m = model_of(model)
         h, layers, v = m.hidden_size, m.num_layers, m.vocab_size
         shared = Fraction(m.num_kv_heads, m.num_heads)
-        if ratio != "groups over heads":
-            shared = 1 / shared
-        inside = 12 + 12 * shared + Fraction(ffn * m.ffn_size, h) + Fraction(seq * seq_len, h)
+        ratio = 1 / shared if inverts_ratio else shared
+        inside = 12 + 12 * ratio + Fraction(ffn * m.ffn_size, h) + Fraction(seq * seq_len, h)
         head = 6 * v * h * (layers if vocabulary_in_layers else 1)
         return int(layers * h * h * inside + head)
 
@@ -45,11 +45,13 @@ def _printed(
 
 
 def _with_head(model: dict[str, Any], seq_len: int, head: Any) -> Any:
+    """The right number with another term for the head."""
     right = _printed(vocabulary_in_layers=False)(model, seq_len)
     return right - 6 * model["vocab_size"] * model["hidden_size"] + head
 
 
 def _remainders_lost(model: dict[str, Any], seq_len: int) -> int:
+    """Each quotient in the bracket is rounded down."""
     m = model_of(model)
     h, a, a_kv = m.hidden_size, m.num_heads, m.num_kv_heads
     inside = 12 + 12 * a_kv // a + 18 * m.ffn_size // h + 12 * seq_len // h
@@ -92,14 +94,11 @@ CHECK = Check(
         ),
         Mistake(
             "The ratio of heads stands upside down. Which is smaller, query or key-value heads?",
-            _printed(vocabulary_in_layers=False, ratio="heads over groups"),
+            _printed(vocabulary_in_layers=False, inverts_ratio=True),
         ),
         Mistake(
             "The head is gone altogether. Who turns hidden states into logits?",
-            lambda model, seq_len: (
-                _printed(vocabulary_in_layers=False)(model, seq_len)
-                - 6 * model["vocab_size"] * model["hidden_size"]
-            ),
+            lambda model, seq_len: _with_head(model, seq_len, 0),
         ),
     ),
 )

@@ -7,12 +7,21 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
-from autograder.exercises.u01.model_flops import model_cases
-from autograder.exercises.u01.shared_counts import LLAMA_1B, counted_core, counted_model
+from autograder.exercises.u01.shared_counts import (
+    LLAMA_1B,
+    counted_core,
+    counted_model,
+    model_cases,
+)
 from course_utils.configs import DEVICES, Device, ModelConfig, device
 from course_utils.formulas import flops
 from course_utils.formulas.parameters import parameters
 from course_utils.reference import Transformer
+
+Counts = Mapping[str, float]
+
+Change = Callable[[dict[str, int], int, int], Counts]
+"""Other FLOPs per token, from the right ones, those of the core, and the sequence length."""
 
 
 def utilisation_cases(seed: int) -> list[Case]:
@@ -37,7 +46,7 @@ def utilisation_cases(seed: int) -> list[Case]:
 def measured_utilisation(
     model: dict[str, Any], num_params: int, seq_len: int, tokens_per_second: int, hardware: str
 ) -> dict[str, float]:
-    """FLOPs for each token counted while model and core run, parameters counted one by one."""
+    """FLOPs per token counted while model and core run; parameters counted tensor by tensor."""
     counted = sum(counted_model(model, 1, seq_len)) // seq_len
     sizes = model_of(model)
     core = 3 * sizes.num_layers * counted_core(sizes, seq_len) // seq_len
@@ -57,7 +66,7 @@ def measured_utilisation(
 def utilisation(
     model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, hardware: Device
 ) -> dict[str, float]:
-    """The course's own answer: four counts of one token's FLOPs over the dense peak."""
+    """The course's own answer: four counts of FLOPs per token, over the dense peak."""
     peak = hardware.dense_flops_per_second("bf16")
     counts = _counts(model, num_params, seq_len)
     return {name: count * tokens_per_second / peak for name, count in counts.items()}
@@ -75,16 +84,11 @@ def _counts(model: ModelConfig, num_params: int, seq_len: int) -> dict[str, int]
     }
 
 
-Counts = Mapping[str, float]
-
-Change = Callable[[dict[str, int], int, int], Counts]
-
-
 def _instead(
     change: Change,
     peak: Callable[[Device], int] = lambda hardware: hardware.dense_flops_per_second("bf16"),
 ) -> Callable[..., Counts]:
-    """Other FLOPs for a token, from the right ones, the core's and the length, or another peak."""
+    """The fractions with other FLOPs per token, or over another peak."""
 
     def formula(
         model: dict[str, Any], num_params: int, seq_len: int, rate: int, hardware: str
@@ -97,7 +101,7 @@ def _instead(
     return formula
 
 
-def _all(factor: float) -> Change:
+def _scaled(factor: float) -> Change:
     return lambda counts, core, seq_len: {name: factor * count for name, count in counts.items()}
 
 
@@ -109,19 +113,19 @@ CHECK = Check(
         Mistake(
             "Half of each. Is it your peak or your count: does the device's rate assume zeros in "
             "the weights, and how many operations is a multiply-and-add?",
-            _instead(_all(1), lambda hardware: hardware.sparse_flops_per_second("bf16")),
+            _instead(_scaled(1), lambda hardware: hardware.sparse_flops_per_second("bf16")),
         ),
         Mistake(
             "You divide by the peak of tf32. In which precision does the run multiply?",
-            _instead(_all(1), lambda hardware: hardware.dense_flops_per_second("tf32")),
+            _instead(_scaled(1), lambda hardware: hardware.dense_flops_per_second("tf32")),
         ),
         Mistake(
             "Those are the FLOPs of inference. How many passes of that size has training?",
-            _instead(_all(1 / 3)),
+            _instead(_scaled(1 / 3)),
         ),
         Mistake(
             "Those are percentages. What is the largest value of a share?",
-            _instead(_all(100)),
+            _instead(_scaled(100)),
         ),
         Mistake(
             "You halve everything for the causal mask. Which part of the FLOPs does it hide?",

@@ -1,4 +1,4 @@
-"""Check of what the lectures' GPT layer keeps, in any precision."""
+"""Check of the bytes a GPT layer keeps in any precision, with and without dropout."""
 
 import random
 
@@ -6,13 +6,12 @@ import torch
 
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
+from autograder.exercises.u03.layer_parts import ELEMENT_BYTES
 from course_utils.configs import Kernels, RunConfig, gpt, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes
 from course_utils.reference import Block
 from course_utils.reference.dtypes import FLOATS
-
-ELEMENT_BYTES = {2: "bf16", 4: "fp32"}
 
 
 def element_cases(seed: int) -> list[Case]:
@@ -32,7 +31,7 @@ def element_cases(seed: int) -> list[Case]:
 def measured_layer_bytes(
     seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
 ) -> int:
-    """A real layer for one sequence on the meta device."""
+    """A real layer on the meta device, for one sequence."""
     dtype, dropout = FLOATS[element_bytes], 0.1 if has_dropout else 0.0
     kernels = Kernels(is_attention_fused=False, dropout_fraction=dropout)
     block = Block(gpt(hidden_size, num_heads), 0, "meta", dtype, kernels)

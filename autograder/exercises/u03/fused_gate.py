@@ -1,10 +1,9 @@
-"""Check of a gate that keeps less: right numbers, right gradients, right bytes."""
+"""Check of a fused gate: right results, right gradients, fewer bytes kept."""
 
 import random
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -12,16 +11,16 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from autograder.exercises.u03.results_and_gradients import (
     FLOAT64_BYTES,
-    _all_right,
-    _random,
+    NOTHING_WRONG,
     kept,
+    random_tensors,
     wrong_numbers,
 )
 from course_utils.reference.fused import swiglu
 
 
 def gate_cases(seed: int) -> list[Case]:
-    """One row and many, odd widths."""
+    """One row and many; odd widths."""
     rng = random.Random(seed)
     sizes = [(1, 3), (2, 5)]
     sizes += [(rng.randint(1, 3), rng.randrange(3, 99, 2)) for _ in range(9)]
@@ -30,24 +29,23 @@ def gate_cases(seed: int) -> list[Case]:
 
 
 def _gate_inputs(rows: int, ffn_size: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(rows * ffn_size)
-    return [_random(generator, rows, ffn_size) for _ in range(2)]
+    return random_tensors(rows * ffn_size, (rows, ffn_size), (rows, ffn_size))
 
 
 def plain_gate(g: Tensor, u: Tensor) -> Tensor:
-    """The gate as autograd sees it."""
+    """The gate, left to autograd."""
     return F.silu(g) * u
 
 
 def observe_gate(answer: Any, case: Case) -> object:
-    """Numbers, gradients and bytes of the student's gate."""
+    """Results, gradients and bytes of the student's gate."""
     inputs = _gate_inputs(**case)
     return wrong_numbers(answer, plain_gate, inputs) | kept(answer, inputs)
 
 
 def wanted_of_gate(rows: int, ffn_size: int) -> dict[str, int]:
-    """The two inputs and nothing else, counted on a gate of the course."""
-    return _all_right(kept(swiglu, _gate_inputs(rows, ffn_size)))
+    """The two inputs and nothing else, counted on the course's gate."""
+    return NOTHING_WRONG | kept(swiglu, _gate_inputs(rows, ffn_size))
 
 
 def _keeps(tensors: int) -> Callable[[int, int], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""Check of what the lectures' GPT layer keeps, in 16 bits."""
+"""Check of the bytes a GPT layer keeps in 16 bits, term by term."""
 
 import random
 from collections.abc import Callable
@@ -7,6 +7,7 @@ import torch
 
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
+from autograder.exercises.u03.layer_parts import sum_of
 from course_utils.configs import Kernels, RunConfig, gpt
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes
@@ -38,15 +39,14 @@ def gpt_cases(seed: int) -> list[Case]:
 def measured_gpt_layer_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
-    """A real layer in bf16 on the meta device, where a LayerNorm keeps what it keeps on a GPU.
+    """A real bf16 layer on the meta device, where a LayerNorm keeps what it keeps on a GPU.
 
-    Tensors with two sides of the length belong to the scores; the norm and the feed-forward block
-    are measured alone, with the dropout behind it.
+    Tensors whose last two axes have the sequence length are scores. One norm, and the feed-forward
+    block with its dropout, are also measured alone.
     """
     block = Block(gpt(hidden_size, num_heads), 0, "meta", torch.bfloat16, GPT_KERNELS)
     shape = (num_sequences, seq_len, hidden_size)
     x = torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True)
-    dropped = torch.native_dropout
 
     def kept(call: Callable[[], torch.Tensor]) -> tuple[int, int]:
         saved = count_saved_bytes(call, block)
@@ -56,7 +56,7 @@ def measured_gpt_layer_bytes(
 
     whole, scores = kept(lambda: block(x))
     norms = 2 * kept(lambda: block.ffn_norm(x))[0]
-    feed_forward, _ = kept(lambda: dropped(block.ffn(x), 0.1, True)[0])
+    feed_forward, _ = kept(lambda: torch.native_dropout(block.ffn(x), 0.1, True)[0])
     return {
         "norms": norms,
         "attention": whole - norms - feed_forward,
@@ -78,11 +78,6 @@ def gpt_layer_bytes(
         "scores": scores,
         "feed_forward": sum_of(kept, "ffn_") - sum_of(kept, "ffn_norm_"),
     }
-
-
-def sum_of(kept: dict[str, int], prefix: str) -> int:
-    """Bytes of all entries whose names begin alike."""
-    return sum(size for name, size in kept.items() if name.startswith(prefix))
 
 
 CHECK = Check(

@@ -12,7 +12,7 @@ from course_utils.reference.attention import drop
 from course_utils.reference.fused import RMSNorm
 
 NAMES = ("num_sequences", "seq_len", "hidden_size", "num_heads")
-E_BYTES = 2  # of a number in bf16
+BF16_BYTES = 2
 
 
 def kept_cases(seed: int) -> list[Case]:
@@ -29,7 +29,7 @@ def kept_cases(seed: int) -> list[Case]:
 def measured_kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
-    """What autograd keeps for each operation alone, in bf16, its weights left out."""
+    """What autograd keeps for each operation alone, in bf16, without its weights."""
     x, y = (_ones(num_sequences, seq_len, hidden_size) for _ in range(2))
     scores = _ones(num_sequences, num_heads, seq_len, seq_len)
     linear = torch.nn.Linear(hidden_size, 3, dtype=torch.bfloat16)
@@ -54,12 +54,12 @@ def kept_bytes(
 ) -> dict[str, int]:
     """The course's own answer, under the name that the exercise asks for."""
     tokens = num_sequences * seq_len
-    hidden = E_BYTES * tokens * hidden_size
+    hidden = BF16_BYTES * tokens * hidden_size
     return {
         "linear": hidden,
         "rms_norm": hidden + 4 * tokens,
         "gelu": hidden,
-        "softmax": E_BYTES * num_heads * seq_len * tokens,
+        "softmax": BF16_BYTES * num_heads * seq_len * tokens,
         "dropout": tokens * hidden_size,
         "addition": 0,
     }

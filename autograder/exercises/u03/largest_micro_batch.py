@@ -1,4 +1,4 @@
-"""Check of how many sequences fit."""
+"""Check of the largest micro-batch that fits into memory."""
 
 import random
 
@@ -32,7 +32,7 @@ def micro_batch_cases(seed: int) -> list[Case]:
 
 
 def searched_micro_batch(num_params: int, sequence_bytes: int, memory_bytes: int) -> int:
-    """The same number by trying one sequence after the other."""
+    """The same number by adding one sequence at a time."""
     used, fitting = 16 * num_params + sequence_bytes, 0
     while used <= memory_bytes:
         used, fitting = used + sequence_bytes, fitting + 1

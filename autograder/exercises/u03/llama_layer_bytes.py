@@ -1,4 +1,4 @@
-"""Check of what the layer of today's models keeps."""
+"""Check of the bytes a Llama layer keeps, term by term."""
 
 import random
 from collections.abc import Callable
@@ -9,8 +9,7 @@ import torch
 from autograder.checking.case_objects import model_of
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.element_bytes import ELEMENT_BYTES
-from autograder.exercises.u03.gpt_layer_bytes import sum_of
+from autograder.exercises.u03.layer_parts import ELEMENT_BYTES, sum_of
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors
@@ -19,7 +18,7 @@ from course_utils.reference.dtypes import FLOATS
 
 
 def llama_cases(seed: int) -> list[Case]:
-    """Own, grouped and single keys and values; bf16 and fp32; the layer of Llama-3-8B."""
+    """Multi-head, grouped-query, multi-query; bf16 and fp32; the layer of Llama-3-8B."""
     rng = random.Random(seed)
     cases: list[Case] = []
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
@@ -28,12 +27,12 @@ def llama_cases(seed: int) -> list[Case]:
                 hidden_size = kv * group * rng.choice((4, 6, 8))
                 sizes = (hidden_size, kv * group, kv, rng.randrange(5, 99, 2))
                 seq_len = rng.randrange(3, 99, 2)
-                cases.append(_llama_case(sizes, num_sequences, seq_len, element_bytes))
+                cases.append(_case(sizes, num_sequences, seq_len, element_bytes))
     llama_8b = (4096, 32, 8, 14336)
-    return [*cases, *(_llama_case(llama_8b, 1, 8192, each) for each in ELEMENT_BYTES)]
+    return [*cases, *(_case(llama_8b, 1, 8192, each) for each in ELEMENT_BYTES)]
 
 
-def _llama_case(
+def _case(
     sizes: tuple[int, int, int, int], num_sequences: int, seq_len: int, element_bytes: int
 ) -> Case:
     names = ("hidden_size", "num_heads", "num_kv_heads", "ffn_size")
@@ -47,7 +46,7 @@ def _llama_case(
 def measured_llama_layer_bytes(
     model: dict[str, Any], num_sequences: int, seq_len: int, element_bytes: int
 ) -> dict[str, int]:
-    """A real layer without numbers; norm and feed-forward block also alone."""
+    """A real layer on fake tensors; one norm and the feed-forward block also alone."""
     sizes = model_of(model)
     dtype = FLOATS[element_bytes]
     with fake_tensors():
@@ -83,7 +82,7 @@ def llama_layer_bytes(
 
 
 def _llama(part: str, wrong: Callable[..., int]) -> Callable[..., dict[str, int]]:
-    """A mistake in one part, from tokens, element bytes, h, a, width of keys and f."""
+    """A mistake in one part, from tokens, element bytes, h, a, width of the keys, and f."""
 
     def formula(
         model: dict[str, Any], num_sequences: int, seq_len: int, element_bytes: int

@@ -1,4 +1,4 @@
-"""Check of attention without the bytes that a layout loses."""
+"""Check of attention that keeps no copies made for a memory layout."""
 
 import random
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from autograder.exercises.u03.results_and_gradients import (
     FLOAT64_BYTES,
+    NOTHING_WRONG,
     Function,
-    _all_right,
-    _random,
     kept,
+    random_tensors,
     wrong_numbers,
 )
 from course_utils.reference.attention import attend
@@ -22,7 +22,7 @@ from course_utils.reference.fused import rotate
 
 
 def layout_cases(seed: int) -> list[Case]:
-    """Own and shared keys and values, one sequence and several, odd lengths."""
+    """Multi-head, grouped-query and multi-query; one sequence and several; odd lengths."""
     rng = random.Random(seed)
     names = ("num_sequences", "seq_len", "num_heads", "num_kv_heads", "head_dim")
     cases = []
@@ -37,48 +37,49 @@ def layout_cases(seed: int) -> list[Case]:
 def _heads(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
 ) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seq_len * num_heads)
+    """Queries, keys and values, before tokens and heads change places."""
     counts = (num_heads, num_kv_heads, num_kv_heads)
-    return [_random(generator, num_sequences, seq_len, n, head_dim) for n in counts]
+    shapes = [(num_sequences, seq_len, count, head_dim) for count in counts]
+    return random_tensors(seq_len * num_heads, *shapes)
 
 
 def _with_projection(attention: Function, case: Case) -> tuple[Function, nn.Linear]:
-    """Attention and the output projection behind it, which keeps its input."""
+    """Attention and the output projection after it, which keeps its input."""
     width = case["num_heads"] * case["head_dim"]
     projection = nn.Linear(width, 3, bias=False, dtype=torch.float64)
     return lambda q, k, v: projection(attention(q, k, v, rotate)), projection
 
 
 def observe_layout(answer: Any, case: Case) -> object:
-    """Numbers and gradients of the student's attention; bytes with the projection behind it."""
+    """Results and gradients of the student's attention; bytes with the projection after it."""
     inputs = _heads(**case)
-    numbers = wrong_numbers(lambda q, k, v: answer(q, k, v, rotate), _rotated, inputs)
+    numbers = wrong_numbers(
+        lambda q, k, v: answer(q, k, v, rotate),
+        lambda q, k, v: attend(rotate(q), rotate(k), v),
+        inputs,
+    )
     whole, projection = _with_projection(answer, case)
     return numbers | kept(whole, inputs, projection)
 
 
-def _rotated(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return attend(rotate(q), rotate(k), v)
-
-
 def attend_with_rotation(q: Tensor, k: Tensor, v: Tensor, rotate: Function) -> Tensor:
-    """The course's own answer: rotate while tokens stand before heads."""
+    """The course's own answer: rotate while tokens come before heads."""
     return attend(rotate(q), rotate(k), v)
 
 
 def wanted_of_layout(**case: int) -> dict[str, int]:
-    """What the course's attention keeps, counted with the projection behind it."""
+    """What the course's attention keeps, counted with the projection after it."""
     whole, projection = _with_projection(attend_with_rotation, dict(case))
-    return _all_right(kept(whole, _heads(**case), projection))
+    return NOTHING_WRONG | kept(whole, _heads(**case), projection)
 
 
-def _also_keeps(sizes: Callable[[int, int, int, int, int], int]) -> Callable[..., dict[str, int]]:
-    """A number of entries too many."""
+def _also_keeps(extra: Callable[[int, int, int, int, int], int]) -> Callable[..., dict[str, int]]:
+    """The right bytes and those of some extra entries."""
 
     def formula(*case: int) -> dict[str, int]:
         b, s, a, kv, d = case
         right = FLOAT64_BYTES * b * s * d * (2 * a + 2 * kv) + 8 * a * b * s
-        return {"saved_bytes": right + FLOAT64_BYTES * sizes(*case)}
+        return {"saved_bytes": right + FLOAT64_BYTES * extra(*case)}
 
     return formula
 

@@ -1,4 +1,4 @@
-"""Check of the student's own counter of saved bytes, on programs that it has never seen."""
+"""Check of the student's counter of saved bytes, on programs that it has never seen."""
 
 import random
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _two_views(x: Tensor, width: int) -> Program:
     return call, []
 
 
-def _nothing_wanted(x: Tensor, width: int) -> Program:
+def _no_gradient(x: Tensor, width: int) -> Program:
     return lambda: x.detach().exp().square(), []
 
 
@@ -64,7 +64,7 @@ PROGRAMS: dict[str, Callable[[Tensor, int], Program]] = {
     "a chain of layers": _chain,
     "a part of a large tensor": _view,
     "two halves of one tensor": _two_views,
-    "no gradient wanted": _nothing_wanted,
+    "no gradient wanted": _no_gradient,
 }
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
@@ -87,19 +87,19 @@ def microscope_cases(seed: int) -> list[Case]:
 
 
 def program_of(program: str, rows: int, columns: int, width: int, dtype: str) -> Program:
-    """The call that a case names, and the parameters that must not count."""
+    """The call that a case names, and the parameters to leave out."""
     x = torch.ones(rows, columns, dtype=DTYPES[dtype], requires_grad=True)
     return PROGRAMS[program](x, width)
 
 
-def observe(answer: Any, case: Case) -> object:
-    """What the student's counter says about a program."""
+def observe_saved_bytes(answer: Any, case: Case) -> object:
+    """What the student's counter returns for a program."""
     call, parameters = program_of(**case)
     return answer(call, parameters)
 
 
 def measured_saved_bytes(**case: Any) -> int:
-    """What the course's instrument says about the same program."""
+    """What the course's instrument counts for the same program."""
     call, parameters = program_of(**case)
     return count_saved_bytes(call, *parameters).total_bytes
 
@@ -115,7 +115,7 @@ def _wrong(
     once: bool = True,
     leaves_parameters_out: bool = True,
 ) -> Callable[..., int]:
-    """A counter with one mistake: another size, the same storage twice, parameters counted."""
+    """A wrong counter: other sizes, storages counted more than once, or parameters counted."""
 
     def formula(*case: Any) -> int:
         call, parameters = program_of(*case)
@@ -126,7 +126,7 @@ def _wrong(
         def pack(tensor: Tensor) -> Tensor:
             if _key(tensor) not in known:
                 sizes.append(size_of(tensor))
-            kept.append(tensor.detach())  # an address may be used again once its storage is gone
+            kept.append(tensor.detach())  # or its address could be used again
             if once:
                 known.add(_key(tensor))
             return tensor
@@ -139,6 +139,7 @@ def _wrong(
 
 
 def _key(tensor: Tensor) -> int:
+    """The address of the storage object, equal for all views of one storage."""
     key: int = tensor.untyped_storage()._cdata
     return key
 
@@ -146,7 +147,7 @@ def _key(tensor: Tensor) -> int:
 CHECK = Check(
     cases=microscope_cases,
     reference=saved_bytes,
-    observe=observe,
+    observe=observe_saved_bytes,
     judge=EqualTo(
         measured_saved_bytes,
         Mistake(

@@ -1,4 +1,4 @@
-"""Check of the parameters of a model, part by part."""
+"""Check of a model's parameters, part by part."""
 
 import random
 from collections.abc import Callable
@@ -15,7 +15,7 @@ GPT = {"is_gated": False, "has_biases": True, "is_tied": True}
 
 
 def parameters_cases(seed: int) -> list[Case]:
-    """GPT with and without learned positions; Llama tied and free, own, grouped, single keys."""
+    """GPT with and without learned positions; Llama tied and untied, with MHA, GQA and MQA."""
     rng = random.Random(seed)
     cases: list[Case] = []
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
@@ -47,7 +47,7 @@ def _named(*sizes: int) -> dict[str, Any]:
 
 
 def measured_parameters(model: dict[str, Any]) -> dict[str, int]:
-    """The numbers in the tensors of a model on the meta device, by the module they stand in."""
+    """The numbers in the tensors of a model on the meta device, by module."""
     counts = {"attention": 0, "feed_forward": 0, "norms": 0, "embedding_and_head": 0}
     for name, weight in Transformer(model_of(model), device="meta").named_parameters():
         counts[_part_of(name)] += weight.numel()

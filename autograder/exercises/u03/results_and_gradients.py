@@ -1,4 +1,4 @@
-"""Checks of code that keeps less: the right numbers, the right gradients, and the right bytes."""
+"""What a check of memory-saving code compares: results, gradients, and bytes kept."""
 
 from collections.abc import Callable
 
@@ -12,6 +12,8 @@ FLOAT64_BYTES = 8
 # The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
 ROUNDING = 1e-9
 
+NOTHING_WRONG = {"wrong_results": 0, "wrong_gradients": 0}
+
 Function = Callable[..., Tensor]
 
 
@@ -23,7 +25,7 @@ def wrong_numbers(answer: Function, oracle: Function, inputs: list[Tensor]) -> d
 
 
 def upstream(result: Tensor) -> Tensor:
-    """A gradient from behind that is different for every number, and nowhere one."""
+    """An upstream gradient that differs from entry to entry and is nowhere one."""
     return torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)
 
 
@@ -31,29 +33,25 @@ def _result_and_gradients(function: Function, inputs: list[Tensor]) -> list[Tens
     leaves = [each.detach().clone().requires_grad_() for each in inputs]
     result = function(*leaves)
     result.backward(upstream(result))
-    return [result.detach(), *(_gradient(leaf) for leaf in leaves)]
-
-
-def _gradient(leaf: Tensor) -> Tensor:
-    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+    gradients = (torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)
+    return [result.detach(), *gradients]
 
 
 def _num_different(ours: Tensor, theirs: Tensor) -> int:
+    """Entries that differ; all of them where the shape does."""
     if ours.shape != theirs.shape:
         return theirs.numel()
     return int((~torch.isclose(ours, theirs, rtol=ROUNDING, atol=ROUNDING)).sum())
 
 
 def kept(call: Function, inputs: list[Tensor], *owners: nn.Module) -> dict[str, int]:
-    """What a call keeps for backward, and what lives on where autograd does not see it."""
+    """Bytes a call saves for backward, and bytes it holds where autograd does not see them."""
     made = [each.detach().clone().requires_grad_() * 1 for each in inputs]
     saved = count_saved_bytes(lambda: call(*made), *owners)
     return {"saved_bytes": saved.total_bytes, "unseen_bytes": saved.unseen_bytes}
 
 
-def _random(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def _all_right(bytes_kept: dict[str, int]) -> dict[str, int]:
-    return {"wrong_results": 0, "wrong_gradients": 0, **bytes_kept}
+def random_tensors(seed: int, *shapes: tuple[int, ...]) -> list[Tensor]:
+    """Normally distributed tensors in float64, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]

@@ -1,4 +1,4 @@
-"""Check of what one more sequence keeps."""
+"""Check of the bytes that one more sequence keeps."""
 
 import json
 import random
@@ -21,7 +21,7 @@ SMALL_HIDDEN_SIZE = 512
 
 
 def sequence_cases(seed: int) -> list[Case]:
-    """Own, grouped and single keys and values, small and large vocabularies, published models."""
+    """Multi-head, grouped-query, multi-query; small and large vocabularies; real models."""
     rng = random.Random(seed)
     cases: list[Case] = []
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
@@ -41,14 +41,14 @@ def _case(sizes: tuple[int, ...], seq_len: int) -> Case:
 
 
 def measured_sequence_bytes(model: dict[str, Any], seq_len: int, layer_bytes: int) -> int:
-    """What two sequences keep less what one keeps, counted in bf16 without numbers."""
+    """What two sequences keep, minus what one keeps, counted in bf16."""
     one, two = (_counted(json.dumps(model), batch, seq_len) for batch in (1, 2))
     return two - one
 
 
 @cache
 def _counted(model: str, batch: int, seq_len: int) -> int:
-    """A small model runs on real tensors, which is faster; a large one on tensors without numbers.
+    """A small model runs on real tensors, which is faster; a large one on fake tensors.
 
     Both keep the same bytes.
     """
@@ -72,7 +72,7 @@ def _run(seq_len: int, micro_batch_size: int = 1) -> RunConfig:
 
 
 def _less(wrong: Callable[[ModelConfig, int], int]) -> Callable[..., int]:
-    """The right number less something, from a model and a length."""
+    """The right number minus something, from a model and a length."""
 
     def formula(model: dict[str, Any], seq_len: int, layer_bytes: int) -> int:
         m = model_of(model)

@@ -1,4 +1,4 @@
-"""Check of what training keeps from step to step: weights, gradients, optimizer states."""
+"""Check of the bytes of the training state: weights, gradients, optimizer states."""
 
 import random
 from typing import Any
@@ -10,6 +10,8 @@ from course_utils.formulas import memory
 from course_utils.instruments import storage_bytes
 from course_utils.reference.mixed_precision import TrainingState
 
+MIXED = ("bf16", "bf16-fp32-gradients", "bf16-both-gradients")
+
 
 def state_cases(seed: int) -> list[Case]:
     """Every recipe, from one parameter to a hundred thousand."""
@@ -19,7 +21,7 @@ def state_cases(seed: int) -> list[Case]:
 
 
 def measured_state_bytes(num_params: int, recipe: str) -> dict[str, int]:
-    """What lies in storages after one real training step of that many parameters."""
+    """Bytes of the storages after one real training step of that many parameters."""
     state = TrainingState(num_params, recipe)
     state.step()
     return {part: sum(map(storage_bytes, tensors)) for part, tensors in state.tensors().items()}
@@ -36,7 +38,7 @@ def state_bytes(num_params: int, recipe: str) -> dict[str, int]:
 
 
 def _mistake(**wrong: dict[str, int]) -> Any:
-    """Bytes of one parameter that are wrong in some recipes, by part and recipe."""
+    """Wrong bytes per parameter, by part and recipe."""
 
     def formula(num_params: int, recipe: str) -> dict[str, int]:
         return {
@@ -46,8 +48,6 @@ def _mistake(**wrong: dict[str, int]) -> Any:
 
     return formula
 
-
-MIXED = ("bf16", "bf16-fp32-gradients", "bf16-both-gradients")
 
 CHECK = Check(
     cases=state_cases,

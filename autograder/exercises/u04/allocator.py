@@ -1,7 +1,7 @@
-"""Check of the student's caching allocator, beside one that is a list searched from end to end.
+"""Check of the student's caching allocator, against one that searches a plain list of blocks.
 
-What an allocator does is told by how many requests it serves as the rules say: the address, and
-what it has reserved by then, up to the first that differs.
+An allocator is judged by how many requests it serves right, up to the first that differs in the
+address returned or in the bytes reserved by then.
 """
 
 import functools
@@ -14,18 +14,18 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.u04.allocator_scripts import KINDS, Script, allocator_cases, requests_of
 from course_utils.reference.allocator import MIN_BLOCK_BYTES, new_segment_bytes, rounded_bytes
-from course_utils.reference.serving import MIB, Device, Served, serve
+from course_utils.reference.allocator_replay import MIB, Device, Served, serve
 
 Reserve = Callable[[int], int]
 
 
 @dataclass(kw_only=True)
-class Piece:
-    """A part of a segment.
+class Block:
+    """A part of a segment, free or in use.
 
     Attributes:
-        segment: Number of its segment, in the order of asking.
-        since: When it was freed or split off: the number of the event.
+        segment: Number of its segment, in the order in which they were reserved.
+        since: Number of the event that freed it or split it off.
     """
 
     address: int
@@ -38,132 +38,132 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What an allocator does where mistakes are made; as it should be unless told otherwise."""
+    """Rules of an allocator that a mistake can change; the defaults are right."""
 
     size_of: Callable[[int], int] = rounded_bytes
     segment_of: Callable[[int, int], int] = lambda num_bytes, size: new_segment_bytes(size)
     is_small: Callable[[int], bool] = lambda size: size <= MIB
     has_pools: bool = True
-    order: Callable[[Piece], tuple[int, ...]] = lambda piece: (piece.size, piece.address)
+    order: Callable[[Block], tuple[int, ...]] = lambda block: (block.size, block.address)
     is_split: Callable[[int, bool], bool] = lambda rest, is_small: (
         rest >= MIN_BLOCK_BYTES if is_small else rest > MIB
     )
     does_reuse: bool = True
     joins_before: bool = True
     joins_after: bool = True
-    joins: Callable[[Piece, Piece], bool] = lambda one, other: one.segment == other.segment
+    joins: Callable[[Block, Block], bool] = lambda one, other: one.segment == other.segment
     does_free: bool = True
     gives_front: bool = True
 
 
 class Allocator:
-    """The course's own answer: a list of pieces that is searched from end to end."""
+    """The course's own answer: a list of blocks, searched from end to end."""
 
     def __init__(self, reserve: Reserve, rules: Rules | None = None) -> None:
-        """Segments come from ``reserve``."""
+        """Take the function that reserves a segment and returns its address."""
         self.reserve, self.rules = reserve, rules or Rules()
-        self.pieces: list[Piece] = []
+        self.blocks: list[Block] = []
         self.now = self.num_segments = 0
 
     def allocate(self, num_bytes: int) -> int:
-        """Address of a block of at least so many bytes."""
+        """Address of a block of at least that many bytes."""
         size = self.rules.size_of(num_bytes)
         is_small = self.rules.is_small(size)
-        fitting = [each for each in self.pieces if self._can_serve(each, size, is_small)]
-        piece = min(fitting, key=self.rules.order, default=None)
-        if piece is None:
-            piece = self._new(self.rules.segment_of(num_bytes, size), is_small)
-        rest = piece.size - size
-        if rest and self.rules.is_split(rest, piece.is_small):
-            piece.size = size
-            start_of_rest = piece.address + size
+        fitting = [each for each in self.blocks if self._can_serve(each, size, is_small)]
+        block = min(fitting, key=self.rules.order, default=None)
+        if block is None:
+            block = self._new(self.rules.segment_of(num_bytes, size), is_small)
+        rest = block.size - size
+        if rest and self.rules.is_split(rest, block.is_small):
+            block.size = size
+            start_of_rest = block.address + size
             if not self.rules.gives_front:
-                start_of_rest, piece.address = piece.address, piece.address + rest
-            self._add(start_of_rest, rest, piece.segment, piece.is_small)
-        piece.is_free = False
-        return piece.address
+                start_of_rest, block.address = block.address, block.address + rest
+            self._add(start_of_rest, rest, block.segment, block.is_small)
+        block.is_free = False
+        return block.address
 
     def free(self, address: int) -> None:
-        """Take a block back, joined with its neighbours."""
+        """Take a block back and join it with its free neighbours."""
         if not self.rules.does_free:
             return
-        piece = next(p for p in self.pieces if p.address == address and not p.is_free)
-        end = piece.address + piece.size
-        piece.is_free, piece.since = True, self._tick()
-        for other in [each for each in self.pieces if each.is_free and each is not piece]:
-            if not self.rules.joins(piece, other):
+        block = next(each for each in self.blocks if each.address == address and not each.is_free)
+        end = block.address + block.size
+        block.is_free, block.since = True, self._tick()
+        for other in [each for each in self.blocks if each.is_free and each is not block]:
+            if not self.rules.joins(block, other):
                 continue
             is_before = other.address + other.size == address and self.rules.joins_before
             if is_before or (other.address == end and self.rules.joins_after):
-                piece.address = min(piece.address, other.address)
-                piece.size += other.size
-                self.pieces.remove(other)
+                block.address = min(block.address, other.address)
+                block.size += other.size
+                self.blocks.remove(other)
 
     def _tick(self) -> int:
         self.now += 1
         return self.now
 
-    def _can_serve(self, piece: Piece, size: int, is_small: bool) -> bool:
-        is_in_pool = piece.is_small == is_small or not self.rules.has_pools
-        return piece.is_free and piece.size >= size and is_in_pool and self.rules.does_reuse
+    def _can_serve(self, block: Block, size: int, is_small: bool) -> bool:
+        is_in_pool = block.is_small == is_small or not self.rules.has_pools
+        return block.is_free and block.size >= size and is_in_pool and self.rules.does_reuse
 
-    def _new(self, wanted: int, is_small: bool) -> Piece:
+    def _new(self, wanted: int, is_small: bool) -> Block:
         self.num_segments += 1
         return self._add(self.reserve(wanted), wanted, self.num_segments, is_small)
 
-    def _add(self, address: int, size: int, segment: int, is_small: bool) -> Piece:
-        piece = Piece(
+    def _add(self, address: int, size: int, segment: int, is_small: bool) -> Block:
+        block = Block(
             address=address, size=size, segment=segment, since=self._tick(), is_small=is_small
         )
-        self.pieces.append(piece)
-        return piece
+        self.blocks.append(block)
+        return block
 
 
-class OneRow:
-    """A wrong answer: for each pool one list, in which free neighbours are joined."""
+class NeighboursInAList:
+    """A wrong answer: one list per pool, whose free neighbours are joined across segments."""
 
     def __init__(self, reserve: Reserve) -> None:
-        """Segments come from ``reserve``."""
+        """Take the function that reserves a segment and returns its address."""
         self.reserve = reserve
-        self.rows: dict[bool, list[list[int]]] = {True: [], False: []}  # address, size, is_free
+        self.pools: dict[bool, list[list[int]]] = {True: [], False: []}  # address, size, is_free
 
     def allocate(self, num_bytes: int) -> int:
-        """Address of a block of at least so many bytes."""
+        """Address of a block of at least that many bytes."""
         size = rounded_bytes(num_bytes)
-        row = self.rows[size <= MIB]
-        fitting = [each for each in row if each[2] and each[1] >= size]
+        pool = self.pools[size <= MIB]
+        fitting = [each for each in pool if each[2] and each[1] >= size]
         if not fitting:
             wanted = new_segment_bytes(size)
             fitting = [[self.reserve(wanted), wanted, True]]
-            row += fitting
-        piece = min(fitting, key=lambda each: (each[1], each[0]))
-        rest = piece[1] - size
+            pool += fitting
+        block = min(fitting, key=lambda each: (each[1], each[0]))
+        rest = block[1] - size
         if rest >= (MIN_BLOCK_BYTES if size <= MIB else MIB + 1):
-            row.insert(row.index(piece) + 1, [piece[0] + size, rest, True])
-            piece[1] = size
-        piece[2] = False
-        return piece[0]
+            pool.insert(pool.index(block) + 1, [block[0] + size, rest, True])
+            block[1] = size
+        block[2] = False
+        return block[0]
 
     def free(self, address: int) -> None:
-        """Take a block back, joined with what stands before and behind it in its list."""
-        row = next(r for r in self.rows.values() if any(p[0] == address and not p[2] for p in r))
-        at = next(n for n, each in enumerate(row) if each[0] == address and not each[2])
-        row[at][2] = True
+        """Take a block back and join it with its free neighbours in the list."""
+        pool = next(p for p in self.pools.values() if any(b[0] == address and not b[2] for b in p))
+        at = next(n for n, each in enumerate(pool) if each[0] == address and not each[2])
+        pool[at][2] = True
         for first in (at, at - 1):
-            if first >= 0 and first + 1 < len(row) and row[first][2] and row[first + 1][2]:
-                row[first][1] += row.pop(first + 1)[1]
+            if first >= 0 and first + 1 < len(pool) and pool[first][2] and pool[first + 1][2]:
+                pool[first][1] += pool.pop(first + 1)[1]
 
 
 def observe_allocator(answer: Any, case: Case) -> object:
-    """How many requests of a script the student's allocator serves as the rules say."""
+    """How many requests of a script the student's allocator serves right."""
     return {"served_requests": num_served(answer, case["script"], case["segments"])}
 
 
 def num_served(make: Callable[[Reserve], Any], script: Script | str, direction: str) -> int:
-    """Requests that are served as the rules say, up to the first that is not."""
+    """Requests that are served right, up to the first that is not."""
     device = Device(direction)
     served = serve(make(device.reserve), device, requests_of(script))
-    pairs = zip(served, _wanted(_hashable(script), direction), strict=False)
+    pairs = zip(served, _right_answers(_hashable(script), direction), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
@@ -172,24 +172,24 @@ def _hashable(script: Script | str) -> tuple[int, ...] | str:
 
 
 @functools.lru_cache(maxsize=2000)
-def _wanted(script: tuple[int, ...] | str, direction: str) -> list[Served]:
+def _right_answers(script: tuple[int, ...] | str, direction: str) -> list[Served]:
     device = Device(direction)
     return list(serve(Allocator(device.reserve), device, requests_of(script)))  # type: ignore[arg-type]
 
 
 def all_served(scenario: str, script: Script | str, segments: str) -> dict[str, int]:
-    """Every request."""
+    """The right number: every request."""
     return {"served_requests": len(requests_of(script))}
 
 
 def _served_by(**rules: Any) -> Callable[..., dict[str, int]]:
-    """How far an allocator with other rules comes."""
+    """How many requests an allocator with other rules serves right."""
     changed = Rules(**rules)
     return _served_from(lambda reserve: Allocator(reserve, changed))
 
 
 def _served_from(make: Callable[[Reserve], Any]) -> Callable[..., dict[str, int]]:
-    """How far another allocator comes."""
+    """How many requests another allocator serves right."""
 
     @functools.lru_cache(maxsize=2000)
     def served(script: tuple[int, ...] | str, direction: str) -> int:
@@ -201,10 +201,10 @@ def _served_from(make: Callable[[Reserve], Any]) -> Callable[..., dict[str, int]
     return formula
 
 
-# How free blocks stand in a list: as they came into it, or segment by segment.
-LISTED: tuple[Callable[[Piece], tuple[int, ...]], ...] = (
-    lambda piece: (piece.since,),
-    lambda piece: (piece.segment, piece.address),
+# Orders of free blocks in a list: as they were added, or segment by segment.
+LIST_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+    lambda block: (block.since,),
+    lambda block: (block.segment, block.address),
 )
 
 CHECK = Check(
@@ -291,7 +291,7 @@ CHECK = Check(
         Mistake(
             "Blocks are joined because they stand beside each other in your list. What may lie "
             "between the end of one segment and the beginning of the next in it?",
-            _served_from(OneRow),
+            _served_from(NeighboursInAList),
         ),
         Mistake(
             "Requests of both kinds are served from the same blocks. Which blocks may a request "
@@ -306,7 +306,7 @@ CHECK = Check(
         Mistake(
             "You take the first free block by address that is large enough. Which one does the "
             "exercise want, and what does it spare?",
-            _served_by(order=lambda piece: (piece.address,)),
+            _served_by(order=lambda block: (block.address,)),
         ),
         *(
             Mistake(
@@ -314,25 +314,25 @@ CHECK = Check(
                 "By what are they to be compared?",
                 _served_by(order=order),
             )
-            for order in LISTED
+            for order in LIST_ORDERS
         ),
         *(
             Mistake(
                 "Of equally large blocks you take the one that comes first in your list. In which "
                 "order does the exercise want them, whatever came when?",
-                _served_by(order=lambda piece, order=order: (piece.size, *order(piece))),
+                _served_by(order=lambda block, order=order: (block.size, *order(block))),
             )
-            for order in LISTED
+            for order in LIST_ORDERS
         ),
         Mistake(
             "Of equally large blocks you take the one with the highest address. Which one does "
             "the exercise want?",
-            _served_by(order=lambda piece: (piece.size, -piece.address)),
+            _served_by(order=lambda block: (block.size, -block.address)),
         ),
         Mistake(
             "You take the largest free block. Which one does the exercise want, and what does it "
             "spare?",
-            _served_by(order=lambda piece: (-piece.size, piece.address)),
+            _served_by(order=lambda block: (-block.size, block.address)),
         ),
         Mistake(
             "Not even the first request of a script is served as the rules say. What do your "

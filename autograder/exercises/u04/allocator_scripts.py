@@ -1,7 +1,7 @@
-"""Scripts of requests to an allocator: random ones, and that of a training step.
+"""Scripts of requests to an allocator: one per rule, random ones, and that of a training step.
 
-A script is a list of whole numbers: one above zero asks for so many bytes, and -n frees the n-th
-block that was asked for.
+A script is a list of whole numbers: a positive one requests that many bytes, and -n frees the block
+of the n-th request.
 """
 
 import functools
@@ -13,7 +13,7 @@ from autograder.checking.check import Case
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
-from course_utils.reference.serving import DIRECTIONS, MIB
+from course_utils.reference.allocator_replay import DIRECTIONS, MIB
 
 Script = list[int]
 
@@ -23,13 +23,13 @@ KINDS = ("small", "large", "both")
 
 
 def requests_of(script: Script | str) -> Script:
-    """A script as it is, or that of the traced training."""
+    """The script itself, or that of the traced training for its name."""
     return list(_traced_script() if isinstance(script, str) else script)
 
 
 @functools.cache
 def _traced_script() -> tuple[int, ...]:
-    """Requests of a training step, of a few bytes up to 16 MiB."""
+    """Requests of a training step, from a few bytes to 16 MiB."""
     model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
     with fake_tensors():
         training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
@@ -38,7 +38,7 @@ def _traced_script() -> tuple[int, ...]:
 
 
 def _random_script(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Script:
-    """More is asked for than freed, so that some segments fill."""
+    """A script with more requests than frees, so that some segments fill."""
     script: Script = []
     used: list[int] = []
     for _ in range(num_requests):
@@ -67,9 +67,9 @@ def _small_scripts(rng: random.Random) -> Iterator[Script]:
     yield [MIB, MIB, MIB, MIB, -1, -3, MIB, MIB]  # equal ones in two segments: the lower address
     yield [rng.randint(1, 511), rng.randint(513, 1023), 512]  # rounded up
     yield [a + b, 1, a, 1, -1, -3, a - 511]  # the smallest that fits, not the first
-    yield [a, 1, a, 1, a, 1, -5, -1, -3, a, a]  # of equal ones the lowest, not the last freed
+    yield [a, 1, a, 1, a, 1, -5, -1, -3, a, a]  # of equal blocks the lowest, not the last freed
     yield [a, b, 1, -1, -2, a + b]  # joined with the one before
-    yield [a, b, 1, -2, -1, a + b]  # joined with the one behind
+    yield [a, b, 1, -2, -1, a + b]  # joined with the one after
     yield [a, b, a, 1, -1, -3, -2, 2 * a + b]  # joined with both
     yield [b, 1, -1, b - a, a, a - 512, MIB - a, MIB]  # what is left is split off
     yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB]  # neighbours of two segments
@@ -81,7 +81,7 @@ def _large_scripts(rng: random.Random) -> Iterator[Script]:
     little = 512 * rng.randint(1, 2000)
     yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
     yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
-    almost = 10 * MIB - rng.randint(1, 511)  # asked for; the block has 10 MiB
+    almost = 10 * MIB - rng.randint(1, 511)  # requested; the block has 10 MiB
     yield [almost, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]
     yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
     yield [a, MIB + 1, a, MIB + 1, a, MIB + 1, -5, -1, -3, a, a]
@@ -93,13 +93,13 @@ def _large_scripts(rng: random.Random) -> Iterator[Script]:
 
 
 def allocator_cases(seed: int) -> list[Case]:
-    """Each rule alone in both pools, then scripts of all sizes, and one of a traced training.
+    """Each rule alone, then random scripts and one of a traced training.
 
-    Each time three: of small blocks, of large ones, and both.
+    Each comes as three cases: small blocks, large blocks, and both.
     """
     rng = random.Random(seed)
     pairs = list(zip(_small_scripts(rng), _large_scripts(rng), strict=True))
-    # A rest of exactly one MiB is no rest.
+    # A rest of exactly one MiB is not split off.
     pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
     rows: list[dict[str, Script | str]] = [
         {"small": small, "large": large, "both": _interleaved(small, large)}
@@ -123,9 +123,9 @@ def allocator_cases(seed: int) -> list[Case]:
 
 
 def _interleaved(small: Script, large: Script) -> Script:
-    """Two scripts in turn, with the numbers of their blocks made anew."""
+    """Two scripts with their requests in alternation, and their blocks renumbered."""
     script: Script = []
-    numbers: tuple[list[int], list[int]] = ([], [])
+    numbers: tuple[list[int], list[int]] = ([], [])  # new ones of each script's blocks
     for pair in zip_longest(small, large):
         for request, mine in zip(pair, numbers, strict=True):
             if request is None:

@@ -1,4 +1,4 @@
-"""Check of a script of requests that breaks memory up, played on the course's allocator."""
+"""Check of a script that fragments memory, played on the course's allocator."""
 
 import random
 from collections.abc import Callable
@@ -8,21 +8,7 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from autograder.exercises.u04.allocator_scripts import Script
 from course_utils.reference.allocator import CachingAllocator
-from course_utils.reference.serving import MIB
-
-
-def fragment(device_bytes: int) -> Script:
-    """The course's own answer: one MiB of every segment of the small pool stays in use."""
-    num_blocks = device_bytes // MIB
-    return [MIB] * num_blocks + [-number for number in range(1, num_blocks + 1, 2)]
-
-
-def fragment_cases(seed: int) -> list[Case]:
-    """Devices of 40 MiB to 400 MiB."""
-    rng = random.Random(seed)
-    sizes = [40, 60, 80, 100, 200, 400, *(20 * rng.randint(2, 20) for _ in range(14))]
-    return [{"device_bytes": MIB * size} for size in sizes]
-
+from course_utils.reference.allocator_replay import MIB
 
 MAX_REQUESTS = 1000
 WAYS_TO_MISS = (
@@ -34,8 +20,21 @@ WAYS_TO_MISS = (
 )
 
 
+def fragment(device_bytes: int) -> Script:
+    """The course's own answer: half of every segment of the small pool stays in use."""
+    num_blocks = device_bytes // MIB
+    return [MIB] * num_blocks + [-number for number in range(1, num_blocks + 1, 2)]
+
+
+def fragment_cases(seed: int) -> list[Case]:
+    """Devices of 40 MiB to 400 MiB."""
+    rng = random.Random(seed)
+    sizes = [40, 60, 80, 100, 200, 400, *(20 * rng.randint(2, 20) for _ in range(14))]
+    return [{"device_bytes": MIB * size} for size in sizes]
+
+
 def observe_fragment(answer: Any, case: Case) -> object:
-    """Which way the student's script misses, if one: played on the course's allocator."""
+    """How the student's script misses its goal, if it does, on the course's allocator."""
     way = _way_to_miss(answer(case["device_bytes"]), case["device_bytes"])
     return {each: int(each == way) for each in WAYS_TO_MISS}
 
@@ -57,11 +56,6 @@ def _way_to_miss(script: Any, device_bytes: int) -> str:
     except MemoryError:
         return ""
     return "last_is_served"
-
-
-def _quarters(device_bytes: int) -> Script:
-    """The script that comes to mind first."""
-    return [device_bytes // 4] * 4 + [-1, -3]
 
 
 def _missed(way: str) -> Callable[[int], dict[str, int]]:
@@ -102,7 +96,9 @@ CHECK = Check(
         Mistake(
             "Each of your blocks is a segment of its own, and one that is free altogether goes "
             "back to the device. How small must blocks be so that several share a segment?",
-            lambda device_bytes: {_way_to_miss(_quarters(device_bytes), device_bytes): 1},
+            lambda device_bytes: {
+                _way_to_miss([device_bytes // 4] * 4 + [-1, -3], device_bytes): 1
+            },
         ),
         together=True,
     ),

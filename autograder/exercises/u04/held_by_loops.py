@@ -1,7 +1,7 @@
-"""What a loop holds: a small model and its batches, and the bytes that live beside them.
+"""What a loop holds: a small model, its batches, and the bytes that are live beside them.
 
-Held memory is told in whole batches: how often what one of them keeps fits into the bytes that were
-live. A number or two in a name that lives on is so for nothing; a graph is not.
+Held memory is counted in whole batches: a variable that holds a number or two counts as nothing, a
+graph counts.
 """
 
 import random
@@ -23,7 +23,7 @@ NUM_WORDS = 5
 
 Batches = list[tuple[Tensor, Tensor]]
 
-# What a loop may leave behind: it belongs to the model and its optimizer.
+# What a loop may leave behind, as it belongs to the model and its optimizer.
 OWNED = ("parameters", "optimizer_states", "gradients")
 
 
@@ -36,7 +36,7 @@ class Held(NamedTuple):
 
 
 def held(call: Callable[[], object], *owners: Any) -> Held:
-    """What a call holds at its peak, and what is left while its result is."""
+    """What a call holds at its peak, and what is left while its result is alive."""
     results: list[object] = []
     trace = trace_memory(lambda: results.append(call()), *owners)
     left = [each for each in trace.storages if each.died is None and each.category not in OWNED]
@@ -78,7 +78,7 @@ def batches_in(case: Case) -> Batches:
 
 
 def loop_cases(seed: int) -> list[Case]:
-    """Three batches and four; one sequence and several; a model in both modes."""
+    """Three batches and four; one sequence and several; training and evaluation mode."""
     rng = random.Random(seed)
     cases = []
     for num_batches in (3, 3, 4, 3, 3):
@@ -96,13 +96,13 @@ def loop_cases(seed: int) -> list[Case]:
 
 
 def sample_cases(seed: int) -> list[Case]:
-    """The cases of all loops, without a mode."""
+    """The same cases without the mode."""
     cases = loop_cases(seed)
     return [{name: size for name, size in case.items() if name != "is_training"} for case in cases]
 
 
 def is_near(got: Any, wanted: float) -> bool:
-    """Whether a number, or a tensor of one, is that of an oracle; rounded as in fp32 at most."""
+    """Whether a number, or a tensor of one, equals an oracle's within the rounding of fp32."""
     number = got.detach() if isinstance(got, Tensor) else got
     try:
         return abs(float(number) - wanted) <= ROUNDING_OF_A_MEAN * max(1.0, abs(wanted))
@@ -111,5 +111,5 @@ def is_near(got: Any, wanted: float) -> bool:
 
 
 def nothing_held(*names: str) -> Callable[..., dict[str, int]]:
-    """What a repaired loop shows: zero for each."""
+    """What a repaired loop gives: zero for each name."""
     return lambda **case: dict.fromkeys(names, 0)

@@ -1,4 +1,4 @@
-"""Check of what is live at the ends of the phases of a training step."""
+"""Check of the bytes live at the end of each phase of a training step."""
 
 import random
 from collections.abc import Callable
@@ -14,12 +14,14 @@ from course_utils.instruments import trace_memory
 
 NAMES = ("num_params", "num_tensors", "kept_bytes", "step", "is_grad_let_go")
 MOST_STEPS = 4
+BEFORE_STATES_CHANGE = ("before_forward", "after_forward", "after_backward")
+
 Moments = dict[str, int]
 Formula = Callable[[int, int, int, int, bool], Moments]
 
 
 def moment_cases(seed: int) -> list[Case]:
-    """First and later steps, gradients let go and set to zero, one tensor and several."""
+    """First and later steps; gradients freed or set to zero; one tensor and several."""
     rng = random.Random(seed)
     models = [(10, 2, 100)]
     models.append((rng.randint(2, 9), 1, 4 * rng.randint(5, 60)))
@@ -36,7 +38,7 @@ def moment_cases(seed: int) -> list[Case]:
 def measured_moments(
     num_params: int, num_tensors: int, kept_bytes: int, step: int, is_grad_let_go: bool
 ) -> Moments:
-    """What a trace of real training steps says at the end of each phase."""
+    """Live bytes at the end of each phase, from a trace of real training steps."""
     return _traced(num_params, num_tensors, kept_bytes, is_grad_let_go)[step - 1]
 
 
@@ -44,8 +46,8 @@ def measured_moments(
 def _traced(num_params: int, num_tensors: int, kept_bytes: int, let_go: bool) -> list[Moments]:
     """Moments of the first steps of a real training run.
 
-    Its forward pass multiplies a weight with as many numbers of data as make the bytes to be kept,
-    two numbers less: the loss and its gradient are live then too.
+    Its forward pass multiplies a weight with data of ``kept_bytes``, less two numbers: the loss and
+    its gradient are live then too.
     """
     sizes = [num_params - num_tensors + 1] + [1] * (num_tensors - 1)
     weights = nn.ParameterList(torch.ones(size) for size in sizes)
@@ -84,7 +86,7 @@ def moments(
 
 
 def _changed(change: Callable[[int, int, int, int, bool], Moments]) -> Formula:
-    """The right numbers with something added to some of them."""
+    """The right numbers, with something added to some of them."""
 
     def formula(n: int, t: int, kept: int, step: int, let_go: bool) -> Moments:
         right = moments(n, t, kept, step, let_go)
@@ -93,11 +95,8 @@ def _changed(change: Callable[[int, int, int, int, bool], Moments]) -> Formula:
     return formula
 
 
-BEFORE_STATES_CHANGE = ("before_forward", "after_forward", "after_backward")
-
-
 def _other_states(more: Callable[[int, int], int]) -> Formula:
-    """Optimizer states with some bytes more, wherever there are any."""
+    """Optimizer states with more bytes, wherever there are any."""
 
     def change(n: int, t: int, kept: int, step: int, let_go: bool) -> Moments:
         early = more(n, t) if step > 1 else 0
@@ -107,7 +106,7 @@ def _other_states(more: Callable[[int, int], int]) -> Formula:
 
 
 def _old_gradients(more: Callable[[int, bool], int]) -> Formula:
-    """Gradients with some bytes more, where they are those of an earlier backward pass."""
+    """Gradients with more bytes, where they come from an earlier backward pass."""
 
     def change(n: int, t: int, kept: int, step: int, let_go: bool) -> Moments:
         early = more(n, let_go) if step > 1 else 0

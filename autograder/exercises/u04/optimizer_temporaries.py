@@ -1,4 +1,4 @@
-"""Check of what an optimizer's step needs for a moment, in three ways to compute AdamW."""
+"""Check of the temporaries of an optimizer step, for three ways to compute AdamW."""
 
 import random
 from collections.abc import Callable
@@ -18,7 +18,7 @@ WAYS = [(adamw, is_mixed) for is_mixed in (False, True) for adamw in ADAMW]
 
 
 def temporary_cases(seed: int) -> list[Case]:
-    """One tensor, equal ones, one large among small ones, many; every way to compute the update."""
+    """One tensor, equal ones, one large among small, many; every way to compute the update."""
     rng = random.Random(seed)
     large, small = rng.randint(100, 999), rng.randint(2, 9)
     lists = [
@@ -36,20 +36,20 @@ def temporary_cases(seed: int) -> list[Case]:
 
 
 def measured_temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> int:
-    """What a trace of a real update shows above what is there before and after it."""
+    """The peak of a real update above what is live before and after it."""
     return _traced(tuple(sizes))[adamw, is_mixed]
 
 
 @lru_cache
 def _traced(sizes: tuple[int, ...]) -> dict[tuple[str, bool], int]:
-    """All ways one after the other under one trace; each leaves what it found."""
+    """All ways, one after the other under one trace; each leaves as much live as it found."""
     updates = [_Update(sizes, *way) for way in WAYS]
     for update in updates:
         update()  # makes the states
-    turns = iter(updates)
+    remaining = iter(updates)
 
     def step() -> None:
-        next(turns)()
+        next(remaining)()
 
     weights = [each for update in updates for each in update.weights]
     optimizers = [each for update in updates for each in update.optimizers]
@@ -62,7 +62,7 @@ def _traced(sizes: tuple[int, ...]) -> dict[tuple[str, bool], int]:
 
 
 class _Update:
-    """An update of weights whose gradients are there, as `Training` makes it."""
+    """An update of weights that have gradients, as `Training` makes it."""
 
     def __init__(self, sizes: tuple[int, ...], adamw: str, is_mixed: bool) -> None:
         dtype = torch.bfloat16 if is_mixed else torch.float32
@@ -102,7 +102,7 @@ def temporary_bytes(sizes: list[int], adamw: str, is_mixed: bool) -> int:
 
 
 def _factors(of_largest: tuple[int, ...], of_all: tuple[int, ...]) -> Callable[..., int]:
-    """Bytes for each number of the largest tensor and of all, in the six ways in order."""
+    """Bytes per number of the largest tensor and of all tensors, for each of `WAYS`."""
 
     def formula(sizes: list[int], adamw: str, is_mixed: bool) -> int:
         way = WAYS.index((adamw, is_mixed))

@@ -1,4 +1,4 @@
-"""Check of the three moments at which a training step can have its peak."""
+"""Check of the bytes live at the three moments where a training step can peak."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Peaks = dict[str, int]
 
 
 def peak_cases(seed: int) -> list[Case]:
-    """Tied and not, own and shared keys, one sequence and two, every way to compute AdamW."""
+    """Tied and untied, MHA and GQA, one sequence and two, every way to compute AdamW."""
     rng = random.Random(seed)
     worked = {"num_layers": 1, "hidden_size": 4, "num_heads": 1, "ffn_size": 3, "vocab_size": 5}
     runs = [(worked | {"is_tied": True}, 2), (_random_sizes(rng, 2, False), rng.randint(2, 9))]
@@ -37,7 +37,7 @@ def peak_cases(seed: int) -> list[Case]:
 
 
 def _random_sizes(rng: random.Random, group: int, is_tied: bool) -> dict[str, Any]:
-    """Of a model of one layer, whose vocabulary is its largest matrix."""
+    """Sizes of a model of one layer, whose embedding is its largest matrix."""
     num_kv_heads, head_dim = rng.randint(1, 2), rng.choice((2, 4))
     return {
         "num_layers": 1,
@@ -77,7 +77,7 @@ def _run(num_tokens: int) -> RunConfig:
 
 
 def _largest(model: ModelConfig) -> int:
-    """Numbers of the largest tensor of weights."""
+    """Numbers in the largest weight tensor."""
     width = max(model.vocab_size, model.ffn_size, model.num_heads * model.head_dim)
     return model.hidden_size * width
 
@@ -89,7 +89,7 @@ def measured_peaks(
     num_tokens: int,
     temporary_bytes: int,
 ) -> Peaks:
-    """What a trace of real training says, numbers that stand alone left out."""
+    """What a trace of real training shows, without tensors of a single number."""
     adamw = {0: "fused", 4 * num_params: "foreach"}.get(temporary_bytes, "for-loop")
     return _traced(model_of(model), num_tokens)[adamw]
 
@@ -98,14 +98,14 @@ def measured_peaks(
 def _traced(model: ModelConfig, num_tokens: int) -> dict[str, Peaks]:
     """One step of three equal trainings, one for each way to compute AdamW, under one trace.
 
-    Each has made its states before; what the other two hold is taken off.
+    All have their optimizer states; what the other two hold is subtracted.
     """
     trainings = [Training(model, _run(num_tokens), adamw=adamw) for adamw in ADAMW]
     for training in trainings:
         training.step()
-    turns = iter(trainings)
+    remaining = iter(trainings)
     owners = [each for training in trainings for each in training.owners]
-    trace = trace_memory(lambda: next(turns).step(), *owners, num_steps=len(trainings))
+    trace = trace_memory(lambda: next(remaining).step(), *owners, num_steps=len(trainings))
     trace = replace(trace, storages=tuple(each for each in trace.storages if each.shape))
     of_others = trace.total_bytes[0] // len(ADAMW) * (len(ADAMW) - 1)
     return {
@@ -118,6 +118,7 @@ def _traced(model: ModelConfig, num_tokens: int) -> dict[str, Peaks]:
 
 
 def _moments(trace: MemoryTrace, backward: Phase, step: Phase) -> Peaks:
+    """Live bytes at the logits' gradient, at backward's last allocation, at the step's peak."""
     made = [each for each in trace.storages if backward.start <= each.born < backward.stop]
     logits = next(each for each in made if each.operation == "_log_softmax_backward_data")
     return {
@@ -142,8 +143,8 @@ def peaks(
     }
 
 
-def _more(change: Callable[[ModelConfig, int, int, int, int], Peaks]) -> Callable[..., Peaks]:
-    """The right numbers with something added to some of them."""
+def _more(change: Callable[..., Peaks]) -> Callable[..., Peaks]:
+    """The right numbers, with something added to some; ``change`` takes what `peaks` takes."""
 
     def formula(model: dict[str, Any], n: int, kept: int, tokens: int, temporary: int) -> Peaks:
         case = (model_of(model), n, kept, tokens, temporary)
@@ -163,14 +164,6 @@ def _embedding(model: ModelConfig) -> int:
 
 def _hidden(model: ModelConfig, num_tokens: int) -> int:
     return 4 * model.hidden_size * num_tokens
-
-
-def _embedding_alone_if_tied(model: ModelConfig, n: int, kept: int, t: int, tmp: int) -> Peaks:
-    return {"backward": _embedding(model) - 4 * n if model.is_tied else 0}
-
-
-def _embedding_alone(model: ModelConfig, n: int, kept: int, t: int, tmp: int) -> Peaks:
-    return {"backward": _embedding(model) - 4 * n}
 
 
 CHECK = Check(
@@ -227,9 +220,13 @@ CHECK = Check(
             Mistake(
                 "At the end of the backward pass you count one gradient of the embedding and "
                 "forget the others. How many parameters have theirs by then?",
-                _more(change),
+                _more(
+                    lambda m, n, kept, t, tmp, if_untied=if_untied: {
+                        "backward": _embedding(m) - 4 * n if m.is_tied or if_untied else 0
+                    }
+                ),
             )
-            for change in (_embedding_alone_if_tied, _embedding_alone)
+            for if_untied in (False, True)
         ),
         Mistake(
             "For a tied embedding you have three matrices beside all gradients. Which of the "

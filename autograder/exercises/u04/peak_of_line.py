@@ -1,4 +1,4 @@
-"""Check of the line that a trace draws: from births and deaths to its peak."""
+"""Check of the peak of a memory line, from the births and deaths of storages."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -8,13 +8,13 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 Storage = tuple[int, int | None, int]
-"""Born, died or None, bytes."""
+"""When it was born, when it died or None, its bytes."""
 
 WORKED: list[Storage] = [(0, None, 60), (1, 4, 24), (3, 6, 40)]
 
 
 def line_cases(seed: int) -> list[Case]:
-    """Peaks at the beginning, inside, at the end and twice; deaths beside births and at the end."""
+    """Peaks at the start, inside, at the end, and twice; deaths along with births or at the end."""
     rng = random.Random(seed)
     made = [(WORKED, 5)]
     for scale in (4 * rng.randint(1, 9), 4 * rng.randint(10, 99), 4 * rng.randint(100, 9_999)):
@@ -41,12 +41,12 @@ def _random_storages(rng: random.Random) -> tuple[list[Storage], int]:
 
 
 def counted_peak(storages: list[Storage], num_operations: int) -> dict[str, int]:
-    """The same three numbers by asking every storage at every operation."""
+    """The same three numbers, counted over all storages at every operation."""
     return _of_line(_counted(storages, range(num_operations + 1)))
 
 
 def _counted(storages: list[Storage], operations: Iterable[int]) -> list[int]:
-    """Live bytes at each operation, counted one by one."""
+    """Live bytes at each operation."""
     return [
         sum(size for born, died, size in storages if born <= at and (died is None or at < died))
         for at in operations
@@ -67,7 +67,7 @@ def peak(storages: list[Storage], num_operations: int) -> dict[str, int]:
 
 
 def _changes(storages: list[Storage], num_operations: int) -> list[int]:
-    """What each operation adds, less what it takes away."""
+    """What each operation adds minus what it frees."""
     changes = [0] * (num_operations + 2)
     for born, died, size in storages:
         changes[born] += size
@@ -76,12 +76,8 @@ def _changes(storages: list[Storage], num_operations: int) -> list[int]:
     return changes[:-1]
 
 
-def _without_sums(storages: list[Storage], num_operations: int) -> dict[str, int]:
-    return _of_line(_changes(storages, num_operations))
-
-
 def _moved(change: Callable[[Storage, int], Storage]) -> Callable[..., dict[str, int]]:
-    """The right line of storages that are born or die at another operation."""
+    """The numbers of storages that are born or die at another operation."""
     return lambda storages, last: counted_peak([change(each, last) for each in storages], last)
 
 
@@ -150,7 +146,7 @@ CHECK = Check(
         Mistake(
             "Your line holds what each operation adds and takes away. What is there already from "
             "the operations before?",
-            _without_sums,
+            lambda storages, last: _of_line(_changes(storages, last)),
         ),
         Mistake(
             "Your peak is the largest storage alone. What else is live beside it?",

@@ -1,4 +1,4 @@
-"""Check of a training loop that keeps an average: as it trained, without states of old batches."""
+"""Check of a training loop that keeps an average, but no hidden states of old batches."""
 
 import functools
 from collections.abc import Callable
@@ -31,7 +31,7 @@ LEARNING_RATE = 0.1
 def train_with_average(
     body: nn.Module, head: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches
 ) -> float:
-    """The course's own training loop: the average is made of numbers."""
+    """The course's own training loop: the average is a number."""
     average = 0.0
     for ids, targets in batches:
         hidden = body(ids)
@@ -44,12 +44,13 @@ def train_with_average(
 
 
 def _modules(case: Case) -> tuple[nn.Module, nn.Module]:
+    """Body and head of the model of a case, untrained."""
     width = case["width"]
     return nn.Sequential(*layers_of(width, case["num_layers"])), head_of(width)
 
 
 class Trained(NamedTuple):
-    """What a training loop leaves: its memory, its average, the weights."""
+    """What a training loop gives: memory held, its average, the weights."""
 
     held: Held
     average: Any
@@ -66,13 +67,13 @@ def _train(loop: Callable[..., Any], case: Case) -> Trained:
 
 @functools.lru_cache(maxsize=1000)
 def _course_training(**sizes: Any) -> Held:
-    """Memory of the course's own loop, which stands for what is needed."""
+    """Memory of the course's own loop: as much as is needed."""
     return _train(train_with_average, sizes).held
 
 
 @functools.lru_cache(maxsize=1000)
 def _oracle_training(**sizes: Any) -> tuple[float, list[Tensor]]:
-    """Average and weights by gradients that are asked for one by one, as an independent oracle."""
+    """Average and weights from `torch.autograd.grad` and plain SGD, as an independent oracle."""
     body, head = _modules(sizes)
     weights = [*body.parameters(), *head.parameters()]
     deviations = []
@@ -92,7 +93,7 @@ def _oracle_training(**sizes: Any) -> tuple[float, list[Tensor]]:
 
 
 def observe_average(answer: Any, case: Case) -> object:
-    """Average, weights, and hidden states held by the student's loop beyond the course's."""
+    """Average, weights, and hidden states that the student's loop holds beyond the course's."""
     hidden_bytes = FLOAT64_BYTES * case["num_sequences"] * case["seq_len"] * case["width"]
     mine, needed = _train(answer, case), _course_training(**case)
     average, weights = _oracle_training(**case)
@@ -111,7 +112,7 @@ def observe_average(answer: Any, case: Case) -> object:
 
 
 def average_cases(seed: int) -> list[Case]:
-    """The same with a single layer: every operation of a training costs time."""
+    """The shared cases with a single layer, as every traced operation takes time."""
     return [case | {"num_layers": 1} for case in sample_cases(seed)]
 
 

@@ -1,4 +1,4 @@
-"""Check of a repaired evaluation: the right mean, no graph, nothing changed."""
+"""Check of a repaired evaluation: the right mean, no graph kept, no side effects."""
 
 import functools
 from collections.abc import Callable
@@ -29,27 +29,27 @@ MANY_BATCHES = (
 
 
 def evaluate(model: nn.Module, batches: Batches) -> float:
-    """The course's own evaluation: nothing is recorded."""
+    """The course's own evaluation: autograd records nothing."""
     with torch.no_grad():
         losses = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() for x, y in batches]
     return sum(losses) / len(losses)
 
 
 def mean_loss(model: nn.Module, batches: Batches) -> float:
-    """The mean loss by way of probabilities, as an independent oracle."""
+    """The mean loss from probabilities, as an independent oracle."""
     with torch.no_grad():
         probabilities = [model(x).softmax(-1).gather(-1, y[..., None]) for x, y in batches]
     return float(-torch.stack(probabilities).log().mean())
 
 
 def evaluation_cases(seed: int) -> list[Case]:
-    """The cases of all loops, some with so many batches that their logits outweigh a graph."""
+    """The shared cases; the last two have more bytes of logits than of one batch's graph."""
     cases = loop_cases(seed)
     return [*cases[:-2], *(case | {"num_batches": 40} for case in cases[-2:])]
 
 
 def observe_evaluation(answer: Any, case: Case) -> dict[str, int]:
-    """Mean, side effects, and whole batches held by the student's loop."""
+    """Mean, side effects, and whole batches that the student's loop holds."""
     model = nn.Sequential(*layers_of(case["width"], case["num_layers"]), head_of(case["width"]))
     model.train(case["is_training"])
     batches = batches_in(case)
@@ -61,7 +61,7 @@ def observe_evaluation(answer: Any, case: Case) -> dict[str, int]:
     return {
         "wrong_means": int(not is_near(run.result, mean_loss(model, batches))),
         "changed_model": int(
-            model.training != case["is_training"] or not _is_as_before(model, before)
+            model.training != case["is_training"] or not _is_unchanged(model, before)
         ),
         "changed_recording": int(not is_recording),
         "batches_left": run.left_bytes // one_batch,
@@ -71,14 +71,15 @@ def observe_evaluation(answer: Any, case: Case) -> dict[str, int]:
 
 @functools.lru_cache(maxsize=1000)
 def _graph_bytes(num_tokens: int, width: int, num_modules: int) -> int:
-    """What one batch keeps for backward: measured on one that is kept."""
+    """What one batch keeps for backward, measured on a loss that is kept."""
     model = nn.Sequential(*layers_of(width, num_modules // 2), head_of(width))
     ids = torch.zeros(1, num_tokens, dtype=torch.long)
     run = held(lambda: F.cross_entropy(model(ids).flatten(0, 1), ids.flatten()), model)
     return run.left_bytes - FLOAT64_BYTES  # of the loss itself
 
 
-def _is_as_before(model: nn.Module, before: list[Tensor]) -> bool:
+def _is_unchanged(model: nn.Module, before: list[Tensor]) -> bool:
+    """Whether all weights have their values, no gradient, and still require one."""
     return all(
         each.requires_grad and each.grad is None and torch.equal(each, old)
         for each, old in zip(model.parameters(), before, strict=True)
@@ -86,7 +87,7 @@ def _is_as_before(model: nn.Module, before: list[Tensor]) -> bool:
 
 
 def _peak_of(wrong: Callable[..., float]) -> Callable[..., dict[str, int]]:
-    """What a wrong loop holds at its peak, as a formula of a case's sizes."""
+    """What a wrong loop holds at its peak, measured for a case's sizes."""
 
     @functools.lru_cache(maxsize=1000)
     def peak(*sizes: Any) -> dict[str, int]:
@@ -109,10 +110,6 @@ def _with_all_logits(model: nn.Module, batches: Batches) -> float:
 def _with_one_tensor_of_logits(model: nn.Module, batches: Batches) -> float:
     logits = torch.cat([model(x).flatten(0, 1) for x, _ in batches])
     return float(F.cross_entropy(logits, torch.cat([y.flatten() for _, y in batches])))
-
-
-def _all_batches(num_batches: int, *sizes: Any) -> dict[str, int]:
-    return {"batches_left": num_batches, "batches_at_peak": num_batches}
 
 
 CHECK = Check(
@@ -146,7 +143,10 @@ CHECK = Check(
         Mistake(
             "All batches' activations are held until the last, and even beyond, by the result. "
             "What does a loss carry besides its number?",
-            _all_batches,
+            lambda num_batches, *sizes: {
+                "batches_left": num_batches,
+                "batches_at_peak": num_batches,
+            },
         ),
         *(
             Mistake(MANY_BATCHES, _peak_of(loop))

@@ -1,4 +1,4 @@
-"""Check of a loop that collects parts of tensors: the parts alone may stay."""
+"""Check of a loop that collects parts of tensors: only the parts may stay in memory."""
 
 import functools
 from collections.abc import Callable
@@ -29,11 +29,9 @@ def last_states(body: nn.Module, batches: Batches) -> list[Tensor]:
 
 @functools.lru_cache(maxsize=1000)
 def _course_peak_bytes(**sizes: Any) -> int:
-    """Of a loop that copies, and whose name holds a batch's states while the next is computed."""
-    body, batches = (
-        nn.Sequential(*layers_of(sizes["width"], sizes["num_layers"])),
-        batches_in(sizes),
-    )
+    """Peak of a loop that copies, and holds one batch's states while it computes the next."""
+    body = nn.Sequential(*layers_of(sizes["width"], sizes["num_layers"]))
+    batches = batches_in(sizes)
 
     @torch.no_grad()
     def collect() -> list[Tensor]:
@@ -47,7 +45,7 @@ def _course_peak_bytes(**sizes: Any) -> int:
 
 
 def observe_samples(answer: Any, case: Case) -> object:
-    """States, and what is held beside them, in batches of hidden states."""
+    """States, and what is held beside them, counted in batches of hidden states."""
     body = nn.Sequential(*layers_of(case["width"], case["num_layers"]))
     batches = batches_in(case)
     run = held(lambda: answer(body, batches), body)
@@ -56,18 +54,14 @@ def observe_samples(answer: Any, case: Case) -> object:
     left = run.left_bytes - case["num_batches"] * kept
     return {
         "wrong_states": int(not _are_states_right(run.result, body, batches)),
-        "graphs": int(_has_graph(run.result)),
+        "graphs": int(any(isinstance(each, Tensor) and each.requires_grad for each in run.result)),
         "batches_left": left // beside,
         "batches_at_peak": round(max(0, run.peak_bytes - _course_peak_bytes(**case)) / beside),
     }
 
 
-def _has_graph(got: Any) -> bool:
-    return any(isinstance(each, Tensor) and each.requires_grad for each in got)
-
-
 def _are_states_right(got: Any, body: nn.Module, batches: Batches) -> bool:
-    """Against states of sequences that are computed one token at a time."""
+    """Whether they equal those computed from the last tokens alone."""
     with torch.no_grad():
         wanted = [body(ids[:, -1]) for ids, _ in batches]
     if not isinstance(got, list) or len(got) != len(wanted):
@@ -81,7 +75,7 @@ def _are_states_right(got: Any, body: nn.Module, batches: Batches) -> bool:
 
 
 def _all_left_where(has: Callable[[int], bool]) -> Callable[..., dict[str, int]]:
-    """Whole batches of hidden states left, for some numbers of sequences."""
+    """All batches of hidden states left, for some numbers of sequences."""
 
     def formula(num_batches: int, num_sequences: int, *sizes: int) -> dict[str, int]:
         return {"batches_left": num_batches} if has(num_sequences) else {}

@@ -1,16 +1,16 @@
-"""Check of how many layers a segment should have."""
+"""Check of how many layers a segment should have for the lowest peak."""
 
 import random
 from math import sqrt
 
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u05.segment_peak import PUBLISHED, _up
+from autograder.exercises.u05.segment_peak import PUBLISHED
 
-# Every known mistake gives another number here, so that no one is taken for another.
-TELLING = (85, 1, 2)
+# Every known mistake gives a different number for these sizes.
+TELLS_MISTAKES_APART = (85, 1, 2)
 
-LAYER_NAMES = ("num_layers", "boundary_bytes", "layer_bytes")
+NAMES = ("num_layers", "boundary_bytes", "layer_bytes")
 
 
 def best_cases(seed: int) -> list[Case]:
@@ -21,12 +21,12 @@ def best_cases(seed: int) -> list[Case]:
         for num_layers in (9, rng.randint(10, 19), rng.randint(20, 39), rng.randint(40, 99)):
             boundary = rng.randint(2, 99)
             sizes.append((num_layers, boundary, rng.randint(lowest, highest) * boundary))
-    sizes += [TELLING, (1, 12, 50), *PUBLISHED]
-    return [dict(zip(LAYER_NAMES, each, strict=True)) for each in sizes]
+    sizes += [TELLS_MISTAKES_APART, (1, 12, 50), *PUBLISHED]
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
 def simulated_best(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
-    """The same by going through the backward pass of each length of segment, in a simulation."""
+    """The same, by simulating the backward pass for segments of each length."""
     peaks = {}
     for size in range(1, num_layers + 1):
         layers = list(range(num_layers))
@@ -40,12 +40,12 @@ def simulated_best(num_layers: int, boundary_bytes: int, layer_bytes: int) -> in
 
 
 def _full_segments_peak(num_layers: int, size: int, boundary_bytes: int, layer_bytes: int) -> int:
-    """The last full segment is the peak: the layers of a short one behind it weigh less."""
+    """Bytes kept while the last full segment runs; a short one after it keeps less."""
     return (num_layers // size - 1) * boundary_bytes + size * layer_bytes
 
 
 def best_layers_per_segment(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
-    """The course's own answer, under the name that the exercise asks for."""
+    """The course's own answer."""
     sizes = range(1, num_layers + 1)
     return min(sizes, key=lambda k: _full_segments_peak(num_layers, k, boundary_bytes, layer_bytes))
 
@@ -89,7 +89,7 @@ CHECK = Check(
         Mistake(
             "You count a short last segment like a full one. What is kept while it runs, and what "
             "while the one before it runs?",
-            lambda L, u, A: min(range(1, L + 1), key=lambda k: (_up(L, k) - 1) * u + k * A),
+            lambda L, u, A: min(range(1, L + 1), key=lambda k: (-(-L // k) - 1) * u + k * A),
         ),
     ),
 )

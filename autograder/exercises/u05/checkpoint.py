@@ -1,4 +1,4 @@
-"""Check of the student's own checkpoint: what it keeps, what it calls, what reaches whom."""
+"""Check of the student's own checkpoint: its bytes, calls, results and gradients."""
 
 import random
 import weakref
@@ -25,10 +25,11 @@ from autograder.exercises.u03.results_and_gradients import upstream
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint
 
-# Autocast that is switched on only when the forward pass is over.
+# Autocast that is switched on only after the forward pass.
 LATE = "on in backward"
 
-# What each scenario has: further inputs, random numbers, inputs without gradient, precisions.
+# The kinds of each scenario: how many inputs, what is drawn at random, which inputs require a
+# gradient, and which precision autocast has.
 KINDS = {
     "gradients": ("one input", "two inputs", "three inputs"),
     "random": ("dropout", "noise"),
@@ -49,27 +50,27 @@ def checkpoint_cases(seed: int) -> list[Case]:
         for kind, num_layers in ((kind, n) for kind in kinds for n in (1, rng.randint(2, 3))):
             rows, width = rng.randint(8, 11), rng.randrange(5, 11, 2)
             if scenario == "autocast":
-                rows, width = 8, 8  # a kernel for a new size takes ten milliseconds to be made
+                rows, width = 8, 8  # compiling a kernel for a new size takes ten milliseconds
             cases.append(_case(scenario, kind, num_layers, rows, width))
     return [cases[0] | {"rows": 2, "width": 3}, *cases[1:]]
 
 
 def _inputs(scenario: str, kind: str, num_layers: int, rows: int, width: int) -> list[Tensor]:
-    """The input of the first layer, and what scales the results of all."""
+    """The input of the first layer, and the tensors that scale the result of every layer."""
     generator = torch.Generator().manual_seed(rows * width)
     dtype = torch.float32 if scenario == "autocast" else torch.float64
     shapes = [(rows, width)] * (1 + NUM_SCALES.get(kind, 0))
     tensors = [torch.randn(shape, dtype=dtype, generator=generator) for shape in shapes]
     if kind == "a mask":
         tensors[1] = tensors[1] > 0
-    wanting = [kind not in ("data alone", "data and a scale"), *[kind != "a mask"] * 2]
-    for tensor, wants in zip(tensors, wanting, strict=False):
-        tensor.requires_grad_(wants)
+    is_trained = [kind not in ("data alone", "data and a scale"), *[kind != "a mask"] * 2]
+    for tensor, requires_grad in zip(tensors, is_trained, strict=False):
+        tensor.requires_grad_(requires_grad)
     return tensors
 
 
 class _Trial:
-    """Layers and inputs of one case, made anew and always the same."""
+    """Layers and inputs of one case, always with the same numbers."""
 
     def __init__(self, scenario: str, kind: str, num_layers: int, rows: int, width: int) -> None:
         torch.default_generator.manual_seed(rows * width)
@@ -80,12 +81,8 @@ class _Trial:
         self.layers = [CountedLayer(width, noise, self.dtype) for _ in range(num_layers)]
         self.inputs = _inputs(scenario, kind, num_layers, rows, width)
 
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """Those of all layers."""
-        return [each for layer in self.layers for each in layer.parameters()]
-
     def forward(self, run: Checkpoint) -> Tensor:
-        """The layers in a row, each through ``run``, on inputs that operations made."""
+        """Run each layer through ``run``; inputs that require a gradient are not leaves."""
         x, *scales = (t * 1 if t.requires_grad else t for t in self.inputs)
         with torch.autocast("cpu", dtype=self.autocast) if self.autocast else nullcontext():
             for layer in self.layers:
@@ -93,55 +90,58 @@ class _Trial:
         return x
 
     def step(self, run: Checkpoint) -> dict[str, Any]:
-        """All that a forward and a backward pass show, with random numbers drawn in between."""
+        """Run both passes, drawing random numbers in between; return all that can be observed."""
         results: list[Tensor] = []
         torch.default_generator.manual_seed(len(self.layers))
         saved = count_saved_bytes(lambda: keep(results, self.forward(run)), *self.layers)
-        first = num_calls(self.layers)
+        forward_calls = num_calls(self.layers)
         if self.layers[0].noise:
             torch.rand(3)
+        values, stays = self._backward(results)
+        wanted = self.autocast or self.dtype
+        parameters = (each for layer in self.layers for each in layer.parameters())
+        return {
+            "calls_in_forward": forward_calls,
+            "calls_in_backward": num_calls(self.layers) - forward_calls,
+            "kept_bytes": sum(each.storage_bytes for each in saved.tensors if _is_counted(each)),
+            "unseen_bytes": sum(each.storage_bytes for each in saved.unseen if _is_counted(each)),
+            "precisions": [dtype == wanted for layer in self.layers for dtype in layer.dtypes],
+            "result": values,
+            "result_stays": stays,
+            "inputs": [] if self.is_late else [each.grad for each in self.inputs],
+            "parameters": [] if self.is_late else [each.grad for each in parameters],
+            "random_state": torch.get_rng_state() if self.layers[0].noise else torch.empty(0),
+        }
+
+    def _backward(self, results: list[Tensor]) -> tuple[Tensor, bool]:
+        """Take the only result and go back from it; return its numbers and whether it stays."""
         result = results.pop()
-        loss, values, storage = (result * upstream(result)).sum(), result.detach() + 0, _ref(result)
+        loss, values = (result * upstream(result)).sum(), result.detach() + 0
+        storage = weakref.ref(result.untyped_storage())
         del result
         stays = storage() is not None
         with torch.autocast("cpu", enabled=self.is_late, dtype=torch.bfloat16):
             if loss.requires_grad:
                 loss.backward()
-        wanted = self.autocast or self.dtype
-        return {
-            "calls_in_forward": first,
-            "calls_in_backward": num_calls(self.layers) - first,
-            "kept_bytes": sum(each.storage_bytes for each in saved.tensors if _counts(each)),
-            "unseen_bytes": sum(each.storage_bytes for each in saved.unseen if _counts(each)),
-            "precisions": [dtype == wanted for layer in self.layers for dtype in layer.dtypes],
-            "result": values,
-            "result_stays": stays,
-            "inputs": [] if self.is_late else [each.grad for each in self.inputs],
-            "parameters": [] if self.is_late else [p.grad for p in self.parameters()],
-            "random_state": torch.get_rng_state() if self.layers[0].noise else torch.empty(0),
-        }
+        return values, stays
 
 
-def _ref(tensor: Tensor) -> "weakref.ref[torch.UntypedStorage]":
-    return weakref.ref(tensor.untyped_storage())
-
-
-def _counts(tensor: SavedTensor) -> bool:
-    """All but the state of random numbers and a tensor of one number that only wants a gradient."""
+def _is_counted(tensor: SavedTensor) -> bool:
+    """Whether a tensor is neither the state of the generator nor a dummy of one number."""
     is_state = tensor.dtype == torch.uint8 and tensor.shape == torch.get_rng_state().shape
     return not is_state and tensor.shape not in ((), (1,))
 
 
 @lru_cache(maxsize=512)
 def _plain_step(*values: Any) -> dict[str, Any]:
-    """What a case shows without recomputation."""
+    """What is observed of a case without recomputation."""
     with undisturbed():
         return _Trial(*values).step(lambda function, *tensors: function(*tensors))
 
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """Numbers of the student's checkpoint, or the error that it raised."""
+    """A step with the student's checkpoint, beside one without recomputation."""
     with undisturbed():
         ours = _Trial(**case).step(answer)
     theirs = _plain_step(*case.values())
@@ -157,7 +157,7 @@ def observe(answer: Any, case: Case) -> object:
 
 
 def wanted(**case: Any) -> dict[str, int]:
-    """Two calls of each layer, and no more bytes than those of the layers' inputs."""
+    """Each layer called once in each pass, and nothing kept but the layers' inputs."""
     x, *scales = _inputs(**case)
     return {
         "calls_in_forward": case["num_layers"],
@@ -177,36 +177,28 @@ def _case(*values: Any) -> Case:
     return dict(zip(("scenario", "kind", "num_layers", "rows", "width"), values, strict=True))
 
 
-def _num_wanting(kind: str) -> int:
-    """Inputs that want a gradient."""
+def _num_trained_inputs(kind: str) -> int:
+    """How many inputs require a gradient."""
     frozen = {"data alone": 1, "data and a scale": 1, "a mask": 1}
     return 1 + NUM_SCALES.get(kind, 0) - frozen.get(kind, 0)
 
 
-def _one_more(*values: Any) -> dict[str, int]:
-    """The result of the last layer, beside what is wanted."""
+def _result_too(*values: Any) -> dict[str, int]:
+    """The result of the last layer is kept as well."""
     case = _case(*values)
     x, *_ = _inputs(**case)
     return {"kept_bytes": wanted(**case)["kept_bytes"] + storage_bytes(x)}
 
 
 def _copies(*values: Any) -> dict[str, int]:
-    """Every input once for each layer, those that layers share too."""
+    """Every input is kept once for each layer, shared ones too."""
     case = _case(*values)
     return {"kept_bytes": case["num_layers"] * sum(map(storage_bytes, _inputs(**case)))}
 
 
-def _state_of_the_last(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
-    """Gradients if the state of random numbers is right for the last layer alone."""
+def _all_gradients_wrong(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
     return {
-        "wrong_gradients_of_inputs": 1,
-        "wrong_gradients_of_parameters": PARAMETERS_OF_LAYER * (num_layers - 1),
-    }
-
-
-def _no_gradient(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
-    return {
-        "wrong_gradients_of_inputs": _num_wanting(kind),
+        "wrong_gradients_of_inputs": _num_trained_inputs(kind),
         "wrong_gradients_of_parameters": PARAMETERS_OF_LAYER * num_layers,
     }
 
@@ -214,11 +206,13 @@ def _no_gradient(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str
 def _only_for(
     kinds: tuple[str, ...], formula: Callable[..., dict[str, int]]
 ) -> Callable[..., dict[str, int]]:
-    """A mistake that shows in some kinds of cases and speaks of no others."""
+    """A mistake that shows only in some kinds of cases."""
     return lambda *values: formula(*values) if values[1] in kinds else {}
 
 
-def _all_calls_again(scenario: str, kind: str, num_layers: int, *_: int) -> dict[str, int]:
+def _all_calls_in_other_precision(
+    scenario: str, kind: str, num_layers: int, *_: int
+) -> dict[str, int]:
     return {"calls_in_other_precision": num_layers}
 
 
@@ -258,7 +252,7 @@ CHECK = Check(
         Mistake(
             "One tensor more than the inputs is kept, as large as the result. Can backward make "
             "it again?",
-            _one_more,
+            _result_too,
         ),
         Mistake(
             "You keep copies: an input that several functions share lies in memory once for each. "
@@ -284,22 +278,22 @@ CHECK = Check(
             "Under autocast to float16 the second run has another precision than the first. Which "
             "precision does autocast take if none is said, and where do you learn that of the "
             "first run?",
-            _only_for(("float16",), _all_calls_again),
+            _only_for(("float16",), _all_calls_in_other_precision),
         ),
         Mistake(
             "Where autocast begins only after the forward pass, the second run has it and the "
             "first had not. What does your backward do if autocast was off?",
-            _only_for((LATE,), _all_calls_again),
+            _only_for((LATE,), _all_calls_in_other_precision),
         ),
         Mistake(
             "Under autocast the second run has another precision than the first: backward is "
             "called when autocast is over. What has to be noted in forward?",
-            _only_for(("bfloat16", "float16", LATE), _all_calls_again),
+            _only_for(("bfloat16", "float16", LATE), _all_calls_in_other_precision),
         ),
         Mistake(
             "The second run has bfloat16 whatever the first had. Where do you learn what autocast "
             "was like in the first run?",
-            _only_for(("float16", "off", LATE), _all_calls_again),
+            _only_for(("float16", "off", LATE), _all_calls_in_other_precision),
         ),
         Mistake(
             "The result itself is not that of the function: other random numbers were drawn. Who "
@@ -323,12 +317,20 @@ CHECK = Check(
             "With one function gradients are right, with several only those of the last: all draw "
             "its random numbers again. Where do you keep the generator's state, and for how many "
             "calls is there room?",
-            _only_for(RANDOM, _state_of_the_last),
+            _only_for(
+                RANDOM,
+                lambda scenario, kind, num_layers, *_: {
+                    "wrong_gradients_of_inputs": 1,
+                    "wrong_gradients_of_parameters": PARAMETERS_OF_LAYER * (num_layers - 1),
+                },
+            ),
         ),
         Mistake(
             "Gradients are wrong where the function draws random numbers. Which ones does the "
             "second run draw, and which did the first?",
-            _only_for(RANDOM, lambda *values: _no_gradient(*values) | {"random_numbers_off": 1}),
+            _only_for(
+                RANDOM, lambda *values: _all_gradients_wrong(*values) | {"random_numbers_off": 1}
+            ),
         ),
         Mistake(
             "Inputs get their gradients, parameters none. Which tensors do you ask gradients for, "
@@ -342,14 +344,14 @@ CHECK = Check(
             "Parameters of the last function get their gradients, and none goes on to the input. "
             "What must a detached tensor want, so that backward fills in its `grad`?",
             lambda scenario, kind, num_layers, *_: {
-                "wrong_gradients_of_inputs": _num_wanting(kind),
+                "wrong_gradients_of_inputs": _num_trained_inputs(kind),
                 "wrong_gradients_of_parameters": PARAMETERS_OF_LAYER * (num_layers - 1),
             },
         ),
         Mistake(
             "Every gradient is wrong. The result was not summed up: by what does the rest of the "
             "network want each number of it weighted?",
-            _no_gradient,
+            _all_gradients_wrong,
         ),
         scenarios=tuple(KINDS),
     ),

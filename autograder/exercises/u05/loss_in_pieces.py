@@ -1,4 +1,4 @@
-"""Check of a loss whose logits never live all at once."""
+"""Check of a loss whose logits are never all alive at once."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -22,10 +22,10 @@ from autograder.exercises.counted_layers import (
 from course_utils.instruments import SavedTensor, count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint
 
-# Of a sum of some hundred numbers in float64, in another order.
+# For a sum of some hundred numbers in float64, in another order.
 ROUNDING = 1e-9
-# Tensors as large as a piece's logits that a cross-entropy and its gradient may have at once: three
-# with torch's own, five if it is written with a log-sum-exp.
+# Tensors as large as a piece's logits that may be alive at once: torch's cross-entropy and its
+# gradient need three, one written with a log-sum-exp five.
 LOGITS_AT_ONCE = 5.5
 FLOAT64_BYTES = 8
 
@@ -41,10 +41,9 @@ def loss_in_pieces(
 ) -> Tensor:
     """The course's own answer."""
     total = hidden.new_zeros(())
-    for part, wanted in zip(
-        hidden.tensor_split(num_pieces), targets.tensor_split(num_pieces), strict=True
-    ):
-        total = total + checkpoint(_sum_of_losses, part, weight, wanted)
+    pieces = zip(hidden.tensor_split(num_pieces), targets.tensor_split(num_pieces), strict=True)
+    for part, part_targets in pieces:
+        total = total + checkpoint(_sum_of_losses, part, weight, part_targets)
     return total / len(targets)
 
 
@@ -54,7 +53,7 @@ def piece_cases(seed: int) -> list[Case]:
     pairs = [(11, 3), (12, 3), (16, 1), (30, 2), (31, 4), (29, 3)]
     while len(pairs) < 20:
         num_pieces, length = rng.randint(2, 3), rng.randint(6, 9)
-        # so many that chunks of one length, of which the last is shorter, are as many
+        # equal chunks with a shorter last one give the same number of pieces
         pairs.append((num_pieces * length - rng.randint(0, 1), num_pieces))
     return [_case(tokens, 2, rng.randrange(41, 61, 2), pieces) for tokens, pieces in pairs]
 
@@ -64,7 +63,7 @@ def _case(*values: int) -> Case:
 
 
 class _Trial:
-    """Hidden states, a head and targets of one case, always the same."""
+    """Hidden states, a head and targets of one case, always with the same numbers."""
 
     def __init__(self, num_tokens: int, hidden_size: int, vocab_size: int, num_pieces: int) -> None:
         generator = torch.Generator().manual_seed(num_tokens * vocab_size)
@@ -91,7 +90,7 @@ class _Trial:
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """Numbers and bytes of the student's loss."""
+    """The student's loss: its value, gradients, pieces and bytes."""
     with undisturbed():
         return _observed(answer, **case)
 
@@ -115,7 +114,7 @@ def _observed(answer: Run, **case: int) -> dict[str, int | float]:
 
 
 def _bytes_of(tensors: Iterable[SavedTensor], num_pieces: int) -> int:
-    """What has more than one number for each piece, token numbers left out."""
+    """Bytes of floating-point tensors with more than one number for each piece."""
     sizes = (each.storage_bytes for each in tensors if each.dtype.is_floating_point)
     return sum(size for size in sizes if size > FLOAT64_BYTES * num_pieces)
 
@@ -125,7 +124,7 @@ def _all_at_once(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
 
 
 def _is_peak_too_high(answer: Run, **case: int) -> bool:
-    """Whether too much lives at once beside what is given; with few pieces it is hard to tell."""
+    """Whether too much is alive at once beside the inputs; with few pieces it is hard to tell."""
     if case["num_pieces"] < 3:
         return False
     trial = _Trial(**case)
@@ -140,14 +139,14 @@ def _is_peak_too_high(answer: Run, **case: int) -> bool:
 
 
 def _allowed_bytes(num_tokens: int, hidden_size: int, vocab_size: int, num_pieces: int) -> int:
-    """Of some tensors as large as one piece's logits, and gradients of all that is given."""
+    """Room for some tensors as large as one piece's logits, and for gradients of the inputs."""
     piece = -(-num_tokens // num_pieces) * vocab_size
     gradients = (2 * num_tokens + 3 * vocab_size) * hidden_size
     return FLOAT64_BYTES * int(LOGITS_AT_ONCE * piece + gradients)
 
 
 def wanted(**case: int) -> dict[str, int | float]:
-    """The loss of all tokens at once; nothing kept beside the inputs, one run for each piece."""
+    """The loss of all tokens at once, nothing kept beside the inputs, one run for each piece."""
     trial = _Trial(**case)
     return {
         "pieces": case["num_pieces"],
@@ -165,7 +164,7 @@ def _logits_bytes(num_tokens: int, hidden_size: int, vocab_size: int, num_pieces
 
 @lru_cache(maxsize=512)
 def _mean_losses(*values: int) -> list[float]:
-    """Of each piece by itself."""
+    """The mean loss of each piece."""
     trial = _Trial(*values)
     pieces = zip(*(t.tensor_split(values[-1]) for t in (trial.hidden, trial.targets)), strict=True)
     return [_all_at_once(part, trial.weight, targets).item() for part, targets in pieces]

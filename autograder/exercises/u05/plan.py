@@ -11,15 +11,16 @@ from autograder.checking.judges import EqualTo, Mistake
 
 Option = dict[str, Any]
 Plan = dict[str, int]
+Planner = Callable[[int, list[Option], int], Plan]
 FIELDS = ("name", "kept_bytes", "recomputed_flops")
 OPTION_NAMES = ("none", "products", "attention", "selective", "full")
 
-# So many that all orders of options, layer by layer, are too many to try.
+# Too many layers to try every sequence of options.
 MANY_LAYERS = 16
 
 
 def plan_cases(seed: int) -> list[Case]:
-    """Caps below every plan, on one to the byte, above all, and between; as many as a model has."""
+    """Caps below every plan, exactly on one, above all and in between; one model of many layers."""
     rng = random.Random(seed)
     worked = _options([("none", 10, 0), ("selective", 6, 1), ("full", 1, 4)])
     cases: list[Case] = [{"num_layers": 4, "options": worked, "cap_bytes": 19}]
@@ -41,15 +42,13 @@ def _options(rows: Iterable[tuple[str, int, int]]) -> list[Option]:
 
 
 def _random_options(rng: random.Random, count: int) -> list[Option]:
-    """The more is kept, the less runs again; in any order, the dearest bytes anywhere."""
+    """Options in any order: the more one keeps, the less it recomputes."""
     kept = sorted(rng.sample(range(60, 500), count - 1), reverse=True)
     flops = sorted(rng.sample(range(40, 900), count - 1))
-    rows = zip(OPTION_NAMES, [*kept, rng.randint(5, 25)], [0, *flops], strict=False)
-    named = [
-        (OPTION_NAMES[-1], *row[1:]) if row[0] == OPTION_NAMES[count - 1] else row for row in rows
-    ]
-    rng.shuffle(named)
-    return _options(named)
+    names = [*OPTION_NAMES[: count - 1], OPTION_NAMES[-1]]
+    rows = list(zip(names, [*kept, rng.randint(5, 25)], [0, *flops], strict=True))
+    rng.shuffle(rows)
+    return _options(rows)
 
 
 def _cap(rng: random.Random, num_layers: int, options: list[Option], place: str) -> int:
@@ -62,12 +61,12 @@ def _cap(rng: random.Random, num_layers: int, options: list[Option], place: str)
     return rng.randint(lowest + (highest - lowest) // 5, highest - (highest - lowest) // 5)
 
 
-def simulated(plan: Any, num_layers: int, options: list[Option], cap_bytes: int) -> Any:
-    """What a plan comes to: layers that it is for, bytes above the cap, and FLOPs that run again.
+def simulated(plan: Any, num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, int]:
+    """What a plan comes to: layers that it covers, bytes above the cap, and recomputed FLOPs.
 
     Raises:
-        TypeError: If it is no dictionary.
-        ValueError: If the plan names no option, or has no whole number of layers for one.
+        TypeError: If the plan is not a dictionary.
+        ValueError: If it names an unknown option, or a count of layers is not a whole number.
     """
     if type(plan) is not dict:
         raise TypeError(
@@ -79,7 +78,7 @@ def simulated(plan: Any, num_layers: int, options: list[Option], cap_bytes: int)
             raise ValueError(f"no option is called {name!r}; there are {', '.join(by_name)}")
         if type(count) is not int or count < 0:
             raise ValueError(f"{count!r} layers of {name!r}: wanted a whole number from 0 on")
-    return _totals({name: count for name, count in plan.items()}, by_name, cap_bytes)
+    return _totals(plan, by_name, cap_bytes)
 
 
 def _totals(plan: Plan, by_name: dict[str, Option], cap_bytes: int) -> dict[str, int]:
@@ -101,16 +100,15 @@ def observe(answer: Any, case: Case) -> object:
 
 
 def best(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, int]:
-    """The fewest FLOPs under the cap, layer after layer over all sums of bytes that can be met."""
+    """The fewest FLOPs under the cap, layer by layer for every sum of bytes that can occur."""
     fewest = {0: 0}
     for _ in range(num_layers):
         longer: dict[int, int] = {}
         for kept, flops in fewest.items():
             for option in options:
-                total = kept + option["kept_bytes"]
+                total, cost = kept + option["kept_bytes"], flops + option["recomputed_flops"]
                 if total <= cap_bytes:
-                    known = longer.get(total, flops + option["recomputed_flops"])
-                    longer[total] = min(known, flops + option["recomputed_flops"])
+                    longer[total] = min(cost, longer.get(total, cost))
         fewest = longer
     layers = num_layers if fewest else 0
     flops = min(fewest.values(), default=0)
@@ -118,7 +116,7 @@ def best(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, in
 
 
 def plan(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """The course's own answer, under the name that the exercise asks for: all plans tried."""
+    """The course's own answer: try every plan."""
     return _cheapest(_plans(num_layers, options), options, cap_bytes)
 
 
@@ -129,22 +127,16 @@ def _plans(num_layers: int, options: list[Option]) -> list[Plan]:
 
 
 def _cheapest(plans: list[Plan], options: list[Option], cap_bytes: int) -> Plan:
-    """Of those that fit the one with the fewest FLOPs; empty if none fits."""
+    """The plan with the fewest FLOPs among those that fit; empty if none does."""
     by_name = {option["name"]: option for option in options}
     totals = [(_totals(each, by_name, cap_bytes), each) for each in plans]
     fitting = [pair for pair in totals if not pair[0]["bytes_above_cap"]]
     return min(fitting, key=lambda pair: pair[0]["recomputed_flops"], default=({}, {}))[1]
 
 
-def _wrong(planner: Callable[[int, list[Option], int], Plan]) -> Callable[..., dict[str, int]]:
-    """What a wrong planner's plan comes to."""
-
-    def formula(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, int]:
-        made = planner(num_layers, options, cap_bytes)
-        result: dict[str, int] = simulated(made, num_layers, options, cap_bytes)
-        return result
-
-    return formula
+def _wrong(planner: Planner) -> Callable[..., dict[str, int]]:
+    """What the plan of a wrong planner comes to."""
+    return lambda *case: simulated(planner(*case), *case)
 
 
 def _smallest(options: list[Option]) -> Option:
@@ -156,23 +148,15 @@ def _by_flops(options: list[Option]) -> list[Option]:
 
 
 def _one_for_all(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """One option for all layers."""
+    """The same option for all layers."""
     plans = [{option["name"]: num_layers} for option in options]
     return _cheapest(plans, options, cap_bytes)
 
 
 def _never_empty(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """Where none fits the smallest option for all."""
+    """The smallest option for all layers where no plan fits."""
     right = plan(num_layers, options, cap_bytes)
     return right or {_smallest(options)["name"]: num_layers}
-
-
-def _strictly_below(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    return plan(num_layers, options, cap_bytes - 1)
-
-
-def _no_cap(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    return {_by_flops(options)[0]["name"]: num_layers}
 
 
 def _fewest_bytes(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
@@ -182,31 +166,26 @@ def _fewest_bytes(num_layers: int, options: list[Option], cap_bytes: int) -> Pla
 
 
 def _two_options(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """The one that keeps least and the one that costs least."""
+    """Mix only the option that keeps least and the one that recomputes least."""
     ends = [_by_flops(options)[0], _smallest(options)]
     return _cheapest(_plans(num_layers, ends), options, cap_bytes)
 
 
 def _any_two_options(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """The best mixture of two."""
+    """The best mix of two options."""
     pairs = combinations(options, 2)
     plans = [each for pair in pairs for each in _plans(num_layers, list(pair))]
     return _cheapest(plans, options, cap_bytes)
 
 
 def _cap_for_each(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """The cheapest that one layer may take if the cap is its own."""
+    """The cheapest option that fits if every layer has the whole cap."""
     fitting = [option for option in _by_flops(options) if option["kept_bytes"] <= cap_bytes]
     return {fitting[0]["name"]: num_layers} if fitting else {}
 
 
-def _none_twice(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """An option for one layer each, so that there are never enough."""
-    return {}
-
-
 def _layer_by_layer(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """For each layer the cheapest that leaves enough for the others."""
+    """For each layer the cheapest option that leaves enough for the others."""
     made = dict.fromkeys((option["name"] for option in options), 0)
     least, left = _smallest(options)["kept_bytes"], cap_bytes
     for others in range(num_layers - 1, -1, -1):
@@ -219,7 +198,7 @@ def _layer_by_layer(num_layers: int, options: list[Option], cap_bytes: int) -> P
 
 
 def _first_come(num_layers: int, options: list[Option], cap_bytes: int) -> Plan:
-    """For each layer the cheapest that still fits; where none does, it stops."""
+    """For each layer the cheapest option that still fits, until none does."""
     made = dict.fromkeys((option["name"] for option in options), 0)
     left = cap_bytes
     for _ in range(num_layers):
@@ -243,11 +222,11 @@ CHECK = Check(
         ),
         Mistake(
             "Right but where a plan meets the cap to the byte. Is that too much?",
-            _wrong(_strictly_below),
+            _wrong(lambda layers, options, cap: plan(layers, options, cap - 1)),
         ),
         Mistake(
             "The cap changes nothing in your plans. How many bytes do all layers keep together?",
-            _wrong(_no_cap),
+            _wrong(lambda layers, options, cap: {_by_flops(options)[0]["name"]: layers}),
         ),
         Mistake(
             "Your plan fits if the cap is that of one layer. How many bytes do all layers keep "
@@ -256,7 +235,7 @@ CHECK = Check(
         ),
         Mistake(
             "You find no plan where one fits. May several layers take the same option?",
-            _wrong(_none_twice),
+            _wrong(lambda *case: {}),  # fewer options than layers: no plan
         ),
         Mistake(
             "All your layers do the same. Could one layer keep more than another?",

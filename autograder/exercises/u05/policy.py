@@ -18,17 +18,15 @@ from course_utils.instruments import count_flops, count_saved_bytes
 from course_utils.reference import Block
 from course_utils.reference.recomputation import PRODUCTS
 
-aten = torch.ops.aten
-
 KINDS = ("GPT", "Llama")
 ATTENTIONS = ("fused", "written out")
 Policy = Callable[..., CheckpointPolicy]
 
 
 def policy_cases(seed: int) -> list[Case]:
-    """GPT and Llama, fused attention and written out, own and shared keys and values.
+    """GPT and Llama, fused and materialised attention, own and shared keys and values.
 
-    Few sizes, many times again: a case is measured once, and takes longer than most.
+    Few different sizes, since measuring a case is slow and happens once.
     """
     rng = random.Random(seed)
     cases: list[Case] = []
@@ -54,7 +52,7 @@ def policy_cases(seed: int) -> list[Case]:
 def _layer_and_input(
     kind: str, attention: str, num_sequences: int, seq_len: int, **sizes: Any
 ) -> tuple[Block, Tensor]:
-    """A real layer of the sizes, and an input of it that wants a gradient."""
+    """A real layer of these sizes, and an input that requires a gradient."""
     is_gpt, width = kind == "GPT", sizes["num_heads"] * sizes["head_dim"]
     model = ModelConfig(
         num_layers=1,
@@ -69,23 +67,23 @@ def _layer_and_input(
     return layer, torch.ones(num_sequences, seq_len, width, requires_grad=True)
 
 
-def _under(policy: Policy, layer: Block, x: Tensor) -> Tensor:
+def _run_with(policy: Policy, layer: Block, x: Tensor) -> Tensor:
     contexts = partial(create_selective_checkpoint_contexts, policy)
     out: Tensor = torch_checkpoint(layer, x, use_reentrant=False, context_fn=contexts)
     return out
 
 
 def kept_bytes(policy: Policy, case: Case) -> int:
-    """What lives on between the passes: for autograd, and in the policy's own cache."""
+    """Bytes alive between the passes: saved by autograd, and in the cache of the policy."""
     layer, x = _layer_and_input(**case)
-    saved = count_saved_bytes(lambda: _under(policy, layer, x), layer)
+    saved = count_saved_bytes(lambda: _run_with(policy, layer, x), layer)
     return saved.total_bytes + saved.unseen_bytes
 
 
 def observe(answer: Any, case: Case) -> object:
-    """FLOPs that run again and bytes that are kept in a layer under the student's policy."""
+    """Bytes that a layer keeps and FLOPs that it recomputes under the student's policy."""
     layer, x = _layer_and_input(**case)
-    flops = count_flops(lambda: _under(answer, layer, x)).backward_flops
+    flops = count_flops(lambda: _run_with(answer, layer, x)).backward_flops
     return {
         "kept_bytes": kept_bytes(answer, case),
         "recomputed_flops": flops - _plain_flops(json.dumps(case)),
@@ -99,17 +97,17 @@ def _plain_flops(case: str) -> int:
 
 
 def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    """The course's own answer, under the name that the exercise asks for."""
+    """The course's own answer."""
     return CheckpointPolicy.MUST_SAVE if op in PRODUCTS else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def wanted(**case: Any) -> dict[str, int]:
-    """What a layer keeps under the course's policy, under which no product runs again."""
+    """What a layer keeps under the course's policy, which recomputes no product."""
     return {"kept_bytes": kept_bytes(policy, case), "recomputed_flops": 0}
 
 
 def _keeping(is_kept: Callable[[str], bool]) -> Callable[..., dict[str, int]]:
-    """What is kept under a policy that goes by the name of an operation."""
+    """What is kept under a policy that decides by the name of the operation."""
 
     def wrong(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         if is_kept(op.overloadpacket.__name__):

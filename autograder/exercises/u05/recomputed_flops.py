@@ -1,9 +1,8 @@
-"""Check of what recomputation costs: FLOPs that run again."""
+"""Check of the FLOPs that recomputation costs."""
 
-import json
 import random
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,28 +20,26 @@ from course_utils.reference import Block
 from course_utils.reference.attention import attend_materialised
 from course_utils.reference.recomputation import checkpoint
 
-# Every score in memory, no dropout: what a recomputation that stops early leaves out is a product.
+# Materialised attention without dropout ends in a product, which stopping early leaves out.
 MATERIALISED = Kernels(is_attention_fused=False)
-LARGE = 1024  # a layer as wide as this runs on the meta device, where small ones take longer
+LARGE = 1024  # layers this wide run on the meta device, which is slower for small ones
 
 
 def flops_cases(seed: int) -> list[Case]:
     """GPT and Llama; own, grouped and single keys and values; the layer of Llama-3.2-1B."""
     rng = random.Random(seed)
-    cases = [_flops_case((4, 2, 2, 3), is_gpt=False, num_sequences=1, seq_len=2)]
+    cases = [_case((4, 2, 2, 3), is_gpt=False, num_sequences=1, seq_len=2)]
     for kv, group in ((2, 1), (rng.randint(2, 3), 2), (1, rng.randint(3, 5))):
         for num_sequences in (1, rng.randint(2, 3), rng.randint(4, 5)):
             for is_gpt in (True, False):
                 heads, head_dim = kv * group, rng.choice((2, 4, 6))
                 shared = heads if is_gpt else kv
                 sizes = (heads * head_dim, heads, shared, rng.randrange(31, 99, 2))
-                cases.append(_flops_case(sizes, is_gpt, num_sequences, rng.randrange(3, 29, 2)))
-    return [*cases, _flops_case((2048, 32, 8, 8192), False, 1, 4096)]
+                cases.append(_case(sizes, is_gpt, num_sequences, rng.randrange(3, 29, 2)))
+    return [*cases, _case((2048, 32, 8, 8192), False, 1, 4096)]
 
 
-def _flops_case(
-    sizes: tuple[int, int, int, int], is_gpt: bool, num_sequences: int, seq_len: int
-) -> Case:
+def _case(sizes: tuple[int, int, int, int], is_gpt: bool, num_sequences: int, seq_len: int) -> Case:
     names = ("hidden_size", "num_heads", "num_kv_heads", "ffn_size")
     model: dict[str, Any] = {"num_layers": 1, **dict(zip(names, sizes, strict=True))}
     model["vocab_size"] = 7
@@ -54,13 +51,8 @@ def _flops_case(
 def measured_recomputed_flops(
     model: dict[str, Any], num_sequences: int, seq_len: int
 ) -> dict[str, int]:
-    """Backward FLOPs of a real layer and a real core under two checkpoints, less those without."""
-    return _counted(json.dumps(model), num_sequences, seq_len)
-
-
-@cache
-def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
-    sizes = model_of(json.loads(model))
+    """FLOPs that a real layer and a real attention core run again under two checkpoints."""
+    sizes = model_of(model)
     device = "cpu" if sizes.hidden_size < LARGE else "meta"
     shape, layer = (num_sequences, seq_len), Block(sizes, 0, device, kernels=MATERIALISED)
     heads = (sizes.num_heads, sizes.num_kv_heads, sizes.num_kv_heads)
@@ -69,7 +61,7 @@ def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
         torch.ones(*shape, each, sizes.head_dim, device=device, requires_grad=True)
         for each in heads
     ]
-    full, selective = _again(layer, x), _again(attend_materialised, *qkv)
+    full, selective = _recomputed(layer, x), _recomputed(attend_materialised, *qkv)
     return {
         "full": full["whole"],
         "full_early": full["early"],
@@ -78,15 +70,15 @@ def _counted(model: str, num_sequences: int, seq_len: int) -> dict[str, int]:
     }
 
 
-def _again(call: Callable[..., Tensor], *tensors: Tensor) -> dict[str, int]:
-    """FLOPs that a call executes again under the course's checkpoint, and under PyTorch's."""
+def _recomputed(call: Callable[..., Tensor], *tensors: Tensor) -> dict[str, int]:
+    """FLOPs recomputed under the course's checkpoint, and under PyTorch's, which stops early."""
     ways = (call, partial(checkpoint, call), partial(torch_checkpoint, call, use_reentrant=False))
     plain, whole, early = (count_flops(partial(way, *tensors)).backward_flops for way in ways)
     return {"whole": whole - plain, "early": early - plain}
 
 
 def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
-    """The course's own answer, under the names that the exercise asks for."""
+    """The course's own answer."""
     run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=MATERIALISED)
     return {
         policy + suffix: recomputation.recomputed_flops(model, run, policy, stops_early=early)
@@ -96,7 +88,7 @@ def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> di
 
 
 def _flops(**wrong: Callable[[ModelConfig, int, int], int]) -> Callable[..., dict[str, int]]:
-    """A mistake in some parts, each from a model, sequences and tokens of a sequence."""
+    """A mistake in some parts, each from a model, a number of sequences and their length."""
 
     def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
         m = model_of(model)
@@ -106,7 +98,7 @@ def _flops(**wrong: Callable[[ModelConfig, int, int], int]) -> Callable[..., dic
 
 
 def _forward(m: ModelConfig, b: int, s: int) -> int:
-    """All products of the layer, forward."""
+    """All products of the layer's forward pass."""
     parts = forward_flops(m, b, s)
     return sum(parts.values()) - parts["head"]
 
@@ -122,10 +114,6 @@ def _output(m: ModelConfig, b: int, s: int) -> int:
 
 def _down(m: ModelConfig, b: int, s: int) -> int:
     return 2 * b * s * m.ffn_size * m.hidden_size
-
-
-def _with_plain_block(m: ModelConfig, b: int, s: int) -> int:
-    return _forward(m, b, s) - m.is_gated * _down(m, b, s)
 
 
 def _with_own_keys(m: ModelConfig, b: int, s: int) -> int:
@@ -164,7 +152,7 @@ CHECK = Check(
         Mistake(
             "Your feed-forward block has two matrices, also where it is gated. How many has it "
             "then?",
-            _flops(full=_with_plain_block),
+            _flops(full=lambda m, b, s: _forward(m, b, s) - m.is_gated * _down(m, b, s)),
         ),
         Mistake(
             "Your full recomputation has the output head in it. Is the head in a layer?",

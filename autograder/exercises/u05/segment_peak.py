@@ -1,4 +1,4 @@
-"""Check of the bytes that segments keep, and of their peak."""
+"""Check of the bytes that segments keep after the forward pass, and of their peak."""
 
 import random
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PUBLISHED = ((16, 16_777_216, 378_044_416), (80, 134_217_728, 2_720_071_680))
 
 
 def segment_cases(seed: int) -> list[Case]:
-    """One layer a segment, all of them, sizes that divide the layers, and sizes that do not."""
+    """Segments of one layer, of all layers, and of sizes that divide the layers or do not."""
     rng = random.Random(seed)
     sizes = [(7, 3, 12, 50)]
     for num_layers in (rng.randint(5, 9), rng.randint(10, 15), rng.randint(16, 24)):
@@ -36,7 +36,7 @@ def segment_cases(seed: int) -> list[Case]:
 
 
 class _KeepsBytes(torch.autograd.Function):
-    """The input itself, of which it keeps the storage and more bytes beside it."""
+    """The identity, which saves its input and ``more_bytes`` beside it."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, more_bytes: int) -> Tensor:
@@ -50,7 +50,7 @@ class _KeepsBytes(torch.autograd.Function):
 
 
 class _Layer(nn.Module):
-    """A layer that keeps its input and as many bytes beside it as it is told."""
+    """A layer that saves its input and ``more_bytes`` beside it."""
 
     def __init__(self, more_bytes: int) -> None:
         super().__init__()
@@ -62,14 +62,14 @@ class _Layer(nn.Module):
 
 
 class _Kept:
-    """What autograd holds in place of a tensor, until it lets go of it."""
+    """Stands in for a saved tensor; it dies when autograd frees the tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
 
 class _Meter:
-    """Bytes that autograd holds now, and the most that it held at once."""
+    """Bytes that autograd holds now, and its peak."""
 
     def __init__(self) -> None:
         self.refs: list[ref[_Kept]] = []
@@ -89,7 +89,7 @@ class _Meter:
 def measured_segment_bytes(
     num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
 ) -> dict[str, int]:
-    """What autograd holds while such layers run in segments, forward and backward."""
+    """Bytes that autograd holds while layers of these sizes run in segments."""
     layers = [_Layer(layer_bytes - boundary_bytes) for _ in range(num_layers)]
     chain = nn.Sequential(*in_segments(layers, layers_per_segment))
     count, meter = boundary_bytes // ELEMENT_BYTES, _Meter()
@@ -104,7 +104,7 @@ def measured_segment_bytes(
 def segment_bytes(
     num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
 ) -> dict[str, int]:
-    """The course's own answer: one segment after the other taken from the end."""
+    """The course's own answer: go through the segments from the last to the first."""
     left, peak = num_layers, 0
     inputs = len(range(0, num_layers, layers_per_segment))
     after_forward = inputs * boundary_bytes
@@ -124,8 +124,8 @@ def _peak(wrong: Callable[[int, int, int, int], int]) -> Callable[..., dict[str,
     return lambda *case: {"peak": wrong(*case)}
 
 
-def _up(total: int, part: int) -> int:
-    return -(-total // part)
+def _num_segments(num_layers: int, layers_per_segment: int) -> int:
+    return -(-num_layers // layers_per_segment)
 
 
 CHECK = Check(
@@ -146,12 +146,12 @@ CHECK = Check(
         Mistake(
             "After the forward pass one input is missing. From what is the first segment computed "
             "again?",
-            _after(lambda L, k, u, A: (_up(L, k) - 1) * u),
+            _after(lambda L, k, u, A: (_num_segments(L, k) - 1) * u),
         ),
         Mistake(
             "After the forward pass you keep one tensor too many. Is the result of the last "
             "segment needed to compute a segment again?",
-            _after(lambda L, k, u, A: (_up(L, k) + 1) * u),
+            _after(lambda L, k, u, A: (_num_segments(L, k) + 1) * u),
         ),
         Mistake(
             "You keep one boundary for each layer of a segment. How many segments are there?",
@@ -165,7 +165,7 @@ CHECK = Check(
         Mistake(
             "Your peak is too high, and only where k does not divide L. How many layers has the "
             "last segment there? And which inputs are still kept when the one before it runs?",
-            _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + k * A),
+            _peak(lambda L, k, u, A: (_num_segments(L, k) - 1) * u + k * A),
         ),
         Mistake(
             "Your peak has one boundary too many wherever k divides L, and with a short last "
@@ -175,17 +175,17 @@ CHECK = Check(
         Mistake(
             "You take the input off every layer of the segment that runs again. Which of these "
             "inputs lies in memory as the segment's own, and which only as the layer's?",
-            _peak(lambda L, k, u, A: _up(L, k) * u + k * (A - u)),
+            _peak(lambda L, k, u, A: _num_segments(L, k) * u + k * (A - u)),
         ),
         Mistake(
             "Your peak takes the last segment for the largest. Which segment keeps most when the "
             "last one is short?",
-            _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + (L - (_up(L, k) - 1) * k) * A),
+            _peak(lambda L, k, u, A: (_num_segments(L, k) - 1) * u + ((L - 1) % k + 1) * A),
         ),
         Mistake(
             "Your peak has one boundary too many. The input of the segment that runs again is also "
             "the input of its first layer: how often does it lie in memory?",
-            _peak(lambda L, k, u, A: _up(L, k) * u + k * A),
+            _peak(lambda L, k, u, A: _num_segments(L, k) * u + k * A),
         ),
         Mistake(
             "Your peak is that of one segment alone. What do the segments before it still keep?",
@@ -194,12 +194,12 @@ CHECK = Check(
         Mistake(
             "Your peak runs one layer again. How many does a segment run before its first "
             "gradient?",
-            _peak(lambda L, k, u, A: _up(L, k) * u + A),
+            _peak(lambda L, k, u, A: _num_segments(L, k) * u + A),
         ),
         Mistake(
             "Your peak runs one layer again. How many does a segment run before its first "
             "gradient, and how often does its input lie in memory?",
-            _peak(lambda L, k, u, A: (_up(L, k) - 1) * u + A),
+            _peak(lambda L, k, u, A: (_num_segments(L, k) - 1) * u + A),
         ),
         Mistake(
             "Your peak holds all layers at once. What has been freed when the segment before "

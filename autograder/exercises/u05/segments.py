@@ -42,7 +42,7 @@ def run_in_segments(
 
 
 def segment_cases(seed: int) -> list[Case]:
-    """Segments of one layer and of all, longer than all, and with a shorter last one."""
+    """Segments of one layer, of all layers, longer than all, and with a shorter last one."""
     rng = random.Random(seed)
     pairs = [(5, 2), (1, 1), (3, 1), (4, 2), (6, 2), (4, 4), (3, 5), (5, 3)]
     while len(pairs) < 20:
@@ -55,7 +55,7 @@ def segment_cases(seed: int) -> list[Case]:
 
 
 class _Trial:
-    """Layers and an input that is made from them anew, always the same."""
+    """Layers and an input of one case, always with the same numbers."""
 
     def __init__(self, num_layers: int, layers_per_segment: int, rows: int, width: int) -> None:
         torch.default_generator.manual_seed(rows * num_layers)
@@ -78,7 +78,7 @@ class _Trial:
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """Numbers, bytes and calls of the student's segments."""
+    """Results, bytes and calls of the student's segments."""
     with undisturbed():
         return _observed(answer, **case)
 
@@ -86,14 +86,14 @@ def observe(answer: Any, case: Case) -> object:
 def _observed(answer: Run, **case: int) -> dict[str, int]:
     trial, oracle, results = _Trial(**case), _Trial(**case), list[Tensor]()
     saved = count_saved_bytes(lambda: keep(results, trial.forward(answer)), *trial.layers)
-    first = num_calls(trial.layers)
+    forward_calls = num_calls(trial.layers)
     if results[0].requires_grad:
         results[0].backward(upstream(results[0]))
     plain = nn.Sequential(*oracle.layers)(oracle.x)
     plain.backward(upstream(plain))
     return {
-        "calls_in_forward": first,
-        "calls_in_backward": num_calls(trial.layers) - first,
+        "calls_in_forward": forward_calls,
+        "calls_in_backward": num_calls(trial.layers) - forward_calls,
         "layers_called_twice": sum(layer.num_calls == 2 for layer in trial.layers),
         "kept_bytes": saved.total_bytes,
         "unseen_bytes": saved.unseen_bytes,
@@ -104,14 +104,16 @@ def _observed(answer: Run, **case: int) -> dict[str, int]:
 
 
 def _peak_bytes(answer: Run, **case: int) -> int:
-    """The most that lives at once, seen in a run of its own, for odd numbers of layers."""
+    """Peak live bytes of a separate traced step, or zero for an even number of layers."""
     if case["num_layers"] % 2 == 0:
         return 0
     trial = _Trial(**case)
     return trace_memory(lambda: trial.step(answer), *trial.layers, trial.x).peak_bytes
 
 
-def _in_given_segments(layers: Any, x: Tensor, layers_per_segment: int, checkpoint: Run) -> Tensor:
+def _with_course_segments(
+    layers: Any, x: Tensor, layers_per_segment: int, checkpoint: Run
+) -> Tensor:
     for segment in in_segments(layers, layers_per_segment):
         x = segment(x)
     return x
@@ -120,7 +122,7 @@ def _in_given_segments(layers: Any, x: Tensor, layers_per_segment: int, checkpoi
 def wanted(**case: int) -> dict[str, int]:
     """Each layer twice, one boundary for each segment, and the peak of the course's segments."""
     with undisturbed():
-        seen = _observed(_in_given_segments, **case)
+        seen = _observed(_with_course_segments, **case)
     layers, size = case["num_layers"], case["layers_per_segment"]
     return seen | {
         "calls_in_forward": layers,
@@ -135,7 +137,7 @@ def _boundary_bytes(rows: int, width: int, **_: int) -> int:
 
 
 def _kept_of(num_segments: Callable[[int, int], int]) -> Callable[..., dict[str, int]]:
-    """As many boundaries as there are segments, with results that are right."""
+    """That number of boundaries is kept, and results are right."""
     return lambda layers, size, rows, width: {
         "kept_bytes": num_segments(layers, size) * _boundary_bytes(rows, width),
         "wrong_results": 0,
@@ -149,16 +151,15 @@ def _len_of_last(layers: int, size: int) -> int:
 
 @lru_cache(maxsize=512)
 def _with_length_for_number(*values: int) -> dict[str, int]:
-    """What is seen if the length of a segment is taken for the number of segments."""
+    """What is observed if the length of a segment is taken for the number of segments."""
     layers, num_segments, *_ = values
-    num_made = -(-layers // -(-layers // num_segments))
+    size = -(-layers // num_segments)
     with undisturbed():
-        peak = _peak_bytes(_as_many_segments, **dict(zip(NAMES, values, strict=True)))
-    return _kept_of(lambda *_: num_made)(*values) | {"peak_bytes": peak}
-
-
-def _as_many_segments(layers: Any, x: Tensor, num_segments: int, checkpoint: Run) -> Tensor:
-    return run_in_segments(layers, x, -(-len(layers) // num_segments), checkpoint)
+        peak = _peak_bytes(
+            lambda layers, x, _, checkpoint: run_in_segments(layers, x, size, checkpoint),
+            **dict(zip(NAMES, values, strict=True)),
+        )
+    return _kept_of(lambda *_: -(-layers // size))(*values) | {"peak_bytes": peak}
 
 
 CHECK = Check(

@@ -1,4 +1,4 @@
-"""Check of what selective recomputation leaves: bytes that one GPT layer keeps."""
+"""Check of the bytes that one GPT layer keeps under each policy of recomputation."""
 
 import random
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def _with_dropout(is_selective: bool) -> Kernels:
 def measured_kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
-    """What a real layer keeps in bf16 on the meta device, as it is, selective, and in a segment."""
+    """What a real bf16 layer on the meta device keeps under each policy."""
     sizes, shape = gpt(hidden_size, num_heads), (num_sequences, seq_len, hidden_size)
 
     def kept(is_selective: bool, is_full: bool) -> int:
@@ -58,7 +58,7 @@ def measured_kept_bytes(
 def kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
 ) -> dict[str, int]:
-    """The course's own answer, under the names that the exercise asks for."""
+    """The course's own answer."""
     run = RunConfig(
         micro_batch_size=num_sequences, seq_len=seq_len, kernels=_with_dropout(is_selective=False)
     )
@@ -69,7 +69,7 @@ def kept_bytes(
 
 
 def _kept(policy: str, stream: int, squares: int, statistics: int = 16) -> Callable[..., Any]:
-    """So many bytes for each s b h, a s s b and s b under a policy."""
+    """A mistake in one policy: its factors of ``s b h``, ``a s s b`` and ``s b``."""
 
     def formula(b: int, s: int, h: int, a: int) -> dict[str, int]:
         return {policy: b * s * (stream * h + squares * a * s + statistics)}

@@ -1,7 +1,6 @@
 """Check of what a feed-forward block keeps under autocast: copies of weights, and activations."""
 
 import random
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -29,22 +28,21 @@ def kept_bytes(
 
 
 def autocast_cases(seed: int) -> list[Case]:
-    """One call and several, with an input that wants a gradient and without."""
+    """One call and several, on an input that requires a gradient or does not."""
     rng = random.Random(seed)
     sizes: list[tuple[int, int, int, int, bool]] = [(3, 4, 8, 1, False)]
     for num_calls in (1, 2, 3, 1, 4):
         for wants_input_grad in (False, True, False, True):
-            # no two sizes are equal, so that shapes tell weights from activations
+            # three different sizes, so that shapes tell weights from activations
             tokens, hidden, inner = rng.sample(range(2, 24), 3)
             sizes.append((tokens, hidden, inner, num_calls, wants_input_grad))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
-@lru_cache(maxsize=4096)
 def measured_bytes(
     num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
 ) -> Parts:
-    """What autograd keeps of a real block that is called so often under autocast."""
+    """What autograd keeps of a real block called several times in a row under autocast."""
     block = nn.Sequential(
         nn.Linear(hidden_size, ffn_size), nn.GELU(), nn.Linear(ffn_size, hidden_size)
     )
@@ -58,10 +56,10 @@ def measured_bytes(
         return x
 
     kept = count_saved_bytes(call, block).tensors
-    is_weight = {(hidden_size, ffn_size), (ffn_size, hidden_size)}
+    weight_shapes = {(hidden_size, ffn_size), (ffn_size, hidden_size)}
     return {
-        "weights": sum(each.storage_bytes for each in kept if each.shape in is_weight),
-        "activations": sum(each.storage_bytes for each in kept if each.shape not in is_weight),
+        "weights": sum(each.storage_bytes for each in kept if each.shape in weight_shapes),
+        "activations": sum(each.storage_bytes for each in kept if each.shape not in weight_shapes),
     }
 
 

@@ -1,4 +1,4 @@
-"""Check of the largest scale that gradients stand in fp16, and of what it cannot save."""
+"""Check of the largest loss scale without overflow in fp16, and of what still underflows."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 LARGEST_FP16, SMALLEST_FP16 = 65504.0, 2.0**-24
-# 65504 is the last number before 65536, and 32 below it; from half of that above, it is inf.
+# The middle between 65504 and the next power of two, from where on fp16 rounds to inf.
 FIRST_TO_OVERFLOW = 65520.0
 EXPONENTS = range(-40, 61)
 Numbers = dict[str, int | float]
@@ -26,17 +26,17 @@ def best_scale(gradients: list[float]) -> Numbers:
 
 
 def _with_scale(gradients: list[float], scale: float) -> Numbers:
-    # half of the smallest number rounds to the even one, zero
+    # half of the smallest number is a tie, and zero is even
     zeros = sum(0 < abs(each) * scale <= SMALLEST_FP16 / 2 for each in gradients)
     return {"scale": scale, "still_zero": zeros}
 
 
 def scale_cases(seed: int) -> list[Case]:
-    """A largest that is negative, that needs a scale below one, that rounding decides on."""
+    """Largest gradients that are negative, need a scale below one, or are decided by rounding."""
     rng = random.Random(seed)
     lists = [[3.0, 2.0**-40, 0.0]]
     for near in (65519.0, 65504.0, 65505.0, 65520.0, 65536.0):
-        positive = abs(_number(rng, rng.randint(-60, -30)))  # so that there is one in each list
+        positive = abs(_number(rng, rng.randint(-60, -30)))  # every list has a positive number
         few = [positive, *(_number(rng, rng.randint(-60, -30)) for _ in range(rng.randint(1, 3)))]
         lists.append(
             [*few, _number(rng, -30), *(_number(rng, rng.randint(-50, -2)) for _ in range(3))]
@@ -49,12 +49,12 @@ def scale_cases(seed: int) -> list[Case]:
 
 
 def _number(rng: random.Random, exponent: int) -> float:
-    """A number of 24 bits, as fp32 holds it, with a sign."""
+    """A number of either sign with the 24 bits of fp32."""
     return rng.choice((-1, 1)) * rng.randrange(2**23, 2**24) * 2.0 ** (exponent - 23)
 
 
 def tried(gradients: list[float]) -> Numbers:
-    """By trying every power of two on real tensors in fp16, the largest first."""
+    """Try every power of two on real fp16 tensors, the largest first."""
     return _tried(tuple(gradients))
 
 
@@ -75,6 +75,11 @@ def _other_scale(gradients: list[float], limit: float, *, is_signed: bool = Fals
     while largest * scale * 2 <= limit:
         scale *= 2
     return scale
+
+
+def _num_below(gradients: list[float], limit: float) -> int:
+    scale = tried(gradients)["scale"]
+    return sum(0 < abs(each) * scale < limit for each in gradients)
 
 
 CHECK = Check(
@@ -141,8 +146,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-def _num_below(gradients: list[float], limit: float) -> int:
-    scale = tried(gradients)["scale"]
-    return sum(0 < abs(each) * scale < limit for each in gradients)

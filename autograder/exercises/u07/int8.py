@@ -14,7 +14,7 @@ from autograder.checking.plain_data import describe
 
 LARGEST = 127
 SCALE_ROUNDING = 1e-6  # one division in fp32, in another order
-FROM_A_TIE = 0.01  # so that a scale in another order of operations rounds to the same integers
+DISTANCE_FROM_TIE = 0.01  # so that a scale with other roundings gives the same integers
 
 FLAWS = ("wrong_shape_of_scales", "scales_without_columns", "x_changed", "integers_not_int8")
 
@@ -39,7 +39,7 @@ def quantised_cases(seed: int) -> list[Case]:
         rows[0][0] = -2 * max(map(abs, rows[0]))
         if len(cases) % 4 == 0:
             rows[1] = [0.0] * num_columns
-        if all(_is_clear(row) for row in rows):
+        if all(_is_far_from_ties(row) for row in rows):
             cases.append(rows)
     return [{"x": rows} for rows in cases]
 
@@ -48,14 +48,14 @@ def _row(rng: random.Random, num_columns: int, scale: float) -> list[float]:
     return [float(scale * rng.choice((-1, 1)) * rng.randint(1, 99)) for _ in range(num_columns)]
 
 
-def _is_clear(row: list[float]) -> bool:
+def _is_far_from_ties(row: list[float]) -> bool:
     """Whether no number lies near the middle between two integers."""
     largest = max(map(abs, row)) or 1.0
-    return all(abs(LARGEST * abs(x) / largest % 1 - 0.5) > FROM_A_TIE for x in row)
+    return all(abs(LARGEST * abs(x) / largest % 1 - 0.5) > DISTANCE_FROM_TIE for x in row)
 
 
 def observe_quantised(answer: Any, case: Case) -> object:
-    """Integers and scales as named numbers, and whether type and shape are as asked."""
+    """Integers and scales as named numbers, and flaws of type and shape."""
     x = torch.tensor(case["x"])
     result = answer(x)
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -75,7 +75,7 @@ def observe_quantised(answer: Any, case: Case) -> object:
 
 
 def _named(integers: list[list[int]], scales: list[float], x: Rows) -> Numbers:
-    """One number for each entry; zeros where there are none."""
+    """A number for each scale and integer, zero where there is none; no flaws."""
     numbers: Numbers = dict.fromkeys(FLAWS, 0)
     for row in range(len(x)):
         numbers[f"scale of row {row}"] = scales[row] if scales else 0
@@ -95,24 +95,16 @@ def wanted(x: Rows) -> Numbers:
     return _named(integers, [float(scale) for scale in scales], x)
 
 
-def _sizes(x: Rows) -> Tensor:
-    """The largest size in each row, in fp32 as an answer has it."""
+def _row_maxima(x: Rows) -> Tensor:
+    """The largest absolute value of each row, in fp32 as in an answer."""
     return torch.tensor(x).abs().amax(-1)
 
 
 def _other_integers(x: Rows, whole: Callable[[Tensor], Tensor]) -> Numbers:
-    """Right scales, and another way to whole numbers."""
+    """Right scales, and integers rounded in another way."""
     _, scales = quantised(torch.tensor(x))
     integers = whole(torch.tensor(x) / scales).int()
     return _named(integers.tolist(), scales.flatten().tolist(), x)
-
-
-def _half_away(quotients: Tensor) -> Tensor:
-    return quotients.sign() * (quotients.abs() + 0.5).floor()
-
-
-def _half_up(quotients: Tensor) -> Tensor:
-    return (quotients + 0.5).floor()
 
 
 def _tiny_for_zeros(x: Rows, divisor: int) -> Numbers:
@@ -121,7 +113,7 @@ def _tiny_for_zeros(x: Rows, divisor: int) -> Numbers:
 
 
 def _scales(x: Rows, made: Tensor) -> Numbers:
-    """These scales for the rows that have a number other than zero."""
+    """These scales for the rows that are not all zeros."""
     return {f"scale of row {n}": scale for n, scale in enumerate(made.tolist()) if any(x[n])}
 
 
@@ -167,11 +159,11 @@ CHECK = Check(
         Mistake(
             "Ties alone are wrong: 0.5 goes away from zero with you. Which of its two neighbours "
             "is even?",
-            lambda x: _other_integers(x, _half_away),
+            lambda x: _other_integers(x, lambda q: q.sign() * (q.abs() + 0.5).floor()),
         ),
         Mistake(
             "Ties alone are wrong: 0.5 goes up with you. Which of its two neighbours is even?",
-            lambda x: _other_integers(x, _half_up),
+            lambda x: _other_integers(x, lambda q: (q + 0.5).floor()),
         ),
         Mistake(
             "A row of zeros has a tiny scale with you. Which one does the exercise ask for?",
@@ -189,15 +181,15 @@ CHECK = Check(
         Mistake(
             "The largest becomes 128 with you, which int8 does not have. Which is the last "
             "integer above zero?",
-            lambda x: _scales(x, _sizes(x) / 128),
+            lambda x: _scales(x, _row_maxima(x) / 128),
         ),
         Mistake(
             "You spread a row over 255 integers from zero. How many are there on one side of zero?",
-            lambda x: _scales(x, _sizes(x) / 255),
+            lambda x: _scales(x, _row_maxima(x) / 255),
         ),
         Mistake(
             "Your scales are upside down. By what are the integers multiplied to get x back?",
-            lambda x: _scales(x, LARGEST / _sizes(x)),
+            lambda x: _scales(x, LARGEST / _row_maxima(x)),
         ),
         relative_tolerance=SCALE_ROUNDING,
         together=True,

@@ -1,4 +1,4 @@
-"""A loss scaler, and the same with one mistake, to recognise it by."""
+"""The course's loss scaler, and one with a mistake, to recognise a student's by."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from torch.optim import Optimizer
 
 
 class LossScaler:
-    """The course's own answer: a scale that shrinks after an overflow and grows in peace."""
+    """The course's own answer: the scale shrinks after an overflow and grows after good steps."""
 
     def __init__(
         self, scale: float, growth_factor: float, backoff_factor: float, growth_interval: int
     ) -> None:
-        """Begin with a scale."""
+        """Start at a scale."""
         self.scale = scale
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval = growth_interval
@@ -34,7 +34,7 @@ class LossScaler:
         return not self.has_overflowed
 
     def update(self) -> None:
-        """Shrink after an overflow, grow after so many good steps in a row."""
+        """Shrink after an overflow, grow after ``growth_interval`` good steps in a row."""
         self.num_good = 0 if self.has_overflowed else self.num_good + 1
         if self.has_overflowed:
             self.scale *= self.backoff_factor
@@ -44,16 +44,16 @@ class LossScaler:
 
 
 def gradients_of(optimizer: Optimizer, num_groups: int | None = None) -> list[Tensor]:
-    """Gradients of an optimizer's weights, or of its first groups, of those that have one."""
+    """The gradients of an optimizer's weights, in all groups or the first ``num_groups``."""
     every = (each for group in optimizer.param_groups[:num_groups] for each in group["params"])
     return [each.grad for each in every if each.grad is not None]
 
 
-class Flawed(LossScaler):
-    """The course's scaler with one mistake, which has a name."""
+class FlawedScaler(LossScaler):
+    """The course's scaler with one named mistake."""
 
     def __init__(self, flaw: str, *settings: Any) -> None:
-        """Take the name of a mistake, or of none, and what a scaler takes."""
+        """Take the name of a mistake, empty for none, and the settings of a scaler."""
         super().__init__(*settings)
         self.flaw = flaw
 
@@ -66,7 +66,7 @@ class Flawed(LossScaler):
         return loss if self.flaw == "not scaled" else super().scaled(loss)
 
     def step(self, optimizer: Optimizer) -> bool:
-        """Unscale as often as the mistake says, and skip when it says so."""
+        """Unscale and skip as the mistake says."""
         power = {"not unscaled": 0, "unscaled twice": 2, "multiplied again": -1}.get(self.flaw, 1)
         num_groups = 1 if self.flaw == "one group" else None
         gradients = gradients_of(optimizer, num_groups)
@@ -84,7 +84,7 @@ class Flawed(LossScaler):
         return not self.has_overflowed
 
     def _until_bad(self, gradients: list[Tensor]) -> list[Tensor]:
-        """All of them, or up to the first bad one."""
+        """All gradients, or those up to the first bad one."""
         bad = [n for n, each in enumerate(gradients) if self._is_bad(each)]
         return gradients[: bad[0] + 1] if bad and self.flaw == "stops dividing" else gradients
 

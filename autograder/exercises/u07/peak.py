@@ -1,4 +1,4 @@
-"""Check of a dense peak that is counted from the cores, and of an MFU that divides by it."""
+"""Check of a dense peak counted from the tensor cores, and of the MFU that divides by it."""
 
 import random
 from fractions import Fraction
@@ -32,7 +32,7 @@ def dense_peak(
 
 
 def peak_cases(seed: int) -> list[Case]:
-    """The A100, the H100 and made-up devices; utilisations from a few to some ninety percent."""
+    """The A100, the H100 and made-up devices; utilisations from 3 to 95 percent."""
     rng = random.Random(seed)
     devices = [(2, 4, 1), (432, 256, 1410), (528, 512, 1830), (640, 1024, 1035)]
     while len(devices) < 20:
@@ -59,7 +59,7 @@ def counted(
     flops_per_token: int,
     tokens_per_second: int,
 ) -> Numbers:
-    """The same by time, exactly: how long the cores take for a token, and how long it lasted."""
+    """The same from exact times: what a token takes at the peak, and what it took."""
     seconds_of_a_clock = Fraction(1, clock_mhz * MEGA)
     multiplications = additions = sum([multiply_adds_per_clock] * num_tensor_cores)
     seconds_of_a_flop = seconds_of_a_clock / (multiplications + additions)

@@ -22,7 +22,7 @@ NUM_CUT_BITS = 13  # of fp32, to make it tf32
 
 
 def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
-    """What torch makes of ``x``; tf32, which is no type of torch, by whole numbers."""
+    """What torch makes of ``x``; tf32, which torch has no type for, by integer arithmetic."""
     widths = (num_exponent_bits, num_mantissa_bits)
     if widths == TF32:
         return _tf32_by_integers(x)
@@ -30,9 +30,9 @@ def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float
 
 
 def _tf32_by_integers(x: float) -> float:
-    """The bits of fp32 as a whole number, half a spacing of tf32 added, and 13 bits cut off.
+    """Add half a spacing of tf32 to the bits of fp32 as an integer, and cut 13 bits off.
 
-    A carry into the exponent gives the next power of two, and infinity behind the last.
+    A carry into the exponent gives the next power of two, or infinity after the last.
     """
     bits = int(torch.tensor([x], dtype=torch.float32).view(torch.int32).item()) & 0xFFFFFFFF
     is_odd = (bits >> NUM_CUT_BITS) & 1
@@ -53,7 +53,7 @@ def rounding_cases(seed: int) -> list[Case]:
 
 
 def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """Positive numbers of every kind; the parts of a spacing are such that fp32 holds them."""
+    """Positive numbers of every kind, at fractions of a spacing that fp32 holds exactly."""
     bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
     spacing = 2.0 ** (rng.randint(2 - bias, bias - 1) - mantissa_bits)
     even = 2 * rng.randint(scale // 2, scale - 1)
@@ -66,7 +66,7 @@ def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list
         (even + rng.choice((0.625, 0.75))) * spacing,
         (even + 0.5) * spacing,
         (even + 1.5) * spacing,
-        (even + 0.5) * spacing,  # its sign is another
+        (even + 0.5) * spacing,  # again, with the other sign
         (last + 0.75) * spacing,  # up to the next power of two
         0.0,
         (few + 0.25) * tiny,
@@ -82,11 +82,8 @@ def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list
     ]
 
 
-def _case(x: float, *widths: int) -> Case:
-    return {"x": x, "num_exponent_bits": widths[0], "num_mantissa_bits": widths[1]}
-
-
-Round = Callable[[float], float]
+def _case(x: float, exponent_bits: int, mantissa_bits: int) -> Case:
+    return {"x": x, "num_exponent_bits": exponent_bits, "num_mantissa_bits": mantissa_bits}
 
 
 def _rounded_by(  # noqa: PLR0913  what people get wrong, one by one
@@ -94,7 +91,7 @@ def _rounded_by(  # noqa: PLR0913  what people get wrong, one by one
     exponent_bits: int,
     mantissa_bits: int,
     *,
-    whole: Round = round,
+    whole: Callable[[float], float] = round,
     more_power: int = 0,
     lowest: int | None = 0,
     more_top: float = 0,
@@ -114,14 +111,6 @@ def _rounded_by(  # noqa: PLR0913  what people get wrong, one by one
     return math.copysign(math.inf, x) if is_infinite else float(nearest)
 
 
-def _half_away(quotient: float) -> float:
-    return math.copysign(math.floor(abs(quotient) + 0.5), quotient)
-
-
-def _half_up(quotient: float) -> float:
-    return math.floor(quotient + 0.5)
-
-
 def _largest(exponent_bits: int, mantissa_bits: int) -> float:
     return largest(NumberFormat(num_exponent_bits=exponent_bits, num_mantissa_bits=mantissa_bits))
 
@@ -135,7 +124,7 @@ def _infinite_at_once(x: float, *widths: int) -> float:
     return math.copysign(math.inf, x) if abs(x) > _largest(*widths) else rounded(x, *widths)
 
 
-def _flushed(x: float, *widths: int) -> float:
+def _flushed_to_zero(x: float, *widths: int) -> float:
     return 0.0 if abs(x) < 2.0 ** (2 - 2 ** (widths[0] - 1)) else rounded(x, *widths)
 
 
@@ -163,12 +152,14 @@ CHECK = Check(
         Mistake(
             "Ties are wrong, and nothing else: a number in the middle goes away from zero with "
             "you. Which of its two neighbours is even?",
-            lambda *case: _rounded_by(*case, whole=_half_away),
+            lambda *case: _rounded_by(
+                *case, whole=lambda q: math.copysign(math.floor(abs(q) + 0.5), q)
+            ),
         ),
         Mistake(
             "Ties are wrong, and nothing else: a number in the middle goes up with you. Which of "
             "its two neighbours is even?",
-            lambda *case: _rounded_by(*case, whole=_half_up),
+            lambda *case: _rounded_by(*case, whole=lambda q: math.floor(q + 0.5)),
         ),
         Mistake(
             "You always go up. Which of the two neighbours is nearer?",
@@ -210,7 +201,7 @@ CHECK = Check(
         Mistake(
             "Small numbers are zero with you before they have to be. What is there between "
             "the smallest normal number and zero?",
-            _flushed,
+            _flushed_to_zero,
         ),
         Mistake(
             "Only subnormal numbers are wrong: your spacing there is half as large as it is. "

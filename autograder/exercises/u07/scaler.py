@@ -13,23 +13,30 @@ from torch.optim import SGD
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u07.loss_scaler import Flawed, LossScaler, gradients_of
+from autograder.exercises.u07.loss_scaler import FlawedScaler, LossScaler, gradients_of
 
 SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")
 NAMES = ("scenario", "scale", "growth_factor", "backoff_factor", "growth_interval", "steps")
 
-# The mean over many tokens: without a scale, gradients fall to where fp16 has few bits.
+# The loss is a mean over many tokens: unscaled gradients are so small that fp16 has few bits left.
 SHARE_OF_A_TOKEN = 2.0**-18
 # Gradients of "large" steps are beyond fp16 from a scale of 2**20 on.
 LARGE = 2.0**14
 BAD = {"inf": math.inf, "nan": math.nan}
 NUM_NUMBERS = 4
 
+KEYS = (
+    *("losses_not_scaled", "losses_changed", "wrong_gradients", "doublings_of_gradients"),
+    *("steps_taken", "wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
+    "wrong_when_skipped",
+)
+FLAWS = [name for name in KEYS if name not in ("steps_taken", "sum_of_scales")]
+
 Numbers = dict[str, int | float]
 
 
 def scaler_cases(seed: int) -> list[Case]:
-    """Growth after 1 to 3 steps; each kind of overflow at first, later and in a row."""
+    """Growth after 1 to 4 steps; each kind of overflow in the first step, later and in a row."""
     rng = random.Random(seed)
     good = ["good"]
     cases = [_case(rng, "growth", good * 5, interval=2) | {"scale": 2.0**10}]
@@ -68,13 +75,13 @@ def _case(rng: random.Random, scenario: str, steps: Sequence[str], *, interval: 
 
 
 class _Trial:
-    """Weights in two groups, in one scenario one without a gradient, and a loss for each step."""
+    """Weights in two groups, one scenario's also without a gradient, and a loss for each step."""
 
     def __init__(self, scenario: str) -> None:
         self.weights = [nn.Parameter(torch.full((NUM_NUMBERS,), value)) for value in (1.0, 2.0)]
         self.generator = torch.Generator().manual_seed(len(scenario))
         idle = [nn.Parameter(torch.ones(NUM_NUMBERS))] * (scenario == "one without gradient")
-        # the idle one comes first, where nobody can overlook it
+        # the idle weight comes first, so that every answer meets it
         first, second = self.weights
         groups = [{"params": [*idle, first]}, {"params": [second]}]
         self.optimizer = SGD(groups, 2.0**10, momentum=0.5, foreach=False)
@@ -85,7 +92,7 @@ class _Trial:
         self.num_steps += 1
 
     def loss(self, step: str) -> Tensor:
-        """Mean over many tokens, of which the gradient is what the step is called."""
+        """A mean over many tokens, whose gradient is as the name of the step says."""
         kind, _, where = step.partition(" in the ")
         total = torch.zeros(())
         for weight, name in zip(self.weights, ("first", "second"), strict=True):
@@ -106,7 +113,7 @@ def observe(answer: Any, case: Case) -> object:
 
 
 class _OracleStep(NamedTuple):
-    """What PyTorch's scaler leaves behind in one step."""
+    """What is there after one step with PyTorch's scaler."""
 
     is_good: bool
     gradients: list[Tensor]
@@ -156,15 +163,7 @@ def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
         seen["losses_changed"] += not torch.allclose(loss, before, equal_nan=True)
         scaled.backward()
         has_stepped = scaler.step(trial.optimizer)
-        ours = gradients_of(trial.optimizer)
-        is_right = len(ours) == len(oracle.gradients) and all(map(_is_same, ours, oracle.gradients))
-        if not oracle.is_good:
-            seen["wrong_when_skipped"] += scenario == "overflow" and not is_right
-        else:
-            seen["wrong_gradients"] += not is_right
-            seen["doublings_of_gradients"] += (
-                _doublings(ours[0], oracle.gradients[0]) if ours else 0
-            )
+        _count_wrong_gradients(seen, gradients_of(trial.optimizer), oracle, scenario)
         scaler.update()
         seen["other_scales"] += float(scaler.scale) != oracle.scale
         seen["sum_of_scales"] += float(scaler.scale)
@@ -174,12 +173,16 @@ def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
     return seen
 
 
-KEYS = (
-    *("losses_not_scaled", "losses_changed", "wrong_gradients", "doublings_of_gradients"),
-    *("steps_taken", "wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
-    "wrong_when_skipped",
-)
-MISTAKEN = [name for name in KEYS if name not in ("steps_taken", "sum_of_scales")]
+def _count_wrong_gradients(
+    seen: Numbers, ours: list[Tensor], oracle: _OracleStep, scenario: str
+) -> None:
+    theirs = oracle.gradients
+    is_right = len(ours) == len(theirs) and all(map(_is_same, ours, theirs))
+    if not oracle.is_good:
+        seen["wrong_when_skipped"] += scenario == "overflow" and not is_right
+        return
+    seen["wrong_gradients"] += not is_right
+    seen["doublings_of_gradients"] += _doublings(ours[0], theirs[0]) if ours else 0
 
 
 def _is_same(ours: Tensor, theirs: Tensor) -> bool:
@@ -192,32 +195,29 @@ def _is_scaled(scaled: Tensor, loss: Tensor, scale: float) -> bool:
 
 
 def _doublings(ours: Tensor, theirs: Tensor) -> int:
-    """How often the first number of a gradient was doubled too often; to the next whole one."""
+    """How many times too often a gradient was doubled, by its first number, rounded."""
     ratio = float(ours[0] / theirs[0])
     return round(math.log2(ratio)) if 0 < ratio < math.inf else 0
 
 
 def wanted(**case: Any) -> Numbers:
-    """PyTorch's scales and steps, by the course's own scaler, which must be off in no step."""
-    return _seen_of("", *case.values()) | dict.fromkeys(MISTAKEN, 0)
+    """The course's own scaler, which must agree with PyTorch's in every step."""
+    *sizes, steps = case.values()
+    return _observed_with("", *sizes, tuple(steps)) | dict.fromkeys(FLAWS, 0)
 
 
 @functools.lru_cache(maxsize=4096)
-def _seen(flaw: str, scenario: str, settings: tuple[Any, ...], steps: tuple[str, ...]) -> Numbers:
+def _observed_with(flaw: str, *sizes: Any) -> Numbers:
     with undisturbed():
-        return _observed(functools.partial(Flawed, flaw), scenario, *settings, steps)
-
-
-def _seen_of(flaw: str, scenario: str, *sizes: Any) -> Numbers:
-    *settings, steps = sizes
-    return _seen(flaw, scenario, tuple(settings), tuple(steps))
+        return _observed(functools.partial(FlawedScaler, flaw), *sizes)
 
 
 def _with(flaw: str, *names: str) -> Callable[..., Numbers]:
-    """Those numbers of a flawed scaler that tell its flaw."""
+    """The numbers of a flawed scaler by which its flaw is recognised: all, if none are named."""
 
     def formula(*case: Any) -> Numbers:
-        seen = _seen_of(flaw, *case)
+        *sizes, steps = case
+        seen = _observed_with(flaw, *sizes, tuple(steps))
         return {name: seen[name] for name in names or KEYS}
 
     return formula
@@ -366,13 +366,8 @@ CHECK = Check(
         ),
         Mistake(
             "All is right but what your step returns. What does the exercise want to know from it?",
-            lambda *case: {"wrong_returns": _num_wrong_if_silent(*case)},
+            lambda *case: {"wrong_returns": len(case[-1])},  # in every step
         ),
         scenarios=SCENARIOS,
     ),
 )
-
-
-def _num_wrong_if_silent(*case: Any) -> int:
-    """Steps whose result is not told by one that returns nothing."""
-    return len(case[-1])

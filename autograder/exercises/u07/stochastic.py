@@ -1,4 +1,4 @@
-"""Check of rounding to bf16 by chance, over every random number that there is."""
+"""Check of stochastic rounding to bf16, over every possible random number."""
 
 import math
 import random
@@ -31,7 +31,7 @@ def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
 
 
 def chance_cases(seed: int) -> list[Case]:
-    """Numbers of bf16, near one and near the next, in the middle; both signs, several sizes."""
+    """Numbers that are in bf16, near one that is, or in the middle; both signs, several sizes."""
     rng = random.Random(seed)
     sizes = [1.0 + 2**-9, 1.0, 1.0 + 2**-8, 2.0 - 2**-10, 2.0**-40, 0.0]
     while len(sizes) < 24:
@@ -42,11 +42,12 @@ def chance_cases(seed: int) -> list[Case]:
 
 
 def _all_chances(x: float) -> tuple[Tensor, Tensor]:
+    """``x`` once for every random number, and these."""
     return torch.full((NUM_CHANCES,), x), torch.arange(NUM_CHANCES, dtype=torch.int32)
 
 
 def observe_chance(answer: Any, case: Case) -> object:
-    """Mean, smallest and largest result over all random numbers."""
+    """Mean, smallest and largest result over all random numbers, and flaws."""
     result = require_tensor(answer(*_all_chances(case["x"])))
     if result.numel() == 2 * NUM_CHANCES:
         return dict.fromkeys(NAMES, 0) | {"twice_the_numbers": 1}
@@ -54,22 +55,22 @@ def observe_chance(answer: Any, case: Case) -> object:
         shape = tuple(result.shape)
         raise TypeError(f"wanted a tensor of the shape of x, {(NUM_CHANCES,)}, got {shape}")
     numbers, random = _all_chances(case["x"])
-    alike = require_tensor(answer(numbers, torch.full_like(random, NUM_CHANCES // 2)))
+    equal = require_tensor(answer(numbers, torch.full_like(random, NUM_CHANCES // 2)))
     return _summary(result) | {
-        "not_from_random": int(len(alike.float().view(torch.int32).unique()) > 1),
+        "not_from_random": int(len(equal.float().view(torch.int32).unique()) > 1),
         "not_bf16": int(result.dtype != torch.bfloat16),
     }
 
 
 def _summary(results: Tensor) -> Numbers:
-    """Of numbers with few bits and of like size, whose sum float64 holds exactly."""
+    """Mean and ends of numbers with few bits and similar size, whose sum is exact in float64."""
     exact = results.double()
     ends = {"smallest": exact.min().item(), "largest": exact.max().item()}
     return dict.fromkeys(NAMES, 0) | {"mean": exact.mean().item()} | ends
 
 
 def _neighbours(x: float) -> tuple[float, float]:
-    """The numbers of bf16 at or below ``x`` and at or above it, among all that there are."""
+    """The bf16 numbers at or below ``x`` and at or above it, from the list of all."""
     numbers = _numbers_of_bf16()
     return numbers[bisect_right(numbers, x) - 1], numbers[bisect_left(numbers, x)]
 
@@ -80,7 +81,7 @@ def _numbers_of_bf16() -> list[float]:
 
 
 def wanted(x: float) -> Numbers:
-    """The mean is the number itself, and no result lies beyond its neighbours."""
+    """The mean is the number itself; results reach both of its neighbours and no further."""
     low, high = _neighbours(x)
     return dict.fromkeys(NAMES, 0) | {"mean": x, "smallest": low, "largest": high}
 
@@ -89,21 +90,9 @@ def _always(value: float) -> Numbers:
     return {"mean": value, "smallest": value, "largest": value}
 
 
-def _made(x: float, way: Callable[[Tensor, Tensor], Tensor]) -> Numbers:
+def _outcome(x: float, way: Callable[[Tensor, Tensor], Tensor]) -> Numbers:
     summary = _summary(way(*_all_chances(x)))
     return {name: summary[name] for name in ("mean", "smallest", "largest")}
-
-
-def _nearest(x: float) -> Numbers:
-    return _always(torch.tensor(x).bfloat16().item())
-
-
-def _cut(x: float) -> Numbers:
-    return _always(min(_neighbours(x), key=abs))
-
-
-def _rounded_twice(x: Tensor, random: Tensor) -> Tensor:
-    return (x.view(torch.int32) + random).view(torch.float32).bfloat16()
 
 
 def _lower_bits(x: Tensor, random: Tensor) -> Tensor:
@@ -112,22 +101,12 @@ def _lower_bits(x: Tensor, random: Tensor) -> Tensor:
 
 
 def _next_above(x: Tensor, random: Tensor) -> Tensor:
-    """Up to the next number above what is left without the last bits, whatever the sign."""
+    """Carry to the next number above the one without its last bits, whatever the sign."""
     bits = x.view(torch.int32)
     rest = bits & (NUM_CHANCES - 1)
     low = (bits - rest).view(torch.float32).bfloat16()
     above = torch.nextafter(low, torch.full_like(low, torch.inf))
     return torch.where(random < rest, above, low)
-
-
-def _mean_between(x: float) -> Numbers:
-    low, high = _neighbours(x)
-    return {"mean": (low + high) / 2}
-
-
-def _mean_mirrored(x: float) -> Numbers:
-    low, high = _neighbours(x)
-    return {"mean": low + high - x}
 
 
 CHECK = Check(
@@ -143,7 +122,7 @@ CHECK = Check(
         ),
         Mistake(
             "All random numbers give the same, the nearest. Where do they enter?",
-            _nearest,
+            lambda x: _always(torch.tensor(x).bfloat16().item()),
         ),
         Mistake(
             "Your result has twice as many numbers as x: int64 has bits for two numbers of fp32. "
@@ -157,46 +136,48 @@ CHECK = Check(
         ),
         Mistake(
             "Your results are nearly zero: you keep the lower 16 bits. Which ones does bf16 keep?",
-            lambda x: _made(x, _lower_bits),
+            lambda x: _outcome(x, _lower_bits),
         ),
         Mistake(
             "You add the random number to x itself, as so many ones. What is it to be added to?",
-            lambda x: _made(x, lambda t, r: (t + r).bfloat16()),
+            lambda x: _outcome(x, lambda t, r: (t + r).bfloat16()),
         ),
         Mistake(
             "You subtract the random number, and so only ever go towards zero. What has to carry "
             "into the upper bits?",
-            lambda x: _made(x, lambda t, r: rounded_by_chance(t, -r)),
+            lambda x: _outcome(x, lambda t, r: rounded_by_chance(t, -r)),
         ),
         Mistake(
             "Right above zero, wrong below. Without its last bits a negative number is nearer to "
             "zero: on which side of it is the other neighbour?",
-            lambda x: _made(x, _next_above),
+            lambda x: _outcome(x, _next_above),
         ),
         Mistake(
             "All random numbers give the same, with the last bits cut off. What has to be added "
             "before they are cut?",
-            _cut,
+            lambda x: _always(min(_neighbours(x), key=abs)),
         ),
         Mistake(
             "Both neighbours are equally likely with you. Which of them should be the more "
             "likely one for a number that is nearly there?",
-            _mean_between,
+            lambda x: {"mean": sum(_neighbours(x)) / 2},
         ),
         Mistake(
             "The farther neighbour is the more likely one with you. When does adding a random "
             "number carry into the bits that stay?",
-            _mean_mirrored,
+            lambda x: {"mean": sum(_neighbours(x)) - x},
         ),
         Mistake(
             "You add the random number and then round to the nearest. How many of the last bits "
             "are left to round after they have had their effect?",
-            lambda x: _made(x, _rounded_twice),
+            lambda x: _outcome(
+                x, lambda t, r: (t.view(torch.int32) + r).view(torch.float32).bfloat16()
+            ),
         ),
         Mistake(
             "Your mean is off by a 65,536th of a spacing. Does a number that bf16 holds exactly "
             "stay as it is for every random number?",
-            lambda x: _made(x, lambda t, r: rounded_by_chance(t, r + 1)),
+            lambda x: _outcome(x, lambda t, r: rounded_by_chance(t, r + 1)),
         ),
         together=True,
     ),

@@ -36,10 +36,10 @@ def _added(term: Tensor) -> float:
 
 
 def _first_power_unchanged(term: float, dtype: torch.dtype, num_mantissa_bits: int) -> float:
-    """Of the powers of two above the term, where counting up would take a million terms or more.
+    """The first power of two above the term that adding the term leaves unchanged.
 
-    A sum passes through every power of two on its way: below it, numbers are spaced such that one
-    of them is hit.
+    Adding up would take a million terms or more. On its way a sum meets every power of two: the
+    numbers below are spaced such that it cannot skip one.
     """
     lowest = math.frexp(term)[1]
     exponents = range(lowest, lowest + num_mantissa_bits + 3)
@@ -51,8 +51,8 @@ def _first_power_unchanged(term: float, dtype: torch.dtype, num_mantissa_bits: i
 def stop_cases(seed: int) -> list[Case]:
     """Powers of two and terms in both halves between them, below and above one, in five formats.
 
-    The second case has 52 bits: who adds up term by term is stopped there, and not in a case of 23
-    bits, which a fast machine ends in time.
+    The second case has 52 bits, so that an answer which adds up term by term runs out of time in
+    it; a fast machine would finish 23 bits.
     """
     rng = random.Random(seed)
     cases = [_case(1.0, 2), _case(1.0, 52)]
@@ -72,7 +72,7 @@ def _case(term: float, num_mantissa_bits: int) -> Case:
 
 
 def _at_power(term: float, power: int) -> float:
-    """With a power added to the term's own, rounded up."""
+    """``2**power`` times the first power of two that is not below the term."""
     return math.ldexp(1.0, power + math.ceil(math.log2(term)))
 
 

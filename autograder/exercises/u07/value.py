@@ -21,7 +21,7 @@ FLOATS = {
 
 
 def seen_by_torch(bits: str, num_exponent_bits: int) -> float:
-    """The same bits as a tensor of the type that has them; tf32 is fp32 with 13 zeros behind."""
+    """The same bits viewed as torch's type; tf32 is fp32 with 13 zeros at the end."""
     if (num_exponent_bits, len(bits)) == (8, 19):
         bits += "0" * 13
     dtype = FLOATS[num_exponent_bits, len(bits) - 1 - num_exponent_bits]
@@ -79,14 +79,14 @@ def _kind(bits: str, num_exponent_bits: int) -> str:
 
 
 def _other_normal(bits: str, width: int, *, hidden: float = 1.0, more_bias: int = 0) -> float:
-    """Right but for the normal numbers."""
+    """Wrong for normal numbers only."""
     if _kind(bits, width) != "normal":
         return value_of(bits, width)
     return _normal(bits, width, hidden=hidden, more_bias=more_bias)
 
 
 def _other_bias(bits: str, width: int, more_bias: int) -> float:
-    """Right but for the bias."""
+    """Wrong in the bias only."""
     kind = _kind(bits, width)
     if kind in ("nan", "inf"):
         return value_of(bits, width)
@@ -96,14 +96,14 @@ def _other_bias(bits: str, width: int, more_bias: int) -> float:
 
 
 def _other_subnormal(bits: str, width: int, hidden: int, power: int) -> float:
-    """Right but for the subnormal numbers, which have a power beyond -bias."""
+    """Wrong for subnormal numbers only, which get ``2**(power - bias)``."""
     if _kind(bits, width) != "subnormal":
         return value_of(bits, width)
     return _normal(bits, width, hidden=hidden, more_bias=-power)
 
 
 def _other_mantissa(bits: str, width: int, divisor: int) -> float:
-    """Right but for what the mantissa is divided by."""
+    """Wrong only in what the mantissa is divided by."""
     sign, exponent, fraction, bias = _fields(bits, width)
     if _kind(bits, width) in ("nan", "inf"):
         return value_of(bits, width)
@@ -113,17 +113,12 @@ def _other_mantissa(bits: str, width: int, divisor: int) -> float:
 
 
 def _cut_too_early(bits: str, width: int) -> float:
-    """The exponent without its last bit, which goes to the mantissa."""
+    """The last bit of the exponent goes to the mantissa."""
     exponent, mantissa = bits[1:width], bits[width:]
     sign, part = 1 - 2 * int(bits[0]), int(mantissa, 2) / 2 ** len(mantissa)
     bias = 2 ** (width - 1) - 1
     hidden, power = (1, int(exponent, 2) - bias) if "1" in exponent else (0, 1 - bias)
     return float(sign * (hidden + part) * 2.0**power)
-
-
-def _sign_in_exponent(bits: str, width: int) -> float:
-    """The sign's bit is the first of the exponent too, and the mantissa one bit longer."""
-    return value_of(bits[0] + bits, width)
 
 
 def _decimal_mantissa(bits: str, width: int, *, is_behind_a_point: bool) -> float:
@@ -135,10 +130,6 @@ def _decimal_mantissa(bits: str, width: int, *, is_behind_a_point: bool) -> floa
     part = float(f"0.{digits}") if is_behind_a_point else int(digits) / 2 ** len(digits)
     hidden, power = (1, exponent - bias) if exponent else (0, 1 - bias)
     return float(sign * (hidden + part) * 2.0**power)
-
-
-def _without_specials(bits: str, width: int) -> float:
-    return _normal(bits, width) if _kind(bits, width) in ("nan", "inf") else value_of(bits, width)
 
 
 def _infinity_for_nan(bits: str, width: int) -> float:
@@ -155,7 +146,11 @@ CHECK = Check(
         Mistake(
             "Only infinities and NaN are wrong: with you they are very large numbers. What does "
             "an exponent of ones say?",
-            _without_specials,
+            lambda bits, width: (
+                _normal(bits, width)
+                if _kind(bits, width) in ("nan", "inf")
+                else value_of(bits, width)
+            ),
         ),
         Mistake(
             "NaN is infinite with you. By which bits does one know the two apart?",
@@ -225,7 +220,7 @@ CHECK = Check(
         Mistake(
             "The sign is among the bits of your exponent. Bit 0 is the sign: at which bit does "
             "the exponent begin?",
-            _sign_in_exponent,
+            lambda bits, width: value_of(bits[0] + bits, width),
         ),
         Mistake(
             "Your mantissa is read as a decimal number. Which number are the bits 10, to the base "

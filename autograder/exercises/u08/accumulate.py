@@ -1,4 +1,4 @@
-"""Check of accumulation: gradients of the whole batch, at the price of one micro-batch."""
+"""Check of accumulation: gradients of the whole batch, with the memory of one micro-batch."""
 
 import itertools
 import math
@@ -13,39 +13,35 @@ from autograder.checking import borrowed_code, plain_data
 from autograder.checking.check import Case, Check, key_of
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.counted_layers import num_different, tells_errors, undisturbed
-from autograder.exercises.u08.accumulation_runs import (
+from autograder.exercises.u08.ragged_batches import (
     FEW_TOKENS,
     NUM_WEIGHTS,
+    ROUNDING,
     SCENARIOS,
     Run,
     Trial,
     accumulate_cases,
     case_of,
-    trial_of,
-    wanted_gradients,
-    whole,
-)
-from autograder.exercises.u08.ragged_batches import (
-    ROUNDING,
     gradients_of,
-    is_number,
     kept_bytes,
     length_of,
     losses_of,
     num_targets,
-    peak_bytes,
     times_too_much,
+    trial_of,
+    wanted_gradients,
+    whole_batch,
 )
 from course_utils.reference.accumulation import accumulate
 
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """Loss, gradients and passes of the student's accumulation, and what it holds at its peak."""
+    """Loss, gradients and passes of the student's accumulation, and its peak memory."""
     with undisturbed():
         trial = Trial(**case)
-        loss = trial.watched(answer)
-        if not is_number(loss):
+        loss = trial.run_monitored(answer)
+        if type(loss) not in (int, float):
             raise TypeError(f"wanted a float, got {plain_data.describe(loss)}")
         gradients, (fewest, most) = trial.gradients(), trial.num_passes_allowed
         numbers = {"loss": float(loss), "gradient_length": length_of(gradients)}
@@ -70,7 +66,7 @@ def wanted(**case: Any) -> dict[str, int | float]:
     """Loss and gradients of the whole batch, and nothing too much."""
     return {
         "not_numbers": 0,
-        "loss": whole(*key_of(case))[0],
+        "loss": whole_batch(*key_of(case))[0],
         "gradient_length": length_of(wanted_gradients(*key_of(case))),
         "wrong_gradients": 0,
         "gradients_of_nothing": 0,
@@ -83,27 +79,26 @@ def wanted(**case: Any) -> dict[str, int | float]:
 
 
 def _held_too_much(answer: Run, case: Case) -> dict[str, int]:
-    """Bytes at the peak above the course's own, in micro-batches' activations or gradients."""
+    """Bytes at the peak above the reference's: in micro-batches or in sets of gradients.
+
+    The unit is the larger of the two, so that the other one disappears in the rounding.
+    """
     names = ("micro_batches_held_too_many", "gradients_held_too_many")
+    nothing = dict.fromkeys(names, 0)
     if case["scenario"] != "memory":
-        return dict.fromkeys(names, 0)
-    extra = _peak_bytes(answer, Trial(**case)) - _course_peak_bytes(*key_of(case))
-    sizes = _sizes(*key_of(case))
-    name, size = max(zip(names, sizes, strict=True), key=lambda pair: pair[1])
-    return dict.fromkeys(names, 0) | {name: times_too_much(extra, size)}
-
-
-def _peak_bytes(answer: Run, trial: Trial) -> int:
-    return peak_bytes(lambda: trial.run(answer), trial.model)
+        return nothing
+    extra = Trial(**case).peak_bytes(answer) - _reference_peak_bytes(*key_of(case))
+    name, size = max(zip(names, _unit_bytes(*key_of(case)), strict=True), key=lambda pair: pair[1])
+    return nothing | {name: times_too_much(extra, size)}
 
 
 @lru_cache(maxsize=128)
-def _course_peak_bytes(*key: Any) -> int:
-    return _peak_bytes(accumulate, trial_of(key))
+def _reference_peak_bytes(*key: Any) -> int:
+    return trial_of(key).peak_bytes(accumulate)
 
 
 @lru_cache(maxsize=128)
-def _sizes(*key: Any) -> tuple[int, int]:
+def _unit_bytes(*key: Any) -> tuple[int, int]:
     """Bytes that one micro-batch keeps for backward, and those of all gradients."""
     trial = trial_of(key)
     ids, targets = (each[: trial.micro_batch_size] for each in (trial.ids, trial.targets))
@@ -111,32 +106,32 @@ def _sizes(*key: Any) -> tuple[int, int]:
     return kept, sum(each.nbytes for each in trial.model.parameters())
 
 
-def _weighed(weigh: Callable[[Tensor, Tensor, int], float]) -> Callable[..., dict[str, float]]:
-    """Loss and length of gradients if each micro-batch is weighed otherwise.
+def _weighted(weight: Callable[[Tensor, Tensor, int], float]) -> Callable[..., dict[str, float]]:
+    """Loss and length of gradients if each micro-batch has another weight.
 
     Args:
-        weigh: From the targets of a micro-batch, those of the batch, and the number of
+        weight: From the targets of a micro-batch, those of the batch, and the number of
             micro-batches to the factor of the sum of its losses.
     """
-    return _with_factors(lambda every, parts: [weigh(some, every, len(parts)) for some in parts])
+    return _with_factors(lambda every, parts: [weight(some, every, len(parts)) for some in parts])
 
 
 def _with_factors(
     factors_of: Callable[[Tensor, Sequence[Tensor]], list[float]],
-    factor_of_before: Callable[[Tensor], float] = lambda targets: 1,
+    factor_of_old: Callable[[Tensor], float] = lambda targets: 1,
 ) -> Callable[..., dict[str, float]]:
     """Loss and length of gradients from a factor for each micro-batch, and for old gradients."""
 
-    def made(*values: Any) -> dict[str, float]:
-        targets, parts, losses, gradients, before = _parts(*key_of(case_of(*values)))
+    def formula(*values: Any) -> dict[str, float]:
+        targets, parts, losses, gradients, old = _parts(*key_of(case_of(*values)))
         try:
             factors = torch.tensor(factors_of(targets, parts), dtype=torch.float64)
-            gradient = factors @ gradients + factor_of_before(targets) * before
+            gradient = factors @ gradients + factor_of_old(targets) * old
         except ZeroDivisionError:
             return {"not_numbers": 1}
         return {"loss": (factors @ losses).item(), "gradient_length": gradient.norm().item()}
 
-    return made
+    return formula
 
 
 @lru_cache(maxsize=512)
@@ -146,18 +141,30 @@ def _parts(*key: Any) -> tuple[Tensor, tuple[Tensor, ...], Tensor, Tensor, Tenso
     ids, targets = (each.split(trial.micro_batch_size) for each in (trial.ids, trial.targets))
     sums = [losses_of(trial.model, *pair).sum() for pair in zip(ids, targets, strict=True)]
     rows = [_as_vector(gradients_of(each, trial.model)) for each in sums]
-    weights = trial.model.parameters()
-    pairs = zip(trial.before, weights, strict=True)
-    before = _as_vector([torch.zeros_like(w) if old is None else old for old, w in pairs])
-    return trial.targets, targets, torch.stack(sums).detach(), torch.stack(rows), before
+    pairs = zip(trial.before, trial.model.parameters(), strict=True)
+    old = _as_vector([torch.zeros_like(p) if grad is None else grad for grad, p in pairs])
+    return trial.targets, targets, torch.stack(sums).detach(), torch.stack(rows), old
 
 
 def _as_vector(tensors: Iterable[Tensor]) -> Tensor:
     return torch.cat([each.detach().flatten() for each in tensors])
 
 
-def _of_targets(targets: Tensor) -> float:
+def _one_over_targets(targets: Tensor) -> float:
     return 1 / max(1, num_targets(targets))
+
+
+def _of_all(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    return [_one_over_targets(targets)] * len(parts)
+
+
+def _of_the_last(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    return [0.0] * (len(parts) - 1) + [_one_over_targets(targets)]
+
+
+def _of_full_ones(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
+    is_full = [len(some) == len(parts[0]) for some in parts]
+    return [_one_over_targets(targets) * each for each in is_full]
 
 
 def _by_targets_so_far(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
@@ -165,24 +172,7 @@ def _by_targets_so_far(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
     return [1 / max(1, count) for count in counts]
 
 
-def _all(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
-    return [_of_targets(targets)] * len(parts)
-
-
-def _last(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
-    return [0.0] * (len(parts) - 1) + [_of_targets(targets)]
-
-
-def _full(targets: Tensor, parts: Sequence[Tensor]) -> list[float]:
-    is_full = [len(some) == len(parts[0]) for some in parts]
-    return [_of_targets(targets) * each for each in is_full]
-
-
-def _none(targets: Tensor) -> float:
-    return 0.0
-
-
-def _in(
+def _in_scenario(
     scenario: str, formula: Callable[..., dict[str, Any]], *names: str
 ) -> Callable[..., dict[str, Any]]:
     """A mistake that shows in one scenario, in the numbers of some names."""
@@ -191,10 +181,6 @@ def _in(
         if values[0] == scenario
         else {}
     )
-
-
-def _mean_weighed_by_sequences(some: Tensor, targets: Tensor, num_parts: int) -> float:
-    return len(some) / len(targets) / num_targets(some)
 
 
 def _only(name: str, formula: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -206,13 +192,13 @@ def _num_micro_batches(*values: Any) -> int:
 
 
 def _all_held(*values: Any) -> dict[str, int]:
-    """Where the weights are large, a set of new gradients until backward ends shows more."""
+    """Until the one backward ends; with large weights, a second set of gradients shows more."""
     if max(values[1]) == FEW_TOKENS:
         return {"gradients_held_too_many": 1}
     return {"micro_batches_held_too_many": _num_micro_batches(*values) - 1}
 
 
-def _gradients_of_all(more: int) -> Mistake:
+def _gradients_of_each_held(more: int) -> Mistake:
     return Mistake(
         "A set of all gradients is held for each micro-batch. Who adds new gradients to those that "
         "are there, if you let it?",
@@ -235,7 +221,7 @@ CHECK = Check(
         Mistake(
             "Without any target the loss or a gradient is not a number. What do you divide by "
             "then, and what does the exercise want?",
-            _in("no targets", lambda *values: {"not_numbers": 1}),
+            _in_scenario("no targets", lambda *values: {"not_numbers": 1}),
         ),
         Mistake(
             "One micro-batch without targets makes your loss not a number. What is the mean of no "
@@ -248,35 +234,35 @@ CHECK = Check(
             "This is the mean of the micro-batches' means: right where all have as many targets, "
             "wrong elsewhere, and not a number where one has none. What is the mean of all "
             "targets divided by?",
-            _weighed(lambda some, every, num_parts: 1 / (num_targets(some) * num_parts)),
+            _weighted(lambda some, every, num_parts: 1 / (num_targets(some) * num_parts)),
         ),
         Mistake(
             "This is the sum of the micro-batches' means. When is a mean of all targets a sum of "
             "means, and what would each have to be multiplied by?",
-            _weighed(lambda some, every, num_parts: 1 / num_targets(some)),
+            _weighted(lambda some, every, num_parts: 1 / num_targets(some)),
         ),
         Mistake(
             "You weigh the mean of a micro-batch by its sequences. What is it a mean of?",
-            _weighed(_mean_weighed_by_sequences),
+            _weighted(lambda some, every, num_parts: len(some) / len(every) / num_targets(some)),
         ),
         Mistake(
             "This is the sum over all targets. Which mean does the exercise ask for?",
-            _weighed(lambda some, every, num_parts: 1),
+            _weighted(lambda some, every, num_parts: 1),
         ),
         Mistake(
             "You divide the sum of the losses by the sequences of the batch. How many losses were "
             "added up?",
-            _weighed(lambda some, every, num_parts: 1 / len(every)),
+            _weighted(lambda some, every, num_parts: 1 / len(every)),
         ),
         Mistake(
             "You divide by all positions of the batch, filled up ones too. Which of them have a "
             "loss?",
-            _weighed(lambda some, every, num_parts: 1 / every.numel()),
+            _weighted(lambda some, every, num_parts: 1 / every.numel()),
         ),
         Mistake(
             "You divide the sum of the losses by the number of micro-batches. How many losses "
             "were added up?",
-            _weighed(lambda some, every, num_parts: 1 / num_parts),
+            _weighted(lambda some, every, num_parts: 1 / num_parts),
         ),
         Mistake(
             "You divide by the targets seen so far, so that early micro-batches count more. When "
@@ -286,31 +272,31 @@ CHECK = Check(
         Mistake(
             "Targets that are the word 0 do not count with you. Which number marks what is not to "
             "be learnt?",
-            _weighed(lambda some, every, num_parts: 1 / int((every > 0).sum())),
+            _weighted(lambda some, every, num_parts: 1 / int((every > 0).sum())),
         ),
         Mistake(
             "Gradients that were there before come out smaller: you divide them with the new "
             "ones. What can you divide before it goes into the sum?",
-            _with_factors(_all, _of_targets),
+            _with_factors(_of_all, _one_over_targets),
         ),
         Mistake(
             "The sequences that fill no micro-batch are left out. Where does your last cut end?",
-            _in("rest", _with_factors(_full), "loss", "gradient_length"),
+            _in_scenario("rest", _with_factors(_of_full_ones), "loss", "gradient_length"),
         ),
         Mistake(
             "Only the gradients of the last micro-batch are there. Who throws away those of the "
             "others?",
-            _only("gradient_length", _with_factors(_last, _none)),
+            _only("gradient_length", _with_factors(_of_the_last, lambda targets: 0.0)),
         ),
         Mistake(
             "Gradients that were there before are gone. Who may set them to zero, your function "
             "or the one who calls it?",
-            _only("gradient_length", _with_factors(_all, _none)),
+            _only("gradient_length", _with_factors(_of_all, lambda targets: 0.0)),
         ),
         Mistake(
             "The gradients are right, and the loss is that of the last micro-batch. Where do you "
             "add the others?",
-            _only("loss", _with_factors(_last)),
+            _only("loss", _with_factors(_of_the_last)),
         ),
         Mistake(
             "A second set of all gradients is held. Who adds new gradients to those that are "
@@ -327,7 +313,7 @@ CHECK = Check(
             "you tell backward, and what lives on between two rounds of your loop?",
             lambda *values: {"micro_batches_held_too_many": 1},
         ),
-        *(_gradients_of_all(more) for more in (0, -1, 1)),
+        *(_gradients_of_each_held(more) for more in (0, -1, 1)),
         Mistake(
             "A batch without targets leaves gradients of zeros where there were none, and the next "
             "step of an optimizer takes them for gradients. What is there to do for such a batch?",

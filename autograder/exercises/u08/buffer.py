@@ -1,4 +1,4 @@
-"""Check of gradients that are summed in fp32, and never all there in bf16."""
+"""Check of gradients that are summed in fp32, and never all alive at once in bf16."""
 
 import copy
 import random
@@ -21,17 +21,16 @@ FIELDS = ("num_layers", "width", "num_micro_batches", "is_frozen")
 ROUNDING = 1e-5
 ROUNDING_OF_BF16 = 2**-5  # at most six additions, each by 2**-8 at most
 
-# As large as weights in bf16: a gradient or two, one in fp32, a new sum, the activations.
+# In sizes of one bf16 weight: a gradient or two, one in fp32, a new sum, the activations.
 WEIGHTS_AT_ONCE = 8
 NUM_LAYERS = 12
 
 
 def buffer_cases(seed: int) -> list[Case]:
-    """One micro-batch and many, a frozen layer among the others."""
+    """One micro-batch and many, with and without a frozen layer."""
     rng = random.Random(seed)
-    counts = [2, 1, 2, 1, 6]
     cases = [_case(NUM_LAYERS, 16, 2, False)]
-    for num_micro_batches in counts:
+    for num_micro_batches in (2, 1, 2, 1, 6):
         for is_frozen in (False, True, False, True):
             cases.append(_case(NUM_LAYERS, rng.choice((12, 16, 20)), num_micro_batches, is_frozen))
     return cases
@@ -45,7 +44,7 @@ def _case(*values: Any) -> Case:
 def _layers(num_layers: int, width: int) -> nn.Sequential:
     layers = [nn.Linear(width, width, bias=False) for _ in range(num_layers)]
     generator = torch.Generator().manual_seed(width)
-    for layer in layers:  # so that no gradient is tiny
+    for layer in layers:  # scaled so that no gradient is tiny
         nn.init.normal_(layer.weight, std=width**-0.5, generator=generator)
     return nn.Sequential(*layers).bfloat16()
 
@@ -67,30 +66,30 @@ class _Trial:
     def backward(self, x: Tensor) -> None:
         self.model(x).square().sum().backward()
 
-    def wanting(self) -> list[nn.Parameter]:
+    def trainable(self) -> list[nn.Parameter]:
         return [each for each in self.model.parameters() if each.requires_grad]
 
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """What the student's buffers hold after all micro-batches, and what lived beside them."""
+    """What the student's buffers hold after all micro-batches, and the peak of the last one."""
     trial = _Trial(**case)
     with undisturbed():
         buffers, most_bytes = _traced(answer, trial)
-        wanting = trial.wanting()
+        trainable = trial.trainable()
     return {
         "buffers": len(buffers),
         "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
-        "gradients_left": sum(each.grad is not None for each in wanting),
+        "gradients_left": sum(each.grad is not None for each in trainable),
         **_wrong_sums(buffers, *_sums(*case.values())),
         "gradients_at_once": int(most_bytes > WEIGHTS_AT_ONCE * trial.weight_bytes),
     }
 
 
 def _traced(answer: Any, trial: _Trial) -> tuple[list[Tensor], int]:
-    """Buffers after all backward passes, and bytes that were there at once only in the last one.
+    """Buffers after all backward passes, and the peak bytes that the last one added.
 
-    Buffers are made under the trace, and nobody but the student's code holds on to them.
+    Buffers are made under the trace, so that only the student's code keeps them alive.
     """
     results: list[list[Tensor]] = []
 
@@ -119,7 +118,7 @@ def _require_tensors(buffers: object) -> None:
 
 
 def _wrong_sums(buffers: list[Tensor], sums: list[Tensor], last: list[Tensor]) -> dict[str, int]:
-    """How many buffers hold something else, and of what kind it is."""
+    """How many buffers hold something else, and how many of these a known kind."""
     counts = {"last_gradient_alone": 0, "rounded_sums": 0, "wrong_sums": 0}
     for mine, right, newest in zip(buffers, sums, last, strict=False):
         if len(buffers) != len(sums) or _is_near(mine, right, ROUNDING):
@@ -140,12 +139,12 @@ def _is_near(mine: Tensor, other: Tensor, tolerance: float) -> bool:
 
 @lru_cache(maxsize=512)
 def _sums(*values: Any) -> tuple[list[Tensor], list[Tensor]]:
-    """In float64, of the gradients of each micro-batch in bf16; and the last of these."""
+    """Float64 sums of each micro-batch's bf16 gradients, and the gradients of the last one."""
     trial = _Trial(*values)
-    sums = [torch.zeros_like(each, dtype=torch.float64) for each in trial.wanting()]
+    sums = [torch.zeros_like(each, dtype=torch.float64) for each in trial.trainable()]
     last = sums
     for x in trial.inputs:
-        gradients = torch.autograd.grad(trial.model(x).square().sum(), trial.wanting())
+        gradients = torch.autograd.grad(trial.model(x).square().sum(), trial.trainable())
         last = [gradient.double() for gradient in gradients]
         for total, gradient in zip(sums, last, strict=True):
             total.add_(gradient)
@@ -153,7 +152,7 @@ def _sums(*values: Any) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def wanted(**case: Any) -> dict[str, int]:
-    """A buffer in fp32 for each parameter that wants a gradient, and nothing else left."""
+    """A buffer in fp32 for each trainable parameter, and no gradient left."""
     return {
         "buffers": case["num_layers"] - case["is_frozen"],
         "buffers_not_fp32": 0,
@@ -165,7 +164,7 @@ def wanted(**case: Any) -> dict[str, int]:
     }
 
 
-def _num(*values: Any) -> int:
+def _num_trainable(*values: Any) -> int:
     return int(values[0] - values[3])
 
 
@@ -182,28 +181,28 @@ CHECK = Check(
         Mistake(
             "Your buffers have the precision of the parameters. Which one should a sum of many "
             "small numbers have?",
-            lambda *values: {"buffers_not_fp32": _num(*values)},
+            lambda *values: {"buffers_not_fp32": _num_trainable(*values)},
         ),
         Mistake(
             "The gradients are still there after backward. Who needs them when they are in the "
             "buffer?",
-            lambda *values: {"gradients_left": _num(*values)},
+            lambda *values: {"gradients_left": _num_trainable(*values)},
         ),
         Mistake(
             "Your buffers hold the gradients of the last backward pass alone. What happens to "
             "what was in a buffer before?",
-            lambda *values: {"last_gradient_alone": _num(*values), "gradients_left": 0},
+            lambda *values: {"last_gradient_alone": _num_trainable(*values), "gradients_left": 0},
         ),
         Mistake(
             "Your sums are rounded to bf16 before they go into the buffer. In which precision is "
             "the addition itself?",
-            lambda *values: {"rounded_sums": _num(*values), "gradients_left": 0},
+            lambda *values: {"rounded_sums": _num_trainable(*values), "gradients_left": 0},
         ),
         Mistake(
             "No buffer holds the sum of its gradients over all micro-batches. When does your code "
             "run, how often, and into which buffer does each hook add?",
             lambda *values: {
-                "wrong_sums": _num(*values),
+                "wrong_sums": _num_trainable(*values),
                 "gradients_left": 0,
                 "last_gradient_alone": 0,
                 "rounded_sums": 0,

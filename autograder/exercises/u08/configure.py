@@ -13,12 +13,8 @@ FIELDS = ("global_batch_tokens", "seq_len", "num_devices", "max_micro_batch")
 NAMES = ("micro_batch_size", "num_micro_batches", "tokens_per_step")
 
 
-def _named(*values: int) -> dict[str, int]:
-    return dict(zip(NAMES, values, strict=True))
-
-
 def configuration_cases(seed: int) -> list[Case]:
-    """Batches that come out even and that do not; one device; a prime; all, one and exactly fit."""
+    """With and without a remainder; one device; a prime; room for all, for one, an exact fit."""
     rng = random.Random(seed)
     cases = [_case(100, 4, 2, 5)]
     for num_devices in (1, 2, 3, 8):
@@ -37,10 +33,14 @@ def _case(*values: int) -> Case:
     return dict(zip(FIELDS, values, strict=True))
 
 
-def tried(
+def _named(*values: int) -> dict[str, int]:
+    return dict(zip(NAMES, values, strict=True))
+
+
+def brute_force(
     global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
 ) -> dict[str, int]:
-    """The best of all micro-batches and accumulations that do not go over the batch."""
+    """The best of all micro-batches and accumulations that do not exceed the batch."""
     best = (0, 0, 0)
     for b in range(1, max_micro_batch + 1):
         steps, tokens = 0, 0
@@ -51,7 +51,7 @@ def tried(
     return _named(b, steps, tokens)
 
 
-def _each(tokens: int, s: int, devices: int, largest: int) -> int:
+def _sequences_each(tokens: int, s: int, devices: int, largest: int) -> int:
     return tokens // s // devices
 
 
@@ -60,10 +60,10 @@ def _largest_divisor(number: int, largest: int) -> int:
 
 
 def _filled(rounded_up: bool) -> Callable[..., dict[str, int]]:
-    """The largest micro-batch, whether it divides or not."""
+    """The largest micro-batch that fits, whether it divides or not."""
 
     def formula(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
-        each = _each(tokens, s, devices, largest)
+        each = _sequences_each(tokens, s, devices, largest)
         b = min(largest, each)
         steps = -(-each // b) if rounded_up else each // b
         return _named(b, steps, devices * b * steps * s)
@@ -82,13 +82,13 @@ def _as_one_device(tokens: int, s: int, devices: int, largest: int) -> dict[str,
     return {"micro_batch_size": b, "num_micro_batches": tokens // s // b}
 
 
-def _of_each(
+def _with_size(
     size: Callable[[int, int], int], *, is_rounded_up: bool = False
 ) -> Callable[..., dict[str, int]]:
-    """Another micro-batch from the sequences of a device and the most that fit."""
+    """A micro-batch size from the sequences of a device and the most that fit."""
 
     def formula(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
-        each = _each(tokens, s, devices, largest)
+        each = _sequences_each(tokens, s, devices, largest)
         if is_rounded_up:
             each = -(-tokens // (s * devices))
         b = size(each, largest)
@@ -96,10 +96,6 @@ def _of_each(
         return made if is_rounded_up else {name: made[name] for name in NAMES[:2]}
 
     return formula
-
-
-def _below(each: int, largest: int) -> int:
-    return _largest_divisor(each, largest - 1)
 
 
 def _power_of_two(each: int, largest: int) -> int:
@@ -112,29 +108,29 @@ def _smallest_divisor(each: int, largest: int) -> int:
 
 
 def _passes_first(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
-    """The fewest passes first, and then what fits into them, with a rest or not."""
-    each = _each(tokens, s, devices, largest)
+    """The fewest passes, then the micro-batch that they need, with or without a remainder."""
+    each = _sequences_each(tokens, s, devices, largest)
     steps = -(-each // largest)
     return {"micro_batch_size": each // steps, "num_micro_batches": steps}
 
 
-def _shared_steps(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
-    return {"num_micro_batches": tokens // s // tried(tokens, s, devices, largest)[NAMES[0]]}
+def _passes_of_all_devices(tokens: int, s: int, devices: int, largest: int) -> dict[str, int]:
+    return {"num_micro_batches": tokens // s // _right_b(tokens, s, devices, largest)}
 
 
 def _only(name: str, formula: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     return lambda *values: {name: formula(*values)}
 
 
-def _b(*values: int) -> int:
-    return tried(*values)["micro_batch_size"]
+def _right_b(*values: int) -> int:
+    return brute_force(*values)["micro_batch_size"]
 
 
 CHECK = Check(
     cases=configuration_cases,
     reference=configuration,
     judge=EqualTo(
-        tried,
+        brute_force,
         Mistake(
             "Your batch has as many sequences as it should have tokens. How many tokens is one of "
             "them?",
@@ -158,24 +154,24 @@ CHECK = Check(
         Mistake(
             "Your passes are those of all devices one after the other. How many of them does each "
             "device make?",
-            _shared_steps,
+            _passes_of_all_devices,
         ),
         Mistake(
             "These are the tokens of one pass of one device. How many devices, and how many "
             "passes, make a step?",
-            _only("tokens_per_step", lambda *v: _b(*v) * v[1]),
+            _only("tokens_per_step", lambda *v: _right_b(*v) * v[1]),
         ),
         Mistake(
             "These are the tokens of one pass of all devices. How many passes make a step?",
-            _only("tokens_per_step", lambda *v: v[2] * _b(*v) * v[1]),
+            _only("tokens_per_step", lambda *v: v[2] * _right_b(*v) * v[1]),
         ),
         Mistake(
             "These are the tokens of one device. How many devices work on a step?",
-            _only("tokens_per_step", lambda *v: _each(*v) * v[1]),
+            _only("tokens_per_step", lambda *v: _sequences_each(*v) * v[1]),
         ),
         Mistake(
             "A step has the sequences that you say. How many tokens are they?",
-            _only("tokens_per_step", lambda *v: _each(*v) * v[2]),
+            _only("tokens_per_step", lambda *v: _sequences_each(*v) * v[2]),
         ),
         Mistake(
             "You give back the tokens that were asked for. How many does a step of whole "
@@ -195,30 +191,30 @@ CHECK = Check(
         Mistake(
             "Your search ends before the largest micro-batch that fits. What if just that one "
             "divides what a device has to do?",
-            _of_each(_below),
+            _with_size(lambda each, largest: _largest_divisor(each, largest - 1)),
         ),
         Mistake(
             "You take the greatest common divisor of what a device has to do and of what fits. "
             "Must b divide what fits?",
-            _of_each(math.gcd),
+            _with_size(math.gcd),
         ),
         Mistake(
             "Your micro-batches are powers of two. Is there a larger one that leaves nothing over?",
-            _of_each(_power_of_two),
+            _with_size(_power_of_two),
         ),
         Mistake(
             "You take the smallest divisor above one. Which end of the divisors is asked for?",
-            _of_each(_smallest_divisor),
+            _with_size(_smallest_divisor),
         ),
         Mistake(
             "A step has more tokens than it may. In which direction do you round the sequences of "
             "a device?",
-            _of_each(_largest_divisor, is_rounded_up=True),
+            _with_size(_largest_divisor, is_rounded_up=True),
         ),
         Mistake(
             "With one sequence at a time it always comes out even, and slowly. Is there a larger "
             "micro-batch that does too?",
-            lambda *v: {"micro_batch_size": 1, "num_micro_batches": _each(*v)},
+            lambda *v: {"micro_batch_size": 1, "num_micro_batches": _sequences_each(*v)},
         ),
     ),
 )

@@ -43,7 +43,7 @@ def _case(lengths: Lengths, micro_batch_size: int) -> Case:
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """The numbers of the list by the sequence that each is for."""
+    """The returned numbers, each under the name of its sequence."""
     got = answer(*case.values())
     if type(got) is not list:
         raise TypeError(
@@ -75,7 +75,7 @@ def measured(lengths: Lengths, micro_batch_size: int) -> Weights:
 def _of_groups(
     weight: Callable[[Lengths, int, int], float],
 ) -> Callable[[Lengths, int], Weights]:
-    """A wrong weight from a micro-batch, the number of micro-batches and their size."""
+    """A wrong weight, from a micro-batch, the number of micro-batches and their size."""
 
     def formula(lengths: Lengths, micro_batch_size: int) -> Weights:
         groups = _groups(lengths, micro_batch_size)
@@ -88,7 +88,7 @@ def _of_groups(
 def _of_sequences(
     weight: Callable[[int, Lengths, int], float],
 ) -> Callable[[Lengths, int], Weights]:
-    """A wrong weight from a sequence, its micro-batch and the number of micro-batches."""
+    """A wrong weight, from a sequence, its micro-batch and the number of micro-batches."""
 
     def formula(lengths: Lengths, micro_batch_size: int) -> Weights:
         groups = _groups(lengths, micro_batch_size)
@@ -99,7 +99,7 @@ def _of_sequences(
     return formula
 
 
-def _filled_up(lengths: Lengths, micro_batch_size: int) -> Weights:
+def _padded(lengths: Lengths, micro_batch_size: int) -> Weights:
     longest = max(lengths)
     return _of_groups(lambda group, steps, b: 1 / (longest * len(group) * steps))(
         lengths, micro_batch_size
@@ -169,7 +169,7 @@ CHECK = Check(
         ),
         Mistake(
             "You fill all sequences up to the longest of the batch. Which tokens have no loss?",
-            _filled_up,
+            _padded,
         ),
         Mistake(
             "What you give each token is right for a mean over sequences. What does the mean of a "

@@ -1,4 +1,4 @@
-"""Check of the noise scale from all gradients."""
+"""Check of the noise scale, from the gradients of all examples."""
 
 import itertools
 import math
@@ -15,13 +15,12 @@ from course_utils.reference.batch_experiment import noise_scale
 
 Rows = list[list[float]]
 
-NEARLY_ZERO = 1e-8  # for torch.allclose
-
+NEARLY_ZERO = 1e-8  # the absolute tolerance of torch.allclose
 BATCH_SIZE = 2  # of the batches that the measurement draws
 
 
 def noise_scale_cases(seed: int) -> list[Case]:
-    """Few and more examples, equal ones, ones that cancel, that are zero, that are tiny."""
+    """Few and many examples; gradients that are equal, cancel, are zero or tiny."""
     rng = random.Random(seed)
     cases: list[Rows] = [[[3.0, 1.0], [1.0, -1.0]]]
     cases += [_around_a_mean(rng, n, p) for n in (2, 3, 4, 5, 7) for p in (2, 3, 5)]
@@ -54,7 +53,7 @@ def _cancelling(rng: random.Random, num_examples: int, num_params: int) -> Rows:
 
 
 def enumerated_noise_scale(gradients: Rows) -> float:
-    """The same number without a covariance: from every batch of two that can be drawn.
+    """The noise scale without a covariance: from every batch of two that can be drawn.
 
     The mean squared distance of a batch's gradient from that of all, times the batch size, over
     the squared norm of the latter; in fractions.
@@ -83,7 +82,7 @@ def give_gradients(answer: Any, case: Case) -> object:
 
 
 class _Parts:
-    """What wrong formulas are made of."""
+    """The quantities that wrong formulas combine."""
 
     def __init__(self, rows: Rows) -> None:
         matrix = torch.tensor(rows, dtype=torch.float64)
@@ -109,7 +108,7 @@ def _of(formula: Callable[[_Parts], float]) -> Callable[[Rows], float]:
     return wrong
 
 
-def _turned(rows: Rows) -> Rows:
+def _transposed(rows: Rows) -> Rows:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
@@ -175,7 +174,7 @@ CHECK = Check(
         Mistake(
             "You average along the rows, over the parameters of one example. Along which side of "
             "the matrix do the examples lie?",
-            lambda rows: _of(lambda p: p.trace / p.squared_norm)(_turned(rows)),
+            lambda rows: _of(lambda p: p.trace / p.squared_norm)(_transposed(rows)),
         ),
         Mistake(
             "Your fraction stands on its head. Should more noise make it larger or smaller?",

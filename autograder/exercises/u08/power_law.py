@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections.abc import Callable
 
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
@@ -10,7 +11,7 @@ from course_utils.formulas.batch_size import power_law
 
 
 def power_law_cases(seed: int) -> list[Case]:
-    """Exact laws and scattered points, two of them and more, rising and falling."""
+    """Exact laws and scattered points, two or more, rising and falling."""
     rng = random.Random(seed)
     cases: list[tuple[list[float], list[float]]] = [([1.0, 2.0, 4.0], [4096.0, 512.0, 8.0])]
     for count in (2, 3, 4, 5, 6, 8):
@@ -33,7 +34,7 @@ def _points(
 
 
 def from_all_pairs(losses: list[float], batch_sizes: list[float]) -> dict[str, float]:
-    """The same law without means: the slopes of all pairs, weighted by their squared distance."""
+    """The least-squares law without means: slopes of all pairs, weighted by squared distance."""
     points = [(math.log(x), math.log(y)) for x, y in zip(losses, batch_sizes, strict=True)]
     pairs = list(itertools.combinations(points, 2))
     weights = [(one[0] - other[0]) ** 2 for one, other in pairs]
@@ -52,12 +53,8 @@ def _line(xs: list[float], ys: list[float]) -> tuple[float, float]:
     return slope, y_mean - slope * x_mean
 
 
-def _law(exponent: float, log_at_one: float) -> dict[str, float]:
-    return {"exponent": exponent, "batch_at_loss_1": _exp(log_at_one)}
-
-
 def _exp(power: float) -> float:
-    return math.exp(min(power, 700))
+    return math.exp(min(power, 700))  # from 710 on it overflows
 
 
 def _logs(values: list[float]) -> list[float]:
@@ -67,42 +64,34 @@ def _logs(values: list[float]) -> list[float]:
 def _ends(losses: list[float], sizes: list[float]) -> dict[str, float]:
     xs, ys = _logs(losses), _logs(sizes)
     slope = (ys[-1] - ys[0]) / (xs[-1] - xs[0])
-    return _law(slope, ys[0] - slope * xs[0])
+    return {"exponent": slope, "batch_at_loss_1": _exp(ys[0] - slope * xs[0])}
 
 
-def _neighbours(losses: list[float], sizes: list[float]) -> float:
+def _neighbours(losses: list[float], sizes: list[float]) -> dict[str, float]:
     points = list(zip(_logs(losses), _logs(sizes), strict=True))
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(points)]
-    return sum(slopes) / len(slopes)
+    return {"exponent": sum(slopes) / len(slopes)}
 
 
-def _swapped(losses: list[float], sizes: list[float]) -> dict[str, float]:
-    return {"exponent": _line(_logs(sizes), _logs(losses))[0]}
+def _back_with_e(base: float) -> Callable[[list[float], list[float]], dict[str, float]]:
+    """Logarithms to another base, undone with e."""
+
+    def formula(losses: list[float], sizes: list[float]) -> dict[str, float]:
+        _, height = _line(_logs(losses), _logs(sizes))
+        return {"batch_at_loss_1": _exp(height / math.log(base))}
+
+    return formula
 
 
-def _swapped_back(losses: list[float], sizes: list[float]) -> dict[str, float]:
-    return {"exponent": 1 / _line(_logs(sizes), _logs(losses))[0]}
-
-
-def _from_twos(losses: list[float], sizes: list[float]) -> dict[str, float]:
+def _back_with_ten(losses: list[float], sizes: list[float]) -> dict[str, float]:
     _, height = _line(_logs(losses), _logs(sizes))
-    return {"batch_at_loss_1": _exp(height / math.log(2))}
+    return {"batch_at_loss_1": 10 ** min(height, 300)}
 
 
 def _through_origin(losses: list[float], sizes: list[float]) -> dict[str, float]:
     xs, ys = _logs(losses), _logs(sizes)
     slope = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs)
     return {"exponent": slope}
-
-
-def _wrong_base(losses: list[float], sizes: list[float]) -> dict[str, float]:
-    _, height = _line(_logs(losses), _logs(sizes))
-    return {"batch_at_loss_1": _exp(height / math.log(10))}
-
-
-def _too_large_base(losses: list[float], sizes: list[float]) -> dict[str, float]:
-    _, height = _line(_logs(losses), _logs(sizes))
-    return {"batch_at_loss_1": 10 ** min(height, 300)}
 
 
 CHECK = Check(
@@ -123,7 +112,7 @@ CHECK = Check(
         Mistake(
             "Your slope is that of loss over batch size. Which of the two is raised to the "
             "exponent?",
-            _swapped,
+            lambda losses, sizes: {"exponent": _line(_logs(sizes), _logs(losses))[0]},
         ),
         Mistake(
             "Your exponent has the other sign. Does the batch grow or shrink as the loss falls?",
@@ -137,7 +126,7 @@ CHECK = Check(
         Mistake(
             "Your exponent is a mean of the slopes between neighbours. Do near and far neighbours "
             "tell a slope equally well?",
-            lambda losses, sizes: {"exponent": _neighbours(losses, sizes)},
+            _neighbours,
         ),
         Mistake(
             "Your line goes through log B = 0 at a loss of 1. What is the batch size there?",
@@ -150,20 +139,20 @@ CHECK = Check(
         Mistake(
             "You fit the loss over the batch and turn the slope over. Whose deviations are to be "
             "small, those of log L or of log B?",
-            _swapped_back,
+            lambda losses, sizes: {"exponent": 1 / _line(_logs(sizes), _logs(losses))[0]},
         ),
         Mistake(
             "You went to logarithms in twos and came back with e. Which base do yours have?",
-            _from_twos,
+            _back_with_e(2),
         ),
         Mistake(
             "You went to logarithms with one base and came back with another. Which one do they "
             "have?",
-            _wrong_base,
+            _back_with_e(10),
         ),
         Mistake(
             "You came back from natural logarithms with powers of ten. Which base do they have?",
-            _too_large_base,
+            _back_with_ten,
         ),
         relative_tolerance=NINE_DIGITS,
     ),

@@ -42,24 +42,24 @@ def _stages(
 
 
 def _with_a_short_stage(rng: random.Random) -> tuple[list[tuple[int, int]], int]:
-    """A stage so short that a step of the one before passes over it."""
+    """A stage so short that a step of the stage before jumps over it."""
     batch = rng.randint(20, 40)
     start = rng.randint(4, 9) * batch + 1
     end = start + rng.randint(2, batch // 3)
-    after = (start // batch + 1) * batch  # where the step ends that passes over it
+    after = (start // batch + 1) * batch  # where the step that jumps over it ends
     total = after + 4 * batch * rng.randint(3, 8) - rng.randrange(batch)
     return [(0, batch), (start, 2 * batch), (end, 4 * batch)], total
 
 
 def _with_two_short_stages(rng: random.Random) -> tuple[list[tuple[int, int]], int]:
-    """Two stages that one step passes over."""
+    """Two stages that one step jumps over."""
     schedule, total = _with_a_short_stage(rng)
     start, batch = schedule[-1]
     return [*schedule, (start + 1, 2 * batch)], total
 
 
 def counted_steps(schedule: Schedule, total_tokens: int) -> int:
-    """The same number by taking every step, one after the other."""
+    """The number of steps, by taking them one after the other."""
     seen = steps = 0
     while seen < total_tokens:
         seen += [batch for start, batch in schedule if start <= seen][-1]
@@ -68,7 +68,7 @@ def counted_steps(schedule: Schedule, total_tokens: int) -> int:
 
 
 def _never_early(schedule: Schedule, total: int) -> int:
-    """All stages to their ends, and of the last one what is left, if anything is."""
+    """Every stage but the last runs to its own end, even after the end of the run."""
     steps = seen = 0
     for n, (_, batch) in enumerate(schedule):
         end = schedule[n + 1][0] if n + 1 < len(schedule) else total
@@ -85,7 +85,7 @@ def _lengths(schedule: Schedule, total: int) -> list[tuple[int, int]]:
 
 
 def _early(schedule: Schedule, total: int) -> int:
-    """A step that would cross a boundary has the batch of the next stage already."""
+    """A step that would cross a boundary already has the next stage's batch."""
     seen = steps = 0
     while seen < total:
         batch = [batch for start, batch in schedule if start <= seen][-1]
@@ -95,7 +95,7 @@ def _early(schedule: Schedule, total: int) -> int:
 
 
 def _late(schedule: Schedule, total: int) -> int:
-    """A step that begins on a boundary keeps the batch of the stage before."""
+    """A step that begins on a boundary still has the batch of the stage before."""
     seen = steps = 0
     while seen < total:
         seen += [batch for start, batch in schedule if start < seen or start == 0][-1]
@@ -104,7 +104,7 @@ def _late(schedule: Schedule, total: int) -> int:
 
 
 def _one_stage_on(schedule: Schedule, total: int) -> int:
-    """No step moves on by more than one stage."""
+    """No step advances by more than one stage."""
     seen = steps = stage = 0
     while seen < total:
         if stage + 1 < len(schedule) and schedule[stage + 1][0] <= seen:
@@ -123,7 +123,7 @@ def _floored(schedule: Schedule, total: int) -> int:
     return steps
 
 
-def _one_more(schedule: Schedule, total: int) -> int:
+def _one_step_more(schedule: Schedule, total: int) -> int:
     seen = steps = 0
     while seen <= total:
         seen += [batch for start, batch in schedule if start <= seen][-1]
@@ -188,7 +188,7 @@ CHECK = Check(
         ),
         Mistake(
             "You take one step more where the tokens are just used up. Is anything left to see?",
-            _one_more,
+            _one_step_more,
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Check of the hyperbola of steps and examples."""
+"""Check of the hyperbola that trades steps against examples."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from course_utils.formulas.batch_size import steps_and_examples
 
 
 def tradeoff_cases(seed: int) -> list[Case]:
-    """Batches at, far below and far above the critical size; sizes that are no whole numbers."""
+    """Batches at, far below and far above the critical size, which is often fractional."""
     rng = random.Random(seed)
     names = ("min_steps", "critical_batch_size", "batch_size")
     cases = [(100.0, 30.0, 10)]
@@ -27,7 +27,7 @@ def tradeoff_cases(seed: int) -> list[Case]:
 def on_the_hyperbola(
     min_steps: float, critical_batch_size: float, batch_size: int
 ) -> dict[str, float]:
-    """The same two numbers by bisection: where E = B S meets the hyperbola, S above S_min."""
+    """Steps and examples by bisection: where E = B S meets the hyperbola, with S > S_min."""
 
     def is_beyond(excess: float) -> bool:
         """Whether (S / S_min - 1) (E / E_min - 1) >= 1 for S = S_min (1 + excess)."""

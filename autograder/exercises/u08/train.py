@@ -7,32 +7,26 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from autograder.checking import borrowed_code, plain_data
 from autograder.checking.check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import (
-    is_number,
-    kept_bytes,
-    peak_bytes,
-    times_too_much,
-)
+from autograder.exercises.u08.ragged_batches import kept_bytes, times_too_much
 from autograder.exercises.u08.training_runs import (
     FIELDS,
     SCENARIOS,
     TOLERANCE,
+    WRONG_LOOPS,
     Run,
     Trial,
     case_of,
-    in_numbers,
     is_long,
-    key_of,
     oracle,
     train_cases,
+    train_key,
+    wrong_loop,
 )
-from autograder.exercises.u08.wrong_loops import VARIANTS, wrong_loop
 from course_utils.reference.accumulation import train
 
 
@@ -46,105 +40,103 @@ def observe(answer: Any, case: Case) -> object:
         raise TypeError(
             f"wanted a list with an entry for each group, got {plain_data.describe(results)}"
         )
+    right = oracle(*train_key(case))
+    pairs = zip(results, right.results, strict=False)  # entries that both lists have
     return {
-        **in_numbers(trial, oracle(*key_of(case))),
-        "wrong_weights": _num_far(trial.weights(), oracle(*key_of(case)).weights()),
+        **trial.numbers(right),
+        "wrong_weights": _num_wrong_weights(trial, right),
         "results": len(results),
-        "wrong_results": _num_wrong(results, oracle(*key_of(case)).results),
+        "wrong_results": sum(not _is_same(*pair) for pair in pairs),
         "sequences_too_many": _sequences_too_many(trial),
         "micro_batches_held_too_many": _held_too_many(answer, case),
     }
 
 
+def _num_wrong_weights(trial: Trial, right: Trial) -> int:
+    pairs = zip(trial.weights(), right.weights(), strict=True)
+    return sum(not torch.allclose(a, b, rtol=0, atol=TOLERANCE / 100) for a, b in pairs)
+
+
+def _is_same(got: Any, wanted_result: float | None) -> bool:
+    if wanted_result is None or type(got) not in (int, float):
+        return got is None and wanted_result is None
+    return math.isclose(got, wanted_result, rel_tol=TOLERANCE)
+
+
 def _sequences_too_many(trial: Trial) -> int:
-    """In one pass, where accumulation is looked at."""
+    """In the largest forward pass, above the largest micro-batch; in one scenario only."""
     if trial.case["scenario"] != "accumulation":
         return 0
     return max(0, max(trial.sizes, default=0) - max(map(len, trial.case["lengths"])))
 
 
 def _held_too_many(answer: Run, case: Case) -> int:
-    """Bytes at the peak above the course's own, in micro-batches' activations."""
+    """Bytes at the peak above the reference's, in activations of one micro-batch."""
     if not is_long(case["lengths"]):
         return 0
     with undisturbed():
-        extra = _peak_bytes(answer, case) - _course_peak_bytes(*key_of(case))
+        extra = Trial(**case).peak_bytes(answer) - _reference_peak_bytes(*train_key(case))
     trial = Trial(**case)
     return times_too_much(extra, kept_bytes(trial.model, *trial.batches[0]))
 
 
-def _peak_bytes(answer: Run, case: Case) -> int:
-    trial = Trial(**case)
-    return peak_bytes(lambda: trial.run(answer), trial.model)
-
-
 @lru_cache(maxsize=64)
-def _course_peak_bytes(*key: Any) -> int:
-    return _peak_bytes(train, case_of(*key))
-
-
-def _num_far(ours: list[Tensor], theirs: list[Tensor]) -> int:
-    pairs = zip(ours, theirs, strict=True)
-    return sum(not torch.allclose(a, b, rtol=0, atol=TOLERANCE / 100) for a, b in pairs)
-
-
-def _num_wrong(results: list[Any], wanted_results: tuple[float | None, ...]) -> int:
-    """Of the entries that both lists have."""
-    return sum(not _is_same(*pair) for pair in zip(results, wanted_results, strict=False))
-
-
-def _is_same(got: Any, wanted_result: float | None) -> bool:
-    if wanted_result is None or not is_number(got):
-        return got is None and wanted_result is None
-    return math.isclose(got, wanted_result, rel_tol=TOLERANCE)
+def _reference_peak_bytes(*key: Any) -> int:
+    return Trial(**case_of(*key)).peak_bytes(train)
 
 
 def wanted(**case: Any) -> dict[str, int | float]:
     """Steps, weights and report of the oracle."""
-    trial = oracle(*key_of(case))
+    right = oracle(*train_key(case))
     return {
-        **in_numbers(trial, trial),
+        **right.numbers(right),
         "wrong_weights": 0,
-        "results": len(trial.groups()),
+        "results": len(right.groups()),
         "wrong_results": 0,
         "sequences_too_many": 0,
         "micro_batches_held_too_many": 0,
     }
 
 
+def _as_loop(name: str) -> Callable[..., dict[str, int | float]]:
+    """What a known wrong loop gives."""
+    return lambda *values: _numbers_of_loop(name, *_key(*values))
+
+
 @lru_cache(maxsize=2048)
-def _moved_by(variant: str, *key: Any) -> dict[str, int | float]:
-    """How far a loop with a known mistake moves the weights, and in how many steps."""
+def _numbers_of_loop(name: str, *key: Any) -> dict[str, int | float]:
     trial = Trial(**case_of(*key))
     with undisturbed(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trial.run(wrong_loop(**VARIANTS[variant]))
-    numbers = in_numbers(trial, oracle(*key))
+        trial.run(wrong_loop(**WRONG_LOOPS[name]))
+    numbers = trial.numbers(oracle(*key))
     return {"not_numbers": 1} if numbers["not_numbers"] else numbers
 
 
-def _by(variant: str) -> Callable[..., dict[str, int | float]]:
-    return lambda *values: _moved_by(variant, *key_of(dict(zip(FIELDS, values, strict=True))))
+def _key(*values: Any) -> tuple[Any, ...]:
+    return train_key(dict(zip(FIELDS, values, strict=True)))
 
 
 def _num_groups(*values: Any) -> int:
     return -(-len(values[1]) // int(values[2]))
 
 
-def _in(scenario: str, formula: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """A mistake that is looked for in one scenario: another training costs time in each case."""
-    return lambda *values: formula(*values) if values[0] == scenario else {}
-
-
-def _num_stepping(*values: Any, at_least: int = 1) -> int:
-    """Groups that make a step, and have some micro-batches."""
-    trial = oracle(*key_of(dict(zip(FIELDS, values, strict=True))))
+def _num_steps(*values: Any, at_least: int = 1) -> int:
+    """Groups that make a step, of those with at least some number of micro-batches."""
+    trial = oracle(*_key(*values))
     pairs = zip(trial.groups(), trial.results, strict=True)
     return sum(len(group) >= at_least and type(result) is float for group, result in pairs)
 
 
-def _broken(formulas: dict[str, Callable[..., dict[str, Any]]]) -> Callable[..., dict[str, Any]]:
-    """A mistake that shows where a group can make no step, by the reason."""
+def _in_scenario(
+    scenario: str, formula: Callable[..., dict[str, Any]]
+) -> Callable[..., dict[str, Any]]:
+    """A mistake that is looked for in one scenario only, since each one costs another training."""
+    return lambda *values: formula(*values) if values[0] == scenario else {}
+
+
+def _by_kind(formulas: dict[str, Callable[..., dict[str, Any]]]) -> Callable[..., dict[str, Any]]:
+    """A mistake that shows where a group can make no step, by the kind of its trouble."""
     return lambda *values: formulas[values[5]](*values) if values[5] in formulas else {}
 
 
@@ -152,18 +144,17 @@ def _all_step(*values: Any) -> dict[str, int]:
     return {"steps": _num_groups(*values)}
 
 
-def _all_joined(*values: Any) -> dict[str, int]:
-    group = values[1][: values[2]]
-    return {"sequences_too_many": sum(map(len, group)) - len(group[0])}
-
-
 def _breaks(*values: Any) -> dict[str, int]:
     return {"not_numbers": 1}
 
 
-def _ends(*values: Any) -> dict[str, int]:
-    """The group before the one that makes no step is the last."""
+def _ends_early(*values: Any) -> dict[str, int]:
     return {"steps": 1, "schedule_steps": 1}
+
+
+def _all_joined(*values: Any) -> dict[str, int]:
+    group = values[1][: values[2]]
+    return {"sequences_too_many": sum(map(len, group)) - len(group[0])}
 
 
 CHECK = Check(
@@ -175,27 +166,27 @@ CHECK = Check(
         wanted,
         Mistake(
             "A group without targets makes a step of the optimizer. What can it have learnt?",
-            _broken({"targets": _all_step}),
+            _by_kind({"targets": _all_step}),
         ),
         Mistake(
             "A group makes a step though its loss is not finite: its gradient happens to be. "
             "Which two numbers have to be?",
-            _broken({"targets": _all_step, "loss": _all_step}),
+            _by_kind({"targets": _all_step, "loss": _all_step}),
         ),
         Mistake(
             "The loss is finite, and the gradient that goes into the weights is not. Which two "
             "numbers have to be?",
-            _broken({"gradient": _breaks}),
+            _by_kind({"gradient": _breaks}),
         ),
         Mistake(
             "A group makes a step though its loss or its gradient is not finite, and the weights "
             "stay broken. What do you look at before the optimizer steps?",
-            _broken({"targets": _all_step, "loss": _all_step, "gradient": _breaks}),
+            _by_kind({"targets": _all_step, "loss": _all_step, "gradient": _breaks}),
         ),
         Mistake(
             "The group that makes no step is the last that you look at. What happens to those "
             "after it?",
-            _broken(dict.fromkeys(("targets", "loss", "gradient"), _ends)),
+            _by_kind(dict.fromkeys(("targets", "loss", "gradient"), _ends_early)),
         ),
         Mistake(
             "The optimizer steps after every micro-batch. What is a step made of here?",
@@ -204,17 +195,17 @@ CHECK = Check(
         Mistake(
             "What is wrong comes after a group that made no step. What of it is left in the "
             "gradients when the next one begins?",
-            _in("no step", _by("zero after a step")),
+            _in_scenario("no step", _as_loop("zero after a step")),
         ),
         Mistake(
             "The first step is wrong where gradients were there before you began. When do you set "
             "them to zero for the first time?",
-            _in("old gradients", _by("zero after a group")),
+            _in_scenario("old gradients", _as_loop("zero after a group")),
         ),
         Mistake(
             "The last group has fewer micro-batches, and no step is made with it. Why throw it "
             "away?",
-            _in("last group", lambda *values: {"steps": _num_groups(*values) - 1}),
+            _in_scenario("last group", lambda *values: {"steps": _num_groups(*values) - 1}),
         ),
         Mistake(
             "The scheduler advances with every micro-batch. In what does it count, and how soon "
@@ -232,88 +223,88 @@ CHECK = Check(
         Mistake(
             "The learning rate of each step is already that of the next. Who goes first, the "
             "optimizer or the scheduler?",
-            _in("schedule", _by("schedule first")),
+            _in_scenario("schedule", _as_loop("schedule first")),
         ),
         Mistake(
             "Every micro-batch counts the same in a group, and its targets differ. By what is the "
             "mean of all targets of a group divided?",
-            _in("accumulation", _by("mean of means")),
+            _in_scenario("accumulation", _as_loop("mean of means")),
         ),
         Mistake(
             "The means of the micro-batches are added up. What is a mean of all targets of the "
             "group instead?",
-            _in("accumulation", _by("sum of means")),
+            _in_scenario("accumulation", _as_loop("sum of means")),
         ),
         Mistake(
             "The losses of all targets are added up, and the gradient grows with their number. "
             "Which mean does the exercise ask for?",
-            _in("accumulation", _by("sum")),
+            _in_scenario("accumulation", _as_loop("sum")),
         ),
         Mistake(
             "You divide by all positions of the group, filled up ones too. Which of them have a "
             "loss?",
-            _in("accumulation", _by("all positions")),
+            _in_scenario("accumulation", _as_loop("all positions")),
         ),
         Mistake(
             "You divide by the targets of all groups. Whose loss goes into one step?",
-            _in("accumulation", _by("all groups")),
+            _in_scenario("accumulation", _as_loop("all groups")),
         ),
         Mistake(
             "The gradient is clipped after every micro-batch, before it is whole. When is it that "
             "of the group?",
-            _in("clipping", _by("clip each")),
+            _in_scenario("clipping", _as_loop("clip each")),
         ),
         Mistake(
             "The gradient is clipped after every micro-batch, and once more at the end. What has "
             "the first clipping done to it by then?",
-            _in("clipping", _by("clip each and all")),
+            _in_scenario("clipping", _as_loop("clip each and all")),
         ),
         Mistake(
             "Each tensor is clipped by itself, which turns the gradient. Of which vector is the "
             "norm?",
-            _in("clipping", _by("clip tensors")),
+            _in_scenario("clipping", _as_loop("clip tensors")),
         ),
         Mistake(
             "The gradient is not clipped, or too late. What is its norm when the optimizer steps?",
-            _in("clipping", _by("no clip")),
+            _in_scenario("clipping", _as_loop("no clip")),
         ),
         Mistake(
             "Every number of the gradient is clipped by itself, which turns it. What is to be no "
             "longer than the norm?",
-            _in("clipping", _by("clip values")),
+            _in_scenario("clipping", _as_loop("clip values")),
         ),
         Mistake(
             "Only the last micro-batch of each group moves the weights. When do you set gradients "
             "to zero?",
-            _in("accumulation", _by("zero each")),
+            _in_scenario("accumulation", _as_loop("zero each")),
         ),
         Mistake(
             "The gradients of a group are still there in the next one. When do you set them to "
             "zero?",
-            _in("accumulation", _by("never zero")),
+            _in_scenario("accumulation", _as_loop("never zero")),
         ),
         Mistake(
             "The weights are right, and your list has not one entry for each group. What do you "
             "add for a group that makes no step?",
-            lambda *values: {"results": _num_stepping(*values)},
+            lambda *values: {"results": _num_steps(*values)},
         ),
         Mistake(
             "The weights are right, and groups that make no step are not reported as the exercise "
             "wants it. What stands in the list for them?",
-            _in(
+            _in_scenario(
                 "no step",
-                lambda *values: {"wrong_results": _num_groups(*values) - _num_stepping(*values)},
+                lambda *values: {"wrong_results": _num_groups(*values) - _num_steps(*values)},
             ),
         ),
         Mistake(
             "The weights are right, and you report the loss of the last micro-batch only. Where "
             "do you add the others?",
-            lambda *values: {"wrong_results": _num_stepping(*values, at_least=2)},
+            lambda *values: {"wrong_results": _num_steps(*values, at_least=2)},
         ),
         Mistake(
             "The weights are right, and the losses that you report are not. Over which targets "
             "goes the mean of a group, and what type has it?",
-            lambda *values: {"wrong_results": _num_stepping(*values)},
+            lambda *values: {"wrong_results": _num_steps(*values)},
         ),
         Mistake(
             "All micro-batches of a group go through the model as one batch, with all their "

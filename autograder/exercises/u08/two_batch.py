@@ -9,13 +9,15 @@ from autograder.checking.check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
 from course_utils.formulas.batch_size import estimate_noise
 
+Estimate = dict[str, float]
+
 
 def two_batch_cases(seed: int) -> list[Case]:
-    """Near and far batch sizes; an estimate of |G|**2 that is not positive; a negative trace."""
+    """Near and far batch sizes; a negative estimate of |G|**2; a negative trace."""
     rng = random.Random(seed)
     cases = [(5.0, 3.0, 2, 4)]
     for small, factor in ((1, 2), (1, 64), (2, 5), (3, 7), (8, 64), (16, 3), (4, 256)):
-        cases += [_norms(rng, small, small * factor, sign) for sign in (1, 1)]
+        cases += [_norms(rng, small, small * factor, 1) for _ in range(2)]
     for small, big in ((1, 3), (2, 32), (8, 512), (5, 10)):
         cases.append(_norms(rng, small, big, -1))
     for small, big in ((1, 4), (4, 12)):
@@ -26,7 +28,7 @@ def two_batch_cases(seed: int) -> list[Case]:
 
 
 def _norms(rng: random.Random, small: int, big: int, sign: int) -> tuple[float, float, int, int]:
-    """Squared norms with which the estimate of |G|**2 has a sign, far enough from zero."""
+    """Squared norms for which the estimate of |G|**2 has a given sign and is not near zero."""
     trace, squared_norm = rng.randint(8, 40) * big / 4, sign * rng.randint(3, 9) / 4
     while squared_norm + trace / big <= 0:
         trace += big / 4
@@ -35,8 +37,8 @@ def _norms(rng: random.Random, small: int, big: int, sign: int) -> tuple[float, 
 
 def solved_estimate(
     small_squared_norm: float, big_squared_norm: float, small_batch_size: int, big_batch_size: int
-) -> dict[str, float]:
-    """The same numbers by Cramer's rule on two equations, in fractions.
+) -> Estimate:
+    """The estimates by Cramer's rule on two equations, in fractions.
 
     ``1 * |G|**2 + (1 / B) * tr(Σ) = |G_B|**2`` for both batch sizes.
     """
@@ -51,21 +53,13 @@ def solved_estimate(
     }
 
 
-Estimate = dict[str, float]
-
-
 def _estimate(squared_norm: float, trace: float, *, is_guarded: bool = True) -> Estimate:
     ratio = trace / squared_norm if squared_norm > 0 or not is_guarded else math.inf
     return {"squared_norm": squared_norm, "trace": trace, "noise_scale": ratio}
 
 
-def _biased(x: float, y: float, b: int, big: int) -> Estimate:
-    right = estimate_noise(x, y, b, big)
-    return _estimate(y, right["trace"])
-
-
 def _other_trace(change: Callable[[float, int, int], float]) -> Callable[..., Estimate]:
-    """A trace made in another way from the difference of the norms, and the ratio that follows."""
+    """Another trace from the difference of the norms, and the ratio that follows."""
 
     def formula(x: float, y: float, b: int, big: int) -> Estimate:
         return _estimate(estimate_noise(x, y, b, big)["squared_norm"], change(x - y, b, big))
@@ -73,8 +67,8 @@ def _other_trace(change: Callable[[float, int, int], float]) -> Callable[..., Es
     return formula
 
 
-def _following(change: Callable[[float, int, int], float]) -> Callable[..., Estimate]:
-    """The same, and the |G|**2 that follows from that trace in the large batch's equation."""
+def _other_trace_and_norm(change: Callable[[float, int, int], float]) -> Callable[..., Estimate]:
+    """Also the |G|**2 that follows from that trace in the large batch's equation."""
 
     def formula(x: float, y: float, b: int, big: int) -> Estimate:
         trace = change(x - y, b, big)
@@ -83,8 +77,8 @@ def _following(change: Callable[[float, int, int], float]) -> Callable[..., Esti
     return formula
 
 
-def _of_trace(hint: str, change: Callable[[float, int, int], float]) -> list[Mistake]:
-    return [Mistake(hint, made(change)) for made in (_other_trace, _following)]
+def _wrong_trace(hint: str, change: Callable[[float, int, int], float]) -> list[Mistake]:
+    return [Mistake(hint, made(change)) for made in (_other_trace, _other_trace_and_norm)]
 
 
 def _at_least_zero(x: float, y: float, b: int, big: int) -> Estimate:
@@ -95,10 +89,6 @@ def _at_least_zero(x: float, y: float, b: int, big: int) -> Estimate:
 def _never_negative(x: float, y: float, b: int, big: int) -> Estimate:
     right = estimate_noise(x, y, b, big)
     return {"noise_scale": right["noise_scale"] if right["trace"] > 0 else math.inf}
-
-
-def _without_sign(x: float, y: float, b: int, big: int) -> Estimate:
-    return {"noise_scale": abs(estimate_noise(x, y, b, big)["noise_scale"])}
 
 
 def _from_small(x: float, y: float, b: int, big: int) -> Estimate:
@@ -124,24 +114,24 @@ CHECK = Check(
         Mistake(
             "You take the large batch's squared norm for |G|². What does the line above the "
             "exercise add to |G|², however large the batch is?",
-            _biased,
+            lambda x, y, b, big: _estimate(y, estimate_noise(x, y, b, big)["trace"]),
         ),
-        *_of_trace(
+        *_wrong_trace(
             "Your trace is the bare difference of the two norms. By how much do 1/b and 1/B "
             "differ?",
             lambda gap, b, big: gap,
         ),
-        *_of_trace(
+        *_wrong_trace(
             "You multiply the difference of the norms by the small batch size, as if the large "
             "batch had no noise. What is left over when you subtract the two equations?",
             lambda gap, b, big: gap * b,
         ),
-        *_of_trace(
+        *_wrong_trace(
             "You multiply the difference of the norms by that of the batch sizes. In which form "
             "do the sizes stand in the two equations?",
             lambda gap, b, big: gap * (big - b),
         ),
-        *_of_trace(
+        *_wrong_trace(
             "You divide the difference of the norms by that of the batch sizes. In which form do "
             "the sizes stand in the two equations?",
             lambda gap, b, big: gap / (big - b),
@@ -149,9 +139,9 @@ CHECK = Check(
         Mistake(
             "Your noise scale has lost its sign where the trace is negative. What does the "
             "exercise say of estimates that are negative by chance?",
-            _without_sign,
+            lambda x, y, b, big: {"noise_scale": abs(estimate_noise(x, y, b, big)["noise_scale"])},
         ),
-        *_of_trace(
+        *_wrong_trace(
             "Your trace has the other sign. Which of the two batches is the noisier, and which "
             "norm is the larger then?",
             lambda gap, b, big: -gap / (1 / b - 1 / big),

@@ -1,4 +1,4 @@
-"""Checks of gradients summed after the backward pass: one call for each parameter, or for all."""
+"""Gradients summed after the backward pass, in one call for each parameter or in one for all."""
 
 import functools
 import random
@@ -12,22 +12,34 @@ from autograder.checking.judges import Mistake
 from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
-
 NUM_CASES = 20
 
+# What is counted, in the words of a verdict's sentence.
+EMPTY = "gradients that are None afterwards"
 CALLS, BYTES = "calls to the other ranks", "bytes in these calls"
-
 LENGTH = "the length of the gradient"
-
 FROZEN = "frozen parameters with a gradient"
-
 WRONG = "ranks without the gradient of the whole batch"
 
-EMPTY = "gradients that are None afterwards"
+
+def cases_of(scenarios: tuple[str, ...], seed: int) -> list[Case]:
+    """Each scenario on one to four ranks; for memory, layers that are large beside their inputs."""
+    rng = random.Random(seed)
+    cases = [_case("all used", 2, 3, 2)]
+    for scenario in scenarios:
+        first = 2 if scenario == "unused on a rank" else 1  # alone, no other rank has a gradient
+        for num_ranks in (first, 2, 4, 2, 3)[: NUM_CASES // len(scenarios)]:
+            width = rng.randint(16, 24) if scenario == "memory" else rng.randint(2, 6)
+            cases.append(_case(scenario, num_ranks, width, 1 + (num_ranks == 2)))
+    return cases
+
+
+def _case(*values: Any) -> Case:
+    return dict(zip(("scenario", "num_ranks", "width", "num_layers"), values, strict=True))
 
 
 class _Net(nn.Module):
-    """Layers of unlike shapes in a row, and one beside them that a rank may leave out."""
+    """Layers of different shapes in a row, and one in parallel that a rank may leave out."""
 
     def __init__(self, scenario: str, width: int, num_layers: int) -> None:
         super().__init__()
@@ -35,14 +47,14 @@ class _Net(nn.Module):
         widths = range(width, width + num_layers + 1)
         layers = [nn.Linear(w, w + 1, dtype=torch.float64) for w in widths[:-1]]
         self.layers = nn.ModuleList(layers)
-        self.beside = nn.Linear(widths[0], widths[-1], dtype=torch.float64)
+        self.parallel = nn.Linear(widths[0], widths[-1], dtype=torch.float64)
         layers[0].requires_grad_(scenario != "frozen")
 
-    def forward(self, x: Tensor, is_beside_used: bool) -> Tensor:
+    def forward(self, x: Tensor, is_parallel_used: bool) -> Tensor:
         out = x
         for layer in self.layers:
             out = layer(out)
-        return out + self.beside(x) if is_beside_used else out
+        return out + self.parallel(x) if is_parallel_used else out
 
 
 def _net(case: Case) -> _Net:
@@ -50,7 +62,7 @@ def _net(case: Case) -> _Net:
 
 
 def _shares(model: nn.Module, case: Case, rank: int) -> list[Tensor]:
-    """Losses of a rank, of which all but the last were accumulated before; other ones on each."""
+    """Losses of a rank, different on each; all but the last were accumulated before the call."""
     width, num_ranks = case["width"], case["num_ranks"]
     generator = torch.Generator().manual_seed(100 * width + rank)
     is_used = case["scenario"] != "unused on a rank" or rank % 2 == 1
@@ -60,8 +72,8 @@ def _shares(model: nn.Module, case: Case, rank: int) -> list[Tensor]:
     return [model(x, is_used).square().sum() / num_ranks for x in inputs]
 
 
-def _prepared(case: Case, rank: int) -> tuple[nn.Module, Tensor]:
-    """A model with what it accumulated, and the loss that comes next."""
+def prepared(case: Case, rank: int) -> tuple[nn.Module, Tensor]:
+    """A model with the gradients accumulated before, and the loss that comes next."""
     model = _net(case)
     *before, loss = _shares(model, case, rank)
     for each in before:
@@ -69,61 +81,14 @@ def _prepared(case: Case, rank: int) -> tuple[nn.Module, Tensor]:
     return model, loss
 
 
-def _gradient(model: nn.Module) -> Tensor:
-    """As one vector, with zeros for what is None."""
-    parts = [
-        each.new_zeros(each.shape) if each.grad is None else each.grad
-        for each in model.parameters()
-    ]
-    return torch.cat([each.detach().flatten() for each in parts])
-
-
-@functools.lru_cache(maxsize=512)
-def _whole(*values: Any) -> Tensor:
-    """Of the whole batch, on one rank."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"]):
-        for loss in _shares(model, case, rank):
-            loss.backward()
-    return _gradient(model)
-
-
-@functools.lru_cache(maxsize=512)
-def _last(*values: Any) -> Tensor:
-    """Of the whole batch without what was accumulated before."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"]):
-        _shares(model, case, rank)[-1].backward()
-    return _gradient(model)
-
-
-def _before(*values: Any, on_all: bool = False) -> Tensor:
-    """What was accumulated before the call, on rank 0 alone or on all ranks."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"] if on_all else 1):
-        for loss in _shares(model, case, rank)[:-1]:
-            loss.backward()
-    return _gradient(model)
-
-
-@functools.lru_cache(maxsize=512)
-def _own(*values: Any) -> Tensor:
-    """Of rank 0 alone."""
-    model, loss = _prepared(_case(*values), rank=0)
-    loss.backward()
-    return _gradient(model)
-
-
-def _observed(answer: Any, case: Case) -> dict[str, float]:
-    prepared = [_prepared(case, rank) for rank in range(case["num_ranks"])]
-    run = on_ranks(case["num_ranks"], lambda comm: answer(comm, *prepared[comm.rank]))
-    gradients = [_gradient(model) for model, _ in prepared]
-    whole = _whole(*case.values())
-    frozen = (each for each in prepared[0][0].parameters() if not each.requires_grad)
-    trained = [p for model, _ in prepared for p in model.parameters() if p.requires_grad]
+def observe_gradients(answer: Any, case: Case) -> dict[str, float]:
+    """Gradients of all ranks, and what was communicated for them."""
+    ranks = [prepared(case, rank) for rank in range(case["num_ranks"])]
+    run = on_ranks(case["num_ranks"], lambda comm: answer(comm, *ranks[comm.rank]))
+    gradients = [_gradient(model) for model, _ in ranks]
+    whole = whole_gradient(*case.values())
+    frozen = (each for each in ranks[0][0].parameters() if not each.requires_grad)
+    trained = [p for model, _ in ranks for p in model.parameters() if p.requires_grad]
     near = (torch.allclose(each, whole, rtol=ROUNDING, atol=ROUNDING) for each in gradients)
     return {
         EMPTY: sum(each.grad is None for each in trained),
@@ -135,50 +100,80 @@ def _observed(answer: Any, case: Case) -> dict[str, float]:
     }
 
 
-def _sizes(scenario: str, num_ranks: int, width: int, num_layers: int) -> list[int]:
-    """Elements of each parameter that wants a gradient."""
-    parameters = _Net(scenario, width, num_layers).parameters()
-    return [each.numel() for each in parameters if each.requires_grad]
-
-
 def wanted_of_each(**case: Any) -> dict[str, float]:
     """The gradient of the whole batch, and a call for each parameter."""
-    sizes = _sizes(**case)
+    sizes = sizes_of(**case)
     return {
         EMPTY: 0,
         CALLS: len(sizes),
         BYTES: FLOAT64_BYTES * sum(sizes),
-        LENGTH: float(_whole(*case.values()).norm()),
+        LENGTH: float(whole_gradient(*case.values()).norm()),
         FROZEN: 0,
         WRONG: 0,
     }
 
 
-def cases_of(scenarios: tuple[str, ...], seed: int) -> list[Case]:
-    """Each scenario on one rank to four; memory with layers that are large beside their inputs."""
-    rng = random.Random(seed)
-    cases = [_case("all used", 2, 3, 2)]
-    for scenario in scenarios:
-        first = 2 if scenario == "unused on a rank" else 1  # alone nobody else has a gradient
-        for num_ranks in (first, 2, 4, 2, 3)[: NUM_CASES // len(scenarios)]:
-            width = rng.randint(16, 24) if scenario == "memory" else rng.randint(2, 6)
-            cases.append(_case(scenario, num_ranks, width, 1 + (num_ranks == 2)))
-    return cases
+def sizes_of(scenario: str, num_ranks: int, width: int, num_layers: int) -> list[int]:
+    """Elements of each trainable parameter."""
+    parameters = _Net(scenario, width, num_layers).parameters()
+    return [each.numel() for each in parameters if each.requires_grad]
 
 
-def _case(*values: Any) -> Case:
-    return dict(zip(("scenario", "num_ranks", "width", "num_layers"), values, strict=True))
+def _gradient(model: nn.Module) -> Tensor:
+    """All gradients as one vector, with zeros for None."""
+    parts = [
+        each.new_zeros(each.shape) if each.grad is None else each.grad
+        for each in model.parameters()
+    ]
+    return torch.cat([each.detach().flatten() for each in parts])
 
 
-def _all_sizes(*values: Any) -> list[int]:
-    """Elements of each parameter, the frozen ones too."""
-    return _sizes("all used", *values[1:])
+@functools.lru_cache(maxsize=512)
+def whole_gradient(*values: Any) -> Tensor:
+    """The gradient of the whole batch, computed on one rank."""
+    case = _case(*values)
+    model = _net(case)
+    for rank in range(case["num_ranks"]):
+        for loss in _shares(model, case, rank):
+            loss.backward()
+    return _gradient(model)
 
 
-HALF_OF_THE_BYTES = Mistake(
-    "Half of the bytes. Which precision has what you send, and which have the gradients?",
-    lambda *values: {BYTES: FLOAT64_BYTES * sum(_sizes(*values)) // 2},
-)
+@functools.lru_cache(maxsize=512)
+def last_gradient(*values: Any) -> Tensor:
+    """The gradient of the whole batch without what was accumulated before."""
+    case = _case(*values)
+    model = _net(case)
+    for rank in range(case["num_ranks"]):
+        _shares(model, case, rank)[-1].backward()
+    return _gradient(model)
+
+
+def gradient_before(*values: Any, on_all: bool = False) -> Tensor:
+    """The gradient accumulated before the call, of rank 0 alone or of all ranks."""
+    case = _case(*values)
+    model = _net(case)
+    for rank in range(case["num_ranks"] if on_all else 1):
+        for loss in _shares(model, case, rank)[:-1]:
+            loss.backward()
+    return _gradient(model)
+
+
+@functools.lru_cache(maxsize=512)
+def own_gradient(*values: Any) -> Tensor:
+    """The gradient of rank 0 alone."""
+    model, loss = prepared(_case(*values), rank=0)
+    loss.backward()
+    return _gradient(model)
+
+
+def _with_frozen(*values: Any) -> dict[str, float]:
+    """What is seen where the frozen layer's weight and bias take part."""
+    if values[0] != "frozen":
+        return {}
+    sizes = sizes_of("all used", *values[1:])
+    return {CALLS: len(sizes), BYTES: FLOAT64_BYTES * sum(sizes), FROZEN: 2}
+
 
 TOO_LONG = (
     "Too long by a factor, the number of ranks. Each loss is a share of the mean already, and "
@@ -186,7 +181,10 @@ TOO_LONG = (
 )
 
 MISTAKES = (
-    HALF_OF_THE_BYTES,
+    Mistake(
+        "Half of the bytes. Which precision has what you send, and which have the gradients?",
+        lambda *values: {BYTES: FLOAT64_BYTES * sum(sizes_of(*values)) // 2},
+    ),
     Mistake(
         "Nothing goes over the links. What must the ranks tell each other, and is it there when "
         "your calls are made?",
@@ -195,41 +193,37 @@ MISTAKES = (
     Mistake(
         "Frozen parameters take part: they get gradients, or zeros travel for them. Which "
         "parameters want one?",
-        lambda *values: (
-            {
-                CALLS: len(_all_sizes(*values)),
-                BYTES: FLOAT64_BYTES * sum(_all_sizes(*values)),
-                FROZEN: 2,
-            }
-            if values[0] == "frozen"
-            else {}
-        ),
+        _with_frozen,
     ),
     Mistake(
         "What was in the gradients before is lost. Who may set them to zero?",
         lambda *values: (
-            {LENGTH: float(_last(*values).norm())} if values[0] == "gradients before" else {}
+            {LENGTH: float(last_gradient(*values).norm())}
+            if values[0] == "gradients before"
+            else {}
         ),
     ),
     Mistake(
         "Rank 0 ends with the gradient of its own share: what comes over the links does not reach "
         "it. Into which tensors does your call write, and what are they to the parameters?",
-        lambda *values: {LENGTH: float(_own(*values).norm())},
+        lambda *values: {LENGTH: float(own_gradient(*values).norm())},
     ),
     Mistake(
         "Backward never runs, and grad holds what was there before. Who fills it?",
-        lambda *values: {LENGTH: float(_before(*values, on_all=True).norm())},
+        lambda *values: {LENGTH: float(gradient_before(*values, on_all=True).norm())},
     ),
-    Mistake(TOO_LONG, lambda *values: {LENGTH: float(_whole(*values).norm()) * values[1]}),
+    Mistake(TOO_LONG, lambda *values: {LENGTH: float(whole_gradient(*values).norm()) * values[1]}),
     Mistake(
         TOO_LONG,
         lambda *values: {
-            LENGTH: float((_before(*values, on_all=True) + values[1] * _last(*values)).norm())
+            LENGTH: float(
+                (gradient_before(*values, on_all=True) + values[1] * last_gradient(*values)).norm()
+            )
         },
     ),
     Mistake(
         "Too short by a factor, the number of ranks. Each loss is a share of the mean "
         "already: what does your division divide?",
-        lambda *values: {LENGTH: float(_whole(*values).norm()) / values[1]},
+        lambda *values: {LENGTH: float(whole_gradient(*values).norm()) / values[1]},
     ),
 )

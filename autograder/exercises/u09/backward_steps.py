@@ -1,10 +1,10 @@
-"""A backward pass on several ranks of a virtual cluster, what it shows, and its oracle on one.
+"""A backward pass on the ranks of a virtual cluster: what is observed, its oracle, its buckets.
 
-One message takes a second and so does one FLOP, so that all times are whole numbers that a pencil
-finds, up to the bytes of a ring's pieces.
+A message has a latency of one second and a FLOP takes one second, so that times are whole numbers,
+except for the bytes of a ring's parts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,11 +17,12 @@ from torch.nn import functional as F
 from autograder.checking.check import Case
 from autograder.checking.error_hints import TOO_EARLY
 from autograder.exercises.counted_layers import num_different
-from course_utils.distributed import Comm, Event, Link, Network, VirtualCluster
+from autograder.exercises.u09.on_ranks import run_on_cluster
+from course_utils.distributed import ClusterRun, Comm, Event, Link, Network, VirtualCluster
 
 NUM_ROWS = 2
 
-# What is counted, in the words of the sentence that tells wanted and got.
+# What is counted, in the words of a verdict's sentence.
 LENGTH = "the length of the gradient"
 WRONG = "gradients that are not the sum of all ranks'"
 COLLECTIVES = "collectives"
@@ -34,44 +35,45 @@ EARLY_HOOKS = "hooks that run before grad is filled"
 
 
 class Ready(NamedTuple):
-    """A gradient: its bytes, and how many seconds are computed when it is complete."""
+    """A gradient or a bucket: its bytes, and the seconds computed when it is complete."""
 
     num_bytes: int
     seconds: float
 
 
+Buckets = Sequence[Ready]
+
+
 @lru_cache(maxsize=1024)
 def random_rows(width: int, seed: int) -> Tensor:
-    """What a model is given on one rank; kept, since ranks run slower what a clock watches."""
+    """Inputs of a model on one rank; cached, since operations on a virtual cluster are slow."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn((NUM_ROWS, width), generator=generator, dtype=torch.float64)
 
 
 class Layers(nn.Module):
-    """Matrices in a row, in float64, that forward takes in another order than they were made.
+    """Matrix products in a row, in float64, in any order of the parameters.
 
-    Nothing is between them: each operation costs a check its time.
+    There is nothing between them, since every operation makes a check slower.
     """
 
     def __init__(self, widths: Sequence[int], is_reordered: bool) -> None:
-        """Make matrices between neighbouring widths, every second one first if reordered."""
+        """Make a matrix between neighbouring widths; if reordered, every second one comes first."""
         super().__init__()
-        places = list(range(len(widths) - 1))
-        made = places[1::2] + places[::2] if is_reordered else places
+        positions = list(range(len(widths) - 1))
+        made = positions[1::2] + positions[::2] if is_reordered else positions
         generator = torch.Generator().manual_seed(sum(widths))
         weights = {
-            place: torch.randn(
-                widths[place + 1], widths[place], generator=generator, dtype=torch.float64
-            )
-            for place in places
+            n: torch.randn(widths[n + 1], widths[n], generator=generator, dtype=torch.float64)
+            for n in positions
         }
-        self.weights = nn.ParameterList([nn.Parameter(weights[place]) for place in made])
-        self.order = [made.index(place) for place in places]
+        self.weights = nn.ParameterList([nn.Parameter(weights[n]) for n in made])
+        self.order = [made.index(n) for n in positions]
 
     def forward(self, x: Tensor) -> Tensor:
         """From (rows, first width) to (rows, last width)."""
-        for place in self.order:
-            x = F.linear(x, self.weights[place])
+        for n in self.order:
+            x = F.linear(x, self.weights[n])
         return x
 
 
@@ -80,11 +82,11 @@ class Job:
     """A model, the rows of each rank, and the cluster that they run on.
 
     Attributes:
-        widths: Of the inputs and of what each matrix gives.
+        widths: Of the inputs and of the output of each matrix.
         num_ranks: How many share the batch.
-        bandwidth: Bytes in a virtual second.
+        bandwidth: Bytes per virtual second.
         is_reordered: Whether parameters are made in another order than they are used.
-        has_gradients: Whether each rank has other gradients before the step.
+        has_gradients: Whether ranks have gradients before the step, different on each.
     """
 
     widths: tuple[int, ...]
@@ -94,29 +96,33 @@ class Job:
     has_gradients: bool = False
 
     def model(self) -> Layers:
-        """Always the same."""
+        """The model, with the same weights every time."""
         return Layers(self.widths, self.is_reordered)
 
     def cluster(self, num_ranks: int | None = None) -> VirtualCluster:
-        """One FLOP a second."""
+        """A virtual cluster on which a FLOP takes one second."""
         link = Link(latency_seconds=1.0, bandwidth_bytes_per_second=self.bandwidth)
         network = Network(inside=link)
         return VirtualCluster(num_ranks or self.num_ranks, network=network, flops_per_second=1.0)
 
+    def run(self, step: Callable[[Comm], Any]) -> ClusterRun:
+        """Run a student's step on all ranks, within limits."""
+        return run_on_cluster(self.cluster(), step)
+
     def loss(self, model: nn.Module, rank: int, micro_batch: int = 0) -> Tensor:
-        """A rank's share: summed over its own rows, divided by those of all."""
+        """A rank's share of the mean: summed over its rows, divided by the rows of all ranks."""
         rows = random_rows(self.widths[0], 100 * micro_batch + rank)
         share: Tensor = model(rows).square().sum() / (self.num_ranks * NUM_ROWS)
         return share
 
     def fill(self, model: nn.Module, rank: int) -> None:
-        """The gradients that a rank has before the step."""
+        """Set the gradients that a rank has before the step."""
         if self.has_gradients:
             for parameter in model.parameters():
                 parameter.grad = torch.sin(parameter.detach() + rank)
 
     def local_gradients(self, rank: int, num_micro_batches: int = 1) -> list[Tensor]:
-        """What backward leaves on one rank, what was there included."""
+        """What backward leaves in ``grad`` on one rank."""
         model = self.model()
         self.fill(model, rank)
         before = [each.grad for each in model.parameters()]
@@ -125,14 +131,14 @@ class Job:
         return [new if old is None else new + old for new, old in zip(made, before, strict=True)]
 
     def whole_gradients(self, num_micro_batches: int = 1) -> list[Tensor]:
-        """Those of the whole batch: the sum over all ranks."""
+        """Gradients of the whole batch: the sum over all ranks."""
         every = [self.local_gradients(rank, num_micro_batches) for rank in range(self.num_ranks)]
         return [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
 
     def ready(self) -> list[Ready]:
-        """The gradients in the order in which they are complete, seen by hooks on one rank.
+        """The gradients in the order in which they are complete on one rank.
 
-        Each is told to a group of one, which takes no time and stands in the log at its moment.
+        A hook all-reduces each on a cluster of one rank: this takes no time, and the log has it.
         """
 
         def step(comm: Comm) -> None:
@@ -146,7 +152,7 @@ class Job:
 
 
 def calls(log: Iterable[Event]) -> list[tuple[Event, float]]:
-    """What a rank sent, and how many seconds it had computed by then; waiting does not count."""
+    """Each call of a rank that communicates, and the seconds it had computed by then."""
     made, computed = [], 0.0
     for event in log:
         if event.kind == "communication":
@@ -157,46 +163,52 @@ def calls(log: Iterable[Event]) -> list[tuple[Event, float]]:
 
 
 def waits_in_backward(log: Sequence[Event]) -> int:
-    """Waits after which a rank still computes."""
+    """How often a rank waits and then still computes."""
     last = max((n for n, event in enumerate(log) if event.kind == "compute"), default=0)
     return sum(event.kind == "wait" for event in log[:last])
 
 
 def num_wrong(results: Iterable[Sequence[Tensor | None]], theirs: Sequence[Tensor]) -> int:
-    """Gradients of all ranks that are not those of the whole batch."""
+    """How many gradients of all ranks are not those of the whole batch."""
     return sum(num_different(ours, theirs) for ours in results)
 
 
 def gradients_of(model: nn.Module) -> list[Tensor | None]:
-    """Copies of what is in ``grad``, that no later change reaches."""
+    """Copies of what is in ``grad``."""
     return [None if p.grad is None else p.grad.detach().clone() for p in model.parameters()]
 
 
 def num_hooks(model: nn.Module) -> int:
-    """Hooks on parameters; torch has no public way to ask for them."""
+    """How many hooks parameters have; PyTorch has no public way to ask."""
     kinds = ("_post_accumulate_grad_hooks", "_backward_hooks")
     return sum(len(getattr(p, kind) or ()) for p in model.parameters() for kind in kinds)
 
 
 def num_early_hooks(models: Iterable[nn.Module]) -> int:
-    """Parameters that had a hook on their new gradient; torch keeps an empty dictionary of them."""
+    """Parameters that ever had a hook on the new gradient: PyTorch keeps its empty dictionary."""
     return sum(p._backward_hooks is not None for model in models for p in model.parameters())
 
 
 @contextmanager
-def telling_early_hooks(models: Iterable[nn.Module]) -> Iterator[None]:
-    """An error inside says so, if hooks were set that come before ``grad`` is filled."""
+def explain_early_hooks(models: Iterable[nn.Module]) -> Iterator[None]:
+    """Add to an error that hooks ran before ``grad`` was filled, if some did."""
     try:
         yield
     except Exception as error:
         if not num_early_hooks(models):
             raise
-        told = RuntimeError(f"{TOO_EARLY} ({error})")
-        raise told.with_traceback(error.__traceback__) from None
+        explained = RuntimeError(f"{TOO_EARLY} ({error})")
+        raise explained.with_traceback(error.__traceback__) from None
+
+
+def job_of(case: Case) -> Job:
+    """The job of a case, which names its fields."""
+    fields = {name: case[name] for name in Job.__dataclass_fields__ if name in case}
+    return Job(**fields | {"widths": tuple(case["widths"])})
 
 
 def grouped(sizes: Sequence[int], bucket_bytes: int) -> list[list[int]]:
-    """Sizes in their order, in groups that end as soon as they have so many bytes."""
+    """Sizes in groups; a group ends as soon as it has ``bucket_bytes``."""
     groups: list[list[int]] = []
     for size in sizes:
         if not groups or sum(groups[-1]) >= bucket_bytes:
@@ -205,11 +217,39 @@ def grouped(sizes: Sequence[int], bucket_bytes: int) -> list[list[int]]:
     return groups
 
 
-def job_of(case: Case) -> Job:
-    """The job of a case, which names its fields."""
-    names = [name for name in Job.__dataclass_fields__ if name in case]
-    return Job(**{name: _plain(case[name]) for name in names})
+def fill_buckets(gradients: Buckets, bucket_bytes: float, *, has_rest: bool = True) -> list[Ready]:
+    """Buckets as they should be: each leaves when it is full, and the rest at the end."""
+    buckets, held = [], 0
+    for number, (num_bytes, seconds) in enumerate(gradients, 1):
+        held += num_bytes
+        if held >= bucket_bytes or (has_rest and number == len(gradients)):
+            buckets.append(Ready(held, seconds))
+            held = 0
+    return buckets
 
 
-def _plain(value: Any) -> Any:
-    return tuple(value) if type(value) is list else value
+def at_most(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """Wrong buckets: each leaves before the next gradient would make it larger than wanted."""
+    buckets, held = [], 0
+    for num_bytes, seconds in gradients:
+        if held and held + num_bytes > bucket_bytes:
+            buckets.append(Ready(held, seconds))
+            held = 0
+        held += num_bytes
+    return [*buckets, Ready(held, gradients[-1].seconds)]
+
+
+def never_reset(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """Wrong buckets: from the first full one on, each gradient is sent by itself."""
+    first, *_ = fill_buckets(gradients, bucket_bytes)
+    rest = [each for each in gradients if each.seconds > first.seconds]
+    return [first, *rest]
+
+
+def never_cleared(gradients: Buckets, bucket_bytes: int) -> list[Ready]:
+    """Wrong buckets: from the first full one on, each gradient sends everything again."""
+    first, *rest = never_reset(gradients, bucket_bytes)
+    made = [first]
+    for num_bytes, seconds in rest:
+        made.append(Ready(made[-1].num_bytes + num_bytes, seconds))
+    return [*made, made[-1]]

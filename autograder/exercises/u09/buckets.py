@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -23,26 +23,24 @@ from autograder.exercises.u09.backward_steps import (
     SECONDS,
     WAITS,
     WRONG,
+    Buckets,
     Job,
     Ready,
+    at_most,
     calls,
+    explain_early_hooks,
+    fill_buckets,
     gradients_of,
     job_of,
+    never_cleared,
+    never_reset,
     num_early_hooks,
     num_hooks,
     num_wrong,
-    telling_early_hooks,
     waits_in_backward,
 )
-from autograder.exercises.u09.bucket_grouping import (
-    Buckets,
-    at_most,
-    greedy,
-    never_cleared,
-    never_reset,
-)
-from autograder.exercises.u09.on_ranks import ROUNDING, run_on
-from course_utils.distributed import Comm, Event
+from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from course_utils.distributed import Comm
 from course_utils.reference.bucketing import backward_in_buckets
 
 SCENARIOS = ("buckets", "overlap")
@@ -50,12 +48,10 @@ FIELDS = (
     *("scenario", "widths", "num_ranks", "bucket_bytes", "bandwidth"),
     *("is_reordered", "has_gradients"),
 )
-FLOAT64_BYTES = 8
 
-Run = Callable[..., Any]
 Numbers = dict[str, Any]
 
-# What each scenario looks at: overlap counts for nothing where gradients or buckets are wrong.
+# What each scenario looks at; overlap counts for nothing where gradients or buckets are wrong.
 BEHIND = "gradients that are complete between a bucket's moment and its leaving, in all"
 BUCKETS = (EARLY_HOOKS, LENGTH, WRONG, COLLECTIVES, OTHER_BUCKETS)
 LOOKED_AT = {
@@ -71,12 +67,12 @@ def bucket_cases(seed: int) -> list[Case]:
     kinds = ("exact", "rest", "several", "small", "reordered", "before", "all", "single")
     for scenario in SCENARIOS:
         for kind in (*kinds, "exact", "rest"):
-            cases.append(_kind(rng, scenario, kind))
+            cases.append(_case_of_kind(rng, scenario, kind))
     return cases
 
 
-def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
-    """Layers that grow, so that no two gradients have one size."""
+def _case_of_kind(rng: random.Random, scenario: str, kind: str) -> Case:
+    """Layers that grow, so that no two gradients have the same size."""
     widths = [rng.randint(1, 2)]
     while len(widths) < (5 if kind in ("several", "small", "reordered") else 4):
         widths.append(widths[-1] + rng.randint(1, 2))
@@ -84,10 +80,10 @@ def _kind(rng: random.Random, scenario: str, kind: str) -> Case:
     sizes = [ready.num_bytes for ready in _ready(tuple(widths), is_reordered)]
     threshold = {
         "exact": sizes[0] + sizes[1],
-        "rest": sum(sizes[:2]) - 8,
-        "several": sum(sizes[:3]) - 8,
-        "small": sizes[-1] + 8,
-        "reordered": sizes[0] + 8,
+        "rest": sum(sizes[:2]) - FLOAT64_BYTES,
+        "several": sum(sizes[:3]) - FLOAT64_BYTES,
+        "small": sizes[-1] + FLOAT64_BYTES,
+        "reordered": sizes[0] + FLOAT64_BYTES,
         "before": sizes[0] + sizes[1],
         "all": 2 * sum(sizes),
         "single": 1,
@@ -105,11 +101,19 @@ def _ready(widths: tuple[int, ...], is_reordered: bool) -> list[Ready]:
     return Job(widths=widths, num_ranks=1, is_reordered=is_reordered).ready()
 
 
+def _ready_of(case: Case) -> list[Ready]:
+    return _ready(tuple(case["widths"]), case["is_reordered"])
+
+
+def _buckets(case: Case) -> list[Ready]:
+    """Bytes of each bucket, and the moment at which its last gradient is complete."""
+    return fill_buckets(_ready_of(case), case["bucket_bytes"])
+
+
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
     """Gradients, collectives and their moments, under the student's backward."""
     job = job_of(case)
-
     models = [job.model() for _ in range(job.num_ranks)]
 
     def step(comm: Comm) -> tuple[list[Tensor | None], int]:
@@ -118,21 +122,21 @@ def observe(answer: Any, case: Case) -> object:
         answer(comm, model, job.loss(model, comm.rank), case["bucket_bytes"])
         return gradients_of(model), num_hooks(model)
 
-    with undisturbed(), telling_early_hooks(models):
-        run = run_on(job.cluster(), step)
+    with undisturbed(), explain_early_hooks(models):
+        run = job.run(step)
     gradients = [each for each, _ in run.results]
-    seen = _sent_of(run.of(0))
-    wanted_buckets = _buckets(case)
+    sent = [Ready(event.num_bytes, seconds) for event, seconds in calls(run.of(0))]
+    buckets = _buckets(case)
     num_wrong_ones = num_wrong(gradients, _whole(*key_of(case)))
     numbers = {
         EARLY_HOOKS: num_early_hooks(models) if num_wrong_ones else 0,
         LENGTH: length_of(gradients[0]),
         WRONG: num_wrong_ones,
-        COLLECTIVES: len(seen),
-        OTHER_BUCKETS: _num_other(seen, wanted_buckets),
+        COLLECTIVES: len(sent),
+        OTHER_BUCKETS: _num_other(sent, buckets),
         WAITS: max(waits_in_backward(run.of(rank)) for rank in range(run.num_ranks)),
-        LATE: _num_late(seen, wanted_buckets),
-        BEHIND: _num_behind(seen, wanted_buckets, _ready_of(case)),
+        LATE: _num_late(sent, buckets),
+        BEHIND: _num_behind(sent, buckets, _ready_of(case)),
         SECONDS: run.step_seconds,
         HOOKS_LEFT: run.results[0][1],
     }
@@ -140,26 +144,24 @@ def observe(answer: Any, case: Case) -> object:
 
 
 def _looked_at(case: Case, numbers: Numbers) -> Numbers:
-    return {name: numbers[name] for name in LOOKED_AT[case["scenario"]]}
+    """Those of the numbers that the case's scenario looks at."""
+    names = LOOKED_AT[case["scenario"]]
+    return {name: number for name, number in numbers.items() if name in names}
 
 
-def _sent_of(log: Sequence[Event]) -> list[Ready]:
-    return [Ready(event.num_bytes, seconds) for event, seconds in calls(log)]
-
-
-def _num_other(seen: Buckets, wanted_buckets: Buckets) -> int:
-    pairs = zip(seen, wanted_buckets, strict=False)
+def _num_other(sent: Buckets, buckets: Buckets) -> int:
+    pairs = zip(sent, buckets, strict=False)
     return sum(one.num_bytes != other.num_bytes for one, other in pairs)
 
 
-def _num_late(seen: Buckets, wanted_buckets: Buckets) -> int:
-    pairs = zip(seen, wanted_buckets, strict=False)
+def _num_late(sent: Buckets, buckets: Buckets) -> int:
+    pairs = zip(sent, buckets, strict=False)
     return sum(one.seconds > other.seconds for one, other in pairs)
 
 
-def _num_behind(seen: Buckets, wanted_buckets: Buckets, gradients: Buckets) -> int:
-    """For each bucket the gradients that come while it is full and does not leave."""
-    pairs = zip(seen, wanted_buckets, strict=False)
+def _num_behind(sent: Buckets, buckets: Buckets, gradients: Buckets) -> int:
+    """Gradients that are complete after a bucket is full and before it leaves, for all buckets."""
+    pairs = zip(sent, buckets, strict=False)
     return sum(
         other.seconds < each.seconds <= one.seconds for one, other in pairs for each in gradients
     )
@@ -175,46 +177,26 @@ def _local(*key: Any) -> list[Tensor]:
     return job_of(_case(*key)).local_gradients(0)
 
 
-def _ready_of(case: Case) -> list[Ready]:
-    return _ready(tuple(case["widths"]), case["is_reordered"])
-
-
-def _buckets(case: Case) -> list[Ready]:
-    """Bytes of each bucket and the moment at which its last gradient is complete."""
-    return greedy(_ready_of(case), case["bucket_bytes"])
-
-
-def _all_again(case: Case, *, also_at_end: bool) -> list[Ready]:
-    """Each full bucket has all that was sent before; and at the end once more, or if some wait."""
-    made: list[Ready] = []
-    for num_bytes, seconds in _buckets(case):
-        made.append(Ready(num_bytes + (made[-1].num_bytes if made else 0), seconds))
-    full = greedy(_ready_of(case), case["bucket_bytes"], has_rest=False)
-    is_rest = len(made) > len(full)
-    return [*made, made[-1]] if also_at_end and not is_rest else made
-
-
 def wanted(**case: Any) -> Numbers:
     """The gradient of the whole batch, and buckets that leave as soon as they are full."""
-    job, buckets = job_of(case), _buckets(case)
-    whole = _whole(*key_of(case))
+    buckets = _buckets(case)
     numbers = {
         EARLY_HOOKS: 0,
-        LENGTH: length_of(whole),
+        LENGTH: length_of(_whole(*key_of(case))),
         WRONG: 0,
         COLLECTIVES: len(buckets),
         OTHER_BUCKETS: 0,
         WAITS: 0,
         LATE: 0,
         BEHIND: 0,
-        SECONDS: _step_seconds(job, buckets, _ready_of(case)[-1].seconds),
+        SECONDS: _step_seconds(job_of(case), buckets, _ready_of(case)[-1].seconds),
         HOOKS_LEFT: 0,
     }
     return _looked_at(case, numbers)
 
 
 def _step_seconds(job: Job, buckets: Buckets, compute_seconds: float) -> float:
-    """By hand: a bucket leaves when it is full and the one before it has arrived."""
+    """Each bucket leaves when it is full and the one before it has arrived, by ring all-reduce."""
     n, free = job.num_ranks, 0.0
     for num_bytes, seconds in buckets:
         free = max(free, seconds) + 2 * (n - 1) * (1 + num_bytes / n / job.bandwidth)
@@ -229,29 +211,33 @@ def _num_early(case: Case) -> int:
 
 def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
     """A mistake's numbers, of which a case shows those that its scenario looks at."""
-
-    def made(*values: Any) -> Numbers:
-        case = _case(*values)
-        looked_at = LOOKED_AT[case["scenario"]]
-        return {name: each for name, each in formula(case).items() if name in looked_at}
-
-    return made
+    return lambda *values: _looked_at(_case(*values), formula(_case(*values)))
 
 
 def _in_other_buckets(group: Callable[[Case], Buckets]) -> Callable[..., Numbers]:
     def formula(case: Case) -> Numbers:
-        made, wanted_buckets = group(case), _buckets(case)
-        numbers = {COLLECTIVES: len(made), OTHER_BUCKETS: _num_other(made, wanted_buckets)}
-        is_same = [each.num_bytes for each in made] == [each.num_bytes for each in wanted_buckets]
-        late = {LATE: _num_late(made, wanted_buckets)} if is_same else {}
-        return numbers | late
+        made, buckets = group(case), _buckets(case)
+        numbers = {COLLECTIVES: len(made), OTHER_BUCKETS: _num_other(made, buckets)}
+        is_same = [each.num_bytes for each in made] == [each.num_bytes for each in buckets]
+        return numbers | ({LATE: _num_late(made, buckets)} if is_same else {})
 
     return _of_case(formula)
 
 
+def _all_again(case: Case, *, also_at_end: bool) -> list[Ready]:
+    """Each full bucket holds all that was sent before, and so does one at the end, if asked for."""
+    made: list[Ready] = []
+    for num_bytes, seconds in _buckets(case):
+        made.append(Ready(num_bytes + (made[-1].num_bytes if made else 0), seconds))
+    full = fill_buckets(_ready_of(case), case["bucket_bytes"], has_rest=False)
+    is_rest = len(made) > len(full)
+    return [*made, made[-1]] if also_at_end and not is_rest else made
+
+
 def _without_rest(case: Case) -> list[Tensor]:
     """Sums of what full buckets sent, and rank 0's own gradients of what was left."""
-    sent = sum(b.num_bytes for b in greedy(_ready_of(case), case["bucket_bytes"], has_rest=False))
+    full = fill_buckets(_ready_of(case), case["bucket_bytes"], has_rest=False)
+    sent = sum(bucket.num_bytes for bucket in full)
     held, is_sent = 0, {}
     for ready in _ready_of(case):
         held += ready.num_bytes
@@ -269,19 +255,18 @@ def _added_to_own(case: Case) -> list[Tensor]:
 def _reversed_afterwards(case: Case) -> Numbers:
     """Buckets of the model's parameters from the last to the first, when backward is over."""
     end = _ready_of(case)[-1].seconds
-    made = greedy([Ready(each, end) for each, _ in _as_made(case)[::-1]], case["bucket_bytes"])
-    wanted_buckets = _buckets(case)
+    gradients = [Ready(each.num_bytes, end) for each in _in_model_order(case)[::-1]]
+    made, buckets = fill_buckets(gradients, case["bucket_bytes"]), _buckets(case)
     return {
         COLLECTIVES: len(made),
-        OTHER_BUCKETS: _num_other(made, wanted_buckets),
-        LATE: _num_late(made, wanted_buckets),
+        OTHER_BUCKETS: _num_other(made, buckets),
+        LATE: _num_late(made, buckets),
     }
 
 
-def _as_made(case: Case) -> list[Ready]:
-    """The parameters in the order in which the model has them."""
-    sizes = [parameter.nbytes for parameter in job_of(case).model().parameters()]
-    return [Ready(size, 0.0) for size in sizes]
+def _in_model_order(case: Case) -> list[Ready]:
+    """The gradients in the order of the model's parameters; their moments do not matter."""
+    return [Ready(parameter.nbytes, 0.0) for parameter in job_of(case).model().parameters()]
 
 
 SENT_AGAIN = (
@@ -336,17 +321,19 @@ CHECK = Check(
         Mistake(
             "Your buckets follow the model's parameters from the last to the first. That is the "
             "order of their making: who knows in which order gradients become ready?",
-            _in_other_buckets(lambda case: greedy(_as_made(case)[::-1], case["bucket_bytes"])),
+            _in_other_buckets(
+                lambda case: fill_buckets(_in_model_order(case)[::-1], case["bucket_bytes"])
+            ),
         ),
         Mistake(
             "A bucket that is exactly full waits for one gradient more. What does the exercise say "
             "of a bucket that has just as many bytes?",
-            _in_other_buckets(lambda case: greedy(_ready_of(case), case["bucket_bytes"] + 1)),
+            _in_other_buckets(lambda case: fill_buckets(_ready_of(case), case["bucket_bytes"] + 1)),
         ),
         Mistake(
             "All gradients travel in one bucket. How many bytes must wait before the first one is "
             "sent?",
-            _in_other_buckets(lambda case: greedy(_ready_of(case), math.inf)),
+            _in_other_buckets(lambda case: fill_buckets(_ready_of(case), math.inf)),
         ),
         Mistake(
             SENT_AGAIN,
@@ -366,7 +353,7 @@ CHECK = Check(
         Mistake(
             "Your buckets are eight times too large. Does the exercise count numbers or bytes?",
             _in_other_buckets(
-                lambda case: greedy(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
+                lambda case: fill_buckets(_ready_of(case), FLOAT64_BYTES * case["bucket_bytes"])
             ),
         ),
         Mistake(
@@ -377,7 +364,9 @@ CHECK = Check(
         Mistake(
             "Your buckets follow the order of the model's parameters, first to last. Which "
             "gradient is complete first?",
-            _in_other_buckets(lambda case: greedy(_as_made(case), case["bucket_bytes"])),
+            _in_other_buckets(
+                lambda case: fill_buckets(_in_model_order(case), case["bucket_bytes"])
+            ),
         ),
         Mistake(
             "Gradients that fill no bucket are never sent. What is still waiting when backward is "

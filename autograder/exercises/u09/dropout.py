@@ -1,4 +1,4 @@
-"""Check of ranks that begin with equal weights and go on with different random numbers."""
+"""Check of ranks that begin with equal weights and continue with different random numbers."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from autograder.checking.check import Case, Check, key_of
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.counted_layers import tells_errors, undisturbed
 from autograder.exercises.u09.backward_steps import Job
-from autograder.exercises.u09.on_ranks import run_on
 from course_utils.distributed import Comm
 from course_utils.reference.bucketing import start_equal
 
@@ -32,7 +31,7 @@ Numbers = dict[str, Any]
 
 
 def begin_cases(seed: int) -> list[Case]:
-    """Some layers with a buffer, in a row, in each other, or with one weight; two to four ranks."""
+    """Layers with a buffer: in a row, nested, or sharing a weight; on two to four ranks."""
     rng = random.Random(seed)
     cases = [_case([2, 3, 4], 2, 7, "flat")]
     for most_ranks in (2, 3, 2, 4):
@@ -73,22 +72,22 @@ def observe(answer: Any, case: Case) -> object:
         answer(comm, model, case["seed"])
         parameters = [each.detach().clone() for each in model.parameters()]
         buffers = [each.clone() for each in model.buffers()]
-        wants = all(each.requires_grad for each in model.parameters())
-        return parameters, buffers, torch.rand(()).item(), wants
+        is_trainable = all(each.requires_grad for each in model.parameters())
+        return parameters, buffers, torch.rand(()).item(), is_trainable
 
     with undisturbed():
-        run = run_on(Job(widths=(), num_ranks=case["num_ranks"]).cluster(), step)
-    first = _kept(*key_of(case))
+        run = Job(widths=(), num_ranks=case["num_ranks"]).run(step)
+    first = _model_of_rank_0(*key_of(case))
     numbers = [number for _, _, number, _ in run.results]
     return {
         WEIGHTS: sum(_num_other(ours, first.parameters()) for ours, *_ in run.results),
         BUFFERS: sum(_num_other(ours, first.buffers()) for _, ours, *_ in run.results),
-        FROZEN: sum(not wants for *_, wants in run.results),
+        FROZEN: sum(not is_trainable for *_, is_trainable in run.results),
         MESSAGES: sum("message" in event.name for event in run.communications()),
         BYTES: sum(event.num_bytes for event in run.communications()),
         SAME_NUMBERS: len(numbers) - len(set(numbers)),
         OTHER_NUMBERS: sum(
-            number != _random(case["seed"] + rank) for rank, number in enumerate(numbers)
+            number != _first_number(case["seed"] + rank) for rank, number in enumerate(numbers)
         ),
     }
 
@@ -97,38 +96,38 @@ def _num_other(ours: list[Tensor], theirs: Any) -> int:
     return sum(not torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-def _random(seed: int) -> float:
+def _first_number(seed: int) -> float:
     return torch.rand((), generator=torch.Generator().manual_seed(seed)).item()
 
 
 @lru_cache(maxsize=1024)
-def _kept(*key: Any) -> nn.Module:
-    """The model of rank 0, to be looked at only."""
+def _model_of_rank_0(*key: Any) -> nn.Module:
+    """The model of rank 0; callers must not change it."""
     return _model(_case(*key), 0)
 
 
 def _num_weights(case: Case) -> int:
-    return len(list(_kept(*key_of(case)).parameters()))
+    return len(list(_model_of_rank_0(*key_of(case)).parameters()))
 
 
 def _bytes(case: Case, *, times: int = 1) -> int:
-    """Of weights, so many times, and of buffers."""
-    model = _kept(*key_of(case))
+    """Bytes of the weights, some number of times, and of the buffers."""
+    model = _model_of_rank_0(*key_of(case))
     weights, buffers = list(model.parameters()), list(model.buffers())
     return times * sum(each.nbytes for each in weights) + sum(each.nbytes for each in buffers)
 
 
 def _bytes_by_module(case: Case, *, recurse: bool) -> int:
-    """Of what each module names; with those inside of it, or only its own."""
+    """Bytes of each module's tensors: only its own, or with those of its submodules."""
     return sum(
         each.nbytes
-        for module in _kept(*key_of(case)).modules()
+        for module in _model_of_rank_0(*key_of(case)).modules()
         for each in (*module.parameters(recurse), *module.buffers(recurse))
     )
 
 
 def wanted(**case: Any) -> Numbers:
-    """Rank 0's weights everywhere, sent once, and a seed of its own for each rank."""
+    """Rank 0's weights everywhere, sent once, and another seed for each rank."""
     return {
         WEIGHTS: 0,
         BUFFERS: 0,

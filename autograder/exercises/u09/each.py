@@ -1,9 +1,8 @@
-"""Check of gradients summed after the backward pass, one call for each parameter."""
+"""Check of gradients summed after the backward pass, in one call for each parameter."""
 
 import functools
-from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.check import Check
 from autograder.checking.judges import Behaviour, Mistake
 from autograder.exercises.counted_layers import tells_errors
 from autograder.exercises.u09.after_backward import (
@@ -12,44 +11,37 @@ from autograder.exercises.u09.after_backward import (
     LENGTH,
     MISTAKES,
     SCENARIOS,
-    _before,
-    _last,
-    _observed,
-    _sizes,
     cases_of,
+    gradient_before,
+    last_gradient,
+    observe_gradients,
+    sizes_of,
     wanted_of_each,
 )
 from autograder.exercises.u09.on_ranks import ROUNDING
 from course_utils.reference.gradient_sync import backward_each
 
-
-@tells_errors
-def observe(answer: Any, case: Case) -> object:
-    """Gradients of all ranks, and what was communicated for them."""
-    return _observed(answer, case)
-
-
 CHECK = Check(
     cases=functools.partial(cases_of, SCENARIOS),
     reference=backward_each,
-    observe=observe,
+    observe=tells_errors(observe_gradients),
     judge=Behaviour(
         wanted_of_each,
         Mistake(
             "Afterwards grad is None. What gives back a call that works in place, and where do you "
             "put it?",
-            lambda *values: {EMPTY: values[1] * len(_sizes(*values))},
+            lambda *values: {EMPTY: values[1] * len(sizes_of(*values))},
         ),
         Mistake(
             "The ranks make one call more than there are gradients to sum. Which number of the "
             "ranks does nobody need?",
-            lambda *values: {CALLS: len(_sizes(*values)) + 1},
+            lambda *values: {CALLS: len(sizes_of(*values)) + 1},
         ),
         Mistake(
             "What was in grad before stays on its rank, and only the new part is summed. Which "
             "tensor has both, and from when on?",
             lambda *values: (
-                {LENGTH: float((_last(*values) + _before(*values)).norm())}
+                {LENGTH: float((last_gradient(*values) + gradient_before(*values)).norm())}
                 if values[0] == "gradients before"
                 else {}
             ),
@@ -57,7 +49,7 @@ CHECK = Check(
         *MISTAKES,
         Mistake(
             "Twice as many calls as parameters. What does a sum that is summed again hold?",
-            lambda *values: {CALLS: 2 * len(_sizes(*values))},
+            lambda *values: {CALLS: 2 * len(sizes_of(*values))},
         ),
         Mistake(
             "One call where the exercise asks for one for each parameter. Which exercise does "

@@ -1,4 +1,4 @@
-"""Check of gradients summed after the backward pass, one call for all."""
+"""Check of gradients summed after the backward pass, in one call for all."""
 
 import functools
 from typing import Any
@@ -14,13 +14,13 @@ from autograder.exercises.u09.after_backward import (
     MISTAKES,
     SCENARIOS,
     WRONG,
-    _observed,
-    _own,
-    _prepared,
-    _sizes,
-    _whole,
     cases_of,
+    observe_gradients,
+    own_gradient,
+    prepared,
+    sizes_of,
     wanted_of_each,
+    whole_gradient,
 )
 from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
 from course_utils.distributed import NullComm
@@ -31,46 +31,45 @@ FLAT_SCENARIOS = (*SCENARIOS, "memory")
 
 AT_PEAK, AFTER = "sets of gradients at the peak", "sets of gradients afterwards"
 
-# The gradients and one buffer; whoever needs less does no harm.
+# The gradients and one buffer; less is fine.
 SETS_AT_PEAK = 2
 
 
-def wanted_of_flat(**case: Any) -> dict[str, float]:
-    """The same in one call, with one buffer beside the gradients."""
-    memory = {AT_PEAK: SETS_AT_PEAK, AFTER: 1}
-    return wanted_of_each(**case) | {CALLS: 1} | memory
+def wanted(**case: Any) -> dict[str, float]:
+    """The gradient of the whole batch, in one call, with one buffer besides the gradients."""
+    return wanted_of_each(**case) | {CALLS: 1, AT_PEAK: SETS_AT_PEAK, AFTER: 1}
 
 
 @tells_errors
-def observe_flat(answer: Any, case: Case) -> object:
-    """The same, and how many sets of gradients are there at once."""
-    seen = _observed(answer, case)
+def observe(answer: Any, case: Case) -> object:
+    """Gradients of all ranks, calls, and how many sets of gradients are alive at once."""
+    numbers = observe_gradients(answer, case)
     at_peak, after = SETS_AT_PEAK, 1
     if case["scenario"] == "memory":
-        model, loss = _prepared(case, rank=0)
+        model, loss = prepared(case, rank=0)
 
         def step() -> None:
             answer(NullComm(), model, loss)
-            torch.zeros(())  # what the answer let go of is gone by then
+            torch.zeros(())  # one more step of the trace, after the answer has freed its memory
 
         trace = trace_memory(step, model, loss)
-        a_set = FLOAT64_BYTES * sum(_sizes(**case))
+        set_bytes = FLOAT64_BYTES * sum(sizes_of(**case))
         before = trace.total_bytes[0]
-        at_peak = max(at_peak, round((trace.peak_bytes - before) / a_set))
-        after = round((trace.total_bytes[-1] - before) / a_set)
-    return seen | {AT_PEAK: at_peak, AFTER: after}
+        at_peak = max(at_peak, round((trace.peak_bytes - before) / set_bytes))
+        after = round((trace.total_bytes[-1] - before) / set_bytes)
+    return numbers | {AT_PEAK: at_peak, AFTER: after}
 
 
 CHECK = Check(
     cases=functools.partial(cases_of, FLAT_SCENARIOS),
     reference=backward_flat,
-    observe=observe_flat,
+    observe=observe,
     judge=Behaviour(
-        wanted_of_flat,
+        wanted,
         *MISTAKES,
         Mistake(
             "There is still a call for each parameter. What is one tensor that holds them all?",
-            lambda *values: {CALLS: len(_sizes(*values))},
+            lambda *values: {CALLS: len(sizes_of(*values))},
         ),
         Mistake(
             "Two calls. What does a sum that is summed again hold?",
@@ -79,7 +78,9 @@ CHECK = Check(
         Mistake(
             "The sums are added to what each rank has of its own already. Which operation puts "
             "new numbers in the place of old ones?",
-            lambda *values: {LENGTH: float((_whole(*values) + _own(*values)).norm())},
+            lambda *values: {
+                LENGTH: float((whole_gradient(*values) + own_gradient(*values)).norm())
+            },
         ),
         Mistake(
             "The gradient has the right length and points elsewhere: its numbers are in wrong "

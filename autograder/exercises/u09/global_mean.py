@@ -18,7 +18,7 @@ from course_utils.reference.gradient_sync import share_of_mean
 
 SCENARIOS = ("ragged", "equal", "a rank without")
 NUM_CASES_EACH = 5
-LARGE = 2048  # from here on sums of numbers with the rest 1 by 8 are no numbers of 16 bits
+LARGE = 2048  # sums of larger numbers that are 1 modulo 8 are not exact in 16 bits
 
 SHARES = "the sum of all shares"
 GRADIENT = "the gradient of that sum"
@@ -40,30 +40,34 @@ def _num_targets(scenario: str, num_ranks: int, is_large: bool, rng: random.Rand
 
 
 def share_cases(seed: int) -> list[Case]:
-    """Each scenario on two to four ranks, few targets and many; equal numbers also on one; nobody
-    with a target.
+    """Each scenario on two to four ranks, with few targets and many.
+
+    Equal numbers also on one rank; no targets at all.
     """
     rng = random.Random(seed)
     cases = [_case("ragged", [3, 1], [6.0, 4.0])]
     for scenario in SCENARIOS:
-        for place in range(NUM_CASES_EACH):
-            is_large = place == NUM_CASES_EACH - 1
-            num_ranks = 3 if is_large else rng.randint(2, 4)  # a third is no number of a float
-            if (scenario, place) == ("equal", 0):
+        for number in range(NUM_CASES_EACH):
+            is_large = number == NUM_CASES_EACH - 1
+            num_ranks = 3 if is_large else rng.randint(2, 4)  # a third is not exact in a float
+            if (scenario, number) == ("equal", 0):
                 num_ranks = 1
             counts = _num_targets(scenario, num_ranks, is_large, rng)
             losses = [round(n * rng.uniform(1, 4), 3) for n in counts]
             cases.append(_case(scenario, counts, losses))
-    nobody = [[0] * num_ranks for num_ranks in (1, 2, 2, 3, 4)]
-    return cases + [_case("a rank without", counts, [0.0] * len(counts)) for counts in nobody]
+    without = [[0] * num_ranks for num_ranks in (1, 2, 2, 3, 4)]
+    return cases + [_case("a rank without", counts, [0.0] * len(counts)) for counts in without]
 
 
 def _case(scenario: str, num_targets: list[int], summed_losses: list[float]) -> Case:
     return {"scenario": scenario, "num_targets": num_targets, "summed_losses": summed_losses}
 
 
-def _rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float, bool]:
-    """Share, gradient of a weight whose square the loss is proportional to, and if it has one."""
+def _observe_rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float, bool]:
+    """A rank's share, its gradient, and whether backward can start from it.
+
+    The loss is proportional to the square of a weight of one.
+    """
     weight = torch.ones((), dtype=torch.float64, requires_grad=True)
     loss: Tensor = weight.square() * case["summed_losses"][comm.rank]
     share = require_tensor(answer(comm, loss, case["num_targets"][comm.rank]))
@@ -76,7 +80,7 @@ def _rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float, bool]:
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
     """Shares and gradients, summed over the ranks, and what was communicated."""
-    run = on_ranks(len(case["num_targets"]), _rank, answer, case)
+    run = on_ranks(len(case["num_targets"]), _observe_rank, answer, case)
     shares, gradients, have_graphs = zip(*run.results, strict=True)
     needs_no_call = run.num_ranks == 1 or not any(case["num_targets"])
     return {
@@ -103,16 +107,14 @@ def _mean(scenario: str, num_targets: list[int], summed_losses: list[float]) -> 
 
 
 def _means(num_targets: list[int], summed_losses: list[float]) -> list[float]:
-    """Of each rank by itself; a mean of no numbers is none."""
+    """The mean of each rank by itself; nan without targets."""
     pairs = zip(summed_losses, num_targets, strict=True)
     return [loss / n if n else math.nan for loss, n in pairs]
 
 
-def _nobody_has_targets(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
-    return {} if any(num_targets) else {SHARES: math.nan}
-
-
-def _in_steps(scenario: str, num_targets: list[int], losses: list[float], *, twice: bool) -> Case:
+def _with_rounded_quotient(
+    scenario: str, num_targets: list[int], losses: list[float], *, twice: bool
+) -> Case:
     """A quotient in float32 times the loss, or times the mean of the rank's own targets."""
     total = torch.tensor(max(1, sum(num_targets)))
     pairs = [(loss, n) for loss, n in zip(losses, num_targets, strict=True) if n]
@@ -122,7 +124,7 @@ def _in_steps(scenario: str, num_targets: list[int], losses: list[float], *, twi
 
 
 def _with_count_in(dtype: torch.dtype) -> Callable[..., Case]:
-    """Targets counted in a precision that has few digits, one rank after the other."""
+    """Targets counted in low precision, one rank after the other."""
 
     def shares(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
         counts = [torch.tensor(n, dtype=dtype) for n in num_targets]
@@ -133,7 +135,7 @@ def _with_count_in(dtype: torch.dtype) -> Callable[..., Case]:
 
 
 def _of_averaged_counts(scenario: str, num_targets: list[int], losses: list[float]) -> Case:
-    """As many times too large as there are ranks, with a quotient in float32."""
+    """Too large by the number of ranks, with a quotient in float32."""
     average = float(torch.tensor(sum(num_targets)) / len(num_targets))
     return {SHARES: sum(loss / max(1e-9, average) for loss in losses)}
 
@@ -164,7 +166,7 @@ CHECK = Check(
         Mistake(
             "No rank has a target, and the share is not a number. What do you divide by then, and "
             "what would leave a sum of zero as it is?",
-            _nobody_has_targets,
+            lambda scenario, n, losses: {} if any(n) else {SHARES: math.nan},
         ),
         Mistake(
             "No rank has a target, and your zero is a new tensor, from which backward cannot "
@@ -176,8 +178,8 @@ CHECK = Check(
             "goes through your division all the same. What could be divided by instead of zero?",
             lambda scenario, n, losses: {} if any(n) else {GRADIENT: math.nan},
         ),
-        Mistake(LOST_DIGITS, functools.partial(_in_steps, twice=True)),
-        Mistake(LOST_DIGITS, functools.partial(_in_steps, twice=False)),
+        Mistake(LOST_DIGITS, functools.partial(_with_rounded_quotient, twice=True)),
+        Mistake(LOST_DIGITS, functools.partial(_with_rounded_quotient, twice=False)),
         Mistake(LOST_DIGITS, _with_count_in(torch.float16)),
         Mistake(LOST_DIGITS, _with_count_in(torch.bfloat16)),
         Mistake(

@@ -13,9 +13,9 @@ FIELDS = ("num_params", "num_ranks", "bytes_per_element", "bytes_per_second", "f
 
 
 def hidden_cases(seed: int) -> list[Case]:
-    """One rank and many, slow and fast links; every third result comes out even.
+    """One rank and many, slow and fast links; every third result is a whole number.
 
-    Some come out so nearly even that a float does not tell; some rings move a fraction of a byte.
+    Some are so nearly whole that a float cannot tell; some rings move a fraction of a byte.
     """
     rng = random.Random(seed)
     cases = [_case(1024, 4, 2, 64, 512), _case(4096, 1, 2, 64, 512)]
@@ -34,7 +34,7 @@ def hidden_cases(seed: int) -> list[Case]:
 
 
 def _nearly_even(rng: random.Random, side: int) -> Case:
-    """Tokens that are a whole number but for a part in 10**16, above it or below."""
+    """Tokens above or below a whole number by about one part in 10**16."""
     ranks = 2 ** rng.randint(9, 11)
     tokens = rng.choice([n for n in range(150, 256) if math.gcd(n, ranks - 1) == 1])
     rate = rng.randint(19 * 10**10, 21 * 10**10)
@@ -45,7 +45,7 @@ def _nearly_even(rng: random.Random, side: int) -> Case:
 
 
 def _few_params(rng: random.Random) -> Case:
-    """Of which no rank has a whole number of bytes; a token takes much less than a byte."""
+    """No rank holds a whole number of bytes; computing a token is quicker than sending a byte."""
     rate = rng.randint(10, 99)
     return _case(rng.choice((1, 2, 4)), rng.choice((3, 7, 11)), 2, rate, rate * 10**6 + 1)
 
@@ -61,8 +61,8 @@ def searched(
     bytes_per_second: int,
     flops_per_second: int,
 ) -> int:
-    """By bisection on the two times, in fractions and without a formula for the tokens."""
-    part = Fraction(num_params * bytes_per_element, num_ranks)  # of the ring's pieces
+    """The fewest tokens by bisection on the two times, in fractions, without their formula."""
+    part = Fraction(num_params * bytes_per_element, num_ranks)  # bytes of one part of the ring
     all_reduce = 2 * (num_ranks - 1) * part / bytes_per_second
 
     def is_hidden(tokens: int) -> bool:
@@ -88,43 +88,39 @@ def _exact(
     return Fraction(dividend, 2 * num_ranks * bytes_per_second)
 
 
-def _up(value: Fraction) -> int:
-    return -(-value.numerator // value.denominator)
-
-
 def _without_ranks(*values: int) -> int:
-    """If every rank sent all bytes twice, however many there are."""
+    """Tokens if every rank sent all bytes twice."""
     _, _, bytes_per_element, bytes_per_second, flops_per_second = values
-    return _up(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
+    return math.ceil(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
 
 
 def _can_be_missed(*values: int) -> bool:
-    """A whole number, or one nearly, whose factors are no powers of two: a float may miss it."""
+    """Whether a float may miss it: (nearly) whole, and the rate is not a power of two."""
     exact, rate = _exact(*values), values[3]
     is_near = abs(exact - round(exact)) < round(exact) * Fraction(1, 10**12)
     return is_near and rate & (rate - 1) != 0
 
 
 def _missed(by: int) -> Any:
-    return lambda *values: _up(_exact(*values)) + by if _can_be_missed(*values) else {}
+    return lambda *values: math.ceil(_exact(*values)) + by if _can_be_missed(*values) else {}
 
 
 def _of_whole_bytes(*values: int) -> int:
-    """If a ring moved no part of a byte."""
+    """Tokens if a ring moved whole bytes only."""
     num_params, d, num_bytes, rate, flops = values
     moved = 2 * (d - 1) * num_params * num_bytes // d
-    return _up(Fraction(moved, rate) * Fraction(flops, 4 * num_params))
+    return math.ceil(Fraction(moved, rate) * Fraction(flops, 4 * num_params))
 
 
 def _of_whole_seconds(*values: int) -> int:
-    """If the links took no part of a second."""
+    """Tokens if the links took whole seconds only."""
     num_params, d, num_bytes, rate, flops = values
-    seconds = _up(Fraction(2 * (d - 1) * num_params * num_bytes, d * rate))
-    return _up(seconds * Fraction(flops, 4 * num_params))
+    seconds = math.ceil(Fraction(2 * (d - 1) * num_params * num_bytes, d * rate))
+    return math.ceil(seconds * Fraction(flops, 4 * num_params))
 
 
 def _times(factor: Fraction | int) -> Any:
-    return lambda *values: _up(_exact(*values) * factor)
+    return lambda *values: math.ceil(_exact(*values) * factor)
 
 
 MISSED = (
@@ -140,12 +136,12 @@ CHECK = Check(
         Mistake(
             "You multiply by the number of parameters. Which of the two times grows with it, and "
             "which does not?",
-            lambda *values: _up(_exact(*values) * values[0]),
+            lambda *values: math.ceil(_exact(*values) * values[0]),
         ),
         Mistake(
             "Your number falls with the number of parameters. Which of the two times grows with "
             "it, and which does not?",
-            lambda *values: _up(_exact(*values) / values[0]),
+            lambda *values: math.ceil(_exact(*values) / values[0]),
         ),
         Mistake(
             "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
@@ -171,11 +167,11 @@ CHECK = Check(
         ),
         Mistake(
             "Elements are counted where bytes travel. How many bytes has each?",
-            lambda *values: _up(_exact(*values) / values[2]),
+            lambda *values: math.ceil(_exact(*values) / values[2]),
         ),
         Mistake(
             "These are the tokens of all ranks together. How many does the exercise ask for?",
-            lambda *values: _up(_exact(*values) * values[1]),
+            lambda *values: math.ceil(_exact(*values) * values[1]),
         ),
         Mistake(MISSED, _missed(1)),
         Mistake(MISSED, _missed(-1)),
@@ -196,7 +192,7 @@ CHECK = Check(
         ),
         Mistake(
             "On one rank nothing travels. How many tokens hide nothing?",
-            lambda *values: max(1, _up(_exact(*values))),
+            lambda *values: max(1, math.ceil(_exact(*values))),
         ),
         Mistake(
             "One token too many wherever it comes out even. May the two times be equal?",

@@ -1,4 +1,4 @@
-"""Check of gradients that are views of the buckets in which they travel: bytes, and whose."""
+"""Check of gradients that are views of their buckets: bytes, and which memory backward fills."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -41,9 +41,9 @@ Numbers = dict[str, Any]
 
 
 def memory_cases(seed: int) -> list[Case]:
-    """A last bucket that is full and one that is not, exactly full ones, one for all, one for each.
+    """The last bucket full or not; exactly full buckets; one for all, one for each parameter.
 
-    Layers grow or shrink, so that no two have one size.
+    Layers grow, so that no two have the same size.
     """
     rng = random.Random(seed)
     cases = [_case([2, 3, 4, 2], 96)]
@@ -51,7 +51,7 @@ def memory_cases(seed: int) -> list[Case]:
         widths = [rng.randint(1, 3)]
         while len(widths) < 6:
             widths.append(widths[-1] + rng.randint(1, 2))
-        sizes = [FLOAT64_BYTES * a * b for a, b in pairwise(widths)][::-1]
+        sizes = _sizes({"widths": widths})
         threshold = {
             "rest": sizes[0] + FLOAT64_BYTES,
             "exact": sum(sizes[:2]),
@@ -73,24 +73,24 @@ def _job(case: Case) -> Job:
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """Bytes that the student's call takes, and what backward makes of its buckets."""
+    """Bytes that the student's call takes, and what backward puts into its buckets."""
     job, buckets = _job(case), list[Tensor]()
     model = job.model()
 
     def call() -> None:
-        buckets.extend(require_tensor(each) for each in _several(answer, model, case))
-        torch.empty(0)  # what the call let go of is gone by then
+        buckets.extend(require_tensor(each) for each in _returned(answer, model, case))
+        torch.empty(0)  # one more step of the trace, after the call has freed its memory
 
     with undisturbed(), _empty_is_not_zero():
         trace = trace_memory(call, model)
         job.loss(model, 0).backward()
     gradients = gradients_of(model)
-    homes = {each.untyped_storage().data_ptr() for each in buckets}
+    storages = {each.untyped_storage().data_ptr() for each in buckets}
     pairs = zip((each.nbytes for each in buckets), _bytes(case), strict=False)
     return {
         BUCKETS: len(buckets),
         OTHER_BUCKETS: sum(one != other for one, other in pairs),
-        APART: sum(_home(each.grad) not in homes for each in model.parameters()),
+        APART: sum(_storage(each.grad) not in storages for each in model.parameters()),
         LENGTH: length_of(gradients),
         WRONG: num_different(gradients, _wanted_gradients(*key_of(case))),
         PEAK: trace.peak_bytes - trace.total_bytes[0],
@@ -98,21 +98,21 @@ def observe(answer: Any, case: Case) -> object:
     }
 
 
-def _several(answer: Any, model: nn.Module, case: Case) -> list[object]:
-    """What was returned, one by one; what is no list is one that holds no tensor."""
+def _returned(answer: Any, model: nn.Module, case: Case) -> list[object]:
+    """The items that were returned; anything but a list or a tuple is one item."""
     returned = answer(model, case["bucket_bytes"])
     return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
-def _home(gradient: Tensor | None) -> int | None:
+def _storage(gradient: Tensor | None) -> int | None:
     return None if gradient is None else gradient.untyped_storage().data_ptr()
 
 
 @contextmanager
 def _empty_is_not_zero() -> Iterator[None]:
-    """New memory is often full of zeros by chance; inside it never is."""
+    """Fill uninitialised memory with nan inside, since by chance it is often zero."""
     was_strict = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)  # which fills it with nan
+    torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
@@ -130,7 +130,7 @@ def _sizes(case: Case) -> list[int]:
 
 
 def _bytes(case: Case) -> list[int]:
-    """Of each bucket."""
+    """Bytes of each bucket."""
     return [sum(each) for each in grouped(_sizes(case), case["bucket_bytes"])]
 
 
@@ -163,7 +163,7 @@ def _last_is_full(case: Case) -> bool:
 
 
 def _without_rest(case: Case) -> Numbers:
-    """The last bucket is returned only if it is full."""
+    """If the last bucket is returned only when it is full."""
     if _last_is_full(case):
         return {}
     *_, rest = grouped(_sizes(case), case["bucket_bytes"])
@@ -171,7 +171,7 @@ def _without_rest(case: Case) -> Numbers:
 
 
 def _peak_of_copies(case: Case) -> int:
-    """Each bucket is copied from what is thrown away before the next one is made."""
+    """Peak if each bucket is copied from something that is freed before the next one is made."""
     sizes = _bytes(case)
     return max(sum(sizes[:number]) + 2 * size for number, size in enumerate(sizes))
 

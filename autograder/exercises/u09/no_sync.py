@@ -1,4 +1,4 @@
-"""Check of several micro-batches on each rank with one exchange, and one at a time in memory."""
+"""Check of micro-batches on each rank: one exchange for all, one at a time in memory."""
 
 import random
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from autograder.exercises.u09.backward_steps import (
     job_of,
     num_wrong,
 )
-from autograder.exercises.u09.on_ranks import ROUNDING, run_on
+from autograder.exercises.u09.on_ranks import ROUNDING
 from course_utils.distributed import Comm
 from course_utils.reference.bucketing import accumulate_together, backward_in_buckets
 
@@ -43,10 +43,10 @@ def together_cases(seed: int) -> list[Case]:
     """One micro-batch and up to three, two ranks and three; each trainer with one and several."""
     rng = random.Random(seed)
     cases = [_case([2, 3, 4, 2], 2, 3, TRAINERS[0])]
-    for place, num_ranks in enumerate((2, 2, 3, 2)):
+    for number, num_ranks in enumerate((2, 2, 3, 2)):
         for count in (1, 2, 3, 2, 3):
             widths = [rng.randint(2, 4) for _ in range(3)]
-            cases.append(_case(widths, num_ranks, count, TRAINERS[1 - place % 2]))
+            cases.append(_case(widths, num_ranks, count, TRAINERS[1 - number % 2]))
     return cases
 
 
@@ -54,8 +54,8 @@ def _case(*values: Any) -> Case:
     return dict(zip(FIELDS, values, strict=True))
 
 
-class _Watch:
-    """Counts forward passes, and how many of them wait for backward at once."""
+class _Monitor:
+    """Counts forward and backward passes, and the most that wait for backward at once."""
 
     def __init__(self, job: Job, model: nn.Module, rank: int) -> None:
         self.job, self.model, self.rank = job, model, rank
@@ -79,43 +79,42 @@ class _Watch:
 def observe(answer: Any, case: Case) -> object:
     """Gradients, forward passes and collectives of the student's accumulation."""
     job = job_of(case)
-
     models = [job.model() for _ in range(job.num_ranks)]
 
-    def step(comm: Comm) -> tuple[list[Tensor | None], _Watch, int, int]:
+    def step(comm: Comm) -> tuple[list[Tensor | None], _Monitor, int, int]:
         model = models[comm.rank]
-        watch, num_exchanges, num_inside = _Watch(job, model, comm.rank), 0, 0
+        monitor, num_exchanges, num_inside = _Monitor(job, model, comm.rank), 0, 0
 
         def backward(comm: Comm, model: nn.Module, loss: Tensor) -> None:
             nonlocal num_exchanges, num_inside
             num_exchanges += 1
-            num_before = watch.num_backwards
+            num_before = monitor.num_backwards
             _train(case["trainer"], comm, model, loss)
-            num_inside += watch.num_backwards - num_before
+            num_inside += monitor.num_backwards - num_before
 
-        micro_batches = [partial(watch.micro_batch, n) for n in range(case["num_micro_batches"])]
+        micro_batches = [partial(monitor.micro_batch, n) for n in range(case["num_micro_batches"])]
         answer(comm, model, micro_batches, backward)
-        return gradients_of(model), watch, num_exchanges, num_inside
+        return gradients_of(model), monitor, num_exchanges, num_inside
 
     with undisturbed():
-        run = run_on(job.cluster(), step)
+        run = job.run(step)
     gradients = [each for each, *_ in run.results]
-    _, watch, num_exchanges, num_inside = run.results[0]
+    _, monitor, num_exchanges, num_inside = run.results[0]
     return {
-        AT_ONCE: max(1, watch.most_waiting),
-        FORWARDS: len(watch.order),
-        OUT_OF_ORDER: sum(one > other for one, other in pairwise(watch.order)),
+        AT_ONCE: max(1, monitor.most_waiting),
+        FORWARDS: len(monitor.order),
+        OUT_OF_ORDER: sum(one > other for one, other in pairwise(monitor.order)),
         LENGTH: length_of(gradients[0]),
         WRONG: num_wrong(gradients, _whole(*key_of(case))),
         EXCHANGES: num_exchanges,
         IN_TRAINER: num_inside,
-        BACKWARDS: watch.num_backwards,
+        BACKWARDS: monitor.num_backwards,
         COLLECTIVES: len(run.communications()),
     }
 
 
 def _train(trainer: str, comm: Comm, model: nn.Module, loss: Tensor) -> None:
-    """Backward, and a call for each parameter: afterwards, or while it is computed."""
+    """Backward, and a call for each parameter: afterwards, or while backward runs."""
     if trainer == "buckets":
         return backward_in_buckets(comm, model, loss, bucket_bytes=1)
     loss.backward()
@@ -141,12 +140,8 @@ def wanted(**case: Any) -> Numbers:
         EXCHANGES: 1,
         IN_TRAINER: 1,
         BACKWARDS: case["num_micro_batches"],
-        COLLECTIVES: _num_params(case),
+        COLLECTIVES: len(case["widths"]) - 1,  # one for each matrix
     }
-
-
-def _num_params(case: Case) -> int:
-    return len(case["widths"]) - 1
 
 
 def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
@@ -154,46 +149,46 @@ def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
 
 
 def _each_exchanged(case: Case) -> float:
-    """Length of the gradient if what was summed over ranks is summed again with the next."""
+    """Length of the gradient if each exchange also sums what was summed before."""
     job = job_of(case)
     total = [torch.zeros_like(each) for each in job.model().parameters()]
     for number in range(case["num_micro_batches"]):
-        every = [_of_one(job, rank, number) for rank in range(job.num_ranks)]
+        every = [_gradients_of_one(job, rank, number) for rank in range(job.num_ranks)]
         new = [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
         total = [job.num_ranks * old + more for old, more in zip(total, new, strict=True)]
     return length_of(total)
 
 
 @lru_cache(maxsize=1024)
-def _of_one(job: Job, rank: int, number: int) -> list[Tensor]:
+def _gradients_of_one(job: Job, rank: int, number: int) -> list[Tensor]:
     model = job.model()
     job.loss(model, rank, number).backward()
     return [each.grad for each in model.parameters() if each.grad is not None]
 
 
 def _of_the_last(case: Case, number: int = 1) -> float:
-    """Length of the gradient of the last micro-batches of all ranks, so many of them."""
-    job, numbers = job_of(case), range(_num(case))[-number:]
-    made = [_of_one(job, rank, each) for rank in range(job.num_ranks) for each in numbers]
+    """Length of the gradient of the last ``number`` micro-batches, summed over all ranks."""
+    job, numbers = job_of(case), range(_num_micro_batches(case))[-number:]
+    made = [_gradients_of_one(job, rank, each) for rank in range(job.num_ranks) for each in numbers]
     return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
 def _first_exchanged(case: Case) -> float:
-    """Length of rank 0's gradient: the first micro-batch of all ranks, the others of its own."""
+    """Length of rank 0's gradient: the first micro-batch of all ranks, the others only its own."""
     job = job_of(case)
-    made = [_of_one(job, rank, 0) for rank in range(job.num_ranks)]
-    made += [_of_one(job, 0, number) for number in range(1, _num(case))]
+    made = [_gradients_of_one(job, rank, 0) for rank in range(job.num_ranks)]
+    made += [_gradients_of_one(job, 0, number) for number in range(1, _num_micro_batches(case))]
     return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
 def _own(case: Case) -> float:
     """Length of rank 0's own gradient."""
-    job = job_of(case)
-    parts = zip(*(_of_one(job, 0, number) for number in range(_num(case))), strict=True)
-    return length_of([torch.stack(each).sum(0) for each in parts])
+    job, numbers = job_of(case), range(_num_micro_batches(case))
+    made = [_gradients_of_one(job, 0, number) for number in numbers]
+    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
 
 
-def _num(case: Case) -> int:
+def _num_micro_batches(case: Case) -> int:
     return int(case["num_micro_batches"])
 
 
@@ -208,29 +203,29 @@ CHECK = Check(
         Mistake(
             "All micro-batches run forward before the first one runs backward, so that all "
             "activations are in memory. When is the first moment at which one can go?",
-            _of_case(lambda case: {AT_ONCE: _num(case)}),
+            _of_case(lambda case: {AT_ONCE: _num_micro_batches(case)}),
         ),
         Mistake(
             "Two micro-batches are in memory: the next one runs forward before the last one has "
             "run backward. How else can you know which one is the last?",
-            _of_case(lambda case: {AT_ONCE: min(2, _num(case))}),
+            _of_case(lambda case: {AT_ONCE: min(2, _num_micro_batches(case))}),
         ),
         Mistake(
             "Micro-batches run forward twice. How often do you call each function?",
-            _of_case(lambda case: {FORWARDS: 2 * _num(case)}),
+            _of_case(lambda case: {FORWARDS: 2 * _num_micro_batches(case)}),
         ),
         Mistake(
             "One forward pass too many. Which micro-batch do you call once for its own backward "
             "pass, and once more for the trainer?",
-            _of_case(lambda case: {FORWARDS: _num(case) + 1}),
+            _of_case(lambda case: {FORWARDS: _num_micro_batches(case) + 1}),
         ),
         Mistake(
             "One micro-batch is missing. What becomes of the last one, and what of a list of one?",
-            _of_case(lambda case: {FORWARDS: _num(case) - 1}),
+            _of_case(lambda case: {FORWARDS: _num_micro_batches(case) - 1}),
         ),
         Mistake(
             OTHER_ORDER,
-            _of_case(lambda case: {OUT_OF_ORDER: _num(case) - 1}),
+            _of_case(lambda case: {OUT_OF_ORDER: _num_micro_batches(case) - 1}),
         ),
         Mistake(OTHER_ORDER, _of_case(lambda case: {OUT_OF_ORDER: 1})),
         Mistake(
@@ -241,7 +236,7 @@ CHECK = Check(
         Mistake(
             "Every micro-batch is exchanged. After which one do the ranks need each other's "
             "gradients?",
-            _of_case(lambda case: {EXCHANGES: _num(case)}),
+            _of_case(lambda case: {EXCHANGES: _num_micro_batches(case)}),
         ),
         Mistake(
             "The first micro-batch is exchanged, and the others stay on their ranks. What is in "
@@ -271,7 +266,7 @@ CHECK = Check(
         Mistake(
             "A micro-batch runs backward once by itself and once more in the trainer. Through "
             "which of them does the trainer go, and who has gone there before?",
-            _of_case(lambda case: {IN_TRAINER: 1, BACKWARDS: _num(case) + 1}),
+            _of_case(lambda case: {IN_TRAINER: 1, BACKWARDS: _num_micro_batches(case) + 1}),
         ),
         Mistake(
             "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
@@ -289,7 +284,9 @@ CHECK = Check(
         Mistake(
             "The gradient is too short by a factor, the number of micro-batches. What is "
             "each loss a share of, and who has divided already?",
-            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) / _num(case)}),
+            _of_case(
+                lambda case: {LENGTH: length_of(_whole(*key_of(case))) / _num_micro_batches(case)}
+            ),
         ),
         relative_tolerance=ROUNDING,
     ),

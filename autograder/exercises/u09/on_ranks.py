@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from autograder.checking.bounded_call import Stopped
+from autograder.checking.time_limit import Stopped
 from course_utils.distributed import (
     ClusterRun,
     Link,
@@ -14,10 +14,10 @@ from course_utils.distributed import (
     VirtualCluster,
 )
 
-# A number in float64 takes as long as a message's latency: both are seen.
+# A number in float64 takes as long as a message's latency, so that both show.
 LATENCY_SECONDS, BYTES_PER_SECOND = 1e-6, 8e6
 FLOAT64_BYTES = 8
-LIMIT_SECONDS = 8.0  # less than a check allows, so that the cluster can end its ranks
+LIMIT_SECONDS = 8.0  # less than a check allows, so that the cluster can stop its ranks
 
 # The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
 ROUNDING = 1e-9
@@ -28,19 +28,19 @@ NETWORK = Network(
 
 
 def on_ranks(num_ranks: int, function: Callable[..., Any], *args: Any) -> ClusterRun:
-    """Run it; an error that a rank raised by itself comes as it was raised.
+    """Run a function on the ranks of a virtual cluster; raise a rank's own error unchanged.
 
     Raises:
-        Stopped: If the ranks do not come to an end, so that no other case is tried.
+        Stopped: If the ranks do not finish in time, so that no other case is tried.
     """
-    return run_on(VirtualCluster(num_ranks, network=NETWORK), function, *args)
+    return run_on_cluster(VirtualCluster(num_ranks, network=NETWORK), function, *args)
 
 
-def run_on(cluster: VirtualCluster, function: Callable[..., Any], *args: Any) -> ClusterRun:
-    """The same on a cluster of one's own.
+def run_on_cluster(cluster: VirtualCluster, function: Callable[..., Any], *args: Any) -> ClusterRun:
+    """Run a function on the ranks of a given cluster, as `on_ranks` does.
 
     Raises:
-        Stopped: If the ranks do not come to an end, so that no other case is tried.
+        Stopped: If the ranks do not finish in time, so that no other case is tried.
     """
     limited = replace(cluster, limit_seconds=LIMIT_SECONDS)
     try:
@@ -52,5 +52,5 @@ def run_on(cluster: VirtualCluster, function: Callable[..., Any], *args: Any) ->
 
 
 def most_calls(run: ClusterRun) -> int:
-    """Calls that communicate, of the rank that makes most."""
+    """Calls that communicate, of the rank that makes the most."""
     return max(len(run.communications(rank)) for rank in range(run.num_ranks))

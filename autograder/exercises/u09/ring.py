@@ -22,8 +22,8 @@ from course_utils.reference.ring import ring_all_reduce
 SCENARIOS = ("even parts", "a rest", "few numbers or one rank")
 NUM_CASES_ALONE = 4
 
-# Messages of uneven parts that are all under way at once wait a little for one another: 8 % of the
-# time at most here. A pair that waits for another pair costs a quarter and more.
+# Uneven messages that are all in flight at once wait a little for one another: 8 % of the time at
+# most here. Pairs that wait for other pairs cost at least a quarter.
 ALLOWANCE = 1.1
 
 COLLECTIVES = "collectives"
@@ -35,15 +35,15 @@ UNWRITTEN = "turns that write nothing into the tensor, if sums are wrong"
 LATE = "time over that of the turns (1 if there is any)"
 
 
-def _shape(scenario: str, place: int, num_ranks: int, rng: random.Random) -> list[int]:
+def _shape(scenario: str, number: int, num_ranks: int, rng: random.Random) -> list[int]:
     length = rng.randint(2, 4)
     if (scenario, num_ranks) == ("a rest", 4):
-        return [9]  # of which `chunk` makes three parts
+        return [9]  # `chunk` makes only three parts of it
     if scenario == "a rest":
         return [num_ranks * length + rng.randint(1, num_ranks - 1)]
     if scenario == "few numbers or one rank":
         return [rng.randint(1, num_ranks - 1)]
-    if scenario == "even parts" and place % 2:  # rows that do not come out even
+    if scenario == "even parts" and number % 2:  # rows that cannot be shared evenly
         return [num_ranks + 1, num_ranks * length]
     return [num_ranks * length]
 
@@ -55,8 +55,8 @@ def ring_cases(seed: int) -> list[Case]:
     for scenario in SCENARIOS:
         first = 3 if scenario == "few numbers or one rank" else 2
         sizes = [first, 3, 4, 3, first]
-        for place, num_ranks in enumerate(sizes):
-            cases.append(_case(scenario, num_ranks, _shape(scenario, place, num_ranks, rng)))
+        for number, num_ranks in enumerate(sizes):
+            cases.append(_case(scenario, num_ranks, _shape(scenario, number, num_ranks, rng)))
     alone = [[rng.randint(1, 9)] for _ in range(NUM_CASES_ALONE)]
     return cases + [_case("few numbers or one rank", 1, shape) for shape in alone]
 
@@ -65,16 +65,16 @@ def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
     return {"scenario": scenario, "num_ranks": num_ranks, "shape": shape}
 
 
-def _given(rank: int, shape: list[int]) -> Tensor:
-    """Whole numbers, so that their sum is exact in any order, and no two ranks have one number."""
+def _tensor(rank: int, shape: list[int]) -> Tensor:
+    """A rank's whole numbers: their sum is exact in any order, and they differ between ranks."""
     generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
-    given = 64 * torch.randint(1, 100, shape, generator=generator, dtype=torch.float64)
-    return given.add(2**rank)
+    numbers = 64 * torch.randint(1, 100, shape, generator=generator, dtype=torch.float64)
+    return numbers.add(2**rank)
 
 
-def _rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
-    """What became of the tensor, and how often something was written into it."""
-    tensor = _given(comm.rank, shape)
+def _observe_rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
+    """The tensor afterwards, and how often it was written into."""
+    tensor = _tensor(comm.rank, shape)
     before = tensor._version
     answer(comm, tensor)
     return tensor, tensor._version - before
@@ -82,28 +82,29 @@ def _rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
 
 @tells_errors
 def observe(answer: Any, case: Case) -> object:
-    """What became of the tensors, and what went over the links."""
+    """The tensors afterwards, and what went over the links."""
     num_ranks, shape = case["num_ranks"], case["shape"]
-    run = on_ranks(num_ranks, _rank, answer, shape)
-    given = [_given(rank, shape) for rank in range(num_ranks)]
+    run = on_ranks(num_ranks, _observe_rank, answer, shape)
+    before = [_tensor(rank, shape) for rank in range(num_ranks)]
     results = [tensor for tensor, _ in run.results]
     fewest_writes = min(number for _, number in run.results)
-    same = [int((one == other).sum()) for one, other in zip(results, given, strict=True)]
-    total = torch.stack(given).sum(0)
+    unchanged = [int((one == other).sum()) for one, other in zip(results, before, strict=True)]
+    total = torch.stack(before).sum(0)
     is_wrong = not all(torch.equal(each, total) for each in results)
-    ranks, least = range(num_ranks), wanted(**case)
+    ranks, right = range(num_ranks), wanted(**case)
     sent = [[each.num_bytes for each in run.sent_by(rank)] for rank in ranks]
     received = [_received(run, rank) for rank in ranks]
-    seconds = least[MOST] * _seconds_of_a_step(num_ranks, shape)
+    message_bytes = FLOAT64_BYTES * _part_length(num_ranks, shape)
+    seconds = right[MOST] * (LATENCY_SECONDS + message_bytes / BYTES_PER_SECOND)
     return {
         COLLECTIVES: len(run.communications()) - len(sent[0]) - len(received[0]),
         MOST: max(map(len, sent)),
         FEWEST: min(map(len, sent)),
-        SENT: max(least[SENT], *map(sum, sent)),
-        RECEIVED: max(least[RECEIVED], *map(sum, received)),
-        UNWRITTEN: max(0, least[MOST] - fewest_writes) if is_wrong else 0,
+        SENT: max(right[SENT], *map(sum, sent)),
+        RECEIVED: max(right[RECEIVED], *map(sum, received)),
+        UNWRITTEN: max(0, right[MOST] - fewest_writes) if is_wrong else 0,
         WRONG: int(is_wrong),
-        LEFT: max(same) if num_ranks > 1 else 0,
+        LEFT: max(unchanged) if num_ranks > 1 else 0,
         LATE: int(run.step_seconds > seconds * ALLOWANCE),
     }
 
@@ -113,19 +114,15 @@ def _received(run: ClusterRun, rank: int) -> list[int]:
     return [each.num_bytes for each in run.communications(rank) if f"to rank {rank}" in each.name]
 
 
-def _part(num_ranks: int, shape: list[int]) -> int:
-    """Numbers of the largest of as many parts as there are ranks."""
+def _part_length(num_ranks: int, shape: list[int]) -> int:
+    """Numbers in the largest part, if each rank has one part."""
     return -(-math.prod(shape) // num_ranks)
 
 
-def _seconds_of_a_step(num_ranks: int, shape: list[int]) -> float:
-    return LATENCY_SECONDS + FLOAT64_BYTES * _part(num_ranks, shape) / BYTES_PER_SECOND
-
-
 def wanted(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """Two rounds on a ring; no rank sends more than the largest part in each message."""
+    """Two rounds on a ring, with at most the largest part in each message."""
     messages = 2 * (num_ranks - 1)
-    num_bytes = messages * FLOAT64_BYTES * _part(num_ranks, shape)
+    num_bytes = messages * FLOAT64_BYTES * _part_length(num_ranks, shape)
     return {
         COLLECTIVES: 0,
         MOST: messages,
@@ -140,7 +137,7 @@ def wanted(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
 
 
 def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """Bytes sent where whole rows are shared out: in each round all parts but one."""
+    """Bytes sent if parts are whole rows: in each round all parts but one."""
     if len(shape) == 1:
         return {}
     rows = [shape[0] // num_ranks + (part < shape[0] % num_ranks) for part in range(num_ranks)]
@@ -149,7 +146,7 @@ def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
 
 
 def _not_empty(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """Messages of the ranks that send most and fewest, if none goes out where a part is empty."""
+    """The most and the fewest messages that a rank sends if it skips empty parts."""
     if scenario != "few numbers or one rank":
         return {}
     turns = range(2 * (num_ranks - 1))

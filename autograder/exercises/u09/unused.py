@@ -1,4 +1,4 @@
-"""Check of buckets that ranks know beforehand, where some have no gradient for a parameter."""
+"""Check of buckets fixed beforehand, where some ranks have no gradient for a parameter."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -34,14 +34,13 @@ from autograder.exercises.u09.backward_steps import (
     random_rows,
     waits_in_backward,
 )
-from autograder.exercises.u09.on_ranks import ROUNDING, run_on
-from course_utils.distributed import Comm, Event, VirtualCluster
+from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from course_utils.distributed import ClusterRun, Comm, Event
 from course_utils.reference.bucketing import backward_with_unused
 
 FIELDS = ("widths", "bucket_bytes", "unused", "kind")
 MISSING = "gradients that are None afterwards"
 BANDWIDTH = 8
-FLOAT64_BYTES = 8
 
 EACH_KIND = ("one rank", "two ranks", "all ranks", "exact", "shared", "reordered")
 KINDS = (*EACH_KIND, *EACH_KIND, *EACH_KIND, "one rank", "exact")
@@ -51,26 +50,28 @@ Order = list[tuple[int, float]]
 
 
 def unused_cases(seed: int) -> list[Case]:
-    """A parameter that one rank, each of two or all do without; all in use; shared; out of order.
+    """Parameters unused on one rank, on two, on all; none unused; shared; out of order.
 
-    Where all do without a parameter, one does without another one too. Of reordered ones the second
-    bucket is complete before the first, on the rank that uses both.
+    Where all ranks leave a parameter unused, one leaves another one unused too. Where parameters
+    are reordered, the second bucket is complete before the first on the rank that uses both.
     """
     rng = random.Random(seed)
     cases = [_case([2, 3, 4, 2], 96, [[], [1]], "one rank")]
-    cases += [_kind(rng, kind, number // len(EACH_KIND)) for number, kind in enumerate(KINDS)]
+    cases += [
+        _case_of_kind(rng, kind, number // len(EACH_KIND)) for number, kind in enumerate(KINDS)
+    ]
     return cases
 
 
-def _kind(rng: random.Random, kind: str, number: int) -> Case:
+def _case_of_kind(rng: random.Random, kind: str, number: int) -> Case:
     widths = [rng.randint(1, 2)]
     while len(widths) < 5:
         widths.append(widths[-1] + rng.randint(1, 2))
     sizes = [FLOAT64_BYTES * a * b for a, b in pairwise(widths)]
     threshold = sizes[-1] + FLOAT64_BYTES  # so that no bucket has one parameter alone
-    place = rng.randint(0, 2)
+    index = rng.randint(0, 2)
     if kind == "one rank":
-        return _case(widths, threshold, [[], [place]] if number % 2 else [[place], []], kind)
+        return _case(widths, threshold, [[], [index]] if number % 2 else [[index], []], kind)
     if kind == "two ranks":
         return _case(widths, threshold, [[2], [1], []], kind)
     if kind == "all ranks":
@@ -91,7 +92,7 @@ def _case(*values: Any) -> Case:
 
 
 class _Matrix(nn.Module):
-    """One weight, which another one may share."""
+    """One weight, which another matrix may share."""
 
     def __init__(self, weight: nn.Parameter) -> None:
         super().__init__()
@@ -99,10 +100,10 @@ class _Matrix(nn.Module):
 
 
 class _Model(nn.Module):
-    """Matrices in a row; unused ones do not learn.
+    """Matrices in a row; unused ones get no gradient.
 
-    Of a shared kind the middle ones are one and the same; of a reordered one two pairs are made in
-    one order and used in the other.
+    If shared, two matrices in the middle have the same weight. If reordered, two pairs of matrices
+    are made in one order and used in the other.
     """
 
     def __init__(self, widths: list[int], kind: str) -> None:
@@ -115,20 +116,20 @@ class _Model(nn.Module):
         if kind == "shared":
             parameters[2] = parameters[1]
         if kind == "reordered":
-            parameters = [parameters[place] for place in (0, 3, 4, 1, 2)]
+            parameters = [parameters[n] for n in (0, 3, 4, 1, 2)]
             self.order = [0, 3, 4, 1, 2]
         self.matrices = nn.ModuleList(_Matrix(each) for each in parameters)
 
     def forward(self, x: Tensor, unused: list[int]) -> Tensor:
-        for place in self.order:
-            weight: Tensor = self.matrices[place].weight  # type: ignore[assignment]
-            x = F.linear(x, weight.detach() if place in unused else weight)
+        for n in self.order:
+            weight: Tensor = self.matrices[n].weight  # type: ignore[assignment]
+            x = F.linear(x, weight.detach() if n in unused else weight)
         return x
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A case's model, losses and cluster."""
+    """A case's model, losses, cluster and buckets."""
 
     case: Case
 
@@ -139,9 +140,8 @@ class _Job:
     def model(self) -> _Model:
         return _Model(self.case["widths"], self.case["kind"])
 
-    def cluster(self) -> VirtualCluster:
-        """As that of other backward passes."""
-        return Job(widths=(), num_ranks=self.num_ranks, bandwidth=BANDWIDTH).cluster()
+    def run(self, step: Callable[[Comm], Any]) -> ClusterRun:
+        return Job(widths=(), num_ranks=self.num_ranks, bandwidth=BANDWIDTH).run(step)
 
     def loss(self, model: nn.Module, rank: int) -> Tensor:
         rows = random_rows(self.case["widths"][0], rank)
@@ -149,7 +149,7 @@ class _Job:
         return squares / (self.num_ranks * NUM_ROWS)
 
     def gradients(self, rank: int) -> list[Tensor]:
-        """Of one rank alone, zeros for what it does not use."""
+        """Gradients of one rank alone; zeros for what it does not use."""
         model = self.model()
         parameters = list(model.parameters())
         made = torch.autograd.grad(self.loss(model, rank), parameters, allow_unused=True)
@@ -161,36 +161,36 @@ class _Job:
         return [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
 
     def sizes(self) -> list[int]:
-        """Bytes of each parameter, in the order of the model."""
+        """Bytes of each parameter, in the model's order."""
         return [parameter.nbytes for parameter in self.model().parameters()]
 
     def buckets(self) -> list[list[int]]:
-        """Places of the parameters of each bucket, the last parameter first."""
+        """Indices of the parameters of each bucket, the last parameter first."""
         sizes = self.sizes()
-        places = iter(range(len(sizes) - 1, -1, -1))
+        indices = iter(range(len(sizes) - 1, -1, -1))
         buckets = grouped(sizes[::-1], self.case["bucket_bytes"])
-        return [[next(places) for _ in bucket] for bucket in buckets]
+        return [[next(indices) for _ in bucket] for bucket in buckets]
 
     def order(self, rank: int) -> tuple[Order, float]:
-        """Which gradient is complete when on one rank, and when all is done."""
+        """When each gradient is complete on one rank, and when backward is over."""
         return _order(tuple(self.case["widths"]), self.case["kind"], *self.case["unused"][rank])
 
     def sent(self, rank: int) -> list[Ready]:
-        """When each bucket leaves a rank: complete, and after those before it."""
+        """Each bucket with the moment when it leaves: it and those before it are complete."""
         order, end = self.order(rank)
         moments, sizes = dict(order), self.sizes()
         sent, clock = [], 0.0
         for bucket in self.buckets():
-            clock = max(clock, *(moments.get(place, end) for place in bucket))
-            sent.append(Ready(sum(sizes[place] for place in bucket), clock))
+            clock = max(clock, *(moments.get(n, end) for n in bucket))
+            sent.append(Ready(sum(sizes[n] for n in bucket), clock))
         return sent
 
     def sent_one_by_one(self, rank: int) -> list[float]:
-        """When each bucket leaves if a hook sends one at most."""
+        """When each bucket leaves if a hook sends at most one."""
         order, end = self.order(rank)
         buckets, complete, moments = self.buckets(), set(), list[float]()
-        for place, clock in order:
-            complete.add(place)
+        for n, clock in order:
+            complete.add(n)
             if len(moments) < len(buckets) and complete.issuperset(buckets[len(moments)]):
                 moments.append(clock)
         return moments + [end] * (len(buckets) - len(moments))
@@ -198,20 +198,20 @@ class _Job:
 
 @lru_cache(maxsize=1024)
 def _order(widths: tuple[int, ...], kind: str, *unused: int) -> tuple[Order, float]:
-    """Which gradient is complete when, and when all is done.
+    """When each gradient is complete, in that order, and when backward is over.
 
-    Each is told to a group of one, in a message as long as its place.
+    A hook all-reduces a message on one rank; its length tells which parameter it is.
     """
     job = _Job(_case(list(widths), 0, [list(unused)], kind))
 
     def step(comm: Comm) -> None:
         model = job.model()
-        for place, parameter in enumerate(model.parameters()):
-            told = torch.zeros(place + 1, dtype=torch.float64)
-            parameter.register_post_accumulate_grad_hook(lambda _, x=told: comm.all_reduce(x))
+        for n, parameter in enumerate(model.parameters()):
+            message = torch.zeros(n + 1, dtype=torch.float64)
+            parameter.register_post_accumulate_grad_hook(lambda _, x=message: comm.all_reduce(x))
         job.loss(model, 0).backward()
 
-    log = job.cluster().run(step).of(0)
+    log = job.run(step).of(0)
     order = [(event.num_bytes // FLOAT64_BYTES - 1, clock) for event, clock in calls(log)]
     return order, max(event.end_seconds for event in log)
 
@@ -228,23 +228,23 @@ def observe(answer: Any, case: Case) -> object:
         return gradients_of(model), num_hooks(model)
 
     with undisturbed():
-        run = run_on(job.cluster(), step)
+        run = job.run(step)
     gradients = [each for each, _ in run.results]
     logs = [run.of(rank) for rank in range(run.num_ranks)]
     return {
         COLLECTIVES: len(run.communications()),
-        OTHER_BUCKETS: _num_different(logs, case, "num_bytes"),
+        OTHER_BUCKETS: _num_other(logs, case, "num_bytes"),
         MISSING: sum(each is None for ours in gradients for each in ours),
         LENGTH: length_of(gradients[0]),
         WRONG: num_wrong(gradients, _whole(*_key(case))),
         WAITS: max(map(waits_in_backward, logs)),
-        LATE: _num_different(logs, case, "seconds"),
+        LATE: _num_other(logs, case, "seconds"),
         HOOKS_LEFT: run.results[0][1],
     }
 
 
-def _num_different(logs: Iterable[tuple[Event, ...]], case: Case, name: str) -> int:
-    """Buckets of all ranks with another size than wanted, or that left at another moment."""
+def _num_other(logs: Iterable[tuple[Event, ...]], case: Case, name: str) -> int:
+    """Buckets of all ranks with another size or moment than wanted, by the field's name."""
     pairs = []
     for log, sent in zip(logs, _sent(*_key(case)), strict=True):
         seen = [Ready(event.num_bytes, seconds) for event, seconds in calls(log)]
@@ -279,7 +279,7 @@ def _sent(*key: Any) -> list[list[Ready]]:
 
 
 def wanted(**case: Any) -> Numbers:
-    """The sums of all ranks, in buckets of parameters that leave at their moments."""
+    """The sums of all ranks, in fixed buckets that leave as soon as they can."""
     return {
         COLLECTIVES: len(_Job(case).buckets()),
         OTHER_BUCKETS: 0,
@@ -305,7 +305,7 @@ def _early(case: Case) -> list[int]:
 
 
 def _one_by_one(case: Case) -> Numbers:
-    """A hook sends the next bucket, and not those that were complete before it."""
+    """If a hook sends the next bucket, but not those after it that are complete too."""
     late = 0
     for rank, buckets in enumerate(_sent(*_key(case))):
         pairs = zip(_Job(case).sent_one_by_one(rank), buckets, strict=True)
@@ -314,7 +314,7 @@ def _one_by_one(case: Case) -> Numbers:
 
 
 def _in_other_buckets(case: Case, sizes: Sequence[int], more_bytes: int = 0) -> Numbers:
-    """Buckets of other sizes, or with so many bytes more."""
+    """If parameters have other sizes or another order, or a bucket needs more bytes."""
     made = [sum(each) for each in grouped(sizes, case["bucket_bytes"] + more_bytes)]
     theirs = [bucket.num_bytes for bucket in _sent(*_key(case))[0]]
     differing = sum(one != other for one, other in zip(made, theirs, strict=False))
@@ -322,13 +322,13 @@ def _in_other_buckets(case: Case, sizes: Sequence[int], more_bytes: int = 0) -> 
 
 
 def _sizes_by_module(case: Case) -> list[int]:
-    """Bytes of each module's weight, from the last to the first; a shared one is there twice."""
+    """Bytes of each module's weight, last to first; a shared one is there twice."""
     modules = _Job(case).model().matrices
     return [each.nbytes for module in modules for each in module.parameters()][::-1]
 
 
 def _num_unused(case: Case, *, by_all: bool) -> int:
-    """Gradients that a rank does not have, or that no rank has, counted on every rank."""
+    """Gradients that a rank does not have, or only those that no rank has, over all ranks."""
     unused = case["unused"]
     if by_all:
         return len(unused) * len(set.intersection(*map(set, unused)))

@@ -1,7 +1,7 @@
-"""Which files does an archive hold that somebody else has packed?
+"""Read the files in an archive that is not trusted.
 
-Files are read one at a time and never unpacked to the place that their names say. Of links,
-devices and names that lead out of the archive nothing is read, nor of what grows beyond measure.
+Files are read one at a time and never unpacked to the paths in the archive. Links, devices, paths
+that lead out of the archive and files that decompress to too much are refused.
 """
 
 import bz2
@@ -24,7 +24,7 @@ MAX_MEMBERS = 20_000
 MAX_RATIO = 200
 MAX_INFLATED = 4 * MAX_BYTES
 SMALL = 2**20
-"""A file of at most so many bytes may be packed as tightly as it likes."""
+"""Files up to this many bytes may have any compression ratio."""
 
 OPENERS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -42,8 +42,8 @@ class Member:
     """A file in an archive.
 
     Attributes:
-        path: Its name there.
-        when: Its time there, taken as UTC; None if it is no time.
+        path: Its path in the archive.
+        when: Its time in the archive, taken as UTC; None if that is no valid time.
         read: Gives its bytes; raises OSError with a sentence if they cannot or may not be read.
     """
 
@@ -53,7 +53,7 @@ class Member:
 
 
 def members(file: IO[bytes]) -> list[Member]:
-    """The files of a zip, or of a tar with or without compression; to be read while it is open.
+    """The files of a zip or a tar, compressed or not; read them while the archive is open.
 
     Raises:
         BadArchive: If it is none of these, is damaged, or holds too much.
@@ -63,7 +63,7 @@ def members(file: IO[bytes]) -> list[Member]:
         file.seek(0)
         found = _in_zip(file) if magic.startswith(b"PK") else _in_tar(_inflated(file, magic))
         files = list(islice(found, MAX_MEMBERS + 1))
-    except Exception as error:  # the readers raise whatever a hostile archive brings about
+    except Exception as error:  # a hostile archive can make the readers raise anything
         raise BadArchive(f"it cannot be read as a zip or tar ({error})") from error
     if len(files) > MAX_MEMBERS:
         raise BadArchive(f"it holds more than {MAX_MEMBERS:,} files")
@@ -82,7 +82,7 @@ def _in_tar(file: IO[bytes]) -> Iterator[Member]:
 
 
 def _inflated(file: IO[bytes], magic: bytes) -> IO[bytes]:
-    """What a tar holds after its compression was taken off, if that stays bearable."""
+    """A tar without its compression, up to a limit."""
     opener = next((make for start, make in OPENERS.items() if magic.startswith(start)), None)
     content: bytes = (opener(file) if opener else file).read(MAX_INFLATED + 1)
     if len(content) > MAX_INFLATED:

@@ -1,7 +1,7 @@
-"""Where does a collected notebook go, and what becomes of the one that lies there?
+"""Write a collected notebook to its destination, and keep the one that it replaces.
 
-A later notebook takes the place of an earlier one, which is kept in the folder `before` beside it.
-Files appear whole or not at all.
+A later notebook replaces an earlier one, which moves to the folder `before` beside it. Files are
+written atomically.
 """
 
 import os
@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
 
-from autograder.files import whole, write_down
+from autograder.files import replacing, write_synced
 from autograder.grading import timestamp
 from autograder.grading.intake.folder import KEPT, find
 
@@ -17,25 +17,25 @@ STAMP = "%Y-%m-%d %H:%M:%S.%f"
 
 
 class Destination:
-    """Where one student's notebook of one unit lies."""
+    """The folder of one student's notebook of one unit."""
 
     def __init__(self, folder: Path) -> None:
-        """Look at `submitted/<student>/<unit>`, which need not exist."""
+        """Take `submitted/<student>/<unit>`, which need not exist."""
         self.folder, self.unit = folder, folder.name
         self.notebook = folder / f"{folder.name}.ipynb"
         self.stamp = folder / timestamp.NAME
 
     def holds(self, raw: bytes) -> bool:
-        """Whether this very notebook lies there, with its time."""
+        """Whether this notebook is there already, with a time."""
         return (
             timestamp.time_of(self.folder) is not None and find(self.folder, self.unit).raw == raw
         )
 
     def put(self, raw: bytes, when: datetime) -> None:
-        """Write a notebook and its time, each whole or not at all; keep what lies there.
+        """Write a notebook and its time atomically; keep the notebook that is there.
 
         Raises:
-            OSError: If it cannot be written, or what lies there is not older.
+            OSError: If it cannot be written, or the notebook there is not older.
         """
         if self.folder.is_symlink() or self.folder.parent.is_symlink():
             raise OSError(f"{self.folder} is a link")
@@ -43,15 +43,15 @@ class Destination:
         if lies_there and there and when <= there:
             raise OSError(f"another notebook lies there, of {there:%Y-%m-%d %H:%M} UTC, not older")
         self.folder.mkdir(parents=True, exist_ok=True)
-        with whole(self.notebook) as notebook, whole(self.stamp) as line:
-            write_down(line, f"{when:{STAMP}} UTC".encode())
-            write_down(notebook, raw)
+        with replacing(self.notebook) as notebook, replacing(self.stamp) as line:
+            write_synced(line, f"{when:{STAMP}} UTC".encode())
+            write_synced(notebook, raw)
             if lies_there:
-                self._supervise(f"{there:%Y%m%d-%H%M%S}" if there else "undated")
-        # The notebook comes to its place last: with it all is done, without it all is to do.
+                self._keep_old(f"{there:%Y%m%d-%H%M%S}" if there else "undated")
+        # The notebook is replaced last: until then nothing counts as collected.
 
-    def _supervise(self, time: str) -> None:
-        """Move what lies there to `before`, under a name with its time."""
+    def _keep_old(self, time: str) -> None:
+        """Move the present notebook to `before`, under a name with its time."""
         kept = self.folder / KEPT
         kept.mkdir(exist_ok=True)
         names = chain([time], (f"{time}-{number}" for number in count(2)))

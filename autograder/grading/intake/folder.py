@@ -1,7 +1,7 @@
-"""Which bytes of a student's folder are the notebook?
+"""Find and read the notebook in a student's folder, which may hold anything.
 
-Anything may lie in such a folder: links to somebody else's work, pipes that never end, devices,
-folders without end. Only regular files are opened, no link is followed, and nothing raises.
+There may be links to somebody else's work, endless pipes, devices, endless folders. Only regular
+files are opened, no link is followed, and nothing raises.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Found:
 
 
 Candidate = tuple[str, Callable[[], bytes]]
-"""A file's path and what reads it; the reader raises OSError with a sentence if it may not."""
+"""A file's path, and a function that reads it or raises OSError with a sentence."""
 
 
 def find(folder: Path, unit: str) -> Found:
@@ -81,7 +81,7 @@ def choose(candidates: Iterable[Candidate], unit: str) -> Found:
 
 
 def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
-    """What makes a file the unit's notebook: its name and cells, else its cells, else its name."""
+    """Sort key of a candidate: first its name with its cells, then its cells, then its name."""
     prefix = f"u{unit[:2]}-".encode()
     ids = set(re.findall(rb'"(' + prefix + rb'[\w-]+)"', raw.replace(b"\0", b"")))
     exact = PurePosixPath(path).name == f"{unit}.ipynb"
@@ -89,7 +89,7 @@ def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
 
 
 def _is_named(path: str, unit: str) -> bool:
-    """Whether a file has the unit's name, as browsers and JupyterLab change it."""
+    """Whether a file has the unit's name, or what browsers and JupyterLab make of it."""
     stem = PurePosixPath(path.lower()).stem
     return re.sub(r"([ _-]?\(\d+\)|-copy\d*|-\d+)*$", "", stem) == unit.lower()
 
@@ -105,8 +105,12 @@ def _about(chosen: str, names: list[str], unit: str) -> Iterator[str]:
 
 
 def _notebooks(folder: Path, remarks: list[str]) -> Iterator[Candidate]:
-    """Every notebook below a folder, the highest first; to be read before the next is asked for."""
-    walk = os.fwalk(folder, onerror=lambda error: remarks.append(_unreadable(error)))
+    """Every notebook below a folder, top down; read each before the next is asked for."""
+
+    def remark(error: OSError) -> None:
+        remarks.append(f"{shown(str(error.filename))} cannot be read ({error.strerror}).")
+
+    walk = os.fwalk(folder, onerror=remark)
     for root, folders, files, place in islice(walk, MAX_FOLDERS):
         above = Path(root).relative_to(folder)
         for name in sorted([*folders, *files]):
@@ -119,17 +123,17 @@ def _notebooks(folder: Path, remarks: list[str]) -> Iterator[Candidate]:
 
 
 def _kind(name: str, place: int) -> str:
-    """What a thing in a folder is, if it is neither a file nor a folder."""
-    with contextlib.suppress(OSError):  # opening it will say why it cannot be looked at
+    """What an entry of a folder is, if it is neither a file nor a folder; else ''."""
+    with contextlib.suppress(OSError):  # opening it will report the error
         return KINDS.get(stat.S_IFMT(os.lstat(name, dir_fd=place).st_mode), "")
     return ""
 
 
 def _read(name: str, place: int, remarks: list[str]) -> bytes:
-    """The bytes of a regular file of bearable size.
+    """The bytes of a regular file.
 
     Raises:
-        OSError: If it is none, or cannot be opened.
+        OSError: If it is none, is too big, or cannot be opened.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=place)
@@ -147,18 +151,14 @@ def _read(name: str, place: int, remarks: list[str]) -> bytes:
 
 
 def refuse_size(num_bytes: int) -> None:
-    """Stop before a file that is too big to be a notebook.
+    """Refuse a file that is too big to be a notebook.
 
     Raises:
-        OSError: If it is.
+        OSError: If it is too big.
     """
     if num_bytes > MAX_BYTES:
         limit = MAX_BYTES // 2**20
         raise OSError(f"it has {num_bytes / 2**20:.0f} MiB, and at most {limit} are taken")
-
-
-def _unreadable(error: OSError) -> str:
-    return f"{shown(str(error.filename))} cannot be read ({error.strerror})."
 
 
 def _few(remarks: list[str], limit: int = 10) -> list[str]:

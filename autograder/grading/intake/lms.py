@@ -1,10 +1,10 @@
 """Put the download of a learning platform where nbgrader looks for submissions: `make collect`.
 
-The platform's zip holds a file or folder for each student, whose names say whose it is: Canvas
-writes `lastfirst_LATE_123_456_name.ipynb`, Moodle `First Last_123_assignsubmission_file_/name`.
-A student's part may be a zip or tar in turn. What is wrong with one of them stops no other, and
-nothing that was collected is lost: a later notebook takes the place of an earlier one, which is
-kept in the folder `before` beside it.
+The platform's zip holds a file or folder for each student, named after the student: Canvas writes
+`lastfirst_LATE_123_456_name.ipynb`, Moodle `First Last_123_assignsubmission_file_/name`. A
+student's part may itself be a zip or tar. A problem with one student stops no other, and nothing
+that was collected is lost: a later notebook replaces an earlier one, which is kept in the folder
+`before` beside it.
 """
 
 import argparse
@@ -40,13 +40,13 @@ PLAIN = re.compile(r"(?![.\s])[^/\\*?\[\]\x00-\x1f\x7f]{1,100}(?<!\s)")
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What became of a download.
+    """The outcome of collecting a download.
 
     Attributes:
         students: Whose notebook was put in place.
-        unchanged: Whose notebook lay there already.
+        unchanged: Whose notebook was there already.
         refused: Who or what was not collected and why, one sentence each.
-        remarks: What a teacher should know of those that were, one sentence each.
+        remarks: What a teacher should know of the collected ones, one sentence each.
     """
 
     students: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Collected:
 
 @dataclass(frozen=True, order=True)
 class _Person:
-    """Somebody as the platform names them; Moodle's numbers change from unit to unit."""
+    """A person as the platform names them; Moodle's numbers change from unit to unit."""
 
     name: str
     number: str
@@ -74,7 +74,7 @@ def unpack(archive: Path, submitted: Path, unit: str, students: Students) -> Col
         archive: The zip of Canvas or Moodle.
         submitted: nbgrader's folder of submissions.
         unit: Name of the unit's folder.
-        students: Is asked for the lasting number of a student, then for the name.
+        students: Looks up the lasting number of a student, then the name.
     """
     try:
         with archive.open("rb") as file:
@@ -88,7 +88,7 @@ def unpack(archive: Path, submitted: Path, unit: str, students: Students) -> Col
 
 @dataclass
 class _Collecting:
-    """One download on its way, and what is to be said of it."""
+    """A download that is being collected, and its outcome so far."""
 
     archive: Path
     submitted: Path
@@ -132,8 +132,11 @@ class _Collecting:
     def _identified(
         self, parts: Mapping[_Person, object], students: Students
     ) -> dict[_Person, str]:
-        """The students whose id is known, can be the name of a folder, and is theirs alone."""
-        ids = {person: _id(person, students) for person in sorted(parts)}
+        """The people whose student id is known, can name a folder, and is theirs alone."""
+        ids = {}
+        for person in sorted(parts):
+            by_number = students(person.number) if person.number_lasts else None
+            ids[person] = by_number or students(person.name)
         counts = Counter(ids.values())
         known = {}
         for person, student in ids.items():
@@ -149,18 +152,18 @@ class _Collecting:
         return known
 
     def _place(self, student: str, files: Mapping[str, Member]) -> None:
-        """Put a student's notebook in place, if it is one and later than what lies there."""
+        """Write a student's notebook, if there is one and it is later than the present one."""
         remarks: list[str] = []
         found = choose(islice(self._candidates(files, remarks), MAX_NOTEBOOKS), self.unit)
         remarks = [*found.remarks, *remarks]
         if found.raw is None:
             self.refused.append(f"{student}: not collected. {' '.join(remarks)}")
             return
-        place = Destination(self.submitted / student / self.unit)
-        if place.holds(found.raw):
+        destination = Destination(self.submitted / student / self.unit)
+        if destination.holds(found.raw):
             self.unchanged.append(student)
             return
-        place.put(found.raw, self._when(files, remarks))
+        destination.put(found.raw, self._when(files, remarks))
         self.students.append(student)
         self.remarks += [f"{student}: {remark}" for remark in remarks]
 
@@ -186,16 +189,12 @@ class _Collecting:
         return raw
 
     def _when(self, files: Mapping[str, Member], remarks: list[str]) -> datetime:
-        """The latest time of a student's files: times inside of their own archives do not count."""
+        """The latest time of a student's files; times inside their own archives do not count."""
         times = [member.when for member in files.values() if member.when]
         if times:
             return max(times)
         remarks.append("The time in the download is none; that of the download itself was taken.")
         return datetime.fromtimestamp(self.archive.stat().st_mtime, UTC)
-
-
-def _id(person: _Person, students: Students) -> str | None:
-    return (students(person.number) if person.number_lasts else None) or students(person.name)
 
 
 def _is_hidden(path: str) -> bool:
@@ -208,7 +207,7 @@ def _is_notebook(member: Member) -> bool:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Collect a download and say in plain words what happened; 0 if everybody was collected."""
+    """Collect a download and print what happened; 0 if everybody was collected."""
     parser = argparse.ArgumentParser(
         prog="make collect", usage="make collect UNIT=01 ZIP=download.zip", description=__doc__
     )

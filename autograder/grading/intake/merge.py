@@ -1,8 +1,8 @@
-"""How does whatever was handed in become the release with the student's answers in it?
+"""Merge the answers of whatever file was handed in into the release.
 
-The release gives every cell of the course with its type, metadata and points; the file gives the
-text of the answers and the cells that the student added. What was mended becomes a remark, one
-sentence for a teacher. Where nothing can be taken, the release stays as it is and a person looks.
+The release supplies every cell of the course with its type, metadata and points; the file supplies
+the text of the answers and the cells that the student added. Each repair becomes a remark, one
+sentence for a teacher. If nothing can be taken, the release stays unchanged and a person looks.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ GRADING = ("points", "grade", "solution", "locked", "task")
 
 @dataclass(frozen=True)
 class Merged:
-    """A notebook to grade, what a teacher should know of it, and why a person has to look.
+    """A notebook to grade, remarks for a teacher, and why a person has to look.
 
-    Of a foreign file nothing was taken: it is no notebook, or none of this unit.
+    Nothing was taken from a foreign file: it is no notebook, or none of this unit.
     """
 
     notebook: NotebookNode
@@ -72,7 +72,7 @@ class _Submission:
         self.known = {key(cell): cell for cell in fresh.cells}
 
     def foreign(self) -> str:
-        """Why this is no notebook of the unit, if it is none."""
+        """Why this is no notebook of the unit; '' if it is one."""
         if number := other_unit(self.cells, self.fresh):
             titles = [unit.title for unit in catalogue.units() if unit.folder[:2] == number]
             title = f" ({titles[0]})" if titles else ""
@@ -82,26 +82,26 @@ class _Submission:
         return ""
 
     def answers(self) -> NotebookNode:
-        """The cells that are taken, clean, under the names that the course knows them by."""
+        """The cells to merge, with no metadata but their name in the course."""
         keep = set(self._counting.values()) | set(self._extra[:MAX_ADDED_CELLS])
         taken = [self._clean(index) for index in sorted(keep) if self._has_text(index)]
         return NotebookNode(cells=taken)
 
     def lost_answers(self) -> Iterator[str]:
-        """Answers that a student wrote and that are not in the notebook."""
+        """A sentence for each answer that could not be taken."""
         for name, index in self._counting.items():
             if is_solution(self.known[name]) and not self._has_text(index):
                 yield f"The answer to {name} {self._trouble(index)}; it was not taken."
 
     def remarks(self) -> Iterator[str]:
-        """What was mended and what was left out."""
+        """What was repaired and what was left out."""
         yield from self._about_names()
         yield from self._about_course_cells()
         yield from self._about_added_cells()
 
     @cached_property
     def _counting(self) -> dict[str, int]:
-        """The cell that counts for each name: the first written one, else the first."""
+        """Index of the cell that counts for each name: the first written one, else the first."""
         counting: dict[str, int] = {}
         for index, name in enumerate(self.names):
             if name and (name not in counting or not self._is_written(counting[name])):
@@ -110,7 +110,7 @@ class _Submission:
 
     @cached_property
     def _extra(self) -> list[int]:
-        """Cells that a student added or copied."""
+        """Indices of the cells that a student added or copied."""
         counting = set(self._counting.values())
         return [index for index in range(len(self.cells)) if index not in counting]
 
@@ -168,6 +168,9 @@ class _Submission:
             yield f"Left out of the added cells, as no text or longer than {limit}: {bad}."
 
 
+# Each tells whether a student's cell differs from the course's in one way.
+
+
 def _is_changed(cell: Cell, course: NotebookNode) -> bool:
     return bool(grader(course).get("locked")) and cell.source != course.source
 
@@ -191,7 +194,7 @@ def _has_pictures(cell: Cell, course: NotebookNode) -> bool:
 
 
 def _definitions_lost(cell: Cell, course: NotebookNode) -> list[str]:
-    """Functions that a student put into one of the cells that come back as they were."""
+    """Functions that a student put into a given cell, which is restored."""
     if grader(course):
         return []
     given = DEFINITION.findall(course.source)

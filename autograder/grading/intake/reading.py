@@ -1,12 +1,12 @@
-"""Which cells does a notebook file hold, whatever else may be wrong with it?
+"""Read the cells of a notebook file, whatever else may be wrong with it.
 
-Only what an answer needs is taken out: the kind, text and claimed names of each cell. Outputs and
-all other metadata are dropped before anything looks at them.
+Only what an answer needs is read: the kind, text and claimed names of each cell. Outputs and all
+other metadata are dropped unseen.
 """
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import nbformat
 
 KINDS = ("code", "markdown", "raw")
 MAX_PARTS = 15_000_000
-"""Brackets and commas of a file; each stands for at most about 120 bytes in memory."""
+"""Brackets and commas of a file; each takes at most about 120 bytes in memory."""
 MAX_CELLS = 100_000
 
 
@@ -24,13 +24,13 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell as a file tells it.
+    """A cell as it is in a file.
 
     Attributes:
         kind: `code`, `markdown` or `raw`.
-        source: Its text, or None where that is no text.
-        claims: The names it goes by, nbgrader's before the format's own.
-        grading: What nbgrader's metadata say of it.
+        source: Its text, or None if that is no text.
+        claims: The names that it claims, nbgrader's before the format's own.
+        grading: Its nbgrader metadata.
         tags: Its tags.
         has_attachments: Whether pictures were pasted into it.
     """
@@ -58,7 +58,7 @@ def read(raw: bytes) -> tuple[list[Cell], list[str]]:
 
 
 def _text(raw: bytes) -> tuple[str, list[str]]:
-    """The text of a file in UTF-8, 16 or 32, with or without a mark of order; else in Latin-1."""
+    """The text of a file in UTF-8, 16 or 32, with or without byte order mark; else in Latin-1."""
     encoding = json.detect_encoding(raw)
     try:
         return raw.decode(encoding, "surrogatepass"), []
@@ -72,7 +72,7 @@ def _parsed(text: str) -> dict[str, Any]:
     if sum(map(text.count, "[{,")) > MAX_PARTS:
         raise Unreadable(f"it holds more than {MAX_PARTS:,} brackets and commas")
     try:
-        content = json.loads(text, parse_int=_bearable)
+        content = json.loads(text, parse_int=_parse_int)
     except (RecursionError, MemoryError):
         raise Unreadable("it is nested too deeply or too large") from None
     except json.JSONDecodeError as error:
@@ -82,8 +82,8 @@ def _parsed(text: str) -> dict[str, Any]:
     return content
 
 
-def _bearable(digits: str) -> int:
-    """A whole number; one that is longer than any of the format stands for nothing."""
+def _parse_int(digits: str) -> int:
+    """A whole number; zero if it is longer than any in the format, since parsing it is slow."""
     return int(digits) if len(digits) < 20 else 0
 
 
@@ -108,7 +108,7 @@ def _converted(content: dict[str, Any]) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return dict(nbformat.convert(nbformat.from_dict(content), 4))
-    except Exception as error:  # the converters raise whatever a damaged notebook brings about
+    except Exception as error:  # a damaged notebook can make the converters raise anything
         raise Unreadable(
             f"it is of an old format and cannot be converted ({type(error).__name__})"
         ) from None
@@ -117,6 +117,7 @@ def _converted(content: dict[str, Any]) -> dict[str, Any]:
 def _cell(entry: dict[str, Any]) -> Cell:
     metadata = _table(entry.get("metadata"))
     grading, tags = _table(metadata.get("nbgrader")), metadata.get("tags")
+    known_tags = tags if isinstance(tags, list) else []
     claims = (grading.get("grade_id"), entry.get("id"))
     kind = entry.get("cell_type")
     return Cell(
@@ -124,7 +125,7 @@ def _cell(entry: dict[str, Any]) -> Cell:
         source=_source(entry.get("source", "")),
         claims=tuple(dict.fromkeys(each for each in claims if isinstance(each, str))),
         grading=grading,
-        tags=frozenset(_texts(tags)),
+        tags=frozenset(each for each in known_tags if isinstance(each, str)),
         has_attachments=bool(entry.get("attachments")),
     )
 
@@ -133,14 +134,8 @@ def _table(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _texts(value: object) -> Iterator[str]:
-    return (
-        (each for each in value if isinstance(each, str)) if isinstance(value, list) else iter(())
-    )
-
-
 def _source(value: object) -> str | None:
-    """The text of a cell with plain line ends, and without halves of characters."""
+    """The text of a cell with plain line ends and without lone surrogates."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         value = "".join(value)
     if not isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Which student does a learning platform mean by a number or a name?
+"""Look up students by the number or name that a learning platform gives them.
 
 The list is the one that `nbgrader db student import` takes: a column `id`, and `first_name`,
-`last_name` and `lms_user_id` where they are known. What could mean two students means nobody.
+`last_name` and `lms_user_id` where they are known. A name that could mean two students means none.
 """
 
 import csv
@@ -17,15 +17,15 @@ Students = Callable[[str], str | None]
 
 
 def by_their_names(who: str) -> str | None:
-    """Without a list of students the platform's names are their ids."""
+    """The lookup without a list of students: the platform's names are their ids."""
     return None if who.isdecimal() else who
 
 
 def roster(file: Path) -> Students:
-    """Who is meant, from a list of students.
+    """The lookup in a list of students.
 
     Raises:
-        DeskError: If it is no such list.
+        CommandError: If the file is no such list.
     """
     names: dict[str, set[str]] = defaultdict(set)
     try:
@@ -45,5 +45,5 @@ def roster(file: Path) -> Students:
 
 
 def _letters(name: str) -> str:
-    """A name without case, spaces and signs, as platforms write it."""
+    """A name without case, spaces and punctuation, as platforms write it."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold()))

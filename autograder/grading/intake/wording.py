@@ -1,4 +1,4 @@
-"""Names that students chose, and lists of names, in sentences for a teacher."""
+"""Put names that students chose, and lists of names, into sentences for a teacher."""
 
 import reprlib
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ _short.maxother = 80
 
 
 def shown(name: str) -> str:
-    """A name in quotes, printable in every encoding and never long."""
+    """A name in quotes, escaped and shortened."""
     return _short.repr(name)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names with commas between them; of many only the first few and how many more there are."""
+    """Names with commas between them; of many only the first few and the number of others."""
     every = list(names)
     more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
     return ", ".join(every[:MAX_LISTED]) + more

@@ -1,1 +1,1 @@
-"""What an instructor wants to know of a graded class: its report, likenesses, files for an LMS."""
+"""Reports on a graded class: a page, answers that resemble each other, grades for an LMS."""

@@ -1,4 +1,4 @@
-"""`make report UNIT=01`: the report of a graded class as a page, and in short."""
+"""`make report UNIT=01`: write the report of a graded class as a page, and print a summary."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from autograder.student.work_folder import find_unit
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Write `report/<unit>.html` of a course and print the table of its exercises."""
+    """Write `report/<unit>.html` and print the table of the unit's exercises."""
     parser = argparse.ArgumentParser(
         prog="make report", usage="make report UNIT=01", description=__doc__
     )

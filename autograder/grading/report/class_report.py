@@ -1,4 +1,4 @@
-"""The report of a graded class: all of it as data, and as one page that needs nothing else."""
+"""The report of a graded class, as data and as one self-contained page."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ TEMPLATE = Path(__file__).with_name("page.html.j2")
 
 @dataclass(frozen=True, kw_only=True)
 class ClassReport:
-    """What is known of a graded class.
+    """The report of a graded class.
 
     Attributes:
         exercises: One row an exercise, as `exercise_table` gives it.
         submissions: One row a student, as `submission_table` gives it.
         alike: Answers that resemble each other.
-        too_short: Exercises whose answers say too little to compare.
+        too_short: Exercises whose answers are too short to compare.
     """
 
     unit: Unit
@@ -38,7 +38,7 @@ class ClassReport:
     too_short: tuple[str, ...]
 
     def page(self) -> str:
-        """The report as HTML: no script, nothing from elsewhere, every text escaped."""
+        """The report as HTML: no script, nothing to fetch, every text escaped."""
         environment = Environment(autoescape=True, undefined=StrictUndefined)
         template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
         picture = outcome_picture(self.exercises)
@@ -60,7 +60,7 @@ class ClassReport:
         return ", ".join(f"{state} {count}" for state, count in sorted(counts.items()))
 
     def in_short(self) -> str:
-        """The table of exercises, and how many submissions want a look, as text."""
+        """The table of exercises and the numbers of submissions, as text."""
         table = self.exercises[["full", "part", "wrong", "not_written"]].rename(
             columns={"not_written": "not written"}
         )
@@ -72,7 +72,7 @@ class ClassReport:
 
 
 def report_on(root: Path, unit: str) -> ClassReport:
-    """The report on what was graded of a unit.
+    """The report on the graded submissions of a unit.
 
     Args:
         root: The folder of the course.
@@ -86,13 +86,13 @@ def report_on(root: Path, unit: str) -> ClassReport:
     answers = {each.student: each.answers for each in results}
     alike: list[Alike] = []
     too_short: list[str] = []
-    for task in course_texts_of(root, unit):
+    for course in course_texts_of(root, unit):
         written = {
-            name: each[task.exercise] for name, each in answers.items() if task.exercise in each
+            name: each[course.exercise] for name, each in answers.items() if course.exercise in each
         }
-        alike += find_alike(task, written)
-        if is_too_short(task, len(written) + len(task.answers)):
-            too_short.append(task.exercise)
+        alike += find_alike(course, written)
+        if is_too_short(course, len(written) + len(course.answers)):
+            too_short.append(course.exercise)
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),

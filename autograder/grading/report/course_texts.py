@@ -1,4 +1,4 @@
-"""What has the course itself written for an exercise: given code, its solution, its package?"""
+"""What the course itself has written for an exercise: given code, its solution, its package."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from nbformat import NotebookNode
 from autograder import catalogue
 from autograder.checking import notebook_calls
 from autograder.grading.report.fingerprints import (
-    Fingerprint,
     Fingerprints,
+    Ngram,
     of_code,
     of_text,
     words,
@@ -21,31 +21,31 @@ from autograder.student.merge_answers import is_solution, key
 
 SOLUTION = "the course's solution"
 PACKAGE = "the course's package"
-LONGEST = 50_000  # letters of an answer that are looked at; the longest solution has some 2,000
+MAX_CHARACTERS = 50_000  # of an answer; the longest solution has some 2,000
 
 
 @dataclass(frozen=True, kw_only=True)
 class CourseTexts:
-    """One exercise as the course knows it.
+    """The course's own texts for one exercise.
 
     Attributes:
         exercise: Its id.
         is_text: Whether it is answered in words.
-        given_runs: Pieces of the release: no sign of anything when they stand in an answer.
+        given_ngrams: N-grams of the release, which say nothing when an answer has them.
         given_words: All words of the release, which anybody may quote.
-        answers: The course's own answers by what they are called.
+        answers: The course's own answers, by their names in the report.
     """
 
     exercise: str
     is_text: bool
-    given_runs: frozenset[Fingerprint]
+    given_ngrams: frozenset[Ngram]
     given_words: str
     answers: Mapping[str, str]
 
     def own(self, answer: str) -> Fingerprints:
-        """The pieces of an answer that were not given."""
-        pieces = (of_text if self.is_text else of_code)(answer[:LONGEST])
-        return pieces.without(self.given_runs, self.given_words)
+        """The fingerprints of an answer without those of the release."""
+        fingerprints = (of_text if self.is_text else of_code)(answer[:MAX_CHARACTERS])
+        return fingerprints.without(self.given_ngrams, self.given_words)
 
 
 def course_texts_of(root: Path, unit: str) -> list[CourseTexts]:
@@ -57,13 +57,13 @@ def course_texts_of(root: Path, unit: str) -> list[CourseTexts]:
     """
     release, solved = (_read(root / place / unit) for place in ("notebooks", "solutions"))
     solutions = {key(cell): cell.source for cell in solved.cells if is_solution(cell)}
-    code, text = _given_runs(release)
+    code, text = _given_ngrams(release)
     given_words = " ".join(" ".join(words(cell.source)) for cell in release.cells)
     return [
         CourseTexts(
             exercise=key(cell),
             is_text=cell.cell_type == "markdown",
-            given_runs=text if cell.cell_type == "markdown" else code,
+            given_ngrams=text if cell.cell_type == "markdown" else code,
             given_words=given_words,
             answers={SOLUTION: solutions[key(cell)]} | _of_package(key(cell)),
         )
@@ -77,15 +77,15 @@ def _read(folder: Path) -> NotebookNode:
     return notebook
 
 
-def _given_runs(release: NotebookNode) -> tuple[frozenset[Fingerprint], frozenset[Fingerprint]]:
-    """What a release gives to those who answer in code, and in words."""
-    code = (of_code(cell.source).runs for cell in release.cells if cell.cell_type == "code")
-    text = (of_text(cell.source).runs for cell in release.cells)
+def _given_ngrams(release: NotebookNode) -> tuple[frozenset[Ngram], frozenset[Ngram]]:
+    """The n-grams of a release, for answers in code and for answers in words."""
+    code = (of_code(cell.source).ngrams for cell in release.cells if cell.cell_type == "code")
+    text = (of_text(cell.source).ngrams for cell in release.cells)
     return frozenset().union(*code), frozenset().union(*text)
 
 
 def _of_package(exercise: str) -> dict[str, str]:
-    """The function that the course's package holds for an exercise, which anybody can read."""
+    """The package's reference for an exercise, which anybody can read."""
     if catalogue.exercise(exercise).manual:
         return {}
     return {PACKAGE: inspect.getsource(notebook_calls.find(exercise).reference)}

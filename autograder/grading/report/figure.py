@@ -1,4 +1,4 @@
-"""What became of each exercise, as one horizontal bar."""
+"""The outcome of each exercise in a class, as one horizontal bar."""
 
 import textwrap
 
@@ -13,11 +13,11 @@ OUTCOMES = {
     "wrong": ("wrong", {"color": colours.WRONG}),
     "not_written": ("not written", {"color": "white", "edgecolor": colours.OPEN, "hatch": "////"}),
 }
-TITLE_WIDTH = 42  # letters of an exercise's title in one line
+TITLE_WIDTH = 42  # characters of an exercise's title
 
 
 def outcome_picture(table: pd.DataFrame) -> Picture:
-    """The shares of a class with full marks, part of the points, a wrong answer, and none.
+    """The fractions of a class with full marks, part of the points, a wrong answer, and none.
 
     Args:
         table: As `exercise_table` gives it, with at least one exercise.
@@ -39,11 +39,11 @@ def outcome_picture(table: pd.DataFrame) -> Picture:
     pair.tick_params(axis="y", length=0)
     pair.spines["left"].set_visible(False)
     figure.legend(loc="outside lower center", ncols=len(OUTCOMES), frameon=False)
-    figure.suptitle(finding(table), x=0.01, ha="left", fontweight="bold", fontsize=12)
-    return Picture(figure, finding(table))
+    figure.suptitle(headline(table), x=0.01, ha="left", fontweight="bold", fontsize=12)
+    return Picture(figure, headline(table))
 
 
-def finding(table: pd.DataFrame) -> str:
+def headline(table: pd.DataFrame) -> str:
     """The sentence that the picture shows."""
     table = table[table["judged"] > 0]
     if table.empty:

@@ -1,11 +1,10 @@
-"""What of an answer can be compared with another's?
+"""Fingerprints of an answer: its n-grams, and the sentences in its comments.
 
-Code becomes words of which a student can change none without changing what the code does: a name
-of one's own is N, a number 0, a text S; keywords, operators, built-ins and what follows a dot stay.
-Runs of five words within one statement are its *pieces*. Since no piece reaches from one statement
-into the next, moving a line changes none.
+Code becomes a sequence of words that survives renaming: the student's own names become N, numbers
+0, strings S; keywords, operators, built-ins and attributes stay. The fingerprint is the set of all
+n-grams of five words. No n-gram crosses the end of a statement, so moving a line changes none.
 
-Comments and docstrings are kept apart, line by line: nobody writes the same sentence twice.
+Comments and docstrings are kept separately, line by line: nobody writes the same sentence twice.
 """
 
 import re
@@ -15,46 +14,46 @@ from dataclasses import dataclass
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Name, Number, String, Text, _TokenType
 
-LENGTH = 5  # words of a piece
-SENTENCE_WORDS = 5  # a shorter comment may well be written twice
+LENGTH = 5  # words of an n-gram
+SENTENCE_WORDS = 5  # shorter comments may be alike by chance
 
-Fingerprint = tuple[str, ...]
+Ngram = tuple[str, ...]
 
 _LEXER = PythonLexer()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprints:
-    """An answer taken apart.
+    """What of an answer is compared with others.
 
     Attributes:
-        runs: Runs of words, each once.
-        sentences: Lines of comments and docstrings that are long enough to tell something.
+        ngrams: The n-grams of its words.
+        sentences: Lines of comments and docstrings that are long enough to compare.
     """
 
-    runs: frozenset[Fingerprint]
+    ngrams: frozenset[Ngram]
     sentences: frozenset[str] = frozenset()
 
-    def without(self, runs: frozenset[Fingerprint], text: str) -> "Fingerprints":
-        """What is left when given runs, and sentences of a given text, are taken away."""
+    def without(self, ngrams: frozenset[Ngram], text: str) -> "Fingerprints":
+        """The same without given n-grams and without sentences of a given text."""
         own = {each for each in self.sentences if each not in text}
-        return Fingerprints(runs=self.runs - runs, sentences=frozenset(own))
+        return Fingerprints(ngrams=self.ngrams - ngrams, sentences=frozenset(own))
 
 
 def of_code(source: str) -> Fingerprints:
-    """The pieces of Python, whether it runs or not."""
+    """The fingerprints of Python code, which need not be valid."""
     tokens = list(_LEXER.get_tokens(source))
     remarks = (text for kind, text in tokens if kind in Comment or kind in String.Doc)
     lines = {line for remark in remarks for line in remark.splitlines()}
     return Fingerprints(
-        runs=frozenset(run for each in _statements(tokens) for run in _runs(each)),
+        ngrams=frozenset(ngram for each in _statements(tokens) for ngram in _ngrams(each)),
         sentences=frozenset(map(sentence, lines)) - {""},
     )
 
 
 def of_text(source: str) -> Fingerprints:
-    """The pieces of an answer in words."""
-    return Fingerprints(runs=frozenset(_runs(words(source))))
+    """The fingerprints of an answer in words."""
+    return Fingerprints(ngrams=frozenset(_ngrams(words(source))))
 
 
 def words(text: str) -> list[str]:
@@ -63,19 +62,19 @@ def words(text: str) -> list[str]:
 
 
 def sentence(line: str) -> str:
-    """The words of a line, or nothing if they are few; letters and numbers alone do not count."""
+    """The words of a line, or '' if they are few; single letters and numbers do not count."""
     telling = re.findall(r"\b[^\W\d]\w+", line)
     return " ".join(words(line)) if len(telling) >= SENTENCE_WORDS else ""
 
 
-def _runs(line: list[str]) -> Iterator[Fingerprint]:
-    """All runs of a line; all of a line that is shorter."""
-    for start in range(max(1, len(line) - LENGTH + 1)):
-        yield tuple(line[start : start + LENGTH])
+def _ngrams(statement: list[str]) -> Iterator[Ngram]:
+    """The n-grams of a statement; a shorter statement is one itself."""
+    for start in range(max(1, len(statement) - LENGTH + 1)):
+        yield tuple(statement[start : start + LENGTH])
 
 
 def _statements(tokens: list[tuple[_TokenType, str]]) -> Iterator[list[str]]:
-    """The words of each statement; one within brackets may go over several lines."""
+    """The words of each statement; within brackets it may have several lines."""
     statement: list[str] = []
     depth = 0
     for kind, text in tokens:
@@ -91,7 +90,7 @@ def _statements(tokens: list[tuple[_TokenType, str]]) -> Iterator[list[str]]:
 
 
 def _word(kind: _TokenType, text: str, before: list[str]) -> list[str]:
-    """What stands for a token; nothing for the later parts of a text."""
+    """What a token becomes; nothing for the later parts of a string."""
     if kind in String:
         return [] if before[-1:] == ["S"] else ["S"]
     if kind in Number:

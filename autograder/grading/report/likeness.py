@@ -1,18 +1,19 @@
-"""Which answers to an exercise resemble each other, or the course's own, more than by chance?
+"""Find answers to an exercise that resemble each other, or the course's own, more than by chance.
 
-Flagged, never judged: a person looks at both and decides.
+They are flagged, never judged: a person looks at both and decides.
 
-What many write says nothing, so a piece (`pieces`) weighs log2((n + 1) / holders) bits in a class
-of n. Two answers are alike if both hold:
+What many write says nothing, so an n-gram (`fingerprints`) weighs log2((n + 1) / holders) bits in a
+class of n. Two answers are alike if both conditions hold:
 
 - By weight, at least `SHARE` of what is their own is in both.
-- What is in both weighs more than chance gives: with n(n - 1)/2 pairs, some pair shares
-  log2 of so many bits by luck. `SURE_BITS` more are asked for, so that luck flags about one
-  exercise in thirty. Pieces overlap, `LENGTH` words each, so their weight is divided by it.
+- What they share weighs more than chance explains. Of n(n - 1)/2 pairs, one shares log2(n(n - 1)/2)
+  bits by chance; `SURE_BITS` more are required, so that chance flags about one exercise in thirty.
+  N-grams overlap, each with `LENGTH` words, so their weight is divided by `LENGTH`.
 
-So the class and the length set the threshold together: a formula of one line cannot carry that many
-bits, and no pair is ever flagged for it (`is_too_short`). The strongest sign needs no counting:
-the same sentence in a comment or docstring, word for word, that the course has not given.
+So the threshold depends on the class and the length of the answers: a formula of one line cannot
+carry that many bits, and no pair is ever flagged for it (`is_too_short`). The strongest sign needs
+no counting: the same sentence in a comment or docstring, word for word, that the course has not
+given.
 """
 
 import math
@@ -29,7 +30,7 @@ from autograder.grading.report.fingerprints import LENGTH, Fingerprints
 
 SHARE = 0.6
 SURE_BITS = 5.0
-QUOTED = 120  # letters of a comment that a reason quotes
+QUOTED = 120  # characters of a comment that a reason quotes
 
 Matrix = NDArray[np.float64]
 Relation = NDArray[np.bool_]
@@ -41,9 +42,9 @@ class Alike:
 
     Attributes:
         exercise: Its id.
-        names: The students, and what the course's own answers are called.
-        share: Of what is their own in the two that are most alike, the part that both have.
-        usual_share: The same for a pair in the middle of the class.
+        names: The students, and the names of the course's own answers.
+        share: The fraction of their own n-grams that the two most similar answers share, by weight.
+        usual_share: The median of that fraction over all pairs of the class.
         sentence: Words of a comment or docstring that several of them have; empty if none.
     """
 
@@ -65,26 +66,26 @@ class Alike:
         return f"The same comment, word for word: “{words}”. {same}"
 
 
-def find_alike(task: CourseTexts, answers: Mapping[str, str]) -> list[Alike]:
+def find_alike(course: CourseTexts, answers: Mapping[str, str]) -> list[Alike]:
     """Groups of answers to an exercise that resemble each other, the surest first.
 
     Args:
-        task: The exercise.
+        course: The course's own texts for the exercise.
         answers: What each student wrote, by student.
     """
-    own = _own(task, answers)
+    own = _own(course, answers)
     if len(own) < 2:
         return []
-    names, pieces = list(own), list(own.values())
-    of_course = {n for n, name in enumerate(names) if name in task.answers}
-    shares, bits = _compared(pieces)
-    sentences = _shared_sentences(pieces, of_course)
+    names, fingerprints = list(own), list(own.values())
+    of_course = {n for n, name in enumerate(names) if name in course.answers}
+    shares, bits = _compared(fingerprints)
+    sentences = _shared_sentences(fingerprints, of_course)
     alike = (shares >= SHARE) & (bits >= _bits_by_luck(len(own)) + SURE_BITS)
     _join(alike, sentences.values(), of_course)
     usual = float(np.median(shares[np.triu_indices(len(names), 1)]))
     found = [
         Alike(
-            exercise=task.exercise,
+            exercise=course.exercise,
             names=tuple(names[n] for n in sorted(group)),
             share=_largest(shares, alike, sorted(group)),
             usual_share=usual,
@@ -100,16 +101,16 @@ def surest_first(found: Alike) -> tuple[bool, float]:
     return not found.sentence, -found.share
 
 
-def is_too_short(task: CourseTexts, num_answers: int) -> bool:
-    """Whether even a copy of the solution could not be told from chance in such a class."""
-    longest = math.log2((num_answers + 1) / 2) * len(task.own(task.answers[SOLUTION]).runs)
+def is_too_short(course: CourseTexts, num_answers: int) -> bool:
+    """Whether not even a copy of the solution would be flagged in such a class."""
+    longest = math.log2((num_answers + 1) / 2) * len(course.own(course.answers[SOLUTION]).ngrams)
     return longest / LENGTH < _bits_by_luck(num_answers) + SURE_BITS
 
 
-def _own(task: CourseTexts, answers: Mapping[str, str]) -> dict[str, Fingerprints]:
-    """What is their own in the course's and the students' answers, where there is something."""
-    everyone = {name: task.own(text) for name, text in {**task.answers, **answers}.items()}
-    return {name: each for name, each in everyone.items() if each.runs or each.sentences}
+def _own(course: CourseTexts, answers: Mapping[str, str]) -> dict[str, Fingerprints]:
+    """Fingerprints of the course's and the students' answers, where they have any of their own."""
+    everyone = {name: course.own(text) for name, text in {**course.answers, **answers}.items()}
+    return {name: each for name, each in everyone.items() if each.ngrams or each.sentences}
 
 
 def _bits_by_luck(num_answers: int) -> float:
@@ -117,22 +118,22 @@ def _bits_by_luck(num_answers: int) -> float:
 
 
 def _compared(own: list[Fingerprints]) -> tuple[Matrix, Matrix]:
-    """For each pair the share, and the weight, of what both have."""
-    holders = Counter(run for each in own for run in each.runs)
-    weight = {run: math.log2((len(own) + 1) / count) for run, count in holders.items()}
-    shared = [run for run, count in holders.items() if count > 1]  # the others meet in no pair
-    column = {run: n for n, run in enumerate(shared)}
+    """For each pair the fraction by weight that both share, and its bits."""
+    holders = Counter(ngram for each in own for ngram in each.ngrams)
+    weight = {ngram: math.log2((len(own) + 1) / count) for ngram, count in holders.items()}
+    shared = [ngram for ngram, count in holders.items() if count > 1]  # no pair shares the others
+    column = {ngram: n for n, ngram in enumerate(shared)}
     holds = np.zeros((len(own), len(shared)))
     for row, each in zip(holds, own, strict=True):
-        row[[column[run] for run in each.runs if run in column]] = 1
-    common = (holds * [weight[run] for run in shared]) @ holds.T
-    total = np.array([sum(weight[run] for run in each.runs) for each in own])
+        row[[column[ngram] for ngram in each.ngrams if ngram in column]] = 1
+    common = (holds * [weight[ngram] for ngram in shared]) @ holds.T
+    total = np.array([sum(weight[ngram] for ngram in each.ngrams) for each in own])
     both = np.maximum(total[:, None] + total, 1e-9)  # an answer may be all comment
     return 2 * common / both, common / LENGTH
 
 
 def _shared_sentences(own: list[Fingerprints], of_course: set[int]) -> dict[str, set[int]]:
-    """Sentences that stand in several answers, a student's among them, and in which."""
+    """Sentences that occur in several answers, at least one of them a student's, and in which."""
     holders = defaultdict(set)
     for n, each in enumerate(own):
         for sentence in each.sentences:
@@ -145,13 +146,13 @@ def _counts(answers: set[int], of_course: set[int]) -> bool:
 
 
 def _longest(sentences: Mapping[str, set[int]], group: set[int], of_course: set[int]) -> str:
-    """The sentence of a group that tells most, or nothing."""
-    told = [each for each, holders in sentences.items() if _counts(holders & group, of_course)]
-    return max(told, key=len, default="")
+    """The longest sentence that a group shares, or ''."""
+    shared = [each for each, holders in sentences.items() if _counts(holders & group, of_course)]
+    return max(shared, key=len, default="")
 
 
 def _join(alike: Relation, sharing: Iterable[set[int]], of_course: set[int]) -> None:
-    """Take those who share a sentence for alike, but no answer with itself, nor the course's."""
+    """Mark answers that share a sentence as alike, but not those of the course."""
     for holders in sharing:
         alike[np.ix_(sorted(holders), sorted(holders))] = True
     alike[np.ix_(sorted(of_course), sorted(of_course))] = False
@@ -164,7 +165,7 @@ def _largest(shares: Matrix, alike: Relation, group: list[int]) -> float:
 
 
 def _groups(alike: Relation) -> list[set[int]]:
-    """Answers that hang together through pairs."""
+    """The connected components of the relation."""
     groups: list[set[int]] = []
     for first in map(int, np.flatnonzero(alike.any(axis=0))):
         if not any(first in group for group in groups):

@@ -1,12 +1,12 @@
-"""Grades of nbgrader's gradebook as Canvas and Moodle import them; both are its own exporters.
+"""Exporters of nbgrader that write grades as Canvas and Moodle import them.
 
     nbgrader export --exporter=autograder.grading.report.lms_csv.CanvasExporter --to=canvas.csv
     nbgrader export --exporter=autograder.grading.report.lms_csv.MoodleExporter \\
         --assignment=01_transformer_flops --to=moodle.csv
 
-Grades are those of the gradebook, late penalties and points given by a person included. Who handed
-in nothing has no grade here: what that means, the LMS decides. Points possible are those of the
-core exercises, so that a bonus is one.
+Grades are those of the gradebook, including late penalties and points given by a person. Students
+who handed in nothing have no grade: the LMS decides what that means. Points possible are those of
+the core exercises, so that extra points are a bonus.
 """
 
 import csv
@@ -32,7 +32,7 @@ Cell = str | float
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader has no types
-    """What both have in common: who and what is wanted, and a file that is whole or not there."""
+    """What both exporters share: the selected students and assignments, and an atomic file."""
 
     def _students(self, gradebook: Gradebook) -> list[Student]:
         wanted = set(map(str, self.student))
@@ -79,11 +79,11 @@ class CanvasExporter(_Exporter):
 
 
 class MoodleExporter(_Exporter):
-    """The grades of one assignment as Moodle imports them, with what is to be said of each.
+    """The grades of one assignment as Moodle imports them, with a comment on each.
 
-    Where every student has an `lms_user_id` like ``Participant 123`` it is the `Identifier` that a
-    grading worksheet asks for; otherwise, and where it is a mere number, which is Canvas's,
-    nbgrader's id is the `ID number` of a grade import.
+    If every student has an `lms_user_id` like ``Participant 123``, it is the `Identifier` of a
+    grading worksheet. Otherwise, or if it is a mere number, as for Canvas, nbgrader's id is the
+    `ID number` of a grade import.
     """
 
     def export(self, gradebook: Gradebook) -> None:
@@ -117,7 +117,7 @@ class MoodleExporter(_Exporter):
         self._write(rows, "moodle.csv")
 
     def _verdicts(self, unit: str) -> dict[str, dict[str, Verdict]]:
-        """By student and exercise; nothing where the unit has no journal."""
+        """Verdicts by student and exercise; none if the unit has no journal."""
         try:
             results = results_of(Path(self.parent.coursedir.root), unit)
         except GradingError as error:
@@ -127,7 +127,7 @@ class MoodleExporter(_Exporter):
 
 
 def harmless(cell: Cell) -> Cell:
-    """A cell that no spreadsheet takes for a formula: text that begins like one gets a quote."""
+    """A cell that no spreadsheet takes for a formula: text that starts like one gets a quote."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
@@ -149,7 +149,7 @@ def core_points(assignment: Assignment) -> float:
 
 def comments(submission: SubmittedAssignment, verdicts: dict[str, Verdict]) -> str:
     """A line of HTML for each exercise: its points, what its check says, what a person wrote."""
-    said = {
+    manual_comments = {
         each.name: each.manual_comment
         for notebook in submission.notebooks
         for each in notebook.comments
@@ -159,14 +159,17 @@ def comments(submission: SubmittedAssignment, verdicts: dict[str, Verdict]) -> s
     lines = []
     for name, item in EXERCISES.items():
         if name in grades:
-            told = _told(grades[name], verdicts.get(item.id))
-            lines.append(f"{item.title}: {' '.join([*told, said.get(item.id, '')]).strip()}")
+            said = [
+                *_said_by_check(grades[name], verdicts.get(item.id)),
+                manual_comments.get(item.id, ""),
+            ]
+            lines.append(f"{item.title}: {' '.join(said).strip()}")
     if submission.late_submission_penalty:
         lines.append(f"Handed in late: {submission.late_submission_penalty:g} points less.")
     return "<br>".join(html.escape(line) for line in lines)
 
 
-def _told(grade: Grade, verdict: Verdict | None) -> list[str]:
+def _said_by_check(grade: Grade, verdict: Verdict | None) -> list[str]:
     """The points, and why some are missing, unless a person decided otherwise."""
     if grade.needs_manual_grade and grade.manual_score is None:
         return ["not read yet."]

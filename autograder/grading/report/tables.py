@@ -18,7 +18,7 @@ def exercise_table(unit: Unit, results: Sequence[Result]) -> pd.DataFrame:
 
     Columns: ``title``; the numbers of submissions ``judged``, of them ``full``, ``part``, ``wrong``
     and ``not_written``; ``full_fraction`` of the submissions and ``points_fraction`` of the points;
-    ``hints``, the most frequent with their counts. Submissions that nobody could read are left out.
+    ``hints``, the most frequent with their counts. Submissions that could not be read are left out.
     """
     rows = {}
     results = [each for each in results if each.answers]
@@ -51,11 +51,11 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def submission_table(results: Iterable[Result], alike: Iterable[Alike]) -> pd.DataFrame:
-    """One row for each student: what the submission earned, and why to look at it.
+    """One row for each student: what the submission earned, and why a person should look at it.
 
     Columns: ``state``, ``points`` and ``max_points`` by the checks, ``cpu_seconds``; ``reasons``,
-    a list of sentences; ``resembles``, others by the number of exercises in which they are alike.
-    Those that need a human come first.
+    a list of sentences; ``resembles``, similar students with the number of exercises. Submissions
+    that need a human come first.
     """
     groups = [each.names for each in alike]
     rows = {
@@ -65,16 +65,14 @@ def submission_table(results: Iterable[Result], alike: Iterable[Alike]) -> pd.Da
             "max_points": sum(verdict.max_points for verdict in each.verdicts),
             "cpu_seconds": each.cpu_seconds,
             "reasons": [*each.needs_human, *each.remarks],
-            "resembles": _others(each.student, groups),
+            "resembles": _similar_students(each.student, groups),
         }
         for each in sorted(results, key=lambda each: (not each.needs_human, each.student))
     }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _others(student: str, groups: Iterable[tuple[str, ...]]) -> dict[str, int]:
-    return dict(
-        Counter(
-            name for names in groups if student in names for name in names if name != student
-        ).most_common()
-    )
+def _similar_students(student: str, groups: Iterable[tuple[str, ...]]) -> dict[str, int]:
+    """Students who are in a group with this one, with the number of groups."""
+    names = (name for group in groups if student in group for name in group if name != student)
+    return dict(Counter(names).most_common())

@@ -1,10 +1,10 @@
-"""Where students' code runs: an isolated world, and in it a process for each submission.
+"""The sandbox in which students' code runs, one process for each submission.
 
-`bubblewrap` isolates, `fork_server` forks a process for each submission from one that `preload` has
-warmed, `confinement` and `seccomp` take from it what it does not need. `student_process` runs cells
-in its `ipython_shell` and observes answers; `client` and `framing` are how the referee outside
-talks to it, `channel` how it talks back. `answer_removal` takes away what is right; `integrity` and
-`audit_hook` report who reaches for what observes. `subprocess_fallback` stands in where nothing can
-be isolated, `process_sandbox` keeps the sandbox of this process, and `protection` says in words
-what holds.
+`bubblewrap` isolates a process in which `preload` has imported everything; `fork_server` forks it
+for each submission; `confinement` and `seccomp` take away what the fork does not need.
+`student_process` runs cells in its `ipython_shell` and observes answers. The referee outside talks
+to it through `client` and `framing`; it replies through `channel`. `answer_removal` removes the
+course's answers; `integrity` and `audit_hook` report code that tampers with what observes it.
+`subprocess_fallback` stands in where nothing can be isolated, `process_sandbox` holds the sandbox
+of this process, and `protection` describes which layers are in force.
 """

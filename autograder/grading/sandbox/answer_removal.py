@@ -1,8 +1,7 @@
-"""The sandbox forgets what is right before a student's code comes in.
+"""Remove the course's answers from the sandbox before a student's code runs in it.
 
-A function that reaches for a formula of the course, for hidden cases or for the reference of the
-exercise that is tried finds its name and, in place of its code, an error. Checks in cells say
-nothing here: the referee judges.
+The names of formulas, of hidden cases and of the reference of the exercise that is observed stay,
+but their code is replaced by an error. Checks in cells show nothing here: the referee judges.
 """
 
 import contextlib
@@ -16,31 +15,32 @@ from typing import Any, NoReturn
 import autograder
 from autograder import catalogue
 from autograder.checking.check import Check, call
-from autograder.checking.notebook_calls import module_of
 
-FORGOTTEN_ROOM = "course_utils.formulas."
-PUT_AWAY = ("autograder.checking", "autograder.exercises", "autograder.grading")
+FORMULAS = "course_utils.formulas."
+UNLOADED = ("autograder.checking", "autograder.exercises", "autograder.grading")
 
 
-def forget() -> None:
-    """Take the code out of every formula, and the cases and judges out of every check."""
+def remove_answers() -> None:
+    """Remove the code of every formula, and the cases and judge of every check."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(FORGOTTEN_ROOM):
-            _empty([value for value in vars(module).values() if _is_of(value, name)])
+        if name.startswith(FORMULAS):
+            values = vars(module).values()
+            _remove_code([each for each in values if getattr(each, "__module__", None) == name])
     for item in catalogue.by_graded_cell().values():
         if not item.manual:
-            home: Any = sys.modules[module_of(item.id)]
+            home: Any = sys.modules[item.check_module]
             if home.CHECK.observe is call:
-                _empty([home.CHECK.reference, *_callables(home.CHECK.judge)])
-            home.CHECK = replace(home.CHECK, judge=_gone, cases=_gone)
-    autograder.check = autograder.grade = _alone(_no_points)
-    autograder.answer = _alone(_as_it_is)
+                parts = vars(home.CHECK.judge).values()
+                _remove_code([home.CHECK.reference, *filter(callable, parts)])
+            home.CHECK = replace(home.CHECK, judge=_removed, cases=_removed)
+    autograder.check = autograder.grade = _without_globals(_no_points)
+    autograder.answer = _without_globals(_own_function)
 
 
-def put_away() -> None:
-    """No name leads any more to the rooms that observe; the folder is hidden as well."""
+def unload_checks() -> None:
+    """Remove the modules of checks, exercises and grader from every name that leads to them."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(PUT_AWAY):
+        if name.startswith(UNLOADED):
             parent, _, last = name.rpartition(".")
             del sys.modules[name]
             if vars(sys.modules.get(parent, module)).get(last) is module:
@@ -48,16 +48,17 @@ def put_away() -> None:
 
 
 @contextlib.contextmanager
-def hidden(check: Check) -> Iterator[None]:
-    """The reference of an exercise has no code while a student's answer is tried.
+def without_reference(check: Check) -> Iterator[None]:
+    """Remove the code of an exercise's reference while a student's answer is observed.
 
-    Nor has `nobody_is_observed`, so that the seal knows a reply that is sent meanwhile.
+    The code of `outside_observation` is removed, too, so that the integrity check finds a change if
+    a reply is forged meanwhile.
     """
-    functions: list[FunctionType] = [nobody_is_observed]  # type: ignore[list-item]
+    functions: list[FunctionType] = [outside_observation]  # type: ignore[list-item]
     if not check.observe_runs_reference:
         functions += _functions(check.reference)
     codes = [function.__code__ for function in functions]
-    _empty(functions)
+    _remove_code(functions)
     try:
         yield
     finally:
@@ -65,39 +66,31 @@ def hidden(check: Check) -> Iterator[None]:
             function.__code__ = code
 
 
-def nobody_is_observed() -> None:
-    """Nothing; that it has its code says that no observation is under way."""
+def outside_observation() -> None:
+    """Do nothing; it has code only while no observation is in progress."""
 
 
-def _is_of(value: object, module: str) -> bool:
-    return getattr(value, "__module__", None) == module
-
-
-def _callables(judge: object) -> list[object]:
-    return [value for value in vars(judge).values() if callable(value)]
-
-
-def _empty(known: list[Any]) -> None:
-    """Put an error in the place of the code of functions, or of all functions of classes."""
-    for function in (function for each in known for function in _functions(each)):
+def _remove_code(objects: list[Any]) -> None:
+    """Replace the code of functions, and of all functions of classes, by an error."""
+    for function in (function for each in objects for function in _functions(each)):
         free = function.__code__.co_freevars
-        function.__code__ = _gone.__code__.replace(co_freevars=free)
+        function.__code__ = _removed.__code__.replace(co_freevars=free)
 
 
-def _functions(known: Any) -> Iterator[FunctionType]:
-    known = inspect.unwrap(known) if callable(known) else known
-    if isinstance(known, FunctionType):
-        yield known
-    elif isinstance(known, type):
-        yield from (part for part in vars(known).values() if isinstance(part, FunctionType))
+def _functions(value: Any) -> Iterator[FunctionType]:
+    value = inspect.unwrap(value) if callable(value) else value
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, type):
+        yield from (part for part in vars(value).values() if isinstance(part, FunctionType))
 
 
-def _gone(*arguments: Any, **named: Any) -> NoReturn:
+def _removed(*arguments: Any, **named: Any) -> NoReturn:
     raise RuntimeError("the course's own answers are not here while yours are graded")
 
 
-def _alone(function: Any) -> FunctionType:
-    """The same function without the names of this module, which lead on."""
+def _without_globals(function: Any) -> FunctionType:
+    """The same function without this module's global names, which lead to others."""
     return FunctionType(function.__code__, {}, function.__name__)
 
 
@@ -105,5 +98,5 @@ def _no_points(exercise: str, answer: object) -> float:
     return 0.0
 
 
-def _as_it_is(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
+def _own_function(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
     return mine

@@ -1,7 +1,7 @@
-"""A student's code that reaches for Python's own frames, memory or objects ends its process.
+"""An audit hook that ends the process when a student's code reaches for frames, memory or code.
 
-The interpreter tells a hook, which nothing can take away, before it hands such things out. What
-the course, torch or the standard library do on their own account is let pass.
+The interpreter calls the hook before it hands such things out, and nothing can remove the hook. The
+course, torch and the standard library may use them on their own account.
 
 Sources: PEP 578; Python documentation, "Audit events table".
 """
@@ -15,7 +15,7 @@ from typing import Any
 from autograder.checking.bounded_call import NOT_STUDENTS
 
 EXIT_CODE = 86
-REACHING = frozenset(
+FORBIDDEN_EVENTS = frozenset(
     {
         "code.__new__",
         "function.__new__",
@@ -30,9 +30,10 @@ REACHING = frozenset(
         "sys.settrace",
     }
 )
-PARTS = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # what leads from an object to a frame
-RUN = ("__code__", "__defaults__", "__kwdefaults__")  # what a function runs
-LENDERS = (
+FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+CODE_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
+# Functions of the standard library that hand frames to their caller.
+FRAME_HELPERS = (
     "currentframe",
     "getinnerframes",
     "getouterframes",
@@ -44,57 +45,57 @@ LENDERS = (
 OURS = (*NOT_STUDENTS, "<frozen")
 
 
-def arm() -> None:
-    """From now on, and for good, in this process and all that it forks."""
-    looking: set[int] = set()  # threads in which the hook itself looks at a frame
+def install() -> None:
+    """Install the hook, for good, in this process and all that it forks."""
+    active: set[int] = set()  # threads in which the hook itself looks at a frame
     frame_of, thread, end = sys._getframe, threading.get_ident, os._exit
-    is_reaching, is_students = _is_reaching, _is_students
+    is_forbidden, is_students = _is_forbidden, _is_students
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if not is_reaching(event, arguments) or thread() in looking:
+        if not is_forbidden(event, arguments) or thread() in active:
             return
-        looking.add(thread())
+        active.add(thread())
         try:
             if is_students(frame_of(1)):
                 end(EXIT_CODE)
         finally:
-            looking.discard(thread())
+            active.discard(thread())
 
     sys.addaudithook(hook)
 
 
-# What these need stands among their arguments: a module's names can be given another meaning.
+# Their constants are default arguments, since a student's code could rebind global names.
 
 
-def _is_reaching(  # noqa: PLR0913, PLR0917
+def _is_forbidden(  # noqa: PLR0913, PLR0917
     event: str,
     arguments: tuple[Any, ...],
-    known: frozenset[str] = REACHING,
-    parts: tuple[str, ...] = PARTS,
-    run: tuple[str, ...] = RUN,
+    forbidden: frozenset[str] = FORBIDDEN_EVENTS,
+    frame_attributes: tuple[str, ...] = FRAME_ATTRIBUTES,
+    code_attributes: tuple[str, ...] = CODE_ATTRIBUTES,
     ours: tuple[str, ...] = OURS,
     code: type = CodeType,
     kind_of: type = type,
 ) -> bool:
     if event == "object.__getattr__":
-        return arguments[1] in parts
+        return arguments[1] in frame_attributes
     if event == "object.__setattr__":
-        return arguments[1] in run
-    if event == "compile":  # under the name of a file of ours it would pass for ours
+        return arguments[1] in code_attributes
+    if event == "compile":  # under the name of our file it would pass for ours
         return kind_of(arguments[1]) is kind_of("") and arguments[1].startswith(ours)
     if event == "exec":
         return kind_of(arguments[0]) is code and arguments[0].co_filename.startswith(ours)
-    return event in known or event.startswith("ctypes.")
+    return event in forbidden or event.startswith("ctypes.")
 
 
 def _is_students(
     frame: FrameType | None,
     ours: tuple[str, ...] = OURS,
-    lenders: tuple[str, ...] = LENDERS,
+    helpers: tuple[str, ...] = FRAME_HELPERS,
 ) -> bool:
-    """Whether a student's line asked, itself or through what lends frames or memory."""
+    """Whether a student's line asked, directly or through a helper for frames or memory."""
     while frame is not None and (
-        frame.f_code.co_name in lenders or frame.f_code.co_filename.endswith("ctypes/__init__.py")
+        frame.f_code.co_name in helpers or frame.f_code.co_filename.endswith("ctypes/__init__.py")
     ):
         frame = frame.f_back
     return frame is not None and not frame.f_code.co_filename.startswith(ours)

@@ -1,7 +1,7 @@
-"""The closed room in which students' code runs, made by bubblewrap where it is installed.
+"""Run students' code in a sandbox made by bubblewrap, where it is installed.
 
-In the room there is Python with its packages and the course's package, all of it read-only; no
-network, no home, no work of other students, no gradebook.
+The sandbox holds Python with its packages and the course's packages, all read-only. It has no
+network, no home directory, no other student's work and no gradebook.
 """
 
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[3]
 PACKAGES = ("autograder", "course_utils")
-COURSE, ENVIRONMENT_IN_ROOM = Path("/course"), Path("/environment")
+# Where the sandbox sees the course and Python's virtual environment.
+COURSE, VIRTUAL_ENVIRONMENT = Path("/course"), Path("/environment")
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 NOBODY = "65534"
 ENVIRONMENT = {
@@ -32,34 +33,34 @@ TRIAL_SECONDS = 20
 HOW_TO_GET = "install bubblewrap (`apt-get install bubblewrap`)"
 
 
-class NoIsolationError(RuntimeError):
-    """Files and network cannot be shut off here; the message says what to do."""
+class SandboxUnavailableError(RuntimeError):
+    """No sandbox can be made here; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """A way to start Python for students' code.
+    """How to start Python for students' code.
 
     Attributes:
-        prefix: What stands before the program.
-        source: Where the room has the course's packages.
-        python: Where it has Python.
+        wrapper: The command that runs Python, empty without a sandbox.
+        source: Folder of the course's packages, as the process sees it.
+        python: Path of Python, as the process sees it.
     """
 
-    prefix: tuple[str, ...]
+    wrapper: tuple[str, ...]
     source: Path
     python: str
 
     def start(self, module: str, descriptor: int, folder: str = "/tmp") -> subprocess.Popen[bytes]:
-        """Run a module of the sandbox in a folder; it gets one open descriptor to talk through.
+        """Run a module in a folder and pass it one open descriptor to communicate through.
 
-        What it says on stderr can be read where it does not start.
+        Its stderr is a pipe, so that the caller can report why it did not start.
         """
-        words = [*self.prefix, self.python, "-m", module, str(descriptor)]
-        places = {"HOME": folder, "MPLCONFIGDIR": folder, "PYTHONPATH": str(self.source)}
+        command = [*self.wrapper, self.python, "-m", module, str(descriptor)]
+        paths = {"HOME": folder, "MPLCONFIGDIR": folder, "PYTHONPATH": str(self.source)}
         return subprocess.Popen(
-            words,
-            env=ENVIRONMENT | places,
+            command,
+            env=ENVIRONMENT | paths,
             pass_fds=(descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -69,77 +70,76 @@ class Launcher:
         )
 
 
-UNISOLATED = Launcher(prefix=(), source=SOURCE, python=sys.executable)
+UNSANDBOXED = Launcher(wrapper=(), source=SOURCE, python=sys.executable)
 
 
 @cache
-def isolated() -> Launcher:
-    """The room that bubblewrap closes.
+def sandboxed() -> Launcher:
+    """A launcher that runs Python under bubblewrap.
 
     Raises:
-        NoRoomError: If it is not installed or not allowed to.
+        SandboxUnavailableError: If bubblewrap is not installed or lacks the rights it needs.
     """
-    room = Launcher(tuple(_bubblewrap()), COURSE, _python())
-    trial = (*room.prefix, room.python, "-c", "")
+    launcher = Launcher(tuple(_bubblewrap_command()), COURSE, _python_in_sandbox())
+    trial = (*launcher.wrapper, launcher.python, "-c", "")
     try:
         done = subprocess.run(
             trial, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
         )
     except FileNotFoundError:
-        raise NoIsolationError(_refusal("bubblewrap is not installed")) from None
+        raise SandboxUnavailableError(_refusal("bubblewrap is not installed")) from None
     except subprocess.TimeoutExpired:
-        raise NoIsolationError(_refusal("bubblewrap does not answer")) from None
+        raise SandboxUnavailableError(_refusal("bubblewrap does not answer")) from None
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise NoIsolationError(_refusal(f"bubblewrap cannot close a room ({reason[0]})"))
-    return room
+        raise SandboxUnavailableError(_refusal(f"bubblewrap cannot make a sandbox ({reason[0]})"))
+    return launcher
 
 
 def _refusal(why: str) -> str:
     return (
         f"Students' code is not run, because it could read files and use the network: {why}. "
-        f"Either {HOW_TO_GET}, or `make grade` with ARGS=--unsafe where nothing else is held."
+        f"Either {HOW_TO_GET}, or run `make grade` with ARGS=--unsafe on a machine that holds "
+        "nothing else."
     )
 
 
-def _bubblewrap() -> list[str]:
+def _bubblewrap_command() -> list[str]:
     words = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
     words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    words += ["--cap-drop", "ALL", *_places(), "--proc", "/proc", "--dev", "/dev"]
+    words += ["--cap-drop", "ALL", *_mounts(), "--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(2**28), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if os.getuid() != 0:
         return [*words, "--unshare-user"]
-    # The limit on processes does not hold for root: its room is left to nobody.
+    # The kernel does not limit root's processes: run as the user `nobody` instead.
     for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
         words += ["--cap-add", capability]
     words += ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
     return [*words, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
 
 
-def _python() -> str:
-    """Python in the room: that of the environment, which lies in a place of its own there."""
+def _python_in_sandbox() -> str:
+    """Path of Python in the sandbox, where a virtual environment has a mount of its own."""
     if sys.prefix == sys.base_prefix:
         return sys.executable
-    return str(ENVIRONMENT_IN_ROOM / Path(sys.executable).relative_to(sys.prefix))
+    return str(VIRTUAL_ENVIRONMENT / Path(sys.executable).relative_to(sys.prefix))
 
 
-def _places() -> list[str]:
-    """Options that show Python, its packages and the course, and nothing else."""
-    words = [word for place in SYSTEM for word in ("--ro-bind-try", place, place)]
+def _mounts() -> list[str]:
+    """Options that mount Python, its packages and the course, and nothing else."""
+    words = [word for path in SYSTEM for word in ("--ro-bind-try", path, path)]
     base = Path(sys.base_prefix)
     if Path("/usr") not in (base, *base.parents):
-        words += _shown(base, base)
+        words += _mount(base, base)
     if sys.prefix != sys.base_prefix:
-        words += _shown(Path(sys.prefix), ENVIRONMENT_IN_ROOM)
-    return words + [word for name in PACKAGES for word in _shown(SOURCE / name, COURSE / name)]
+        words += _mount(Path(sys.prefix), VIRTUAL_ENVIRONMENT)
+    return words + [word for name in PACKAGES for word in _mount(SOURCE / name, COURSE / name)]
 
 
-def _shown(place: Path, where: Path) -> list[str]:
-    return [*_folders_to(where), "--ro-bind", str(place), str(where)]
-
-
-def _folders_to(place: Path) -> list[str]:
-    """The folders above a place, which bubblewrap would close to everyone but root."""
-    above = list(place.parents)[-2::-1]
-    return [word for folder in above for word in ("--perms", "0755", "--dir", str(folder))]
+def _mount(path: Path, target: Path) -> list[str]:
+    """Options that mount a folder read-only, with parents that everybody may enter."""
+    # Without them bubblewrap makes the parents itself, readable for root alone.
+    parents = list(target.parents)[-2::-1]
+    words = [word for folder in parents for word in ("--perms", "0755", "--dir", str(folder))]
+    return [*words, "--ro-bind", str(path), str(target)]

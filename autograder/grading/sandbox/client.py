@@ -1,4 +1,4 @@
-"""How the referee reaches the sandbox: a conversation for each submission, and its limits."""
+"""The referee's side of the sandbox: one conversation for each submission, with time limits."""
 
 import contextlib
 import json
@@ -21,19 +21,19 @@ MAX_REPLY_BYTES = 2**28
 
 
 class GoneError(RuntimeError):
-    """The process in which a submission ran is gone; the message says how."""
+    """The process of a submission has ended; the message says how."""
 
 
 class Client:
-    """The way into a fork server, which several processes may share."""
+    """Starts processes in a fork server, which several graders may share."""
 
     def __init__(self, control: socket.socket) -> None:
-        """Take the socket on which conversations are announced."""
+        """Take the socket on which the fork server is asked for processes."""
         self._control = control
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody is behind it."""
+        """Whether the fork server still holds its end of the socket."""
         try:
             return bool(self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         except BlockingIOError:
@@ -41,60 +41,60 @@ class Client:
         except OSError:
             return False
 
-    def converse(self) -> "ForkedConversation":
-        """A fresh process for one submission.
+    def start_conversation(self) -> "ForkedConversation":
+        """Start a fresh process for one submission.
 
         Raises:
-            GoneError: If nobody is there any more.
+            GoneError: If the fork server has ended.
         """
-        talk, their_talk = socket.socketpair()
-        life, their_life = socket.socketpair()
-        with their_talk, their_life:
-            both = [their_talk.fileno(), their_life.fileno()]
+        requests, their_requests = socket.socketpair()
+        supervisor, their_supervisor = socket.socketpair()
+        with their_requests, their_supervisor:
+            descriptors = [their_requests.fileno(), their_supervisor.fileno()]
             try:
-                socket.send_fds(self._control, [b"+"], both)
+                socket.send_fds(self._control, [b"+"], descriptors)
             except OSError:
                 raise GoneError("the sandbox is gone") from None
-        return ForkedConversation(talk, life)
+        return ForkedConversation(requests, supervisor)
 
 
 class ForkServer:
-    """A warm program in a room, from which processes for submissions come."""
+    """A sandboxed process with everything imported, which forks one process for each submission."""
 
-    def __init__(self, room: Launcher) -> None:
-        """Start it; it gets warm while the caller goes on."""
+    def __init__(self, launcher: Launcher) -> None:
+        """Start it; it imports what it needs while the caller goes on."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.client = Client(self._control)
         with theirs:
-            self._process = room.start(FORK_SERVER, theirs.fileno())
+            self._process = launcher.start(FORK_SERVER, theirs.fileno())
         self._is_ready = False
 
     @property
     def is_alive(self) -> bool:
-        """Whether the program still runs."""
+        """Whether the process still runs."""
         return self._process.poll() is None
 
-    def converse(self) -> "ForkedConversation":
-        """A fresh process for one submission.
+    def start_conversation(self) -> "ForkedConversation":
+        """Start a fresh process for one submission.
 
         Raises:
-            GoneError: If the room cannot be started.
+            GoneError: If the fork server does not start.
         """
         self.wait_until_ready()
-        return self.client.converse()
+        return self.client.start_conversation()
 
     def close(self) -> None:
-        """End the program and everything in its room."""
+        """End the process and everything in its sandbox."""
         self._control.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
     def wait_until_ready(self) -> None:
-        """Wait until it is warm.
+        """Wait until everything is imported.
 
         Raises:
-            GoneError: If the room cannot be started.
+            GoneError: If the fork server does not start.
         """
         if self._is_ready:
             return
@@ -111,7 +111,7 @@ class ForkServer:
             )
 
     def _last_words(self) -> str:
-        """What it complained of last, if it ended by itself."""
+        """The last line on stderr, or the exit code."""
         try:
             said = self._process.communicate(timeout=END_SECONDS)[1].decode().strip()
         except subprocess.TimeoutExpired:
@@ -123,28 +123,31 @@ class Conversation(ABC):
     """A conversation with the process of one submission.
 
     Attributes:
-        cpu_seconds: What it took, where that is known when it has ended.
+        cpu_seconds: Processor time of the process, once it has ended; zero where unknown.
     """
 
-    def __init__(self, talk: socket.socket) -> None:
-        """Take this end of a socket."""
-        self._talk = talk
+    def __init__(self, requests: socket.socket) -> None:
+        """Take this end of the socket for requests and replies."""
+        self._requests = requests
         self.cpu_seconds = 0.0
 
-    def ask(self, request: dict[str, Any], seconds: float, *, is_watched: bool = False) -> Reply:
+    def ask(
+        self, request: dict[str, Any], seconds: float, *, checks_integrity: bool = False
+    ) -> Reply:
         """Send a request and wait for its reply.
 
         Args:
             request: What to do.
             seconds: How long a reply may take, by the clock.
-            is_watched: Whether it is to be told what was replaced meanwhile.
+            checks_integrity: Whether the reply says what of the course's was replaced meanwhile.
 
         Raises:
             GoneError: If the process ends, does not reply in time, or replies with no plain data.
         """
         try:
-            framing.send(self._talk, request, seconds, framing.WATCH if is_watched else b"")
-            return framing.receive(self._talk, MAX_REPLY_BYTES, seconds)
+            note = framing.CHECK_INTEGRITY if checks_integrity else b""
+            framing.send(self._requests, request, seconds, note)
+            return framing.receive(self._requests, MAX_REPLY_BYTES, seconds)
         except TimeoutError:
             raise GoneError(f"it did not come back within {seconds:g} seconds") from None
         except (EOFError, OSError):
@@ -162,21 +165,21 @@ class Conversation(ABC):
 
 
 class ForkedConversation(Conversation):
-    """A conversation with a process of the fork server, which a supervisor watches."""
+    """A conversation with a process of the fork server, which has a supervisor."""
 
-    def __init__(self, talk: socket.socket, life: socket.socket) -> None:
+    def __init__(self, requests: socket.socket, supervisor: socket.socket) -> None:
         """Take the ends of the sockets to the process and to its supervisor."""
-        super().__init__(talk)
-        self._life = life
+        super().__init__(requests)
+        self._supervisor = supervisor
 
     def end(self) -> int:
         """End the process with all that it started, and give its exit code."""
-        self._talk.close()
+        self._requests.close()
         with contextlib.suppress(OSError):
-            self._life.shutdown(socket.SHUT_WR)
-            self._life.settimeout(END_SECONDS)
-            told = json.loads(self._life.recv(200) or b"{}")
-            self.cpu_seconds = told.get("cpu_seconds", 0.0)
-            self._life.close()
-            return int(told.get("exit_code", -1))
+            self._supervisor.shutdown(socket.SHUT_WR)
+            self._supervisor.settimeout(END_SECONDS)
+            report = json.loads(self._supervisor.recv(200) or b"{}")
+            self.cpu_seconds = report.get("cpu_seconds", 0.0)
+            self._supervisor.close()
+            return int(report.get("exit_code", -1))
         return -1

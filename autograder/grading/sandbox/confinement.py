@@ -1,7 +1,7 @@
-"""What one forked process must lose before it may run a student's code.
+"""Confine one forked process before it runs a student's code: namespaces, mounts, limits.
 
-Bubblewrap closes the room around a program that it starts; a process that is forked from a warm one
-inside that room has to leave the others by system calls of its own, which Python 3.11 lacks.
+Bubblewrap isolates a program that it starts. A process that is forked later inside that sandbox has
+to isolate itself from its siblings, by system calls that Python 3.11 lacks.
 """
 
 import ctypes
@@ -25,13 +25,13 @@ MAX_FOLDER_BYTES = 128 * MEBIBYTE
 MAX_TASKS = 128  # threads and processes together
 MAX_NEW_BYTES = 4096 * MEBIBYTE
 MAX_CPU_SECONDS = 900
-MAX_BYTES_TOGETHER = 6144 * MEBIBYTE
+MAX_TOTAL_BYTES = 6144 * MEBIBYTE
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def leave_the_others() -> None:
-    """Later children of this process see neither other processes nor their memory or signals.
+def unshare_namespaces() -> None:
+    """Give later children of this process user, pid, mount and ipc namespaces of their own.
 
     Raises:
         OSError: If the system does not allow it.
@@ -43,50 +43,50 @@ def leave_the_others() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def take_away(hidden: list[Path], folders: list[Path]) -> None:
-    """Empty folders of its own, no sight of `/proc` or the hidden places, and no rights.
+def restrict_file_system(hidden: list[Path], folders: list[Path]) -> None:
+    """Hide `/proc` and other folders, mount empty ones to write to, and drop all capabilities.
 
     Args:
-        hidden: Places that look empty afterwards.
-        folders: Places to write to; the first is the one to be in.
+        hidden: Folders that are empty afterwards.
+        folders: Folders to write to; the first becomes the working directory.
 
     Raises:
         OSError: If the system does not allow it.
     """
     facts = {name: (PROC / name).read_text() for name in READ_BY_LIBRARIES}
-    for place in (PROC, *hidden):
-        _call("mount", b"none", bytes(place), b"tmpfs", 0, b"size=1m")
+    for folder in (PROC, *hidden):
+        _call("mount", b"none", bytes(folder), b"tmpfs", 0, b"size=1m")
     for name, text in facts.items():
         (PROC / name).write_text(text)
-    for place in folders:
+    for folder in folders:
         size = b"size=%d" % MAX_FOLDER_BYTES
-        _call("mount", b"none", bytes(place), b"tmpfs", NO_PROGRAMS, size)
+        _call("mount", b"none", bytes(folder), b"tmpfs", NO_PROGRAMS, size)
     os.chdir(folders[0])
     _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _call("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
 
 
-def be_first_to_go() -> None:
-    """Where memory runs out, the system ends this process and its children before others."""
+def prefer_for_oom_kill() -> None:
+    """When memory runs out, the kernel kills this process and its children before others."""
     Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def bytes_below(first: int) -> int:
-    """Memory of a process and all others in its world, if it has one of its own.
+def namespace_bytes(first: int) -> int:
+    """Resident bytes of all processes in the pid namespace of a process; zero if it is our own.
 
-    A page that several share counts in each.
+    A page that several processes share counts in each.
     """
-    world = _world(str(first))
-    if world in ("", _world("self")):
+    namespace = _pid_namespace(str(first))
+    if namespace in ("", _pid_namespace("self")):
         return 0
-    others = (entry.name for entry in PROC.iterdir() if entry.name.isdigit())
-    return sum(_resident_bytes(name) for name in others if _world(name) == world)
+    processes = (entry.name for entry in PROC.iterdir() if entry.name.isdigit())
+    return sum(_resident_bytes(each) for each in processes if _pid_namespace(each) == namespace)
 
 
-def _world(process: str) -> str:
+def _pid_namespace(process: str) -> str:
     try:
         return str((PROC / process / "ns" / "pid").readlink())
-    except OSError:  # it ended, or is none of ours
+    except OSError:  # it has ended, or is not ours to look at
         return ""
 
 
@@ -97,8 +97,8 @@ def _resident_bytes(process: str) -> int:
         return 0
 
 
-def limit() -> None:
-    """Bound files, tasks, memory and processor time; a process started later inherits it."""
+def set_limits() -> None:
+    """Limit files, tasks, memory and processor time of this process and its children."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     bounds = {
         resource.RLIMIT_CORE: 0,

@@ -1,8 +1,8 @@
-"""The warm, isolated program: it has everything loaded, computes nothing, and forks.
+"""The fork server in the sandbox: it imports everything, computes nothing, and forks.
 
-Each submission gets a supervisor, which leaves the other processes, and below it the first process
-of its own world, in which the student's code runs. When that process ends, so does all that it
-started; when the referee goes away, the supervisor ends it.
+Each submission gets a supervisor and, in a pid namespace of its own, a student process. That is the
+first process of the namespace: when it ends, the kernel ends all that it started. When the referee
+hangs up, the supervisor ends it.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from autograder.grading.sandbox.bubblewrap import SOURCE
 from autograder.grading.sandbox.client import READY
 
 HIDDEN = (
-    *(SOURCE / "autograder" / room for room in ("checking", "exercises", "grading")),
-    *(SOURCE / "course_utils" / room for room in ("formulas", "reference")),
+    *(SOURCE / "autograder" / name for name in ("checking", "exercises", "grading")),
+    *(SOURCE / "course_utils" / name for name in ("formulas", "reference")),
 )
 FOLDERS = (Path("/tmp"), Path("/dev/shm"))
-WATCH_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
 def main() -> None:
-    """Get warm, say so, and raise one process for each pair of descriptors that comes."""
+    """Import everything, say so, and fork one process for each pair of descriptors received."""
     control = socket.socket(fileno=int(sys.argv[1]))
     student_process.warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -43,54 +43,60 @@ def main() -> None:
             os.close(descriptor)
 
 
-def _supervise(talk: int, life: int) -> None:
-    """Start the student process, wait for its end or the referee's, and tell how it ended."""
+def _supervise(requests: int, referee: int) -> None:
+    """Run the student process until it ends or the referee hangs up, and report how it ended.
+
+    Args:
+        requests: Descriptor on which the student process gets requests.
+        referee: Descriptor on which the referee hangs up and reads the report.
+    """
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        confinement.leave_the_others()
+        confinement.unshare_namespaces()
         child = os.fork()
         if child == 0:
-            os.close(life)
-            _live(talk)
-        os.close(talk)
-        _tell_the_end(child, life)
+            os.close(referee)
+            _run_student_process(requests)
+        os.close(requests)
+        _report_exit(child, referee)
     finally:
         os._exit(0)
 
 
-def _live(talk: int) -> None:
+def _run_student_process(requests: int) -> None:
     try:
         os.setsid()
-        _say_nothing()
-        talk = channel.lift(talk)
-        confinement.limit()
-        confinement.be_first_to_go()
-        confinement.take_away(list(HIDDEN), list(FOLDERS))
-        student_process.serve(talk)
+        _silence_output()
+        requests = channel.move_out_of_reach(requests)
+        confinement.set_limits()
+        confinement.prefer_for_oom_kill()
+        confinement.restrict_file_system(list(HIDDEN), list(FOLDERS))
+        student_process.serve(requests)
     finally:
         os._exit(0)
 
 
-def _say_nothing() -> None:
+def _silence_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
 
 
-def _tell_the_end(child: int, life: int) -> None:
+def _report_exit(child: int, referee: int) -> None:
+    """Wait for the end of a child, or end it, and send its exit code and processor time."""
     ended = os.pidfd_open(child)
     ready: list[int] = []
-    while not ready and confinement.bytes_below(child) < confinement.MAX_BYTES_TOGETHER:
-        ready, _, _ = select.select([ended, life], [], [], WATCH_SECONDS)
+    while not ready and confinement.namespace_bytes(child) < confinement.MAX_TOTAL_BYTES:
+        ready, _, _ = select.select([ended, referee], [], [], POLL_SECONDS)
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    end = {
+    report = {
         "exit_code": os.waitstatus_to_exitcode(status),
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
     }
     with contextlib.suppress(OSError):
-        os.write(life, json.dumps(end).encode())
+        os.write(referee, json.dumps(report).encode())
 
 
 if __name__ == "__main__":

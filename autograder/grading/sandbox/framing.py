@@ -1,8 +1,8 @@
-"""Plain data through a socket whose other end may lie, stall or drip.
+"""Send and receive plain data through a socket whose other end is not trusted.
 
-A message is three frames, each behind its length in eight bytes: a note, JSON and tensors. The note
-of a request says whether the seal is to be watched while it is carried out; that of the reply names
-what of the course's was not as it should be, or nothing.
+A message is three frames, each after its length in eight bytes: a note, JSON and tensors. The note
+of a request asks for an integrity check while it is carried out; the note of the reply names what
+of the course's was tampered with, or is empty.
 """
 
 import socket
@@ -16,14 +16,14 @@ from autograder.checking.plain_data import Message, Plain
 LENGTH = struct.Struct(">Q")
 MAX_CHUNK_BYTES = 2**20
 MAX_NOTE_BYTES = 1000
-WATCH = b"watch"
+CHECK_INTEGRITY = b"check integrity"
 
 
 class Reply(NamedTuple):
-    """What a student process says, and what was replaced in it meanwhile, if that was watched."""
+    """What a student process says, and what of the course's was tampered with meanwhile."""
 
     value: Plain
-    broken: str
+    tampered: str
 
 
 def packed(value: Plain) -> tuple[bytes, bytes]:
@@ -36,8 +36,7 @@ def unpacked(text: bytes, tensors: bytes) -> Plain:
     """The plain data in two frames.
 
     Raises:
-        ValueError: If it is none; whoever has no trust in the other side expects other errors of
-            reading as well.
+        ValueError: If they hold none. Hostile frames may raise other errors, too.
     """
     return plain_data.unpack(Message(text.decode(), tensors))
 
@@ -46,7 +45,7 @@ def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = 
     """Send plain data with a note.
 
     Raises:
-        OSError: If the other side is gone or does not take it in time.
+        OSError: If the other side is gone or does not read in time.
     """
     connection.settimeout(seconds)
     for frame in (note, *packed(value)):
@@ -55,17 +54,17 @@ def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = 
 
 
 def receive(connection: socket.socket, max_bytes: int, seconds: float) -> Reply:
-    """The reply that comes next.
+    """The next reply.
 
     Raises:
         EOFError: If the other side is gone.
-        OSError: If it takes more time or more bytes than allowed.
+        OSError: If it takes more time or bytes than allowed.
         ValueError: As `unpacked` does.
     """
     deadline = time.monotonic() + seconds
-    broken = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
+    tampered = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
     text = _frame(connection, max_bytes, deadline)
-    return Reply(unpacked(text, _frame(connection, max_bytes, deadline)), broken)
+    return Reply(unpacked(text, _frame(connection, max_bytes, deadline)), tampered)
 
 
 def _frame(connection: socket.socket, max_bytes: int, deadline: float) -> bytes:

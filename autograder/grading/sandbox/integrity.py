@@ -1,10 +1,12 @@
-"""Has a student's code replaced something of the course's that observes it?
+"""Detect whether a student's code has replaced something of the course's that observes it.
 
-A seal remembers, before the student's code is there, which function, class, check or constant
-every name of the watched modules stands for, and which code every function runs. For each
-observation it tells what differs, and also what was replaced meanwhile and put back: Python
-numbers the changes of every namespace. Who assigns to a name, a class or a function's code is
-seen. Who rewrites memory is not.
+Before the student's code comes, a seal records the function, class, check or constant behind every
+name of the watched modules, and the code of every function. For each observation it reports what
+differs. It also reports what was replaced and put back meanwhile: Python gives every dictionary a
+version tag that changes with each assignment. So it sees who assigns to a name, a class or a
+function's code, but not who rewrites memory.
+
+Source: PEP 509.
 """
 
 import ctypes
@@ -45,19 +47,20 @@ WATCHED = (
     "torch.utils._pytree",
     "torch.utils.flop_counter",
 )
-ALONE = ("autograder", "torch", "torch._C")  # without the modules below
-# They keep a state in a global name.
-RESTLESS = ("torch.autograd.profiler", "torch.utils._python_dispatch", "warnings")
-OF_A_DICTIONARY, OF_A_PROXY = 24, 16  # where its number of changes stands, and its dictionary
+WITHOUT_SUBMODULES = ("autograder", "torch", "torch._C")
+# They keep state in a global name, so that their version changes by itself.
+STATEFUL = ("torch.autograd.profiler", "torch.utils._python_dispatch", "warnings")
+# CPython 3.11: offset of the version tag in a dict, and of the dict in a mapping proxy.
+VERSION_OFFSET, PROXIED_DICT_OFFSET = 24, 16
 
 OURS = ("autograder", "course_utils")
 
-Broken = Callable[[list[int]], str]
-Marks = Callable[[], list[int]]
+ReadVersions = Callable[[], list[int]]
+FindChange = Callable[[list[int]], str]
 
 
 class _Name(NamedTuple):
-    """One name in a module, a class or a dictionary, and what it stands for."""
+    """One name in a module, a class or a dictionary, and its value."""
 
     place: str
     space: Mapping[Any, Any]
@@ -65,17 +68,17 @@ class _Name(NamedTuple):
     value: Any
 
 
-class _Space(NamedTuple):
-    """A namespace with the names in it and its number of changes, zero where nobody counts."""
+class _Namespace(NamedTuple):
+    """A namespace with the names in it and its version tag, zero where Python has none."""
 
     place: str
     names: list[_Name]
-    changes: ctypes.c_uint64
-    is_restless: bool
+    version: ctypes.c_uint64
+    is_stateful: bool
 
 
 class _Code(NamedTuple):
-    """What one function runs."""
+    """The code and defaults of one function."""
 
     place: str
     function: FunctionType
@@ -84,31 +87,31 @@ class _Code(NamedTuple):
     named_defaults: Any
 
 
-def seal(modules: Mapping[str, Any]) -> tuple[Marks, Broken]:
-    """Take a seal now.
+def seal(modules: Mapping[str, Any]) -> tuple[ReadVersions, FindChange]:
+    """Record the present state of the watched modules.
 
     Args:
-        modules: All that are loaded, by name.
+        modules: All modules that are loaded, by name.
 
     Returns:
-        A function that gives marks to begin an observation with, and one that takes them at its
-        end and names the first thing that is, or was meanwhile, not what it was; or nothing. They
-        use no name of any module, for that could be replaced too.
+        A function that reads all versions before an observation, and one that takes them afterwards
+        and names the first thing that is, or meanwhile was, replaced; or nothing. Neither uses a
+        global name, which could be replaced, too.
     """
     names = [name for module in _watched(modules) for name in _in_module(module)]
     codes = list({id(code.function): code for name in names for code in _codes(name)}.values())
-    spaces = _spaces(names)
-    counts = [space.changes for space in spaces]
-    at_first, together = [count.value for count in counts], zip
+    spaces = _namespaces(names)
+    versions = [space.version for space in spaces]
+    at_first, together = [version.value for version in versions], zip
 
-    def marks() -> list[int]:
-        return [count.value for count in counts]
+    def read_versions() -> list[int]:
+        return [version.value for version in versions]
 
-    def broken(before: list[int]) -> str:
-        for space, count, first, mark in together(spaces, counts, at_first, before):
-            if count.value != mark and not space.is_restless:
+    def find_change(versions_before: list[int]) -> str:
+        for space, version, first, before in together(spaces, versions, at_first, versions_before):
+            if version.value != before and not space.is_stateful:
                 return space.place
-            if count.value != first or not first:
+            if version.value != first or not first:
                 for name in space.names:
                     if name.space.get(name.name) is not name.value:
                         return f"{name.place}.{name.name}"
@@ -121,28 +124,28 @@ def seal(modules: Mapping[str, Any]) -> tuple[Marks, Broken]:
                 return place
         return ""
 
-    return marks, broken
+    return read_versions, find_change
 
 
-def counts_changes() -> bool:
-    """Whether this Python counts changes at the known place."""
+def has_version_tags() -> bool:
+    """Whether this Python keeps the version tag of a dict at the expected offset."""
     trial: dict[str, int] = {}
-    count = ctypes.c_uint64.from_address(id(trial) + OF_A_DICTIONARY)
-    seen = [count.value, trial.update(a=1) or count.value, trial.update(a=2) or count.value]
+    version = ctypes.c_uint64.from_address(id(trial) + VERSION_OFFSET)
+    seen = [version.value, trial.update(a=1) or version.value, trial.update(a=2) or version.value]
     return len(set(seen)) == 3
 
 
-def _spaces(names: list[_Name]) -> list[_Space]:
+def _namespaces(names: list[_Name]) -> list[_Namespace]:
     by_space: dict[int, list[_Name]] = {}
     for name in names:
         by_space.setdefault(id(name.space), []).append(name)
-    is_counted = counts_changes()
+    is_versioned = has_version_tags()
     return [
-        _Space(
+        _Namespace(
             inside[0].place,
             inside,
-            _changes(inside[0].space) if is_counted else ctypes.c_uint64(0),
-            inside[0].place in RESTLESS,
+            _version_tag(inside[0].space) if is_versioned else ctypes.c_uint64(0),
+            inside[0].place in STATEFUL,
         )
         for inside in by_space.values()
     ]
@@ -153,7 +156,10 @@ def _watched(modules: Mapping[str, Any]) -> list[ModuleType]:
         module
         for name, module in sorted(modules.items())
         if isinstance(module, ModuleType)
-        and (name in ALONE or any(name == p or name.startswith(f"{p}.") for p in WATCHED))
+        and (
+            name in WITHOUT_SUBMODULES
+            or any(name == p or name.startswith(f"{p}.") for p in WATCHED)
+        )
     ]
 
 
@@ -172,9 +178,9 @@ def _in_module(module: ModuleType) -> Iterator[_Name]:
 
 
 def _codes(name: _Name) -> Iterator[_Code]:
-    """What the function runs that a name stands for, or those that make up a check.
+    """The code of the function behind a name, or of the functions that make up a check.
 
-    Of torch there are too many; `alarm` sees who replaces their code.
+    Torch has too many of them; `audit_hook` sees who replaces their code.
     """
     if name.place.startswith("torch"):
         return
@@ -186,9 +192,9 @@ def _codes(name: _Name) -> Iterator[_Code]:
             yield _Code(place, part, part.__code__, part.__defaults__, part.__kwdefaults__)
 
 
-def _changes(space: Mapping[Any, Any]) -> ctypes.c_uint64:
-    """The number of changes of a namespace."""
+def _version_tag(space: Mapping[Any, Any]) -> ctypes.c_uint64:
+    """A live view of the version tag of a namespace."""
     address = id(space)
     if type(space) is not dict:
-        address = ctypes.c_void_p.from_address(address + OF_A_PROXY).value or 0
-    return ctypes.c_uint64.from_address(address + OF_A_DICTIONARY)
+        address = ctypes.c_void_p.from_address(address + PROXIED_DICT_OFFSET).value or 0
+    return ctypes.c_uint64.from_address(address + VERSION_OFFSET)

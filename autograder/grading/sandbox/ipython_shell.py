@@ -1,4 +1,4 @@
-"""The shell that runs cells as a notebook does, and keeps their outputs within bounds."""
+"""An IPython shell that runs cells as a notebook does and limits the size of their outputs."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from autograder.checking.bounded_call import Stopped
+from autograder.checking.time_limit import Stopped
 
 STOPPED = "This cell did not come to an end in its time and was stopped."
 MAX_CHARACTERS = 50_000
@@ -22,7 +22,7 @@ Output = dict[str, Any]
 
 
 class Outputs:
-    """The outputs of one cell; what is too much is left out and counted."""
+    """The outputs of one cell; those beyond a limit are dropped and counted."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -30,14 +30,14 @@ class Outputs:
         self.left_out = 0
 
     def add(self, output: Output) -> None:
-        """Keep one more, if there is room."""
+        """Keep one more output, up to the limit."""
         if len(self.kept) < MAX_OUTPUTS:
             self.kept.append(output)
         else:
             self.left_out += 1
 
     def add_data(self, kind: str, data: dict[str, Any]) -> None:
-        """Keep the text and the picture of something shown."""
+        """Keep the text and the picture of something displayed."""
         shown = {
             form: data[form]
             for form, most in SHOWN.items()
@@ -53,20 +53,20 @@ class Stream(io.TextIOBase):
     def __init__(self) -> None:
         """Begin empty."""
         self._parts: list[str] = []
-        self._room = MAX_CHARACTERS
+        self._space_left = MAX_CHARACTERS
         self._left_out = 0
 
     def write(self, text: str) -> int:
-        """Keep what there is room for."""
-        part = str(text)[: self._room]
+        """Keep what fits."""
+        part = str(text)[: self._space_left]
         if part:
             self._parts.append(part)
-        self._room -= len(part)
+        self._space_left -= len(part)
         self._left_out += len(text) - len(part)
         return len(text)
 
     def text(self) -> str:
-        """What was kept, and how much was not."""
+        """What was kept, and how much was dropped."""
         more = f"\n({self._left_out:,} more characters)" if self._left_out else ""
         return "".join(self._parts) + more
 
@@ -78,13 +78,13 @@ class _Publisher(DisplayPublisher):
 
 class _Hook(DisplayHook):
     def write_output_prompt(self) -> None:
-        """Nothing: the number of a cell is the notebook's."""
+        """Do nothing: the notebook numbers its cells."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
         shell().outputs.add_data("execute_result", format_dict)
 
     def finish_displayhook(self) -> None:
-        """Nothing was written to a stream."""
+        """Do nothing: no stream was written to."""
 
 
 class Shell(InteractiveShell):
@@ -109,8 +109,8 @@ class Shell(InteractiveShell):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(warned):
             try:
                 self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
-            except Stopped as again:  # while the first time was being told
-                self._showtraceback(Stopped, again, [])
+            except Stopped as second:  # raised while the first one was reported
+                self._showtraceback(Stopped, second, [])
         streams = [
             {"output_type": "stream", "name": name, "text": stream.text()}
             for name, stream in (("stdout", printed), ("stderr", warned))

@@ -1,4 +1,4 @@
-"""Which modules are loaded before any submission is there? None of them may compute at import."""
+"""Import everything that a submission may need; no module may compute at import."""
 
 import importlib
 import pkgutil
@@ -16,7 +16,7 @@ LOADED = (
         ("configs", "distributed", "formulas", "instruments", "records", "reference", "show"),
     ),
 )
-# What torch, notebooks and tracebacks load late, at their first use.
+# What torch, notebooks and tracebacks import late, at their first use.
 LATE = (
     "IPython.core.logger",
     "pygments.formatters.terminal256",
@@ -39,7 +39,7 @@ LATE = (
 
 
 def load() -> None:
-    """Import the course's rooms and what is used late; what is not installed is left out."""
+    """Import the course's modules and what others import late, as far as it is installed."""
     for name in (*LATE, *_course_modules()):
         try:
             importlib.import_module(name)
@@ -50,13 +50,13 @@ def load() -> None:
             ):
                 raise
     catalogue.units()
-    for name in autograder.__all__:  # afterwards their homes are gone
+    for name in autograder.__all__:  # resolve them now: later their modules are unloaded
         getattr(autograder, name)
 
 
 def _course_modules() -> Iterator[str]:
-    for package, rooms in LOADED:
-        for room in rooms:
-            place = Path(package.__path__[0], room)
-            found = pkgutil.walk_packages([str(place)], f"{package.__name__}.{room}.")
+    for package, names in LOADED:
+        for name in names:
+            folder = Path(package.__path__[0], name)
+            found = pkgutil.walk_packages([str(folder)], f"{package.__name__}.{name}.")
             yield from (each.name for each in found)

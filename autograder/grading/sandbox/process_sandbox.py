@@ -1,4 +1,4 @@
-"""The sandbox in which this process has submissions run: one of its own, or one that it shares."""
+"""The sandbox that this process uses for submissions: one of its own, or a shared one."""
 
 import atexit
 
@@ -13,20 +13,20 @@ _own: dict[bool, Sandbox] = {}
 _shared: list[Client | SubprocessFallback] = []
 
 
-def started(is_unsafe: bool) -> Sandbox:
-    """A new sandbox, which gets warm meanwhile.
+def start(is_unsafe: bool) -> Sandbox:
+    """Start a sandbox, which imports what it needs while the caller goes on.
 
     Raises:
-        GradingError: If files and network cannot be shut off and nobody said that this is fine.
+        GradingError: If students' code cannot be isolated here, unless `is_unsafe` allows that.
     """
     try:
-        return SubprocessFallback() if is_unsafe else ForkServer(bubblewrap.isolated())
-    except bubblewrap.NoIsolationError as error:
+        return SubprocessFallback() if is_unsafe else ForkServer(bubblewrap.sandboxed())
+    except bubblewrap.SandboxUnavailableError as error:
         raise GradingError(str(error)) from None
 
 
-def when_warm(sandbox: Sandbox) -> Client | SubprocessFallback:
-    """The client of a sandbox, when it is warm.
+def ready_client(sandbox: Sandbox) -> Client | SubprocessFallback:
+    """Wait until a sandbox is ready, and return its client.
 
     Raises:
         GradingError: If it does not start.
@@ -39,20 +39,20 @@ def when_warm(sandbox: Sandbox) -> Client | SubprocessFallback:
 
 
 def share(client: Client | SubprocessFallback) -> None:
-    """From now on this process has submissions run behind this client."""
+    """Use this client for all submissions of this process."""
     _shared[:] = [client]
 
 
 def client(is_unsafe: bool) -> Client | SubprocessFallback:
-    """The shared client, else that of a sandbox of its own; one that died is replaced.
+    """The shared client, or that of this process's own sandbox, restarted if it has died.
 
     Raises:
-        GradingError: If there is none and none starts.
+        GradingError: If no sandbox starts.
     """
     if _shared:
         return _shared[0]
-    known = _own.get(is_unsafe)
-    if known is None or not known.is_alive:
-        known = _own[is_unsafe] = started(is_unsafe)
-        atexit.register(known.close)
-    return when_warm(known)
+    sandbox = _own.get(is_unsafe)
+    if sandbox is None or not sandbox.is_alive:
+        sandbox = _own[is_unsafe] = start(is_unsafe)
+        atexit.register(sandbox.close)
+    return ready_client(sandbox)

@@ -1,11 +1,12 @@
 """The process in which one submission's cells run and its answers are observed.
 
 It answers three kinds of request: `run` a cell and give its outputs, `look` at an answer before it
-is tried, `observe` it in one case. It has the instruments; what is right it cannot know: cases come
-one by one, judges are elsewhere.
+is called, `observe` it in one case. It has the instruments, but no right answers: cases come one by
+one, and the judges are in the referee.
 
-The main thread does the work, because there alone a time limit ends a call. Another thread talks:
-no frame, no name and no copy of the process that a student's code makes leads to it.
+The main thread runs the student's code, because only there a time limit can end a call. Another
+thread exchanges messages with the referee. Nothing leads there from the student's code: no frame,
+no name, no copy of the process.
 """
 
 import _thread
@@ -24,6 +25,7 @@ from autograder.checking.check import Check, call, find_objection
 from autograder.checking.notebook_calls import find
 from autograder.checking.plain_data import Plain
 from autograder.checking.single_thread import one_thread
+from autograder.checking.time_limit import stopped_after
 from autograder.grading.sandbox import (
     answer_removal,
     audit_hook,
@@ -38,66 +40,66 @@ _ready: dict[str, Any] = {}
 
 
 def warm_up() -> None:
-    """Load all that a submission may need, and forget every answer."""
+    """Import all that a submission may need, and remove every answer."""
     preload.load()
-    answer_removal.forget()
+    answer_removal.remove_answers()
     shell()
     graded = [item.id for unit in catalogue.units() for item in unit.exercises if not item.manual]
     _ready["checks"] = {name: find(name) for name in graded}
     modules = dict(sys.modules)
-    answer_removal.put_away()
+    answer_removal.unload_checks()
     _ready["seal"] = integrity.seal(modules)
 
 
-def serve(talk: int) -> None:
+def serve(descriptor: int) -> None:
     """Answer requests until the referee hangs up.
 
     Args:
-        talk: The descriptor, lifted out of reach.
+        descriptor: The socket to the referee, already moved out of reach.
     """
     torch.set_num_threads(1)
     for seed in (random.seed, numpy.random.seed, torch.manual_seed):
         seed(0)
-    work: SimpleQueue[list[bytes]] = SimpleQueue()
-    done: SimpleQueue[channel.Frames] = SimpleQueue()
+    requests: SimpleQueue[list[bytes]] = SimpleQueue()
+    replies: SimpleQueue[channel.Frames] = SimpleQueue()
     student_process = StudentProcess(shell(), _ready.pop("checks"))
-    listen, speak = channel.locked(talk)
-    _thread.start_new_thread(_talk, (listen, speak, work, done, _ready.pop("seal")))
-    audit_hook.arm()
-    while message := work.get():
-        done.put(framing.packed(student_process.reply(framing.unpacked(*message))))
+    receive, send = channel.open_locked(descriptor)
+    _thread.start_new_thread(_relay, (receive, send, requests, replies, _ready.pop("seal")))
+    audit_hook.install()
+    while message := requests.get():
+        replies.put(framing.packed(student_process.reply(framing.unpacked(*message))))
 
 
-def _talk(
-    listen: channel.Listen,
-    speak: channel.Speak,
-    work: "SimpleQueue[list[bytes]]",
-    done: "SimpleQueue[channel.Frames]",
-    seal: tuple[integrity.Marks, integrity.Broken],
+def _relay(
+    receive: channel.Receive,
+    send: channel.Send,
+    requests: "SimpleQueue[list[bytes]]",
+    replies: "SimpleQueue[channel.Frames]",
+    seal: tuple[integrity.ReadVersions, integrity.FindChange],
 ) -> None:
-    """Hand requests over, and say whether the seal held meanwhile, where a note asks for it.
+    """Pass requests on and replies back, with an integrity check where a note asks for it.
 
-    Once a student's code is there nothing is used here but local names.
+    Only local names are used here, since a student's code may rebind global ones.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    gone, (marks, broken) = EOFError, seal
+    hung_up, (read_versions, find_change) = EOFError, seal
     while True:
         try:
-            note, *message = listen()
-        except gone:
-            work.put([])
+            note, *message = receive()
+        except hung_up:
+            requests.put([])
             return
-        before = marks() if note else []
-        work.put(message)
-        reply = done.get()
-        speak((broken(before).encode() if note else b"", *reply))
+        before = read_versions() if note else []
+        requests.put(message)
+        reply = replies.get()
+        send((find_change(before).encode() if note else b"", *reply))
 
 
 class StudentProcess:
-    """What can be asked of one submission."""
+    """Carries out the requests about one submission."""
 
     def __init__(self, shell: Shell, checks: dict[str, Check]) -> None:
-        """Begin with an empty shell."""
+        """Take an empty shell and the check of each exercise."""
         self._shell, self._checks = shell, checks
 
     def reply(self, request: dict[str, Any]) -> Plain:
@@ -114,20 +116,20 @@ class StudentProcess:
             return bounded_call.describe_error(error)
 
     def _run(self, do: str, source: str, seconds: float) -> Plain:
-        with bounded_call.stopped_after(seconds):
+        with stopped_after(seconds):
             return {"outputs": self._shell.run(source)}
 
     def _look(self, do: str, exercise: str, name: str, seconds: float) -> Plain:
         if name not in self._shell.user_ns:
             return {"trouble": "no name", "name": name}
-        with bounded_call.stopped_after(seconds):
+        with stopped_after(seconds):
             return find_objection(self._checks[exercise], self._shell.user_ns[name]) or {
                 "value": True
             }
 
     def _observe(self, do: str, exercise: str, name: str, case: Plain, seconds: float) -> Plain:
         check, answer = self._checks[exercise], self._shell.user_ns.get(name)
-        if check.observe is call:  # what it returns is all there is to see
+        if check.observe is call:  # a formula: what it returns is all that is observed
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)
-        with one_thread(), answer_removal.hidden(check):
+        with one_thread(), answer_removal.without_reference(check):
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)

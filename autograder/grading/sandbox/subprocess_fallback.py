@@ -1,8 +1,8 @@
-"""A process of its own for each submission, where none can be isolated: told to with `--unsafe`.
+"""Start a plain process for each submission where nothing can be isolated (`--unsafe`).
 
-The same requests and the same verdicts, some seconds later, also where a warm process cannot be
-forked, as on macOS. The process has a folder of its own and bounds on time and files; it has the
-rights, the files and the network of whoever grades.
+It answers the same requests and leads to the same verdicts, some seconds later, also where the fork
+server cannot run, as on macOS. The process has a folder of its own and limits on time and file
+size, but the rights, files and network of the person who grades.
 """
 
 import contextlib
@@ -15,46 +15,46 @@ import sys
 from tempfile import TemporaryDirectory
 
 from autograder.grading.sandbox import channel, student_process
-from autograder.grading.sandbox.bubblewrap import UNISOLATED
+from autograder.grading.sandbox.bubblewrap import UNSANDBOXED
 from autograder.grading.sandbox.client import Conversation
 from autograder.grading.sandbox.confinement import MAX_CPU_SECONDS, MAX_FILE_BYTES
 
 
 class SubprocessFallback:
-    """Starts a process for each submission; both a sandbox and the client to it."""
+    """Starts a process for each submission; both a sandbox and its own client."""
 
     is_alive = is_open = True
 
     @property
     def client(self) -> "SubprocessFallback":
-        """Itself: whoever grades starts the processes."""
+        """Itself: the grading process starts the processes."""
         return self
 
-    def converse(self) -> "SubprocessConversation":
-        """A fresh process for one submission, which is not ready yet."""
+    def start_conversation(self) -> "SubprocessConversation":
+        """Start a fresh process for one submission; it is not ready yet."""
         return SubprocessConversation()
 
     def wait_until_ready(self) -> None:
-        """Nothing is started before a conversation begins."""
+        """Do nothing: no process exists before a conversation begins."""
 
     def close(self) -> None:
-        """Nothing is left between two conversations."""
+        """Do nothing: no process outlives its conversation."""
 
 
 class SubprocessConversation(Conversation):
-    """A conversation with a process that nobody but this one watches."""
+    """A conversation with a child process, which has no supervisor."""
 
     def __init__(self) -> None:
         """Start the process."""
-        talk, theirs = socket.socketpair()
-        super().__init__(talk)
+        requests, theirs = socket.socketpair()
+        super().__init__(requests)
         self._folder = TemporaryDirectory(prefix="submission-", ignore_cleanup_errors=True)
         with theirs:
-            self._process = UNISOLATED.start(__name__, theirs.fileno(), self._folder.name)
+            self._process = UNSANDBOXED.start(__name__, theirs.fileno(), self._folder.name)
 
     def end(self) -> int:
-        """End the process with all of its group, remove its folder, and give its exit code."""
-        self._talk.close()
+        """End the process and its group, remove its folder, and give its exit code."""
+        self._requests.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=1)
         with contextlib.suppress(ProcessLookupError):
@@ -65,16 +65,16 @@ class SubprocessConversation(Conversation):
 
 
 def main() -> None:
-    """Get warm, take bounds, and serve one submission."""
+    """Set limits, import everything, and serve one submission."""
     for kind, bound in (
-        (resource.RLIMIT_NOFILE, channel.PLACE + 1),
+        (resource.RLIMIT_NOFILE, channel.DESCRIPTOR + 1),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
         (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
     ):
         resource.setrlimit(kind, (bound, bound))
     student_process.warm_up()
-    student_process.serve(channel.lift(int(sys.argv[1])))
+    student_process.serve(channel.move_out_of_reach(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

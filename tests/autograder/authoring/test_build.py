@@ -7,7 +7,8 @@ import nbformat
 import pytest
 
 from autograder.authoring import build as build_module
-from autograder.authoring.build import Build, BuildError
+from autograder.authoring.build import Build
+from autograder.authoring.errors import BuildError
 from tests.autograder.authoring import tiny
 from tests.notebooks.filling import ROOT
 
@@ -67,16 +68,57 @@ def test_no_timing_widget_state_or_version_in_a_notebook(built):
     assert not any("execution" in cell.metadata for cell in solved.cells)
 
 
-def test_outputs_are_kept_until_an_input_changes(course, monkeypatch):
-    executed = []
+@pytest.fixture
+def executed(monkeypatch):
+    """A list that grows by one whenever a notebook is run."""
+    runs = []
     real = build_module.execute
-    monkeypatch.setattr(build_module, "execute", lambda nb: executed.append(1) or real(nb))
-    (course / "README.md").write_text((course / "README.md").read_text() + "\nMore.\n")
+    monkeypatch.setattr(build_module, "execute", lambda notebook: runs.append(1) or real(notebook))
+    return runs
+
+
+def master_of(root):
+    return root / "solutions" / "00_tiny" / "00_tiny.py"
+
+
+def test_only_what_the_notebook_runs_makes_it_run_again(course, executed):
+    package = course / "autograder"
+    edit(course / "README.md", "# Tiny", "# Tiny, and more")
+    edit(master_of(course), "**Write** it.", "**Write** it well.")
+    edit(master_of(course), "minutes=3", "minutes=4")
+    (package / "unused.py").write_text('"""No notebook imports it."""\n')
+    edit(package / "__init__.py", '"""autograder."""', '"""autograder."""  # a comment')
     Build(course).run()
     assert executed == []
-    (course / "course_utils" / "__init__.py").write_text('"""Another input."""\n')
+    assert "4 minutes" in release_of(course).read_text()
+    assert any(cell.get("outputs") for cell in nbformat.read(solved_of(course), 4).cells)
+    edit(package / "__init__.py", '"""autograder."""', '"""autograder."""\nX = 1')
     Build(course).run()
     assert executed == [1]
+    edit(master_of(course), "points=2", "points=3")
+    Build(course).run()
+    assert executed == [1, 1]
+
+
+def test_one_unit_can_be_built_alone(course, executed):
+    other = course / "solutions" / "01_other" / "01_other.py"
+    other.parent.mkdir()
+    other.write_text(master_of(course).read_text().replace("u00-", "u01-"))
+    edit(master_of(course), "2 + 3", "2 + 4")
+    Build(course, only="01").run()
+    assert executed == [1]
+    assert (other.with_suffix(".ipynb")).exists()
+    assert "2 + 3" in release_of(course).read_text()
+    with pytest.raises(BuildError, match="there is no unit '02'; name one of 00, 01"):
+        Build(course, only="02").run()
+
+
+def test_a_release_is_made_again_only_from_something_new(course, monkeypatch):
+    monkeypatch.setattr("autograder.authoring.release.release", None)
+    assert Build(course).run() == []
+    edit(course / "nbgrader_config.py", "not written yet", "still to be written")
+    with pytest.raises(TypeError):
+        Build(course).run()
 
 
 @pytest.mark.parametrize("which", [release_of, solved_of])
@@ -120,7 +162,6 @@ def test_failing_cell_is_told(tmp_path):
     with pytest.raises(BuildError, match="ZeroDivisionError"):
         Build(tmp_path).run()
     assert not solved_of(tmp_path).exists()
-    assert not release_of(tmp_path).exists()
     assert not release_of(tmp_path).exists()
 
 

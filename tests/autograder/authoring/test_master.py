@@ -1,11 +1,9 @@
 """A broken master is told with every mistake in it; a sound one becomes a notebook."""
 
-import json
-
 import pytest
 
 from autograder.authoring import master
-from autograder.authoring.master import MasterError
+from autograder.authoring.errors import MasterError
 from tests.autograder.authoring import tiny
 
 
@@ -13,61 +11,71 @@ def broken(**changes: str) -> dict[str, str]:
     return tiny.parts() | changes
 
 
-WITHOUT_POINTS = tiny.nbgrader("u00-tensor-bytes-test", grade=True, locked=True)
-OPEN_TEST = tiny.nbgrader("u00-tensor-bytes-test", grade=True, points=2)
-OTHER_CARD = json.dumps(tiny.CARD | {"id": "u00-other"})
-POOR_CARD = json.dumps({"id": "u00-tensor-bytes", "title": "Bytes"})
+SOLUTION = 'solution="u00-tensor-bytes"'
 NO_BODY = "def tensor_bytes(shape, element_bytes):\n    return 24"
 EMPTY_BODY = "def f():\n    ### BEGIN SOLUTION\n\n    ### END SOLUTION"
+NO_END = "def f():\n    ### BEGIN SOLUTION\n    return 24"
+NO_FUNCTION = "### BEGIN SOLUTION\nbytes = 24\n### END SOLUTION"
+HIDDEN = "### BEGIN HIDDEN TESTS\n1\n### END HIDDEN TESTS"
+BY_HAND = 'nbgrader={"grade_id": "u00-tensor-bytes", "solution": true}'
 
 BROKEN = {
-    "duplicate ids": (
+    "two solutions": (
         broken(again=tiny.parts()["solution"]),
-        "the id u00-tensor-bytes stands on 2 cells",
+        "`solution` names u00-tensor-bytes 2 times",
     ),
-    "a graded cell without points": (
-        broken(graded=tiny.cell(tiny.GRADED_CODE, WITHOUT_POINTS)),
-        "u00-tensor-bytes-test: a graded cell needs points",
+    "a card without points": (
+        broken(card=tiny.markdown("**Write** it.", tiny.CARD.replace("points=2", ""), "Bytes")),
+        "the card of u00-tensor-bytes lacks points",
     ),
-    "a solution cell without a body": (
-        broken(solution=tiny.cell(NO_BODY, tiny.nbgrader("u00-tensor-bytes", solution=True))),
-        "u00-tensor-bytes: a solution cell needs a body",
+    "a card that says too little": (
+        broken(card=tiny.markdown("**Write** it.", 'exercise="u00-tensor-bytes" points=2')),
+        "lacks title, difficulty, importance, minutes",
     ),
-    "a solution cell with an empty body": (
-        broken(solution=tiny.cell(EMPTY_BODY, tiny.nbgrader("u00-tensor-bytes", solution=True))),
-        "u00-tensor-bytes: a solution cell needs a body",
+    "a solution without a body": (
+        broken(solution=tiny.cell(NO_BODY, SOLUTION)),
+        "u00-tensor-bytes: a solution needs a body",
+    ),
+    "a solution with an empty body": (
+        broken(solution=tiny.cell(EMPTY_BODY, SOLUTION)),
+        "u00-tensor-bytes: a solution needs a body",
+    ),
+    "a solution without an end": (
+        broken(solution=tiny.cell(NO_END, SOLUTION)),
+        "u00-tensor-bytes: every BEGIN SOLUTION needs an END SOLUTION",
+    ),
+    "a solution without a function": (
+        broken(solution=tiny.cell(NO_FUNCTION, SOLUTION)),
+        "u00-tensor-bytes: a solution defines a function or a class",
     ),
     "a solution in an ordinary cell": (
         broken(solution=tiny.cell(tiny.SOLUTION_CODE)),
         "a solution stands in a cell that is not marked as one",
     ),
-    "a hidden test outside a locked cell": (
-        broken(graded=tiny.cell(tiny.GRADED_CODE, OPEN_TEST)),
-        "a hidden test stands outside a locked, graded cell",
+    "a hidden test by hand": (
+        broken(check=tiny.cell(HIDDEN, 'check="u00-tensor-bytes"')),
+        "u00-tensor-bytes: nbgrader's metadata and hidden tests are written by the build",
     ),
-    "a hidden test in an ordinary cell": (
-        broken(extra=tiny.cell("### BEGIN HIDDEN TESTS\n1\n### END HIDDEN TESTS")),
-        "a hidden test stands outside a locked, graded cell",
+    "nbgrader's metadata by hand": (
+        broken(solution=tiny.cell(tiny.SOLUTION_CODE, BY_HAND)),
+        "nbgrader's metadata and hidden tests are written by the build",
     ),
-    "no call of check": (
-        broken(graded=tiny.parts()["graded"].replace("check(", "chekc(", 1)),
-        'it must call check("u00-tensor-bytes", ...)',
+    "code in a check": (
+        broken(check=tiny.cell("# Shapes.\nprint(1)", 'check="u00-tensor-bytes"')),
+        "u00-tensor-bytes: a check wants comments that say what is verified, and nothing else",
     ),
-    "no call of grade at the end": (
-        broken(graded=tiny.parts()["graded"].replace("grade(", "print(", 1)),
-        'its hidden test must end with grade("u00-tensor-bytes", ...)',
+    "a check without a comment": (
+        broken(check=tiny.cell("", 'check="u00-tensor-bytes"')),
+        "u00-tensor-bytes: a check wants comments that say what is verified, and nothing else",
     ),
-    "a graded cell without a card": (
-        broken(card=tiny.markdown("**Write** it.", f"exercise={OTHER_CARD}")),
-        "no card before it says `exercise` with the id u00-tensor-bytes",
+    "a solution without a check": (
+        broken(check=""),
+        "u00-tensor-bytes wants a cell with `solution` and one with `check`, or one with "
+        "`text_answer`; it has solution",
     ),
-    "a card without a graded cell": (
-        broken(card=tiny.markdown("**Write** it.", f"exercise={OTHER_CARD}")),
-        "the card of u00-other has no graded cell",
-    ),
-    "a card that says too little": (
-        broken(card=tiny.markdown("**Write** it.", f"exercise={POOR_CARD}")),
-        "lacks difficulty, importance, minutes",
+    "a check without a card": (
+        broken(card=tiny.markdown("**Write** it.")),
+        "u00-tensor-bytes has no card",
     ),
     "a header without a title": (
         broken(header=tiny.HEADER.replace("title: Tiny", "name: Tiny")),
@@ -87,7 +95,7 @@ def test_broken_master_is_refused_with_the_reason(tmp_path, name):
 def test_all_mistakes_are_told_at_once(tmp_path):
     cells = broken(
         header=tiny.HEADER.replace("title: Tiny", "name: Tiny"),
-        graded=tiny.cell(tiny.GRADED_CODE, WITHOUT_POINTS),
+        solution=tiny.cell(NO_BODY, SOLUTION),
     )
     with pytest.raises(MasterError) as refusal:
         master.read(tiny.make_course(tmp_path, cells))
@@ -101,7 +109,45 @@ def test_sound_master(tmp_path):
     card = next(cell for cell in read.notebook.cells if "Exercise" in cell.source)
     assert card.source.startswith("### Exercise 00.1 · Bytes\ndifficulty ●○○○○ ")
     assert "3 minutes · 2 points · core" in card.source
-    assert "exercise" not in card.metadata
+    assert card.metadata == {}
+
+
+def test_marks_become_what_nbgrader_reads(tmp_path):
+    cells = {cell.id: cell for cell in master.read(tiny.make_course(tmp_path)).notebook.cells}
+    roles = {
+        name: {role for role in ("grade", "solution", "locked") if cell.metadata.nbgrader[role]}
+        for name, cell in cells.items()
+        if "nbgrader" in cell.metadata
+    }
+    assert roles == {
+        "u00-setup": {"locked"},
+        "u00-tensor-bytes": {"solution"},
+        "u00-tensor-bytes-test": {"grade", "locked"},
+    }
+    graded = cells["u00-tensor-bytes-test"]
+    assert graded.metadata.nbgrader.points == 2
+    assert graded.source == (
+        "# Shapes of any kind.\n"
+        'check("u00-tensor-bytes", tensor_bytes)\n'
+        "### BEGIN HIDDEN TESTS\n"
+        "from autograder import grade\n"
+        "\n"
+        'grade("u00-tensor-bytes", tensor_bytes)\n'
+        "### END HIDDEN TESTS"
+    )
+
+
+def test_an_answer_in_words_is_read_by_a_person(tmp_path):
+    card = tiny.markdown(
+        "**Explain.**", 'exercise="u00-why" points=1 minutes=1 difficulty=1 importance=1', "Why"
+    )
+    words = "<!-- BEGIN SOLUTION -->\nBecause.\n<!-- END SOLUTION -->"
+    cells = broken(why=card, words=tiny.markdown(words, 'text_answer="u00-why"'))
+    read = master.read(tiny.make_course(tmp_path, cells))
+    item = read.unit.exercises[-1]
+    assert (item.id, item.manual, item.graded_cell) == ("u00-why", True, "u00-why")
+    marks = next(cell for cell in read.notebook.cells if cell.id == "u00-why").metadata.nbgrader
+    assert (marks.grade, marks.solution, marks.locked, marks.points) == (True, True, False, 1)
 
 
 def test_ids_stay_when_a_cell_comes_before(tmp_path):

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from autograder.authoring import master
-from autograder.authoring.master import MasterError
+from autograder.authoring.errors import MasterError
 from autograder.authoring.release import find_leaks, release
 from tests.autograder.authoring import tiny
 from tests.notebooks.filling import ROOT, UNITS, released

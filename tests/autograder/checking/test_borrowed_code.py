@@ -1,4 +1,4 @@
-"""An answer that leans on the course's own answer is found, however it gets there."""
+"""An answer that uses the course's own code is found, however it gets there."""
 
 import functools
 
@@ -88,12 +88,12 @@ BORROWED = {
 
         f = Answer()
     """,
-    "asks torch's counter": """
+    "uses torch's counter": """
         def f(n):
             from torch.utils.flop_counter import FlopCounterMode
             return FlopCounterMode(display=False)
     """,
-    "asks an instrument": """
+    "uses an instrument": """
         from course_utils import instruments
 
         def f(n):
@@ -108,8 +108,8 @@ HONEST = {
             """Like course_utils.formulas.flops, but mine."""
             return 2 * n**3
     ''',
-    "says that it takes a comm": """
-        from course_utils.instruments import Comm
+    "annotates a comm": """
+        from course_utils.distributed import Comm
 
         def f(comm: Comm, n):
             return n // comm.size
@@ -125,7 +125,7 @@ HONEST = {
             return helper(n)
     """,
     "is a lambda inside a call of the course": """
-        from autograder.checking import check
+        from autograder import check
 
         def keep(name, function):
             return function
@@ -145,7 +145,7 @@ HONEST = {
             return counted(n)
     """,
     "has variables named like the course's": """
-        from autograder.checking import answer, check, compare
+        from autograder import answer, check, compare
 
         def f(n, check=2):
             answer = check * n
@@ -230,7 +230,7 @@ def test_honest(name):
     assert find_borrowed(make(HONEST[name], "f")) is None
 
 
-def test_the_course_function_itself():
+def test_the_courses_function_itself():
     assert find_borrowed(flops.matmul_flops) == "course_utils.formulas.flops.matmul_flops"
     assert find_borrowed(functools.partial(flops.matmul_flops, 1)) is not None
 
@@ -240,7 +240,7 @@ def test_other_things_are_not_borrowed(thing):
     assert find_borrowed(thing) is None
 
 
-def test_without_source_the_names_still_tell():
+def test_without_source_the_names_are_enough():
     namespace = {"__name__": "__main__", "flops": flops}
     exec("def f(n):\n    return flops.matmul_flops(n, n, n)", namespace)
     assert find_borrowed(namespace["f"]) == "course_utils.formulas.flops"

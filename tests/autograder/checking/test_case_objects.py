@@ -1,4 +1,4 @@
-"""How a case becomes arguments, and words that can be typed back."""
+"""A case becomes arguments, and words that can be typed back."""
 
 from autograder.checking.case_objects import arguments, in_words
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
@@ -12,10 +12,10 @@ LATENT = {
 
 def test_models_and_devices_are_made_from_plain_data():
     case = {"model": SIZES | {"latent_attention": LATENT}, "hardware": "H200", "seq_len": 9}
-    made = arguments(case)
-    assert made["model"].latent_attention == LatentAttention(**LATENT)
-    assert made["hardware"] is device("H200")
-    assert made["seq_len"] == 9
+    given = arguments(case)
+    assert given["model"].latent_attention == LatentAttention(**LATENT)
+    assert given["hardware"] is device("H200")
+    assert given["seq_len"] == 9
 
 
 def test_words_can_be_typed_back():

@@ -4,32 +4,32 @@ import json
 
 import pytest
 
-from autograder import progress_file
-from autograder.checking import answer, check, compare, grade, notebook_calls, predict, progress
+from autograder import answer, catalogue, check, compare, grade, predict, progress, progress_file
+from autograder.checking import notebook_calls
 from autograder.checking.check import Check
 from autograder.checking.progress import Progress
 from autograder.checking.verdict import CaseResult
 from course_utils.formulas.flops import matmul_flops as reference
 from tests.answer_bank import make
-from tests.answer_bank.every import ANSWER_BANK
+from tests.answer_bank.every import ANSWER_BANKS
 
 EXERCISE = "u01-matmul-flops"
-RIGHT = make(ANSWER_BANK[EXERCISE].right[0], "matmul_flops")
-WRONG = make(ANSWER_BANK[EXERCISE].wrong[0].source, "matmul_flops")
+RIGHT = make(ANSWER_BANKS[EXERCISE].right[0], "matmul_flops")
+WRONG = make(ANSWER_BANKS[EXERCISE].wrong[0].source, "matmul_flops")
 
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
-    """A work folder with a unit in it, in which the test stands."""
+    """The progress file of a work folder with one unit, which is the current folder."""
     (tmp_path / "01_unit").mkdir()
-    progress_file.start(tmp_path)
+    progress_file.create(tmp_path)
     monkeypatch.chdir(tmp_path / "01_unit")
     return tmp_path / progress_file.NAME
 
 
 @pytest.fixture
 def kernel_only(tmp_path, monkeypatch):
-    """No work folder anywhere around."""
+    """The current folder is in no work folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress_file, "_of_this_kernel", dict(progress_file.EMPTY))
 
@@ -46,7 +46,7 @@ def test_check_and_grade_give_plain_floats(kernel_only, capsys):
     assert "2 of 2 points" in capsys.readouterr().out
 
 
-def test_check_tells_wanted_and_got_and_grade_does_not(kernel_only, capsys):
+def test_check_says_wanted_and_got_and_grade_does_not(kernel_only, capsys):
     check(EXERCISE, WRONG)
     assert "Wanted 60 for forward_flops, got 30 (ratio 0.5)" in capsys.readouterr().out
     grade(EXERCISE, WRONG)
@@ -57,11 +57,11 @@ def test_check_tells_wanted_and_got_and_grade_does_not(kernel_only, capsys):
 
 @pytest.mark.parametrize("thing", [None, 3, "matmul_flops", object(), print])
 @pytest.mark.parametrize("call", [check, grade])
-def test_whatever_is_handed_over_costs_the_points_and_raises_nothing(call, thing, kernel_only):
+def test_an_answer_of_another_type_earns_nothing_and_raises_nothing(call, thing, kernel_only):
     assert call(EXERCISE, thing) == 0.0
 
 
-def test_unknown_exercise_is_told_with_the_near_ones(kernel_only, capsys):
+def test_unknown_exercise_is_answered_with_the_nearest(kernel_only, capsys):
     assert check("u01-matmul-flop", RIGHT) == 0.0
     assert "near it: u01-matmul-flops" in capsys.readouterr().out
 
@@ -78,7 +78,7 @@ def test_a_failing_check_gives_no_points_and_says_so(kernel_only, capsys, monkey
     )
 
 
-def test_without_a_finding_there_are_no_points(kernel_only, monkeypatch):
+def test_without_a_case_there_are_no_points(kernel_only, monkeypatch):
     empty = Check(
         cases=lambda seed: [], judge=lambda c, g: CaseResult(right={"": True}), reference=abs
     )
@@ -94,7 +94,7 @@ def test_grading_seeds_are_secret_and_not_those_of_practice(monkeypatch):
     assert not set(first) & set(notebook_calls.PRACTICE_SEEDS)
 
 
-def test_answer_is_mine_where_it_passes_and_the_courses_otherwise(kernel_only, capsys):
+def test_answer_gives_mine_if_it_passes_and_the_courses_otherwise(kernel_only, capsys):
     assert answer(EXERCISE, RIGHT) is RIGHT
     assert answer(EXERCISE, WRONG) is reference
     assert "yours does not pass its check yet" in capsys.readouterr().out
@@ -107,7 +107,7 @@ def test_work_folder_remembers_points_and_source(work):
     assert "def matmul_flops" in entry["source"]
 
 
-def test_stub_other_name_grading_and_validating_leave_no_trace(work, monkeypatch):
+def test_stubs_trials_grading_and_validating_are_not_remembered(work, monkeypatch):
     check(EXERCISE, make("def matmul_flops(*s):\n    raise NotImplementedError", "matmul_flops"))
     check(EXERCISE, make("def trial(*s):\n    return 1", "trial"))
     grade(EXERCISE, RIGHT)
@@ -138,13 +138,13 @@ def test_prediction_can_change_until_the_measurement_is_shown(work, capsys):
 
 
 @pytest.mark.parametrize("value", ["many", -1, 0, float("nan"), float("inf"), True])
-def test_prediction_that_is_no_size_is_asked_for_again(work, capsys, value):
+def test_prediction_that_is_not_a_size_is_asked_for_again(work, capsys, value):
     predict("u01-mlp-matmul", value, "FLOPs")
     assert "Wanted a number above zero such as 8_000_000" in capsys.readouterr().out
     assert remembered(work)["predictions"] == {}
 
 
-def test_far_ratios_can_be_read(kernel_only):
+def test_large_and_small_ratios_are_readable(kernel_only):
     predict("far", 5, "bytes")
     assert list(compare("far", "bytes", measured=10_000)["ratio to measured"]) == ["1 / 2,000", "1"]
     predict("high", 123_456, "bytes")
@@ -160,11 +160,11 @@ def test_damaged_progress_is_kept_aside(work, content):
     assert remembered(work)["exercises"][EXERCISE]["points"] == 2.0
 
 
-def test_work_folder_that_cannot_be_written_costs_only_the_memory(work, capsys, monkeypatch):
-    def refuse(place, memory):
+def test_work_folder_that_cannot_be_written_loses_only_progress(work, capsys, monkeypatch):
+    def refuse(path, progress):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(progress_file, "save_at", refuse)
+    monkeypatch.setattr(progress_file, "save", refuse)
     assert check(EXERCISE, RIGHT) == 2.0
     assert "Progress was not kept" in capsys.readouterr().out
 
@@ -172,9 +172,11 @@ def test_work_folder_that_cannot_be_written_costs_only_the_memory(work, capsys, 
 def test_outside_a_work_folder_the_kernel_remembers(kernel_only):
     check(EXERCISE, RIGHT)
     assert "✓ FLOPs of a matrix product" in str(progress())
+    assert "Four memories" not in str(progress()), "a unit of which this kernel knows nothing"
 
 
 def test_progress_counts_extra_points_apart():
-    lines = str(Progress({"u01-matmul-flops": 2.0, "u01-utilisation": 1.5})).splitlines()
+    points = {"u01-matmul-flops": 2.0, "u01-utilisation": 1.5}
+    lines = str(Progress(catalogue.units(), points)).splitlines()
     assert "01_transformer_flops: 2 of 15 points, 1.5 of 9 extra, 1 more from a reader" in lines
     assert "  ✗ One run under four conventions" in lines

@@ -1,4 +1,4 @@
-"""What may cross, and what may not."""
+"""Plain data crosses unchanged; everything else is refused."""
 
 import math
 
@@ -25,14 +25,14 @@ from autograder.checking.plain_data import NotPlain, pack, unpack
     ],
     ids=repr,
 )
-def test_plain_data_comes_back_as_it_went(value):
+def test_plain_data_comes_back_unchanged(value):
     back = unpack(pack(value))
     assert back == value
     assert type(back) is type(value)
 
 
 @pytest.mark.parametrize("value", [np.int64(3), np.float32(0.5), np.bool_(True)], ids=repr)
-def test_numbers_of_numpy_become_pythons_own(value):
+def test_numpy_numbers_become_python_numbers(value):
     back = unpack(pack(value))
     assert back == value
     assert type(back) in (int, float, bool)
@@ -53,7 +53,7 @@ def test_tensors_cross_as_copies_of_the_same_bits():
 
 
 class Liar(int):
-    """An integer that agrees with everybody."""
+    """An integer that equals everything."""
 
     def __eq__(self, other):
         return True
@@ -62,7 +62,7 @@ class Liar(int):
 
 
 class LyingTensor(torch.Tensor):
-    """A tensor class of a student's own."""
+    """A tensor class that a student wrote."""
 
 
 def nested(depth):

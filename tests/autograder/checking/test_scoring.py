@@ -1,4 +1,4 @@
-"""Right wrong answers to right sentences: what a check says when an answer misbehaves."""
+"""What a check says of right and wrong answers, and of answers that misbehave."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ PARTS = Check(
 )
 
 
-def told(answer, check=CHECK, limit_seconds=5.0):
+def verdict_on(answer, check=CHECK, limit_seconds=5.0):
     return score_answer(check, answer, [1], limit_seconds).verdict("exercise", 2.0, tell_all=True)
 
 
@@ -56,7 +56,7 @@ TROUBLES = {
 @pytest.mark.parametrize("name", TROUBLES)
 def test_trouble_in_one_sentence_with_a_question(name):
     source, words = TROUBLES[name]
-    verdict = told(make(source, "f"))
+    verdict = verdict_on(make(source, "f"))
     assert words in verdict.sentence
     assert verdict.sizes in ("n=3", "")
     assert verdict.hint.endswith("?")
@@ -68,42 +68,42 @@ def test_never_returning_is_stopped():
         while True:
             pass
 
-    assert "Stopped after 0.2 seconds" in told(answer, limit_seconds=0.2).sentence
+    assert "Stopped after 0.2 seconds" in verdict_on(answer, limit_seconds=0.2).sentence
 
 
 def test_print_without_return_is_asked_about():
-    assert told(make("def f(n): print(2 * n)", "f")).hint == (
+    assert verdict_on(make("def f(n): print(2 * n)", "f")).hint == (
         "It prints something. Does it also return it?"
     )
 
 
 def test_division_that_loses_digits_is_asked_about():
-    verdict = told(lambda n: 2 * n + 1e-9)
+    verdict = verdict_on(lambda n: 2 * n + 1e-9)
     assert "Wanted 6, got 6.000000001" in verdict.sentence
     assert "A division with / makes a float" in verdict.hint
 
 
 def test_ratios_far_from_one_are_compared_as_ratios():
-    assert "pencil" in told(lambda n: 2e-10 * n * n).hint
-    assert "Always 1e-10 times" in told(lambda n: 2e-10 * n).hint
+    assert "pencil" in verdict_on(lambda n: 2e-10 * n * n).hint
+    assert "Always 1e-10 times" in verdict_on(lambda n: 2e-10 * n).hint
 
 
-def test_number_of_numpy_earns_the_points():
-    assert told(make("import numpy\ndef f(n): return numpy.int64(2 * n)", "f")).passed
+def test_numpy_number_earns_the_points():
+    assert verdict_on(make("import numpy\ndef f(n): return numpy.int64(2 * n)", "f")).passed
 
 
 def test_mistake_that_fits_the_first_failure_only_is_not_hinted_at():
-    assert "pencil" in told(lambda n: 9 if n == 3 else 2 * n + n % 5 + 1).hint
+    assert "pencil" in verdict_on(lambda n: 9 if n == 3 else 2 * n + n % 5 + 1).hint
 
 
 def test_whole_float_earns_the_points_and_a_remark():
-    verdict = told(lambda n: 2.0 * n)
+    verdict = verdict_on(lambda n: 2.0 * n)
     assert verdict.passed
     assert "You returned a float; a count is a whole number" in verdict.sentence
 
 
 def test_known_mistake_gives_its_hint():
-    assert told(lambda n: 3 * n).hint == "You triple it. How often is n taken?"
+    assert verdict_on(lambda n: 3 * n).hint == "You triple it. How often is n taken?"
 
 
 @pytest.mark.parametrize(
@@ -118,23 +118,26 @@ def test_known_mistake_gives_its_hint():
     ],
 )
 def test_constant_ratio_is_the_diagnosis(answer, words):
-    assert words in told(answer).hint
+    assert words in verdict_on(answer).hint
 
 
 def test_large_counts_are_compared_exactly():
     check = Check(cases=lambda seed: [{"n": 2**60}], judge=EqualTo(double), reference=double)
-    assert told(lambda n: 2 * n, check).passed
-    assert not told(lambda n: 2 * n + 1, check).passed
-    assert not told(lambda n: 2 * n - 64, check).passed
+    assert verdict_on(lambda n: 2 * n, check).passed
+    assert not verdict_on(lambda n: 2 * n + 1, check).passed
+    assert not verdict_on(lambda n: 2 * n - 64, check).passed
 
 
-def test_the_line_of_an_error_is_the_students():
+def test_the_line_shown_for_an_error_is_the_students():
     source = "import torch\ndef f(n):\n    return torch.empty(n, device='meta').sum().item()"
-    assert "`return torch.empty(n, device='meta').sum().item()`" in told(make(source, "f")).sentence
+    assert (
+        "`return torch.empty(n, device='meta').sum().item()`"
+        in verdict_on(make(source, "f")).sentence
+    )
 
 
 def test_unknown_mistake_asks_for_a_pencil():
-    assert "pencil" in told(lambda n: 7 * n + 1).hint
+    assert "pencil" in verdict_on(lambda n: 7 * n + 1).hint
 
 
 def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
@@ -147,52 +150,52 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
         ),
         reference=double,
     )
-    assert told(lambda n: n * n, check).hint == "Fits all?"
+    assert verdict_on(lambda n: n * n, check).hint == "Fits all?"
 
 
 def test_each_part_right_everywhere_earns_its_share():
-    verdict = told(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
+    verdict = verdict_on(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
     assert verdict.points == 1.0
     assert "Wanted 16 for square, got 10" in verdict.sentence
 
 
 def test_part_right_in_one_case_only_earns_nothing():
-    assert told(lambda n: {"double": 6, "square": 9}, PARTS).points == 0
+    assert verdict_on(lambda n: {"double": 6, "square": 9}, PARTS).points == 0
 
 
 def test_other_keys_are_ignored_and_missing_ones_named():
-    assert told(lambda n: {"double": 2 * n, "square": n * n, "more": 1}, PARTS).passed
+    assert verdict_on(lambda n: {"double": 2 * n, "square": n * n, "more": 1}, PARTS).passed
     assert "Wanted the keys double, square; got double" in (
-        told(lambda n: {"double": 2 * n}, PARTS).sentence
+        verdict_on(lambda n: {"double": 2 * n}, PARTS).sentence
     )
     assert "Wanted a dictionary with double, square; it returned an int" in (
-        told(lambda n: 2 * n, PARTS).sentence
+        verdict_on(lambda n: 2 * n, PARTS).sentence
     )
 
 
-def test_verdict_is_shown_as_text_and_as_html_without_letting_markup_through():
-    verdict = told(make("def f(n): raise ValueError('<b>bold</b>')", "f"))
+def test_verdict_is_shown_as_text_and_as_escaped_html():
+    verdict = verdict_on(make("def f(n): raise ValueError('<b>bold</b>')", "f"))
     assert "<b>bold</b>" in str(verdict)
     assert "&lt;b&gt;bold&lt;/b&gt;" in verdict._repr_html_()
 
 
 def test_a_near_miss_is_not_blamed_on_a_division():
-    verdict = told(lambda n: 2 * n + (n > 2) * 1)
+    verdict = verdict_on(lambda n: 2 * n + (n > 2) * 1)
     assert "division" not in verdict.hint
 
 
 def test_numbers_of_an_implementation_count_together():
     judge = EqualTo(lambda n: {"wrong": 0, "saved_bytes": n}, together=True)
     check = Check(cases=CHECK.cases, judge=judge, reference=double)
-    right = told(lambda n: {"wrong": 0, "saved_bytes": n}, check)
-    half = told(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
+    right = verdict_on(lambda n: {"wrong": 0, "saved_bytes": n}, check)
+    half = verdict_on(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
     assert (right.points, half.points) == (2, 0)
     assert "Wanted 3 for saved_bytes, got 6" in half.sentence
     assert "Passed" not in half.sentence
 
 
 def observed(answer, case):
-    """What is kept; an answer that divides by zero is told of as an `observe` tells it."""
+    """Observe what an answer keeps, and describe a division by zero, as an `observe` may do."""
     try:
         return {"kept": answer(case["n"])}
     except ZeroDivisionError as error:
@@ -223,37 +226,36 @@ def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
 
 def test_each_scenario_earns_its_share():
     cases = iter([2, 4, 9, 9])
-    verdict = told(lambda n: next(cases), SCENARIOS)
+    verdict = verdict_on(lambda n: next(cases), SCENARIOS)
     assert verdict.points == 1.0
     assert verdict.hint == "Everything is kept. What may go?"
     assert "Wanted 2 for kept, got 9" in verdict.sentence
 
 
-def test_an_error_costs_its_scenario_alone():
+def test_an_error_costs_only_its_scenario():
     cases = iter([2, 4, 0, 0])
-    verdict = told(lambda n: n // bool(next(cases)), SCENARIOS)
+    verdict = verdict_on(lambda n: n // bool(next(cases)), SCENARIOS)
     assert verdict.points == 1.0
     assert "It raised ZeroDivisionError" in verdict.sentence
     assert verdict.hint.endswith("?")
 
 
-def test_what_a_probe_complains_of_is_not_said_to_be_raised():
+def test_an_error_of_observe_itself_is_not_called_raised():
     def observe(answer, case):
         try:
             raise TypeError("wanted a list, got a tuple")
         except TypeError as error:
-            return bounded_call.describe_error(error) | {
-                "line": ""
-            }  # where `observe` is the course's own
+            # Without a line of the student's: `observe` is the course's.
+            return bounded_call.describe_error(error) | {"line": ""}
 
-    verdict = told(double, dataclasses.replace(SCENARIOS, observe=observe))
+    verdict = verdict_on(double, dataclasses.replace(SCENARIOS, observe=observe))
     assert verdict.sentence == (
         "What it returned has another form: wanted a list, got a tuple. Wrong in 4 of 4 cases."
     )
     assert verdict.hint == "What does the exercise ask your function to return?"
 
 
-def test_a_number_of_single_precision_is_asked_for_its_rounding():
+def test_a_number_rounded_to_float32_gets_a_hint_on_rounding():
     judge = Behaviour(lambda x: {"weight": x}, relative_tolerance=1e-12)
     assert judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints[0].startswith("Nearly.")
     assert judge({"x": 0.3}, {"weight": 0.3 + 1e-3}).hints == ()
@@ -261,7 +263,7 @@ def test_a_number_of_single_precision_is_asked_for_its_rounding():
 
 def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
     cases = iter([9, 9, 0, 0])
-    verdict = told(lambda n: next(cases) * n // n, SCENARIOS)
+    verdict = verdict_on(lambda n: next(cases) * n // n, SCENARIOS)
     assert verdict.points == 0
     assert verdict.hint == "Everything is kept. What may go?"
 
@@ -269,8 +271,8 @@ def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
 def test_without_scenarios_an_error_is_wrong_in_its_case():
     judge = Behaviour(lambda n: {"kept": n})
     check = Check(cases=CHECK.cases, judge=judge, reference=double, observe=observed)
-    assert told(lambda n: n, check).passed
-    assert told(lambda n: n // (n - 5), check).points == 0
+    assert verdict_on(lambda n: n, check).passed
+    assert verdict_on(lambda n: n // (n - 5), check).points == 0
 
 
 @pytest.mark.parametrize(
@@ -285,27 +287,27 @@ def test_without_scenarios_an_error_is_wrong_in_its_case():
         ("(x > 0).requires_grad_()", "Which of the tensors wanted a gradient"),
     ],
 )
-def test_what_autograd_says_is_asked_about(source, words):
+def test_errors_of_autograd_have_hints_of_their_own(source, words):
     answer = make(f"import torch\ndef f(n):\n    x = torch.ones(2)\n    {source}", "f")
-    assert words in told(answer).hint
+    assert words in verdict_on(answer).hint
 
 
-def test_numbers_that_look_alike_are_both_told_in_full():
+def test_numbers_that_look_alike_are_both_shown_in_full():
     check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: 133252.56306, relative_tolerance=0))
-    verdict = told(lambda n: 133252.563061, check)
+    verdict = verdict_on(lambda n: 133252.563061, check)
     assert "Wanted 133,252.56306, got 133,252.563061" in verdict.sentence
 
 
 def test_the_courses_own_answer_is_called_lent():
     lent = notebook_calls.find("u01-attention-flops").reference
-    sentence = told(lent).sentence
+    sentence = verdict_on(lent).sentence
     assert "attention_flops, the course's own: `answer` lends it" in sentence
 
 
 def test_a_check_may_forbid_more_modules():
     check = dataclasses.replace(CHECK, not_from=("fractions",))
     source = "from fractions import Fraction\ndef f(n): return int(Fraction(2 * n))"
-    assert told(make(source, "f")).passed
+    assert verdict_on(make(source, "f")).passed
     assert "uses fractions.Fraction, where an answer stands already" in (
-        told(make(source, "f"), check).sentence
+        verdict_on(make(source, "f"), check).sentence
     )

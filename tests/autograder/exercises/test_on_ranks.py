@@ -1,4 +1,4 @@
-"""A student's function on ranks: errors come as they were raised, loops end the examination."""
+"""A student's function on ranks: errors come through unchanged, endless loops stop the scoring."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def test_an_error_of_a_rank_is_the_students_own():
         on_ranks.on_ranks(2, lambda comm: 1 / comm.rank)
 
 
-def test_a_deadlock_stays_one():
+def test_a_deadlock_is_raised_as_one():
     with pytest.raises(DeadlockError):
         on_ranks.on_ranks(2, lambda comm: comm.rank or comm.all_reduce(torch.ones(1)))
 
@@ -25,7 +25,7 @@ def test_a_loop_without_end_is_stopped_in_its_first_case(monkeypatch):
         while True:
             pass
 
-    examination = score_answer(global_mean.CHECK, share_of_mean, [1])
-    verdict = examination.verdict("u09-global-mean", 2, tell_all=True)
+    result = score_answer(global_mean.CHECK, share_of_mean, [1])
+    verdict = result.verdict("u09-global-mean", 2, tell_all=True)
     assert verdict.sentence.startswith("Stopped after")
-    assert examination.trials == ()
+    assert result.cases == ()

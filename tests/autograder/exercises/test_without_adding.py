@@ -1,4 +1,4 @@
-"""Adding up term by term is no answer to where a sum stops, on the fastest machine neither."""
+"""Adding term by term is too slow to find where a sum stops, even on the fastest machine."""
 
 import math
 
@@ -15,7 +15,7 @@ def by_adding(term: float, num_mantissa_bits: int) -> float:
 
 
 def test_adding_is_stopped_in_a_case_of_52_bits():
-    examination = score_answer(notebook_calls.find("u07-stops"), by_adding, [1], limit_seconds=0.3)
-    assert examination.trouble is not None
-    assert examination.trouble["trouble"] == "stopped"
-    assert "num_mantissa_bits=52" in examination.sizes
+    result = score_answer(notebook_calls.find("u07-stops"), by_adding, [1], limit_seconds=0.3)
+    assert result.trouble is not None
+    assert result.trouble["trouble"] == "stopped"
+    assert "num_mantissa_bits=52" in result.sizes

@@ -1,4 +1,4 @@
-"""Classes as they come out of a grading, made from the answer banks; and copies of answers."""
+"""Results of graded classes, made from the answer banks; and disguised copies of answers."""
 
 import ast
 import random
@@ -57,7 +57,7 @@ def _result(unit: str, student: str, chance: random.Random) -> Result:
 def write_journal(root: Path, results: list[Result]) -> Path:
     journal = Journal(path_of(root, results[0].unit))
     for each in results:
-        journal.note_result(each)
+        journal.record_result(each)
     return journal.path
 
 

@@ -1,4 +1,4 @@
-"""Files as students hand them in: solved notebooks as plain JSON, to be damaged in one way each."""
+"""Files as students hand them in: solved notebooks as plain JSON, for tests to damage."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A small course that has been generated once and is copied for each test, and what it holds."""
+"""A small course that is generated once and copied for each test."""
 
 import os
 import shutil
@@ -57,12 +57,14 @@ class Small:
             answers = solved(UNIT) | (composite(UNIT, n % 4) if n % 2 else {})
             self.hand_in(f"s{n:03}", answers if n else {})
 
-    def grade(self, watch: Callable[[Result], object] = lambda _: None, **options) -> list[Result]:
+    def grade(
+        self, on_result: Callable[[Result], object] = lambda _: None, **options
+    ) -> list[Result]:
         run = Run(self.root, UNIT, Options(**{"jobs": 1} | options), configuration(self.root))
-        return run.grade(watch)
+        return run.grade(on_result)
 
     def command(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """`make grade` as a process of its own, which no Ctrl-C of these tests reaches."""
+        """`make grade` as a process of its own, which Ctrl-C in these tests does not reach."""
         return subprocess.Popen(
             [sys.executable, "-c", COMMAND, str(self.root), UNIT, *arguments],
             cwd=ROOT,

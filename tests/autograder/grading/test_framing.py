@@ -1,4 +1,4 @@
-"""Plain data through a socket whose other end may lie, stall or drip."""
+"""Plain data through a socket whose other end may lie, stall or send one byte at a time."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Whatever lies in a student's folder, only a regular file of theirs is read."""
+"""Whatever is in a student's folder, only a regular file of theirs is read."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""A platform's download becomes submissions; what is wrong with one of them stops no other."""
+"""A platform's download becomes submissions; a problem with one of them stops no other."""
 
 import io
 import os

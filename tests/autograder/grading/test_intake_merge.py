@@ -1,4 +1,4 @@
-"""Whatever is handed in becomes the release with the student's answers in it, or a person looks."""
+"""Any file becomes the release with the student's answers in it, or a person looks."""
 
 import json
 import random
@@ -27,24 +27,24 @@ TEST = "u00-tensor-bytes-test"
 ANSWER = "u00-tensor-bytes"
 
 
-def taken_whole(raw, *remarks):
-    """What was taken: all answers, and a remark with each of these words in it, no other."""
-    taken = merge(raw, FRESH)
-    assert_is_the_release(taken.notebook)
-    assert answers_in(taken.notebook) == ANSWERS
-    assert taken.needs_human == ()
-    assert len(taken.remarks) == len(remarks), taken.remarks
-    for words, remark in zip(remarks, taken.remarks, strict=True):
+def merged_whole(raw, *remarks):
+    """All answers were taken, with one remark for each of these words and no other."""
+    merged = merge(raw, FRESH)
+    assert_is_the_release(merged.notebook)
+    assert answers_in(merged.notebook) == ANSWERS
+    assert merged.needs_human == ()
+    assert len(merged.remarks) == len(remarks), merged.remarks
+    for words, remark in zip(remarks, merged.remarks, strict=True):
         assert words in remark
-    return taken.notebook
+    return merged.notebook
 
 
 def refused(raw, words):
     """Nothing was taken, and a person is told why."""
-    taken = merge(raw, FRESH)
-    assert taken.notebook == FRESH
-    assert len(taken.needs_human) == 1
-    assert words in taken.needs_human[0]
+    merged = merge(raw, FRESH)
+    assert merged.notebook == FRESH
+    assert len(merged.needs_human) == 1
+    assert words in merged.needs_human[0]
 
 
 def changed(**more):
@@ -66,15 +66,15 @@ def with_grading(name, grading):
 @pytest.mark.parametrize("unit", UNITS)
 def test_solved_notebook_needs_no_remark(unit):
     handed_in = filled(unit, solved(unit))
-    taken = merge(nbformat.writes(handed_in).encode(), released(unit))
-    assert taken.notebook == handed_in
-    assert taken.remarks == taken.needs_human == ()
+    merged = merge(nbformat.writes(handed_in).encode(), released(unit))
+    assert merged.notebook == handed_in
+    assert merged.remarks == merged.needs_human == ()
 
 
 def test_blank_release_stays_blank():
-    taken = merge(nbformat.writes(FRESH).encode(), FRESH)
-    assert taken.notebook == FRESH
-    assert taken.remarks == taken.needs_human == ()
+    merged = merge(nbformat.writes(FRESH).encode(), FRESH)
+    assert merged.notebook == FRESH
+    assert merged.remarks == merged.needs_human == ()
 
 
 # The file as a whole
@@ -111,7 +111,7 @@ def test_what_is_no_notebook_is_left_to_a_person(name):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 def test_every_unicode_is_read(encoding):
     text = nbformat.writes(filled(UNIT, ANSWERS))
-    taken_whole(text.encode(encoding))
+    merged_whole(text.encode(encoding))
 
 
 def test_latin_1_is_read_and_told():
@@ -119,9 +119,9 @@ def test_latin_1_is_read_and_told():
     cell_of(content, "u00-view")["source"] = "Größe"
     text = json.dumps({"cells": content["cells"]}, ensure_ascii=False)
     raw = text.encode("latin-1", "replace")
-    taken = merge(raw, FRESH)
-    assert answers_in(taken.notebook) == ANSWERS | {"u00-view": "Größe"}
-    assert "read as Latin-1" in taken.remarks[0]
+    merged = merge(raw, FRESH)
+    assert answers_in(merged.notebook) == ANSWERS | {"u00-view": "Größe"}
+    assert "read as Latin-1" in merged.remarks[0]
 
 
 WIDGETS = "application/vnd.jupyter.widget-state+json"
@@ -138,27 +138,27 @@ MARKS_OF_THE_FILE = {
 
 @pytest.mark.parametrize("name", MARKS_OF_THE_FILE)
 def test_marks_of_the_file_do_not_count(name):
-    taken_whole(changed(**MARKS_OF_THE_FILE[name]))
+    merged_whole(changed(**MARKS_OF_THE_FILE[name]))
 
 
 def test_numbers_that_are_none_and_doubled_keys_do_no_harm():
     text = packed(plain()).decode()
     odd = f'{{"x": NaN, "y": -Infinity, "z": {"9" * 100_000}, "cells": 3, {text[1:]}'
-    taken_whole(odd.encode())
+    merged_whole(odd.encode())
 
 
 def test_notebook_without_ids_is_known_by_its_marks_and_texts():
     content = plain() | {"nbformat_minor": 4}
     for cell in content["cells"]:
         del cell["id"]
-    assert len(taken_whole(packed(content)).cells) == len(FRESH.cells)
+    assert len(merged_whole(packed(content)).cells) == len(FRESH.cells)
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_old_formats_are_converted(version):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        taken_whole(packed(in_format(version)))
+        merged_whole(packed(in_format(version)))
 
 
 def test_cells_need_no_outputs_and_no_metadata_of_their_own():
@@ -167,14 +167,14 @@ def test_cells_need_no_outputs_and_no_metadata_of_their_own():
         cell.pop("outputs", None)
         if not cell["metadata"]:
             del cell["metadata"]
-    taken_whole(packed(content))
+    merged_whole(packed(content))
 
 
 def test_stored_outputs_are_dropped():
     content = plain()
     outputs = [{"output_type": "stream", "name": "stdout", "text": "x" * 1000}] * 20_000
     cell_of(content, TEST).update(outputs=outputs, execution_count=10**30)
-    taken_whole(packed(content))
+    merged_whole(packed(content))
 
 
 # Cells
@@ -184,7 +184,7 @@ def test_stored_outputs_are_dropped():
     "more", [{"outputs": None}, {"metadata": []}, {"metadata": None}, {"execution_count": "x"}]
 )
 def test_odd_fields_of_a_cell_do_not_count(more):
-    taken_whole(with_cell(ANSWER, **more))
+    merged_whole(with_cell(ANSWER, **more))
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_odd_fields_of_a_cell_do_not_count(more):
     ids=str,
 )
 def test_grading_marks_of_wrong_types_do_not_count(grading):
-    taken_whole(with_grading(ANSWER, grading))
-    taken_whole(with_grading(TEST, grading))
+    merged_whole(with_grading(ANSWER, grading))
+    merged_whole(with_grading(TEST, grading))
 
 
 @pytest.mark.parametrize("version", [1, 99, None, "three"])
@@ -202,22 +202,22 @@ def test_schema_version_does_not_count(version):
     content = plain()
     for cell in content["cells"]:
         cell["metadata"].get("nbgrader", {})["schema_version"] = version
-    taken_whole(packed(content))
+    merged_whole(packed(content))
 
 
 def test_source_may_be_a_list_of_lines_and_end_them_as_windows_does():
     content = plain()
     for cell in content["cells"]:
         cell["source"] = "".join(cell["source"]).replace("\n", "\r\n").splitlines(keepends=True)
-    taken_whole(packed(content))
+    merged_whole(packed(content))
 
 
 @pytest.mark.parametrize("source", [None, 7, {"a": 1}, ["a", 1]])
 def test_answer_that_is_no_text_is_left_to_a_person(source):
-    taken = merge(with_cell(ANSWER, source=source), FRESH)
-    assert_is_the_release(taken.notebook)
-    assert taken.needs_human == (f"The answer to {ANSWER} is no text; it was not taken.",)
-    assert answers_in(taken.notebook)[ANSWER] == answers_in(FRESH)[ANSWER]
+    merged = merge(with_cell(ANSWER, source=source), FRESH)
+    assert_is_the_release(merged.notebook)
+    assert merged.needs_human == (f"The answer to {ANSWER} is no text; it was not taken.",)
+    assert answers_in(merged.notebook)[ANSWER] == answers_in(FRESH)[ANSWER]
 
 
 def test_cell_without_source_is_empty():
@@ -235,10 +235,10 @@ def test_halves_of_characters_are_replaced_and_whole_ones_kept():
 
 def test_answer_of_megabytes_is_left_to_a_person():
     long = "#" * (MAX_CHARACTERS + 1)
-    taken = merge(with_cell(ANSWER, source=long), FRESH)
-    assert_is_the_release(taken.notebook)
-    assert f"The answer to {ANSWER} is 200,001 characters long" in taken.needs_human[0]
-    assert taken.remarks == ()
+    merged = merge(with_cell(ANSWER, source=long), FRESH)
+    assert_is_the_release(merged.notebook)
+    assert f"The answer to {ANSWER} is 200,001 characters long" in merged.needs_human[0]
+    assert merged.remarks == ()
 
 
 def test_many_and_long_added_cells_are_cut():
@@ -246,7 +246,7 @@ def test_many_and_long_added_cells_are_cut():
     texts = ["#" * 10**6, *(f"own({number})" for number in range(10_000))]
     own = [{"cell_type": "code", "source": text, "metadata": {}} for text in texts]
     content["cells"][5:5] = own
-    notebook = taken_whole(
+    notebook = merged_whole(
         packed(content),
         f"Of 10001 added cells the first {MAX_ADDED_CELLS} were taken",
         "Left out of the added cells, as no text or longer than 200,000 characters: 1.",
@@ -266,20 +266,20 @@ def test_added_cells_bring_nothing_but_their_text():
         "attachments": {"picture.png": {"image/png": "AAAA"}},
     }
     content["cells"].insert(3, own)
-    cell = taken_whole(packed(content)).cells[3]
+    cell = merged_whole(packed(content)).cells[3]
     assert (cell.cell_type, cell.source, cell.metadata) == ("markdown", "mine", {})
     assert "attachments" not in cell
 
 
 def test_pictures_in_an_answer_are_told():
     pictures = {"picture.png": {"image/png": "AAAA"}}
-    taken_whole(with_cell("u00-view", attachments=pictures), "u00-view: pictures were pasted in")
+    merged_whole(with_cell("u00-view", attachments=pictures), "u00-view: pictures were pasted in")
 
 
 def test_cell_of_unknown_type_does_not_run():
     content = plain()
     content["cells"].insert(2, {"cell_type": ["code"], "source": "evil()"})
-    assert taken_whole(packed(content)).cells[2].cell_type == "raw"
+    assert merged_whole(packed(content)).cells[2].cell_type == "raw"
 
 
 # What could earn marks in nbgrader
@@ -289,7 +289,7 @@ def test_cell_of_unknown_type_does_not_run():
 def test_tags_have_no_effect(tag):
     content = plain()
     cell_of(content, TEST)["metadata"]["tags"] = [tag, 3, {}]
-    taken_whole(packed(content), f"{TEST}: tags were added, without effect")
+    merged_whole(packed(content), f"{TEST}: tags were added, without effect")
 
 
 @pytest.mark.parametrize(
@@ -306,35 +306,35 @@ def test_tags_have_no_effect(tag):
 )
 def test_marks_of_grading_have_no_effect(marks):
     grading = cell_of(plain(), "u00-view")["metadata"]["nbgrader"] | marks
-    taken_whole(with_grading("u00-view", grading), "u00-view: points or other marks of grading")
+    merged_whole(with_grading("u00-view", grading), "u00-view: points or other marks of grading")
 
 
 def test_test_marked_as_solution_is_no_solution():
     grading = cell_of(plain(), TEST)["metadata"]["nbgrader"] | {"solution": True, "locked": False}
     content = json.loads(with_grading(TEST, grading))
     cell_of(content, TEST)["source"] = "2.0"
-    taken_whole(packed(content), f"{TEST}: changed by the student", f"{TEST}: points or other")
+    merged_whole(packed(content), f"{TEST}: changed by the student", f"{TEST}: points or other")
 
 
 def test_test_turned_into_markdown_is_a_test():
-    taken_whole(with_cell(TEST, cell_type="markdown"), f"{TEST}: of another type")
+    merged_whole(with_cell(TEST, cell_type="markdown"), f"{TEST}: of another type")
 
 
 def test_answer_on_a_cell_of_another_type_is_an_answer():
-    taken_whole(with_cell(ANSWER, cell_type="markdown"), f"{ANSWER}: of another type")
+    merged_whole(with_cell(ANSWER, cell_type="markdown"), f"{ANSWER}: of another type")
 
 
 def test_cell_of_the_right_type_comes_before_one_of_another():
     content = plain()
     text = cell_of(content, ANSWER) | {"cell_type": "markdown", "source": "a note", "id": "n"}
     content["cells"].insert(3, text)
-    taken_whole(packed(content))
+    merged_whole(packed(content))
 
 
 def test_deleted_cells_come_back():
     content = plain()
     content["cells"] = [cell for cell in content["cells"] if not cell["id"].endswith("-test")]
-    taken_whole(packed(content), f"Missing and put back as the course made them: {TEST}, ")
+    merged_whole(packed(content), f"Missing and put back as the course made them: {TEST}, ")
 
 
 def test_changed_locked_cells_come_back():
@@ -342,12 +342,12 @@ def test_changed_locked_cells_come_back():
     cell_of(content, TEST)["source"] = "2.0"
     cell_of(content, "u00-setup")["source"] = "import os"
     names = f"u00-setup, {TEST}"
-    taken_whole(packed(content), f"{names}: changed by the student, graded as the course made it")
+    merged_whole(packed(content), f"{names}: changed by the student, graded as the course made it")
 
 
 def test_functions_in_a_cell_of_the_course_are_told():
     source = "def helper():\n    return 1"
-    taken_whole(with_cell("u00-7ef17d5d", source=source), "u00-7ef17d5d: defines 'helper'")
+    merged_whole(with_cell("u00-7ef17d5d", source=source), "u00-7ef17d5d: defines 'helper'")
 
 
 def test_first_written_of_copied_cells_counts():
@@ -355,7 +355,7 @@ def test_first_written_of_copied_cells_counts():
     place = content["cells"].index(cell_of(content, ANSWER))
     copies = [cell_of(content, ANSWER) | {"id": f"c{k}", "source": f"evil({k})"} for k in (1, 2)]
     content["cells"][place + 1 : place + 1] = copies
-    notebook = taken_whole(packed(content), f"3 cells claim to be {ANSWER}; the first written")
+    notebook = merged_whole(packed(content), f"3 cells claim to be {ANSWER}; the first written")
     copied = notebook.cells[place + 1 : place + 3]
     assert [(cell.cell_type, cell.source) for cell in copied] == [
         ("raw", "evil(1)"),
@@ -367,22 +367,22 @@ def test_written_copy_counts_where_the_first_is_the_stub():
     content = plain()
     stub = cell_of(content, ANSWER) | {"source": answers_in(FRESH)[ANSWER], "id": "other"}
     content["cells"].insert(2, stub)
-    taken_whole(packed(content), f"2 cells claim to be {ANSWER}")
+    merged_whole(packed(content), f"2 cells claim to be {ANSWER}")
 
 
 @pytest.mark.parametrize("source", [None, "#" * (MAX_CHARACTERS + 1)], ids=["none", "long"])
 def test_copy_that_is_text_counts_where_the_first_is_none(source):
     content = plain()
     content["cells"].insert(2, cell_of(content, ANSWER) | {"source": source, "id": "other"})
-    taken = merge(packed(content), FRESH)
-    assert answers_in(taken.notebook) == ANSWERS
-    assert taken.needs_human == ()
+    merged = merge(packed(content), FRESH)
+    assert answers_in(merged.notebook) == ANSWERS
+    assert merged.needs_human == ()
 
 
 def test_copied_test_counts_once():
     content = plain()
     content["cells"] += [cell_of(content, TEST)] * 2
-    taken_whole(packed(content), f"3 cells claim to be {TEST}")
+    merged_whole(packed(content), f"3 cells claim to be {TEST}")
 
 
 # Whose cell is it?
@@ -399,22 +399,22 @@ def test_exchanged_names_are_set_right_by_the_functions(everywhere):
     if everywhere:
         first["id"], second["id"] = other, ANSWER
         told = f"The answer to {ANSWER} was found in the cell '{other}'"
-        taken_whole(packed(content), told, f"The answer to {other} was found")
+        merged_whole(packed(content), told, f"The answer to {other} was found")
     else:
-        taken_whole(packed(content))
+        merged_whole(packed(content))
 
 
 def test_answer_that_lost_its_name_is_known_by_its_function():
     content = plain()
     cell_of(content, ANSWER).update(metadata={}, id="random")
     missing = f"The answer to {ANSWER} was found in the cell 'random'"
-    taken_whole(packed(content), missing)
+    merged_whole(packed(content), missing)
 
 
 def test_trial_of_a_function_is_no_answer_to_it():
     content = plain()
     content["cells"].insert(2, {"cell_type": "code", "source": "def tensor_bytes():\n    return 0"})
-    assert taken_whole(packed(content)).cells[2].cell_type == "code"
+    assert merged_whole(packed(content)).cells[2].cell_type == "code"
 
 
 def test_notebook_of_another_unit_is_named():
@@ -508,9 +508,9 @@ def damaged(seed):
 @pytest.mark.parametrize("seed", range(400))
 def test_any_damage_gives_the_release(seed):
     raw = damaged(seed)
-    taken = merge(raw, FRESH)
-    assert_is_the_release(taken.notebook)
-    assert taken == merge(raw, FRESH)
-    "".join([*taken.remarks, *taken.needs_human]).encode()  # printable, whatever was written
+    merged = merge(raw, FRESH)
+    assert_is_the_release(merged.notebook)
+    assert merged == merge(raw, FRESH)
+    "".join([*merged.remarks, *merged.needs_human]).encode()  # printable, whatever was written
     if seed % 4:
-        assert all("The answer to" in reason for reason in taken.needs_human)
+        assert all("The answer to" in reason for reason in merged.needs_human)

@@ -1,4 +1,4 @@
-"""The journal knows what is graded and what is in the gradebook, also after half lines."""
+"""The journal knows what is graded and what is in the gradebook, even after a half line."""
 
 import threading
 
@@ -7,7 +7,7 @@ import pytest
 from autograder.checking.verdict import Verdict
 from autograder.grading import course_version
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import Journal, held, key_of, path_of, results_of
+from autograder.grading.journal import Journal, key_of, lock, path_of, results_of
 from autograder.grading.result import Result
 
 UNIT = "00_start_here"
@@ -26,44 +26,44 @@ def path(tmp_path):
 def test_the_last_result_of_each_student_is_read_again(path, tmp_path):
     journal = Journal(path)
     for each in (result("b"), result("a", 0.0), result("a", 2.0)):
-        journal.note_result(each)
+        journal.record_result(each)
     assert results_of(tmp_path, UNIT) == [result("a", 2.0), result("b")]
 
 
 def test_stored_is_what_is_written_after_its_result(path):
     key, other = key_of(b"one"), key_of(b"other")
     journal = Journal(path)
-    journal.note_result(result("a"))
+    journal.record_result(result("a"))
     assert not Journal(path).is_stored("a", key)
-    journal.note_stored("a", key)
+    journal.record_stored("a", key)
     again = Journal(path)
     assert again.is_stored("a", key)
     assert not again.is_stored("a", other)
     assert not again.is_stored("b", key)
-    again.note_result(result("a"))
+    again.record_result(result("a"))
     assert not Journal(path).is_stored("a", key)
 
 
-def test_every_half_of_the_last_line_is_passed_over(path):
+def test_every_half_of_the_last_line_is_skipped(path):
     key = key_of(b"one")
     journal = Journal(path)
-    journal.note_result(result("a"))
-    journal.note_stored("a", key)
+    journal.record_result(result("a"))
+    journal.record_stored("a", key)
     whole = path.read_bytes()
-    journal.note_result(result("a", 2.0))
+    journal.record_result(result("a", 2.0))
     line = path.read_bytes()[len(whole) :]
     for length in range(len(line) - 1):
         path.write_bytes(whole + line[:length])
         halved = Journal(path)
         assert halved.is_stored("a", key)
         assert halved.results == {"a": result("a")}
-    halved.note_result(result("b"))
+    halved.record_result(result("b"))
     assert set(Journal(path).results) == {"a", "b"}
 
 
 @pytest.mark.parametrize("line", ["null", "7", "[]", "{}", '{"result": "{}"}', '{"student": "a"}'])
-def test_lines_of_another_form_are_passed_over(path, line):
-    Journal(path).note_result(result("a"))
+def test_lines_of_another_form_are_skipped(path, line):
+    Journal(path).record_result(result("a"))
     with path.open("a") as file:
         file.write(line + "\n")
     assert Journal(path).results == {"a": result("a")}
@@ -73,15 +73,17 @@ def test_a_key_changes_with_every_part_and_with_the_course(tmp_path, monkeypatch
     keys = [key_of(b"ab", b"c"), key_of(b"a", b"bc"), key_of(b"abc"), key_of(b"ab", b"c", b"")]
     assert len(set(keys)) == 4
     assert key_of(b"ab", b"c") == keys[0]
-    (tmp_path / "check.py").write_text("right = 3")
-    monkeypatch.setattr(course_version, "PACKAGE", tmp_path)
+    path = tmp_path / course_version.PACKAGES[0] / "check.py"
+    path.parent.mkdir()
+    path.write_text("right = 3")
+    monkeypatch.setattr(course_version, "SOURCE", tmp_path)
     course_version.of_course.cache_clear()
     first = key_of(b"ab", b"c")
-    (tmp_path / "check.py").write_text("right = 4")
+    path.write_text("right = 4")
     course_version.of_course.cache_clear()
     second = key_of(b"ab", b"c")
     course_version.of_course.cache_clear()
-    assert first.work == second.work == keys[0].work
+    assert first.submission == second.submission == keys[0].submission
     assert len({keys[0].course, first.course, second.course}) == 3
 
 
@@ -90,19 +92,19 @@ def test_two_runs_at_a_time_are_one_too_many(path):
 
     def other():
         try:
-            with held(path):
+            with lock(path):
                 said.append("came in")
         except GradingError as error:
             said.append(str(error))
 
-    with held(path):
+    with lock(path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
     assert said == [
         f"{UNIT} is being graded by another process: wait until it is done, or stop it."
     ]
-    with held(path):
+    with lock(path):
         pass
 
 

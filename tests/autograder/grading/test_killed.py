@@ -1,6 +1,6 @@
 """A run that is killed or stopped at any moment loses nothing, and leaves no process behind.
 
-A few moments are tried always; with `ALL_KILLS=50` in the environment so many.
+A few moments are always tried; `ALL_KILLS=50` in the environment tries 50.
 """
 
 import os
@@ -20,7 +20,7 @@ __all__ = ["generated", "small"]
 
 NUM_KILLS = int(os.environ.get("ALL_KILLS", "3"))
 KILLS_A_ROUND = 5
-NUM_STUDENTS = 40  # so many that none of the moments comes after the last one
+NUM_STUDENTS = 40  # enough that each moment comes before the last one is graded
 PATIENCE_SECONDS = 300
 
 
@@ -35,7 +35,7 @@ def assert_all_gone(processes):
 
 
 def wait_for_line(small, process, number):
-    """Until a run has written so many lines of its journal, or has ended."""
+    """Wait until a run has written a number of lines of its journal, or has ended."""
     journal = small.root / "grading" / "00_start_here.jsonl"
     deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
@@ -45,7 +45,7 @@ def wait_for_line(small, process, number):
 
 
 def kill_at_a_moment(small, chance):
-    """While processes start, or around one of the next lines of the journal."""
+    """Kill a run while processes start, or around one of the next lines of the journal."""
     journal = small.root / "grading" / "00_start_here.jsonl"
     written = journal.read_bytes().count(b"\n") if journal.exists() else 0
     process = small.command("--jobs", "2")

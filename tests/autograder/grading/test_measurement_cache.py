@@ -1,4 +1,4 @@
-"""What the hidden cases measure is measured once, and again where it could be another."""
+"""Hidden cases are measured once, and again if the values could have changed."""
 
 import json
 
@@ -15,7 +15,7 @@ NAME = "u00-tensor-bytes"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(measurement_cache, "_folders", [])
-    measurement_cache.keep_in(tmp_path / "measured")
+    measurement_cache.use_folder(tmp_path / "measured")
     return tmp_path / "measured"
 
 

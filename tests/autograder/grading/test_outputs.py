@@ -1,4 +1,4 @@
-"""Of what a sandbox sends only text and pictures are shown, and a verdict as nbgrader reads it."""
+"""Only text and pictures from a sandbox are shown, and nbgrader can read a verdict's points."""
 
 import base64
 
@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
 
 from autograder.checking.verdict import Verdict
-from autograder.grading.outputs import clean, lost, of_verdict
+from autograder.grading.outputs import of_stopped_cell, of_verdict, sanitized
 from autograder.grading.sandbox.ipython_shell import MAX_CHARACTERS, MAX_OUTPUTS
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
@@ -18,7 +18,7 @@ TEXT = {"output_type": "stream", "name": "stdout", "text": "hello"}
 def test_text_pictures_and_errors_are_shown():
     error = {"output_type": "error", "ename": "E", "evalue": "why", "traceback": ["line"]}
     shown = {"output_type": "display_data", "data": {"text/plain": "x", "image/png": PNG}}
-    outputs = clean([TEXT, error, shown])
+    outputs = sanitized([TEXT, error, shown])
     assert [each.output_type for each in outputs] == ["stream", "error", "display_data"]
     assert outputs[2].data == shown["data"]
     nbformat.validate(new_notebook(cells=[new_code_cell("", outputs=outputs)]))
@@ -42,24 +42,24 @@ def test_text_pictures_and_errors_are_shown():
     ],
 )
 def test_everything_else_is_dropped(entry):
-    assert clean([entry, TEXT]) == clean([TEXT])
+    assert sanitized([entry, TEXT]) == sanitized([TEXT])
 
 
 @pytest.mark.parametrize("outputs", [None, "x", {"0": TEXT}, 7])
 def test_what_is_no_list_is_nothing(outputs):
-    assert clean(outputs) == []
+    assert sanitized(outputs) == []
 
 
 def test_a_flood_is_cut():
     flood = [TEXT | {"text": "x" * 10**6}] * (2 * MAX_OUTPUTS)
-    outputs = clean(flood)
+    outputs = sanitized(flood)
     assert len(outputs) == MAX_OUTPUTS
     assert max(len(each.text) for each in outputs) <= 2 * MAX_CHARACTERS
 
 
 def test_a_result_of_a_student_is_never_taken_for_points():
     result = {"output_type": "execute_result", "data": {"text/plain": "1000.0"}}
-    assert [each.output_type for each in clean([result])] == ["display_data"]
+    assert [each.output_type for each in sanitized([result])] == ["display_data"]
 
 
 @pytest.mark.parametrize("points", [0.0, 0.25, 1.0, 2.5])
@@ -70,6 +70,6 @@ def test_nbgrader_reads_the_points_of_a_verdict(points):
     assert determine_grade(cell) == (points, 2.5)
 
 
-def test_a_lost_cell_says_why():
-    (output,) = lost("its process ended")
+def test_a_stopped_cell_says_why():
+    (output,) = of_stopped_cell("its process ended")
     assert output.text == "This cell was stopped: its process ended.\n"

@@ -1,4 +1,4 @@
-"""Processes that die, on this machine and on a real cluster: the others' work goes on."""
+"""When processes die, on this machine or on a real cluster, the work of the others goes on."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from autograder.grading.errors import GradingError, WorkerDiedError
-from autograder.grading.pool import Local, stream
+from autograder.grading.pool import LocalPool, stream
 from autograder.grading.task import Task
 from tests.autograder.grading.small import UNIT, generated, small
 from tests.notebooks.filling import ROOT
@@ -51,7 +51,7 @@ def points(graded):
 def test_a_dead_process_and_a_dead_sandbox_are_replaced(small):
     """First one of two processes is killed, then the sandbox that they share."""
     graded = []
-    with Local(2, is_unsafe=False) as pool:
+    with LocalPool(2, is_unsafe=False) as pool:
         for each in stream(pool, tasks(small, 10)):
             graded.append(each)
             if len(graded) == 1:
@@ -64,22 +64,22 @@ def test_a_dead_process_and_a_dead_sandbox_are_replaced(small):
 
 
 def test_nobody_waits_for_the_dead(small):
-    """All processes are killed at work, while megabytes wait for them."""
-    with Local(2, is_unsafe=False) as pool:
+    """All processes are killed while they work and megabytes wait for them."""
+    with LocalPool(2, is_unsafe=False) as pool:
         pool.submit(next(tasks(small, 1)).to_bytes()).result()
         waiting = [pool.call(time.sleep, 600), pool.call(time.sleep, 600)]
         waiting += [pool.call(len, bytes(1_000_000)) for _ in range(3)]
         for worker in pool._workers:
             worker.kill()
         assert [type(each.exception(60)) for each in waiting] == [WorkerDiedError] * 5
-        pool.renew()
+        pool.restart()
         assert pool.call(len, bytes(1_000_000)).result(60) == 1_000_000
 
 
 def test_a_submission_that_ends_its_process_costs_nobody_else(small, monkeypatch):
-    """Its process dies with it twice; the innocent that waited beside it are graded."""
+    """Its process dies with it twice; the submissions that waited beside it are graded."""
     given = list(tasks(small, 4))
-    with Local(1, is_unsafe=False) as pool:
+    with LocalPool(1, is_unsafe=False) as pool:
         submit = pool.submit
 
         def submitted(message):
@@ -96,15 +96,18 @@ def test_a_submission_that_ends_its_process_costs_nobody_else(small, monkeypatch
 
 
 def test_processes_that_cannot_start_stop_the_run(small, monkeypatch):
-    monkeypatch.setattr("autograder.grading.pool._begin", os._exit)
+    monkeypatch.setattr("autograder.grading.pool._initialize", os._exit)
     given = list(tasks(small, 1))
-    with Local(1, is_unsafe=False) as pool, pytest.raises(GradingError, match="as soon as they"):
+    with (
+        LocalPool(1, is_unsafe=False) as pool,
+        pytest.raises(GradingError, match="as soon as they"),
+    ):
         list(stream(pool, given))
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A scheduler and what starts a worker of it, as their commands start them."""
+    """The address of a scheduler, and a function that starts a worker of it."""
     started = []
 
     def start(*command):

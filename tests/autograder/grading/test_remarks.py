@@ -1,4 +1,4 @@
-"""What is unusual in a student's code is told in words; usual code is not."""
+"""Unusual names in a student's code are reported; usual code is not."""
 
 import signal
 
@@ -7,7 +7,7 @@ from nbformat.v4 import new_code_cell
 
 from autograder.checking.error_hints import in_words
 from autograder.checking.verdict import Verdict
-from autograder.grading.remarks import of_run, remarks
+from autograder.grading.remarks import for_a_person, on_unusual_code
 from autograder.grading.sandbox import audit_hook
 from autograder.student.merge_answers import is_solution, key, merge_answers
 from tests.notebooks.filling import UNITS, answer_banks_of, filled, released, solved
@@ -19,7 +19,7 @@ def remarks_on(unit, answers, *added):
     release = released(unit)
     notebook = merge_answers(filled(unit, answers), release)
     notebook.cells += [new_code_cell(source) for source in added]
-    return list(remarks(notebook, release))
+    return list(on_unusual_code(notebook, release))
 
 
 def a_solution():
@@ -71,7 +71,7 @@ def test_alarms_and_tampering_are_for_a_person():
     sentence, _ = in_words(told)
     tampered = Verdict(exercise="u00-x", points=0.0, max_points=1.0, sentence=sentence)
     honest = Verdict(exercise="u00-y", points=0.0, max_points=1.0, sentence="It returned None.")
-    told = list(of_run([tampered, honest], [0, audit_hook.EXIT_CODE, -signal.SIGSYS]))
+    told = list(for_a_person([tampered, honest], [0, audit_hook.EXIT_CODE, -signal.SIGSYS]))
     assert told[0] == f"u00-x: {sentence}"
     assert [line.endswith("which ended its process.") for line in told] == [False, True, True]
-    assert list(of_run([honest], [0, 1, -9])) == []
+    assert list(for_a_person([honest], [0, 1, -9])) == []

@@ -1,4 +1,4 @@
-"""Likeness: copies are flagged however they are disguised, and what has to be alike is not."""
+"""Copies are flagged however they are disguised; answers that must be alike are not."""
 
 import dataclasses
 
@@ -6,12 +6,12 @@ import pytest
 
 from autograder.grading.report.course_texts import PACKAGE, SOLUTION, course_texts_of
 from autograder.grading.report.likeness import find_alike, is_too_short
-from tests.answer_bank.every import ANSWER_BANK
+from tests.answer_bank.every import ANSWER_BANKS
 from tests.autograder.grading.classes import clean, disguised
 from tests.notebooks.filling import ROOT, UNITS, released
 
-TASKS = {task.exercise: task for unit in UNITS for task in course_texts_of(ROOT, unit)}
-COURSE = {SOLUTION, PACKAGE}
+COURSE_TEXTS = {course.exercise: course for unit in UNITS for course in course_texts_of(ROOT, unit)}
+COURSE_ANSWERS = {SOLUTION, PACKAGE}
 LONG = [
     *("u01-latent-attention-flops", "u01-budget-ratio", "u03-parameters", "u03-llama-layer-bytes"),
     *("u04-allocator", "u05-checkpoint", "u05-plan", "u07-value", "u08-accumulate", "u09-buckets"),
@@ -22,7 +22,7 @@ IN_WORDS = "u01-first-layer"
 
 def a_class(exercise):
     """All answers of a bank, each by a student of its own."""
-    bank = ANSWER_BANK[exercise]
+    bank = ANSWER_BANKS[exercise]
     wrong = {f"wrong{n}": clean(each.source) for n, each in enumerate(bank.wrong)}
     return wrong | {f"right{n}": clean(each) for n, each in enumerate(bank.right)}
 
@@ -32,22 +32,22 @@ def cells_of(unit):
 
 
 def names(exercise, answers):
-    return [set(each.names) for each in find_alike(TASKS[exercise], answers)]
+    return [set(each.names) for each in find_alike(COURSE_TEXTS[exercise], answers)]
 
 
 def together(groups, *wanted):
     return any(set(wanted) <= group for group in groups)
 
 
-@pytest.mark.parametrize("exercise", ANSWER_BANK)
+@pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_right_answers_of_another_style_are_not_flagged_with_the_course(exercise):
     for group in names(exercise, a_class(exercise)):
-        assert not (group & COURSE and any(name.startswith("right") for name in group))
+        assert not (group & COURSE_ANSWERS and any(name.startswith("right") for name in group))
 
 
 @pytest.mark.parametrize("exercise", LONG)
 def test_disguised_copy_is_flagged_with_its_original(exercise):
-    solution = TASKS[exercise].answers[SOLUTION]
+    solution = COURSE_TEXTS[exercise].answers[SOLUTION]
     answers = a_class(exercise) | {"copy": disguised(solution)}
     assert "my_0" in answers["copy"]
     assert "#" not in answers["copy"]
@@ -63,36 +63,36 @@ def test_one_students_answer_under_anothers_name_is_flagged():
 
 def test_copy_that_python_does_not_read_is_flagged():
     exercise = "u05-plan"
-    broken = TASKS[exercise].answers[SOLUTION].replace("return", "retrun (", 1)
+    broken = COURSE_TEXTS[exercise].answers[SOLUTION].replace("return", "retrun (", 1)
     answers = a_class(exercise) | {"copy": broken}
     assert together(names(exercise, answers), "copy", SOLUTION)
 
 
 @pytest.mark.parametrize("exercise", SHORT)
 def test_formula_of_one_line_is_never_flagged_and_it_is_said(exercise):
-    copy = disguised(TASKS[exercise].answers[SOLUTION])
+    copy = disguised(COURSE_TEXTS[exercise].answers[SOLUTION])
     answers = a_class(exercise) | {"copy": copy}
     assert not together(names(exercise, answers), "copy", SOLUTION)
-    assert is_too_short(TASKS[exercise], len(answers))
+    assert is_too_short(COURSE_TEXTS[exercise], len(answers))
 
 
 def test_a_larger_class_tells_more():
     """What two of three hundred have in common is rarer than what two of five have."""
-    task = TASKS["u01-attention-flops"]
-    assert is_too_short(task, 5)
-    assert not is_too_short(task, 300)
+    course = COURSE_TEXTS["u01-attention-flops"]
+    assert is_too_short(course, 5)
+    assert not is_too_short(course, 300)
 
 
 def test_what_the_whole_class_writes_is_no_sign():
     exercise = "u05-plan"
-    same = disguised(TASKS[exercise].answers[SOLUTION])
+    same = disguised(COURSE_TEXTS[exercise].answers[SOLUTION])
     assert names(exercise, {f"s{n}": same for n in range(30)}) == []
 
 
 def test_given_code_is_no_sign():
     exercise = "u04-repair-average"  # its stub holds the code to repair
     stub = next(cell.source for cell in cells_of("04_memory_profiling") if cell.id == exercise)
-    assert not TASKS[exercise].own(stub).runs
+    assert not COURSE_TEXTS[exercise].own(stub).ngrams
     assert names(exercise, {"one": stub, "other": stub, "blank": ""}) == []
 
 
@@ -101,7 +101,7 @@ def test_comment_word_for_word_is_the_first_reason():
     comment = "# the third matrix is the one I forgot on Tuesday"
     mine = f"def gated_mlp_flops(n, h, f):\n    {comment}\n    return 6 * n * h * f"
     theirs = f"def gated_mlp_flops(a, b, c):\n    {comment.upper()}\n    return 3 * 2 * a * b * c"
-    found = find_alike(TASKS[exercise], a_class(exercise) | {"one": mine, "other": theirs})
+    found = find_alike(COURSE_TEXTS[exercise], a_class(exercise) | {"one": mine, "other": theirs})
     assert set(found[0].names) == {"one", "other"}
     assert found[0].reason.startswith("The same comment, word for word: “the third matrix is")
 
@@ -109,10 +109,10 @@ def test_comment_word_for_word_is_the_first_reason():
 def test_comment_that_only_the_course_has_twice_is_no_reason():
     exercise = "u05-plan"
     said = "# nobody but the course says it in these words\n"
-    task = TASKS[exercise]
-    talking = {name: said + text for name, text in task.answers.items()}
-    copy = disguised(task.answers[SOLUTION])
-    (found,) = find_alike(dataclasses.replace(task, answers=talking), {"copy": copy})
+    course = COURSE_TEXTS[exercise]
+    talking = {name: said + text for name, text in course.answers.items()}
+    copy = disguised(course.answers[SOLUTION])
+    (found,) = find_alike(dataclasses.replace(course, answers=talking), {"copy": copy})
     assert "copy" in found.names
     assert found.sentence == ""
 
@@ -147,4 +147,4 @@ def test_answer_in_words_is_flagged_where_it_is_copied():
 
 def test_answer_without_end_is_read_to_a_limit():
     endless = "value = value + 1 - other * third\n" * 1_000_000
-    assert len(TASKS["u05-plan"].own(endless).runs) < 50
+    assert len(COURSE_TEXTS["u05-plan"].own(endless).ngrams) < 50

@@ -1,4 +1,4 @@
-"""The report of a class: its numbers, its picture, and a page that nobody can write into."""
+"""The report of a class: its numbers, its picture, and a page without injected HTML."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.report.__main__ import main
 from autograder.grading.report.class_report import report_on
-from autograder.grading.report.figure import OUTCOMES, finding, outcome_picture
+from autograder.grading.report.figure import OUTCOMES, headline, outcome_picture
 from autograder.grading.report.likeness import Alike
 from autograder.grading.report.tables import exercise_table, submission_table
 from autograder.grading.result import Result
@@ -105,15 +105,15 @@ def test_every_bar_of_the_picture_ends_at_a_hundred():
 def test_title_says_what_was_found():
     full = [told(item.id, 2.0) for item in EXERCISES]
     easy = exercise_table(CATALOGUE, [a_result("a", *full), a_result("b", *full)])
-    assert finding(exercise_table(CATALOGUE, [a_result("a")])) == "Nothing was judged yet"
-    assert finding(easy) == "Everybody has full marks in every exercise"
+    assert headline(exercise_table(CATALOGUE, [a_result("a")])) == "Nothing was judged yet"
+    assert headline(easy) == "Everybody has full marks in every exercise"
     wrong = told(EXERCISES[2].id, 0.0)
     results = [a_result("a", *full), a_result("b", *full[:2], wrong, *full[3:])]
     title = EXERCISES[2].title
-    assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
+    assert f"“{title}” is the hardest: 1 of 2" in headline(exercise_table(CATALOGUE, results))
     part = told(EXERCISES[1].id, 1.0)
     results[1] = a_result("b", full[0], part, wrong, *full[3:])
-    assert f"“{title}” is the hardest: 1 of 2" in finding(exercise_table(CATALOGUE, results))
+    assert f"“{title}” is the hardest: 1 of 2" in headline(exercise_table(CATALOGUE, results))
 
 
 class Page(HTMLParser):

@@ -1,4 +1,4 @@
-"""What is graded again and what is not, what stays as people left it, and what stops a run."""
+"""What is graded again and what is not, what people wrote stays, and what stops a run."""
 
 import random
 import resource
@@ -16,7 +16,7 @@ from nbgrader.api import Gradebook
 from autograder.checking.notebook_calls import find
 from autograder.grading import command, course_version, referee, run, task
 from autograder.grading.errors import GradingError
-from autograder.grading.pool import Local
+from autograder.grading.pool import LocalPool
 from autograder.grading.run import Run
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.session import Limits
@@ -43,7 +43,7 @@ class InThisProcess:
 
     def submit(self, message: bytes) -> Future:
         future = Future()
-        future.set_result(task.work(message))
+        future.set_result(task.run_task(message))
         return future
 
 
@@ -111,7 +111,9 @@ def test_a_time_that_is_gone_is_gone_everywhere(graded):
 def test_a_changed_course_grades_everything_again(graded, monkeypatch):
     changed = course_version.of_course() + "x"
     monkeypatch.setattr(course_version, "of_course", lambda: changed)
-    monkeypatch.setattr(task, "work", lambda message: task.grade(from_bytes(message)).to_bytes())
+    monkeypatch.setattr(
+        task, "run_task", lambda message: task.grade(from_bytes(message)).to_bytes()
+    )
     from_bytes = task.Task.from_bytes
     assert names(graded.grade()) == CLASS
 
@@ -210,9 +212,9 @@ def test_a_check_that_cannot_make_its_cases_stops_the_run(monkeypatch):
     monkeypatch.setattr(referee, "find", lambda _: check)
     with pytest.raises(GradingError, match=r"u00-state-gib .*ZeroDivisionError: in the cases"):
         referee.prepare("u00-state-gib", (1, 2))
-    first = [partial(referee.prepare, "no such exercise", (1, 2))]
+    warm_up = [partial(referee.prepare, "no such exercise", (1, 2))]
     says = pytest.raises(GradingError, match="no such exercise cannot make its cases")
-    with says, Local(1, is_unsafe=False, first=first) as pool:
+    with says, LocalPool(1, is_unsafe=False, warm_up=warm_up) as pool:
         pool.submit(b"")
 
 
@@ -288,7 +290,7 @@ def test_a_damaged_gradebook(graded):
 
 
 def test_what_the_gradebook_lost_is_graded_again(graded):
-    """Somebody removed a student, or put an older copy there; the journal knows no better."""
+    """Somebody removed a student or restored an older copy, while the journal has the result."""
     before = graded.contents()
     with opened(graded) as book:
         book.remove_student("s001")
@@ -346,12 +348,12 @@ def test_a_folder_that_cannot_be_used(graded):
     assert names(graded.grade(again=True)) == CLASS
 
 
-@pytest.mark.parametrize("room_for_bytes", [10, 2_000, 30_000, 150_000])
-def test_a_full_disk_loses_nothing(graded, room_for_bytes):
-    """Of no file more than so many bytes can be written: here the journal, there a notebook."""
+@pytest.mark.parametrize("max_file_bytes", [10, 2_000, 30_000, 150_000])
+def test_a_full_disk_loses_nothing(graded, max_file_bytes):
+    """No file can grow beyond a limit: sometimes the journal hits it, sometimes a notebook."""
     before, files = graded.contents(), graded.files()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room_for_bytes, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, hard))
     try:
         said = sentence(graded, again=True)
     finally:
@@ -364,14 +366,14 @@ def test_a_full_disk_loses_nothing(graded, room_for_bytes):
 
 def test_without_bubblewrap_only_who_insists_grades(graded, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    bubblewrap.isolated.cache_clear()
+    bubblewrap.sandboxed.cache_clear()
     try:
         said = sentence(graded)
         assert "bubblewrap is not installed" in said
         assert "--unsafe" in said
         assert names(graded.grade(again=True, is_unsafe=True, students=("s002",))) == ["s002"]
     finally:
-        bubblewrap.isolated.cache_clear()
+        bubblewrap.sandboxed.cache_clear()
 
 
 def test_the_seed_is_made_once_and_for_nobody_else(small, monkeypatch):
@@ -430,4 +432,4 @@ def test_a_cell_without_an_end_is_named(graded, monkeypatch):
     )
     page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
     assert "did not come to an end in its time" in page
-    assert "guard.py" not in page
+    assert "time_limit.py" not in page

@@ -1,4 +1,4 @@
-"""Without a closed room each submission has a process of its own, and gets the same verdicts."""
+"""Without a sandbox each submission has a process of its own, and gets the same verdicts."""
 
 import tempfile
 from pathlib import Path
@@ -22,17 +22,17 @@ def graded(*, is_unsafe):
     )
 
 
-def test_verdicts_and_notebook_are_those_of_the_closed_room():
-    fallback, warm = graded(is_unsafe=True), graded(is_unsafe=False)
-    assert fallback.result.verdicts == warm.result.verdicts
-    assert fallback.notebook == warm.notebook
+def test_verdicts_and_notebook_are_those_of_the_sandbox():
+    fallback, sandboxed = graded(is_unsafe=True), graded(is_unsafe=False)
+    assert fallback.result.verdicts == sandboxed.result.verdicts
+    assert fallback.notebook == sandboxed.notebook
     assert all(verdict.passed for verdict in fallback.result.verdicts)
 
 
 @pytest.fixture
 def conversation(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    conversation = SubprocessFallback().converse()
+    conversation = SubprocessFallback().start_conversation()
     yield conversation
     conversation.end()
 

@@ -1,4 +1,4 @@
-"""A worker answers, hands on errors, and is missed at once when it dies, wherever it was."""
+"""A worker answers and passes errors on; its death is noticed at once, whenever it happens."""
 
 import gc
 import os

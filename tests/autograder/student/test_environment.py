@@ -1,7 +1,7 @@
-"""The environment: old Pythons are told off, a good one is left alone, a bad one is repaired.
+"""Old Pythons are refused; a good environment is left alone, a damaged one repaired.
 
-The real ones made here install an empty list of packages and a tiny project that builds itself
-(backend below), so that pip needs no network.
+Real environments made here install an empty list of packages and a tiny project that builds itself
+(see `BACKEND`), so that pip needs no network.
 """
 
 import errno
@@ -24,7 +24,7 @@ from autograder.student import environment, installing
 from autograder.student.environment import ensure, run, troubles
 from autograder.student.errors import CommandError
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 PYPROJECT = """
 [build-system]
@@ -50,7 +50,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    root = tmp_path / "a project"  # a blank in the path, as on many a laptop
+    root = tmp_path / "a project"  # a space in the path, as on many laptops
     root.mkdir()
     (root / "requirements.txt").write_text("")
     (root / "pyproject.toml").write_text(PYPROJECT)
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Instead of venv and pip: links to this Python, and a list of what was called."""
+    """Replace venv and pip by links to this Python; the list of the commands that were called."""
     called: list[str] = []
 
     def stream(command: list[str], cwd: Path) -> tuple[int, list[str]]:
@@ -88,7 +88,7 @@ def first_trouble(root: Path, profile: str = "student") -> str:
 
 
 def old_pythons() -> dict[str, str]:
-    """Interpreters before 3.11 that are on this machine, by version."""
+    """Interpreters before 3.11 on this machine, by version."""
     found = {str(path) for path in Path.home().glob(".pyenv/versions/*/bin/python")}
     names = ["python2.7", *(f"python3.{minor}" for minor in range(6, 11))]
     found |= {path for path in map(shutil.which, names) if path}
@@ -123,7 +123,7 @@ def course(*words: str, root: Path = REPOSITORY) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
-def test_an_unknown_command_is_answered_with_the_near_one() -> None:
+def test_an_unknown_command_is_answered_with_the_nearest() -> None:
     done = course("tset")
     assert done.returncode == 1
     assert "Did you mean `test`?" in done.stderr
@@ -136,7 +136,7 @@ def test_no_command_shows_the_list() -> None:
     assert "make lab" in done.stdout
 
 
-def test_the_students_copy_says_what_it_has_not(tmp_path: Path) -> None:
+def test_the_students_copy_says_what_it_lacks(tmp_path: Path) -> None:
     kept = ["__init__.py", "__main__.py", "student/__init__.py", "student/environment.py"]
     for name in kept:
         (tmp_path / "autograder" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +167,7 @@ def test_the_developers_tools_serve_a_student_too(project: Path, steps: list[str
     assert steps[-1].endswith("-e .[dev]")
     assert not first_trouble(project, "student")
     (project / "requirements.txt").write_text("# changed")
-    ensure(project, "student")  # does not take the tools away again
+    ensure(project, "student")  # does not remove the tools again
     assert not first_trouble(project, "dev")
 
 
@@ -185,30 +185,30 @@ def spoil_requirements(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         pytest.param(spoil_stamp, "half made", id="damaged stamp"),
         pytest.param(spoil_python, "Python is gone", id="dead interpreter"),
         pytest.param(spoil_requirements, "required packages changed", id="new pins"),
     ],
 )
-def test_damage_is_told_and_repaired(
+def test_damage_is_reported_and_repaired(
     project: Path,
     steps: list[str],
     capsys: pytest.CaptureFixture[str],
     spoil: Callable[[Path], None],
-    told: str,
+    message: str,
 ) -> None:
     ensure(project, "student")
     capsys.readouterr()
     spoil(project)
     ensure(project, "student")
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
     assert not first_trouble(project)
     assert len(steps) == 6
 
 
-def test_packages_of_another_python_are_cleared_away(project: Path, steps: list[str]) -> None:
+def test_packages_of_another_python_are_removed(project: Path, steps: list[str]) -> None:
     ensure(project, "student")
     useless = project / ".venv" / "lib" / "python3.5" / "site-packages"
     useless.mkdir(parents=True)
@@ -219,7 +219,7 @@ def test_packages_of_another_python_are_cleared_away(project: Path, steps: list[
     assert not first_trouble(project)
 
 
-def test_a_package_cut_off_while_it_was_installed_is_forgotten(tmp_path: Path) -> None:
+def test_a_half_installed_package_is_dropped(tmp_path: Path) -> None:
     for name in ("good", "cut"):
         (tmp_path / f"{name}-1.dist-info").mkdir()
         (tmp_path / f"{name}-1.dist-info" / "METADATA").write_text("")
@@ -234,7 +234,7 @@ def test_two_at_once_install_once(
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
     monkeypatch.setattr(environment, "say", said.put)
     other = threading.Thread(target=ensure, args=(project, "student"))
-    with environment.only_one(project):
+    with environment.exclusive_lock(project):
         other.start()
         assert "waiting until it is done" in said.get(timeout=60)
         environment.make(project, "student", environment.NOT_YET)
@@ -242,7 +242,7 @@ def test_two_at_once_install_once(
     assert len(steps) == 3
 
 
-# --- What cannot work is one sentence -------------------------------------------------------------
+# --- Failures are explained in one sentence -------------------------------------------------------
 
 
 def test_python_without_venv(
@@ -275,17 +275,17 @@ def test_a_full_disk_stops_before_the_download(
 
 
 @pytest.mark.usefixtures("steps")
-def test_a_disk_too_small_for_cuda_is_told(
+def test_a_disk_too_small_for_cuda_is_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leave_free(monkeypatch, 4_000_000_000)
     ensure(project, "student")
-    assert "Mind the disk" in capsys.readouterr().out
+    assert "Disk space is low" in capsys.readouterr().out
     assert not first_trouble(project)
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         (errno.EROFS, "copy the course to a folder of your own"),
         (errno.ENOSPC, "make room"),
@@ -294,18 +294,18 @@ def test_a_disk_too_small_for_cuda_is_told(
     ids=["read-only", "full", "a file named .venv"],
 )
 def test_a_folder_that_cannot_be_written(
-    project: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
+    project: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(environment, "only_one", refuse)
-    with pytest.raises(CommandError, match=told):
+    monkeypatch.setattr(environment, "exclusive_lock", refuse)
+    with pytest.raises(CommandError, match=message):
         ensure(project, "student")
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("ERROR: No matching distribution found for torch==2.13.0", "from the network"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
@@ -313,11 +313,11 @@ def test_a_folder_that_cannot_be_written(
     ],
     ids=["not found", "no space", "other"],
 )
-def test_what_stopped_pip(line: str, told: str) -> None:
-    assert told in installing.sentence_about_pip(["Collecting torch", line])
+def test_why_pip_failed_is_explained(line: str, message: str) -> None:
+    assert message in installing.explain_failure(["Collecting torch", line])
 
 
-# --- Real ones, without a network -----------------------------------------------------------------
+# --- Real environments, without a network ---------------------------------------------------------
 
 
 def test_a_real_environment_is_made_moved_and_repaired(
@@ -328,13 +328,13 @@ def test_a_real_environment_is_made_moved_and_repaired(
     moved = project.rename(project.parent / "moved")
     assert "moved or copied" in first_trouble(moved)
     ensure(moved, "student")
-    for program in ("tiny", "pip"):  # one script of step 3, one that only relocation mends
+    for program in ("tiny", "pip"):  # one script of step 3, one that only relocation repairs
         command = [str(moved / ".venv" / "bin" / program), "--version"]
         subprocess.run(command, check=True, env=environment.environ_of(moved))
     assert "tiny runs" in capfd.readouterr().out
 
 
-def test_pips_last_words_are_shown(
+def test_pips_last_lines_are_shown(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -1,4 +1,4 @@
-"""JupyterLab as a student and as an author get it: really started, asked over HTTP, stopped."""
+"""JupyterLab for a student and for an author: really started, queried over HTTP, stopped."""
 
 import contextlib
 import html
@@ -21,7 +21,7 @@ import pytest
 from autograder.student import launch
 from autograder.student.errors import CommandError
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
 FIRST = "00_start_here"
 HIDDEN = [
@@ -36,7 +36,7 @@ HIDDEN = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The packages in a copy of its own, with one unit."""
+    """A copy of the packages, with one unit."""
     skip = shutil.ignore_patterns("__pycache__")
     for package in ("autograder", "course_utils"):
         shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=skip)
@@ -64,7 +64,7 @@ def test_an_author_gets_the_text_master(root: Path) -> None:
         launch.author_page(root, "9")
 
 
-def test_our_settings_come_before_the_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_settings_come_before_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/theirs")
     launch.use_settings("student")
     assert os.environ["JUPYTER_CONFIG_PATH"] == f"{launch.SETTINGS / 'student'}{os.pathsep}/theirs"
@@ -84,7 +84,7 @@ def test_every_settings_file_is_json() -> None:
         json.loads(file.read_text())
 
 
-# --- Really started -------------------------------------------------------------------------------
+# --- Started for real -----------------------------------------------------------------------------
 
 
 class Lab(NamedTuple):
@@ -113,7 +113,7 @@ class Lab(NamedTuple):
 
 
 def private_environ(root: Path) -> dict[str, str]:
-    """Jupyter's folders inside the test's own, and no browser."""
+    """Variables that put Jupyter's folders inside the test's, and show no browser."""
     folders = ["CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"]
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -127,7 +127,7 @@ def private_environ(root: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def started(root: Path, *words: str) -> Iterator[Lab]:
-    """Start it, read what it says up to the address, and stop it with Ctrl-C."""
+    """Start it, read its output up to the address, and stop it with Ctrl-C."""
     command = [sys.executable, "-m", "autograder.student.launch", *words]
     with subprocess.Popen(
         command,
@@ -146,7 +146,7 @@ def started(root: Path, *words: str) -> Iterator[Lab]:
                 said.append(line.strip())
                 if "?token=" in line:
                     break
-            assert said, "it said nothing"
+            assert said, "no output"
             assert "?token=" in said[-1], said
             yield Lab(process, said)
         finally:
@@ -159,13 +159,13 @@ def started(root: Path, *words: str) -> Iterator[Lab]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])
 
 
 def start_kernel(lab: Lab) -> int:
-    """Start a kernel as the page would, and tell its process."""
+    """Start a kernel as the page would; its process id."""
     base, _, page = lab.said[-1].partition("/lab")
     token = page.partition("token=")[2]
     request = urllib.request.Request(
@@ -192,7 +192,9 @@ def test_a_students_lab(root: Path) -> None:
             FIRST,
             "progress.json",
         ]
-        assert lab.refusal("/nbgrader_version") == 400  # there, for *Validate*: it wants a version
+        assert (
+            lab.refusal("/nbgrader_version") == 400
+        )  # there, for *Validate*: it requires a version
         assert lab.refusal("/formgrader") == 404
         assert lab.refusal("/assignments") == 404
         assert lab.refusal("/api/contents", token=False) == 403
@@ -208,7 +210,7 @@ def test_an_authors_lab_on_a_busy_port(root: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with started(root, "author", "--unit", "0", "--port", str(port)) as lab:
-            assert lab.said[0].startswith(f"Port {port} was asked for and is busy: this is port ")
+            assert lab.said[0].startswith(f"Port {port} is busy; using port ")
             assert f"/lab/tree/solutions/{FIRST}/{FIRST}.py?" in lab.said[-1]
             assert not set(HIDDEN) & set(lab.page_config()["disabledExtensions"])
             contents = lab.get(f"/api/contents/solutions/{FIRST}/{FIRST}.py")
@@ -229,5 +231,5 @@ def test_a_blocked_work_folder_is_one_sentence(root: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("Your notebooks belong into the folder ")
+    assert done.stderr.startswith("Your notebooks go into the folder ")
     assert done.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Answers and added cells go into a fresh notebook; nothing else does."""
+"""Answers and added cells go into a fresh notebook, and nothing else."""
 
 import nbformat.v4 as nbf
 import pytest
@@ -66,7 +66,7 @@ def test_added_cells_stay_after_the_cell_they_followed():
     ]
 
 
-def test_first_of_copied_cells_counts_and_the_other_becomes_plain():
+def test_first_of_copied_cells_counts_and_the_other_becomes_raw():
     mine = course()
     mine[2].source = "def f(): return 1"
     copy = code("def f(): return 2", "f", solution=True)
@@ -116,7 +116,7 @@ def test_nothing_given_is_changed():
     assert fresh.cells[2].source == "def f(): ..."
 
 
-def test_one_cell_set_back_leaves_the_rest():
+def test_resetting_one_cell_leaves_the_rest():
     mine = course()
     mine[2].source, mine[4].source = "broken", "def g(): return 3"
     made = with_cell_reset(notebook(*mine), notebook(*course()), "f")

@@ -1,4 +1,4 @@
-"""The text of a cell as it came, and a sentence where there is no such cell."""
+"""`original` prints a cell as released, or one sentence if there is no such cell."""
 
 import pytest
 
@@ -21,6 +21,6 @@ def test_original_prints_the_stub(capsys):
     ],
     ids=["near", "no unit", "no string"],
 )
-def test_what_is_not_there_is_told(name, words, capsys):
+def test_an_unknown_cell_is_answered_in_one_sentence(name, words, capsys):
     original(name)
     assert words in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The work folder: missing things come in, whole; nothing that is there is ever touched."""
+"""Missing units are copied whole into the work folder; what is there is never touched."""
 
 import json
 from pathlib import Path
@@ -37,8 +37,8 @@ def test_nothing_is_overwritten(notebooks: Path, tmp_path: Path) -> None:
     (work / "progress.json").write_text("damaged")
     (work / "01_flops" / "01_flops.ipynb").unlink()
     (notebooks / "01_flops" / "images" / "b.svg").write_text("new picture")
-    came = copy_missing_units(notebooks, work)
-    assert came == ["01_flops/01_flops.ipynb", "01_flops/images/b.svg"]
+    copied = copy_missing_units(notebooks, work)
+    assert copied == ["01_flops/01_flops.ipynb", "01_flops/images/b.svg"]
     assert (work / "00_start_here" / "00_start_here.ipynb").read_text() == "my answers"
     assert (work / "progress.json").read_text() == "damaged"
 

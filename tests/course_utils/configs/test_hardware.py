@@ -1,4 +1,4 @@
-"""Peaks are dense; the sparse ones have to be asked for by name."""
+"""Peaks are dense; sparse ones come from a method of their own."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from course_utils.configs import DEVICES, device
     [("A100-80", 1410, 256, 432), ("H100-SXM", 1830, 512, 528)],
 )
 def test_bf16_peak_follows_from_clock_and_tensor_cores(name, clock_mhz, fma_per_clock, cores):
-    """Boost clock * FMA a clock * 2 * tensor cores; the data sheet rounds it."""
+    """Boost clock * FMAs per clock * 2 * tensor cores; the data sheet rounds it."""
     derived = clock_mhz * 10**6 * fma_per_clock * 2 * cores
     assert device(name).dense_flops_per_second("bf16") == pytest.approx(derived, rel=1e-3)
 
@@ -29,7 +29,7 @@ def test_every_device_has_a_source_and_rates_that_grow_with_fewer_bits(name):
     assert peaks == sorted(peaks)
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_rejected():
     with pytest.raises(ValueError, match=r"no device 'H100'; near it: .*H100-SXM"):
         device("H100")
     with pytest.raises(ValueError, match="A100-80 has no peak for 'fp8'; it has fp32"):

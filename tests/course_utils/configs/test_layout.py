@@ -1,4 +1,4 @@
-"""A layout is a product of degrees, and refuses those that make no sense."""
+"""The devices of a layout are the product of its degrees; bad degrees are rejected."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from course_utils.configs import ParallelLayout
 from course_utils.configs.layout import num_devices
 
 
-def test_one_device_unless_stated():
+def test_one_device_by_default():
     assert num_devices(ParallelLayout()) == 1
 
 
@@ -21,6 +21,6 @@ def test_devices_are_the_product_of_the_degrees():
 
 
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (-2, ValueError), (2.0, TypeError)])
-def test_degrees_that_make_no_sense_are_refused(size, error):
+def test_degrees_that_make_no_sense_are_rejected(size, error):
     with pytest.raises(error, match="ParallelLayout: data_parallel_size must be"):
         ParallelLayout(data_parallel_size=size)

@@ -1,4 +1,4 @@
-"""Widths of number formats, against the bits that torch stores."""
+"""Widths of number formats, compared with torch's dtypes."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_tf32_has_the_range_of_fp32_and_the_step_of_fp16():
 
 
 @pytest.mark.parametrize("widths", [(0, 7), (8, -1)])
-def test_widths_are_above_zero(widths):
+def test_widths_must_be_above_zero(widths):
     exponent, mantissa = widths
     with pytest.raises(ValueError, match="must be above zero"):
         NumberFormat(num_exponent_bits=exponent, num_mantissa_bits=mantissa)

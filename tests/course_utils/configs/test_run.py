@@ -1,4 +1,4 @@
-"""Precisions hold the bytes of the lectures' tables; runs that make no sense are refused."""
+"""Precisions have the bytes of the lectures' tables; runs that make no sense are rejected."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_bytes_per_parameter(name, per_parameter):
     assert set(PRECISIONS) >= {name}
 
 
-def test_no_master_weights_is_a_size_and_less_than_none_is_not():
+def test_sizes_of_a_precision_are_checked():
     assert Precision(**SIZES, master_weight_bytes=0).master_weight_bytes == 0
     with pytest.raises(ValueError, match="master_weight_bytes must be zero or above, got -4"):
         Precision(**SIZES, master_weight_bytes=-4)
@@ -27,7 +27,7 @@ def test_no_master_weights_is_a_size_and_less_than_none_is_not():
         Precision(**SIZES | {"gradient_bytes": 0}, master_weight_bytes=0)
 
 
-def test_unknown_precision_is_told():
+def test_unknown_precisions_are_rejected():
     with pytest.raises(ValueError, match="no precision 'bf-16'; near it: bf16"):
         precision("bf-16")
 
@@ -39,12 +39,12 @@ def test_unknown_precision_is_told():
         ({"seq_len": 8, "micro_batch_size": -1}, "micro_batch_size must be above zero, got -1"),
     ],
 )
-def test_runs_that_make_no_sense_are_refused(change, words):
+def test_runs_that_make_no_sense_are_rejected(change, words):
     with pytest.raises(ValueError, match=words):
         RunConfig(**change)
 
 
-def test_kernels_that_do_not_exist_are_refused():
+def test_kernels_that_do_not_exist_are_rejected():
     with pytest.raises(ValueError, match="fused attention has no dropout on a CPU"):
         Kernels(dropout_fraction=0.1)
     for fraction in (-0.1, 1.0):

@@ -1,4 +1,4 @@
-"""Ways to average gradients, as a student would write them, for tests of the cluster."""
+"""Ways to sum gradients over ranks, as a student would write them, for tests of the cluster."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,15 +28,15 @@ def flat(comm: Comm, parameters: Parameters, loss: Callable[[], Tensor]) -> None
 
 
 def bucketed(bucket_bytes: float) -> Averaging:
-    """Buckets leave as soon as they are full, while the backward pass goes on."""
+    """Each bucket is reduced as soon as it is full, while the backward pass goes on."""
 
     def average(comm: Comm, parameters: Parameters, loss: Callable[[], Tensor]) -> None:
         bucket: list[Tensor] = []
-        under_way: list[tuple[Handle, Tensor, list[Tensor]]] = []
+        in_flight: list[tuple[Handle, Tensor, list[Tensor]]] = []
 
         def flush() -> None:
             full = torch.cat([gradient.flatten() for gradient in bucket])
-            under_way.append((comm.all_reduce(full, async_op=True), full, bucket.copy()))
+            in_flight.append((comm.all_reduce(full, async_op=True), full, bucket.copy()))
             bucket.clear()
 
         def hook(parameter: Tensor) -> None:
@@ -49,7 +49,7 @@ def bucketed(bucket_bytes: float) -> Averaging:
         loss().backward()
         if bucket:
             flush()
-        for handle, full, gradients in under_way:
+        for handle, full, gradients in in_flight:
             handle.wait()
             copy_back(full, gradients)
 
@@ -63,6 +63,6 @@ def copy_back(full: Tensor, gradients: list[Tensor]) -> None:
 
 
 def shapes_of(model: nn.Module) -> Iterator[tuple[int, int]]:
-    """As matrices, a vector as a column."""
+    """Shapes of all parameters as matrices; a vector is a column."""
     for parameter in model.parameters():
         yield (parameter.shape[0], parameter.numel() // parameter.shape[0])

@@ -1,11 +1,11 @@
-"""Calls of several ranks put together, and what they say of who waits."""
+"""Calls of several ranks matched with each other, and who waits for whom."""
 
 from pathlib import Path
 
 import pytest
 
 from course_utils.distributed import MismatchError
-from course_utils.distributed.call_log import CallLog, read_call_log, situation
+from course_utils.distributed.call_log import CallLog, job_status, read_call_log
 from course_utils.distributed.call_matching import (
     Call,
     Group,
@@ -18,7 +18,7 @@ WORLD = Group((0, 1, 2))
 REDUCE = Call("all_reduce", (3,), "float32", 12)
 
 
-def test_collectives_match_by_order_and_messages_by_their_way():
+def test_collectives_match_by_order_and_messages_by_sender_and_receiver():
     matcher = Matcher()
     first, second = (matcher.post(0, REDUCE, WORLD) for _ in range(2))
     message = matcher.post(0, Call("send", (3,), "float32", 12, 2), WORLD)
@@ -27,10 +27,10 @@ def test_collectives_match_by_order_and_messages_by_their_way():
     assert matcher.post(2, REDUCE, WORLD) is first
     assert (first.missing, second.missing, message.missing) == ([], [1, 2], [])
     assert (second.name, message.name) == ("all_reduce #1", "message #0 from rank 0 to rank 2")
-    assert message.of(2) == "receive #0 of (3,) float32 from rank 0"
+    assert message.describe(2) == "receive #0 of (3,) float32 from rank 0"
 
 
-def test_groups_count_for_themselves():
+def test_each_group_counts_its_own_calls():
     matcher, pair = Matcher(), Group((0, 2), "/0: 1")
     matcher.post(0, REDUCE, WORLD)
     exchange = matcher.post(0, REDUCE, pair)
@@ -62,32 +62,32 @@ def test_states_in_words():
     assert states_in_words(states) == words
 
 
-def journal(path: Path, rank: int, *calls: Call, is_waiting: bool) -> None:
+def write_call_log(path: Path, rank: int, *calls: Call, is_waiting: bool) -> None:
     with path.open("wb", buffering=0) as file:
-        written = CallLog(rank, file)
+        call_log = CallLog(rank, file)
         for call in calls:
-            number, _ = written.call(call, WORLD)
-            written.wait(number)
+            number, _ = call_log.record(call, WORLD)
+            call_log.begin_wait(number)
             if call is not calls[-1] or not is_waiting:
-                written.go_on()
+                call_log.end_wait()
 
 
-def test_journals_tell_who_waits_and_whether_for_ever(tmp_path):
+def test_call_logs_show_who_waits_and_whether_for_ever(tmp_path):
     paths = [tmp_path / str(rank) for rank in range(3)]
     other = Call("broadcast", (3,), "float32", 12, 0)
-    journal(paths[0], 0, REDUCE, other, is_waiting=True)
-    journal(paths[1], 1, REDUCE, is_waiting=False)
-    states, is_stuck = situation([read_call_log(path) for path in paths], [])
+    write_call_log(paths[0], 0, REDUCE, other, is_waiting=True)
+    write_call_log(paths[1], 1, REDUCE, is_waiting=False)
+    states, is_deadlocked = job_status([read_call_log(path) for path in paths], [])
     assert states == {
         0: "waits in broadcast #1 of (3,) float32 from rank 0",
         1: "runs after all_reduce #0 of (3,) float32",
         2: "starts up",
     }
-    assert not is_stuck
-    journal(paths[2], 2, REDUCE, other, is_waiting=True)
+    assert not is_deadlocked
+    write_call_log(paths[2], 2, REDUCE, other, is_waiting=True)
     with paths[1].open("ab") as file:
-        file.write(b'{"wait": ')  # as if read in the midst of a line
-    readings = [read_call_log(path) for path in paths]
-    assert not situation(readings, []).is_stuck
-    assert situation(readings, [1]).is_stuck
-    assert not situation(readings, [0, 1, 2]).is_stuck
+        file.write(b'{"wait": ')  # as if read while a line is written
+    histories = [read_call_log(path) for path in paths]
+    assert not job_status(histories, []).is_deadlocked
+    assert job_status(histories, [1]).is_deadlocked
+    assert not job_status(histories, [0, 1, 2]).is_deadlocked

@@ -1,4 +1,4 @@
-"""Ranks on a virtual clock: numbers, random numbers, and times that can be checked by hand."""
+"""Ranks on a virtual clock: results, random numbers, and times checked by hand."""
 
 import random
 import threading
@@ -13,7 +13,7 @@ from course_utils.instruments import count_flops, fake_tensors
 from course_utils.reference import Transformer, token_loss
 from tests.random_models import KINDS, random_model
 
-# A message takes a second and a byte another one, and a device makes one FLOP per second.
+# Each message takes one second and each byte another, and a device does one FLOP per second.
 UNIT = Network(inside=Link(latency_seconds=1.0, bandwidth_bytes_per_second=1.0))
 
 
@@ -22,13 +22,13 @@ def cluster(num_ranks: int, network: Network = UNIT, **others) -> VirtualCluster
 
 
 def compute(flops: int) -> None:
-    """One product of a row and a column: two operations for each element."""
+    """One product of a row and a column: two FLOPs for each element."""
     assert flops % 2 == 0
     torch.ones(1, flops // 2) @ torch.ones(flops // 2, 1)
 
 
-# By hand, for three ranks r that begin with (r, 10 r).
-def test_numbers_of_all_calls():
+# By hand, for three ranks r that start with (r, 10 r).
+def test_results_of_all_calls():
     def step(comm: Comm) -> list[list[float]]:
         mine = torch.tensor([1.0, 10.0]) * comm.rank
         total, first, one, gathered, part = (
@@ -56,8 +56,8 @@ def test_numbers_of_all_calls():
 
 
 # By hand, with UNIT: an all-reduce of 4 bytes among two ranks takes 2 s for messages and 4 for
-# bytes. Rank 0 computes for 10 s and rank 1 for 4, so the collective begins at 10 and ends at 16.
-def test_a_collective_begins_when_the_last_rank_is_there():
+# bytes. Rank 0 computes for 10 s and rank 1 for 4, so the collective starts at 10 and ends at 16.
+def test_a_collective_starts_when_the_last_rank_has_called():
     def step(comm: Comm) -> None:
         compute(10 if comm.rank == 0 else 4)
         comm.all_reduce(torch.ones(1))
@@ -84,9 +84,9 @@ def test_a_collective_begins_when_the_last_rank_is_there():
     )
 
 
-# By hand: 0-2 compute, 2-8 all-reduce, beside it 2-6 compute, from 6 on two more seconds exposed.
-# The second one waits for the links until 8 and ends at 14, while 8-20 is computed.
-def test_async_calls_run_beside_compute_one_after_the_other():
+# By hand: compute 0-2, all-reduce 2-8, overlapped by compute 2-6, so two seconds are exposed. The
+# second all-reduce waits for the links until 8 and ends at 14, overlapped by compute 8-20.
+def test_async_calls_overlap_compute_but_not_each_other():
     def step(comm: Comm) -> None:
         compute(2)
         first = comm.all_reduce(torch.ones(1), async_op=True)
@@ -95,7 +95,7 @@ def test_async_calls_run_beside_compute_one_after_the_other():
         first.wait()
         compute(12)
         second.wait()
-        second.wait()  # as often as one likes
+        second.wait()  # a second time is allowed
 
     run = cluster(2).run(step)
     for rank in (0, 1):
@@ -122,8 +122,8 @@ def fan_out(comm: Comm) -> None:
 
 
 # By hand: four bytes take 5 s. All send to the right at once, since a rank sends and receives on
-# lanes of its own; two messages of one rank follow each other.
-def test_messages_pass_each_other_and_follow_their_lane():
+# different lanes; two messages of one rank follow each other.
+def test_messages_overlap_on_different_lanes_and_queue_on_one():
     def ring(comm: Comm) -> None:
         coming = comm.receive(torch.ones(1), (comm.rank - 1) % comm.size, async_op=True)
         comm.send(torch.ones(1), (comm.rank + 1) % comm.size)
@@ -133,10 +133,10 @@ def test_messages_pass_each_other_and_follow_their_lane():
     assert cluster(3).run(fan_out).step_seconds == 10
 
 
-# By hand: each of four sends 5 s to each of the others, at a time to one, so 15 s at least. All is
-# called in the first moment, by rank 0 before rank 1; whoever calls first must not take lanes for
-# times at which another could have sent.
-def test_messages_begin_in_the_order_of_time_whatever_the_order_of_calls():
+# By hand: each of four ranks sends for 5 s to each other rank, one at a time, so 15 s at least. All
+# calls are made at time zero, by rank 0 before rank 1; a rank that calls first must not take lanes
+# at times when another could send.
+def test_messages_start_in_order_of_time_whatever_the_order_of_calls():
     def all_to_all(comm: Comm) -> None:
         distances = range(1, comm.size)
         sources = [(comm.rank - each) % comm.size for each in distances]
@@ -147,7 +147,7 @@ def test_messages_begin_in_the_order_of_time_whatever_the_order_of_calls():
             handle.wait()
 
     def late_first(comm: Comm) -> None:
-        """Rank 0 has called both before rank 1 is there; the first message waits for it."""
+        """Rank 0 makes both calls before rank 1 makes any; the first message waits for rank 1."""
         compute((0, 100, 2)[comm.rank])
         fan_out(comm)
 
@@ -178,7 +178,7 @@ def test_groups_and_the_links_between_nodes():
     ]
 
 
-def test_ranks_of_a_group_name_each_other_by_their_place_in_it():
+def test_ranks_of_a_group_are_numbered_within_it():
     def step(comm: Comm) -> list[float]:
         group, x = comm.split(comm.rank % 2), torch.tensor([float(comm.rank)])
         group.broadcast(x, 1)
@@ -220,14 +220,14 @@ def test_compute_without_autograd_and_on_fake_tensors():
     assert cluster(1).run(step).step_seconds == cluster(1).run(on_fake).step_seconds == 60
 
 
-def test_what_is_recomputed_takes_time():
+def test_recomputation_takes_time():
     def step(comm: Comm, recompute: bool) -> None:
         layer = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
         x = torch.ones(2, 4, requires_grad=True)
         y = checkpoint(layer, x, use_reentrant=False) if recompute else layer(x)
         y.sum().backward()
 
-    # two products of 2 * 2 * 4 * 4, three times; the second is not needed again
+    # two products of 2 * 2 * 4 * 4, three times each; only the first is recomputed
     assert [cluster(1).run(step, flag).step_seconds for flag in (False, True)] == [384, 448]
 
 
@@ -245,7 +245,7 @@ def batches(rank: int) -> torch.Tensor:
 
 
 def averaged(comm: Comm, model: nn.Module) -> dict[str, torch.Tensor]:
-    """Gradients averaged by hooks, while the backward pass goes on."""
+    """Gradients averaged by hooks during the backward pass."""
     handles = []
 
     def hook(parameter: torch.Tensor) -> None:
@@ -282,7 +282,7 @@ def test_each_rank_gets_copies_of_the_arguments():
     assert results[0]["first.weight"] is not results[1]["first.weight"]
 
 
-# In bf16, 256 + 1 is 256: in the order of ranks 1 + 1 + ... comes first or last.
+# In bf16, 256 + 1 is 256, so it matters whether the 256 comes first or last in the sum.
 def test_sums_are_made_in_the_order_of_ranks():
     def step(comm: Comm, large_at: int) -> float:
         if comm.rank == 0:
@@ -366,8 +366,8 @@ def test_one_rank_alone_pays_nothing():
     assert cluster(2).run(lambda comm: None).step_seconds == 0
 
 
-def test_an_exchange_of_numbers_is_what_they_were_at_the_call():
-    """A shared buffer: one part is under way while the other is written."""
+def test_a_call_leaves_the_rest_of_its_buffer_free_to_write():
+    """A shared buffer: one part is in flight while the other is written."""
 
     def step(comm: Comm) -> list[float]:
         buffer = torch.ones(4) * comm.rank

@@ -1,4 +1,4 @@
-"""Ranks that cannot go on are named at once, and leave nothing behind."""
+"""Every failure names its ranks at once, and leaves no thread behind."""
 
 import signal
 import sys
@@ -127,12 +127,12 @@ NAMED = [
 @pytest.mark.parametrize(
     ("function", "error", "words"), NAMED, ids=[f"{each[0].__name__}" for each in NAMED]
 )
-def test_what_goes_wrong_is_named_at_once(function, error, words):
+def test_every_failure_is_named_at_once(function, error, words):
     start = time.monotonic()
     with pytest.raises(error) as caught:
         VirtualCluster(2).run(function)
     assert words in str(caught.value)
-    assert time.monotonic() - start < 5  # far below the limit of 120 s: nobody waited for it
+    assert time.monotonic() - start < 5  # far below the limit of 120 s: it was not waited for
     assert_no_rank_is_left()
 
 
@@ -140,7 +140,7 @@ def assert_no_rank_is_left() -> None:
     assert [thread for thread in threading.enumerate() if thread.name.startswith("rank")] == []
 
 
-def test_many_ranks_are_named_together():
+def test_ranks_in_the_same_state_are_named_together():
     with pytest.raises(DeadlockError) as caught:
         VirtualCluster(8).run(skips)
     assert str(caught.value) == (
@@ -152,13 +152,13 @@ def test_many_ranks_are_named_together():
         VirtualCluster(4).run(another_group)
 
 
-def test_a_deadlock_shows_the_line_that_waits():
+def test_a_deadlock_shows_a_line_that_waits():
     with pytest.raises(DeadlockError) as caught:
         VirtualCluster(2).run(skips)
     assert "comm.all_reduce(torch.ones(64, 64))" in str(caught.getrepr())
 
 
-def test_the_error_of_a_rank_keeps_its_place():
+def test_the_error_of_a_rank_keeps_its_traceback():
     def raises(comm: Comm) -> None:
         comm.all_reduce(torch.ones(3))
         if comm.rank == 1:
@@ -176,7 +176,7 @@ def test_the_error_of_a_rank_keeps_its_place():
     assert_no_rank_is_left()
 
 
-def test_an_error_in_a_hook_is_the_ranks_own():
+def test_an_error_in_a_hook_belongs_to_its_rank():
     def raises(comm: Comm) -> None:
         w = torch.ones(2, requires_grad=True)
         w.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad) or p.nothing)
@@ -216,7 +216,7 @@ def finishes_late(comm: Comm) -> None:
     try:
         loops(comm)
     finally:
-        comm.barrier()  # is not carried out
+        comm.barrier()  # never carried out
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_rank_that_never_returns_is_stopped(function):
 
 
 class Node:
-    """Something that can be weakly referred to."""
+    """An object that can be weakly referenced."""
 
 
 def collects_for_ever(comm: Comm) -> None:
@@ -240,7 +240,7 @@ def collects_for_ever(comm: Comm) -> None:
         sum(range(2000))  # half of the time in the callback, half outside
 
 
-def test_a_stop_that_a_callback_of_the_collector_drops_is_told_again(monkeypatch):
+def test_a_stop_that_a_callback_of_the_collector_drops_is_raised_again(monkeypatch):
     dropped: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", dropped.append)
     for _ in range(5):
@@ -273,8 +273,8 @@ def test_the_rank_that_runs_is_named():
     )
 
 
-def test_a_rank_that_waits_outside_of_python_is_told_of(monkeypatch):
-    monkeypatch.setattr("course_utils.distributed.cooperative_threads.PATIENCE_SECONDS", 0.3)
+def test_a_rank_that_blocks_outside_of_python_is_named(monkeypatch):
+    monkeypatch.setattr("course_utils.distributed.cooperative_threads.STOP_SECONDS", 0.3)
     with pytest.raises(TimeLimitError) as caught:
         VirtualCluster(2, limit_seconds=0.1).run(lambda comm: time.sleep(1.5 * (comm.rank == 1)))
     assert caught.value.__notes__ == ["rank 1 does not stop: restart the kernel to be rid of it"]
@@ -319,12 +319,12 @@ def test_an_interrupt_ends_all_ranks():
     ],
     ids=["type", "stride", "peer", "self", "gather", "scatter", "autograd", "dot", "nested"],
 )
-def test_a_call_that_makes_no_sense_is_refused(call: Callable[[Comm], object], words: str):
+def test_an_invalid_call_is_refused(call: Callable[[Comm], object], words: str):
     with pytest.raises(RankError, match=words):
         VirtualCluster(2).run(call)
 
 
-def test_what_cannot_run_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(TypeError, match="wants a function of comm, got int"):
         VirtualCluster(2).run(3)
     with pytest.raises(TypeError, match=r"cannot be copied \(cannot pickle .*make it inside"):

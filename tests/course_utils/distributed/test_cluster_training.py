@@ -29,9 +29,9 @@ def on(num_ranks: int) -> VirtualCluster:
 
 
 def training_by_weights(comm: Comm, average: Averaging) -> None:
-    """One product for each weight of the model and its tokens, so that compute is 6 N D exactly.
+    """One product of the tokens with each weight of the model, so compute is exactly 6 N D.
 
-    In the order of the model, so that the embedding's gradient, which is the head's, is ready last.
+    In the model's order, so the gradient of the embedding (tied to the head) is ready last.
     """
     shapes = list(shapes_of(Transformer(preset("Llama-3.2-1B"), device="meta")))
     options = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
@@ -50,13 +50,13 @@ def training_by_weights(comm: Comm, average: Averaging) -> None:
 #
 #    per parameter      146 all-reduces of 2 N bytes together, after the backward pass
 #    flat               one of 2 N
-#    one bucket         the same, as it is full when the backward pass is over
-#    buckets            of 25 MB: each matrix of the feed-forward fills one, with what was ready
-#                       before it; 3 * 16 and the last. Of 100 MB: the third of them does; 16 and
-#                       the last. While the embedding's gradient is computed, 4 v h D FLOPs or 9.7
-#                       ms, the links become free; then follows the last bucket: the embedding's
-#                       2 v h bytes, and what is left of the first layer, its attention's matrices
-#                       (2 h h + 2 h 512) and two norms (2 h), 2 bytes each.
+#    one bucket         the same, since it is full only when the backward pass ends
+#    buckets            of 25 MB: each feed-forward matrix fills one, with what was ready before it:
+#                       3 * 16 and the last. Of 100 MB: every third does: 16 and the last. While the
+#                       embedding's gradient is computed (4 v h D FLOPs, 9.7 ms) the links become
+#                       free; then follows the last bucket: the embedding's v h elements and what
+#                       is left of the first layer, its attention matrices (2 h h + 2 h 512) and
+#                       two norms (2 h), 2 bytes each.
 COMPUTE = 6 * NUM_PARAMS * NUM_TOKENS / FLOPS_PER_SECOND
 LAST_BUCKET_BYTES = 2 * (128_256 * 2048 + 2 * 2048 * 2048 + 2 * 2048 * 512 + 2 * 2048)
 WAYS = {
@@ -90,7 +90,7 @@ def test_step_times_by_hand(way, num_ranks):
 
 
 def small_training(comm: Comm, average: Averaging) -> list[Tensor]:
-    """Gradients of a real model, of another batch on each rank and the same weights."""
+    """Gradients of a real model, with the same weights but another batch on each rank."""
     torch.manual_seed(1)
     model = Transformer(random_model("tied", 1)).double()
     batches = torch.randint(4, (comm.size, 2, 8))
@@ -104,12 +104,12 @@ def small_training(comm: Comm, average: Averaging) -> list[Tensor]:
 def test_gradients_are_summed(average):
     alone = VirtualCluster(3).run(small_training, no_communication).results
     for gradients in VirtualCluster(3).run(small_training, average).results:
-        for place, gradient in enumerate(gradients):
-            torch.testing.assert_close(gradient, sum(each[place] for each in alone))
+        for index, gradient in enumerate(gradients):
+            torch.testing.assert_close(gradient, sum(each[index] for each in alone))
 
 
-def test_a_weight_that_is_not_used_stops_those_that_wait_for_its_gradient():
-    """Its hook never fires on the rank that skips it: the others wait for ever."""
+def test_an_unused_weight_deadlocks_the_ranks_that_wait_for_its_gradient():
+    """Its hook never fires on the rank that skips it, so the others wait for ever."""
 
     def step(comm: Comm) -> None:
         used, skipped = nn.Linear(2, 2), nn.Linear(2, 2)

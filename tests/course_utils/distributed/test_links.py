@@ -1,4 +1,4 @@
-"""Costs of messages against numbers by hand, and links that make no sense."""
+"""Costs of messages derived by hand, and invalid links."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import pytest
 
 from course_utils.distributed import Link, Network
 
-# One second for a message and one for a byte, so that costs can be read off.
+# One second per message and one per byte, so that costs can be read off.
 UNIT = Link(latency_seconds=1.0, bandwidth_bytes_per_second=1.0)
 SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
 
@@ -45,8 +45,8 @@ def test_a_barrier_is_an_all_reduce_of_nothing():
     assert Network(inside=UNIT).seconds("barrier", 0, range(5)) == 8
 
 
-def test_bytes_count_in_full_from_many_ranks_on():
-    """The lecture's limit: a ring all-reduce passes each byte nearly twice."""
+def test_with_many_ranks_a_ring_all_reduce_passes_each_byte_nearly_twice():
+    """The lecture's limit: 2 (n-1)/n tends to 2."""
     bytes_only = Network(inside=Link(latency_seconds=0.0, bandwidth_bytes_per_second=1.0))
     costs = [bytes_only.seconds("all_reduce", 1, range(n)) for n in (2, 8, 1024)]
     assert costs == [float(2 * Fraction(n - 1, n)) for n in (2, 8, 1024)]
@@ -74,6 +74,6 @@ def test_the_slowest_link_of_a_group_counts():
     ],
     ids=["latency", "bandwidth", "no size", "no link", "no device", "algorithm"],
 )
-def test_what_makes_no_sense_is_refused(build, words):
+def test_invalid_links_and_networks_are_refused(build, words):
     with pytest.raises(ValueError, match=words):
         build()

@@ -1,4 +1,4 @@
-"""A rank whose calls nobody answers: they change nothing, take nothing, and are checked as ever."""
+"""A rank without the others: its calls change nothing, take no memory, and are checked as usual."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_come_back_and_leave_tensors_as_they_are(name):
+def test_calls_return_and_leave_tensors_unchanged(name):
     comm, x = NullComm(), torch.arange(4.0)
     assert CALLS[name](comm, x) is None
     handle = CALLS[name](comm, x, async_op=True)
@@ -29,11 +29,11 @@ def test_calls_come_back_and_leave_tensors_as_they_are(name):
 def test_it_is_the_first_of_two():
     comm = NullComm()
     assert (comm.rank, comm.size) == (0, 2)
-    assert repr(comm) == "NobodyAnswers: rank 0 of 2"
+    assert repr(comm) == "NullComm: rank 0 of 2"
 
 
-# One tensor of 400 bytes is made, and no copy of it for the others.
-def test_a_trace_sees_only_what_the_function_itself_takes():
+# One tensor of 400 bytes is made, and no copy of it to send.
+def test_a_trace_sees_only_what_the_function_itself_allocates():
     def step():
         gradient = torch.ones(100)
         NullComm().all_reduce(gradient)

@@ -1,4 +1,4 @@
-"""Real processes: the same numbers as on the virtual cluster, every failure named, nothing left."""
+"""Real processes: results as on the virtual cluster, every failure named, nothing left behind."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ OPEN_FILE = sys.stderr
 
 @pytest.fixture(autouse=True)
 def as_in_a_notebook() -> Iterator[None]:
-    """Functions of this file travel as those of a notebook do, which no process can import."""
+    """Pickle functions of this file by value, like those of a notebook: no process imports them."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
@@ -43,12 +43,12 @@ def as_in_a_notebook() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where files go; afterwards none of them is left, and no process that put its number here."""
+    """A folder for files; afterwards no temporary folder and no process noted here is left."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     yield tmp_path
-    assert list(temporary.glob("ranks-*")) == []  # torch has folders of its own
+    assert list(temporary.glob("ranks-*")) == []  # torch leaves others
     deadline = time.monotonic() + 5
     while alive := [pid for pid in noted(tmp_path) if is_alive(pid)]:
         assert time.monotonic() < deadline, alive
@@ -77,7 +77,7 @@ class Batch:
 
 
 def everything(comm: Comm, model: nn.Module) -> dict[str, object]:
-    """All calls, hooks, groups and random numbers; one class and one value from outside."""
+    """All calls, hooks, groups and random numbers, with a class and a model from outside."""
     handles = []
 
     def hook(parameter: torch.Tensor) -> None:
@@ -110,7 +110,7 @@ def everything(comm: Comm, model: nn.Module) -> dict[str, object]:
     }
 
 
-def test_processes_give_what_the_virtual_cluster_gives(capfd):
+def test_processes_agree_with_the_virtual_cluster(capfd):
     model = nn.Linear(3, 2)
     real = run_ranks(everything, 3, model)
     printed = capfd.readouterr()
@@ -152,7 +152,7 @@ def other_shape(comm: Comm, folder: Path) -> None:
 
 
 def other_dtype(comm: Comm, folder: Path) -> None:
-    """As many bytes, so that it goes through and gives nonsense."""
+    """Equal sizes in bytes, so that gloo goes through and gives nonsense."""
     comm.all_reduce(torch.ones(3, dtype=torch.int32 if comm.rank else torch.float32))
 
 
@@ -167,7 +167,7 @@ def does_not_wait(comm: Comm, folder: Path) -> None:
 
 
 def raises(comm: Comm, folder: Path) -> None:
-    """Rank 1's error is the first; the other's comes of it."""
+    """Rank 1 fails first, and breaks the call of rank 0."""
     note(folder, os.getpid())
     comm.barrier()
     if comm.rank == 1:
@@ -192,7 +192,7 @@ def kills_itself(comm: Comm, folder: Path) -> None:
 
 
 def is_killed_in_a_call(comm: Comm, folder: Path) -> None:
-    """By the other rank, once it waits; its call stands in the journal before it is made."""
+    """Rank 0 kills rank 1 while it waits; a call is logged before it is made."""
     pid = torch.tensor([os.getpid() * comm.rank])
     comm.all_reduce(pid)
     if comm.rank == 1:
@@ -251,7 +251,7 @@ NAMED: list[tuple[Callable[[Comm, Path], object], type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("function", "error", "words"), NAMED, ids=[each[0].__name__ for each in NAMED]
 )
-def test_what_goes_wrong_is_named(function, error, words, folder, capfd):
+def test_every_failure_is_named(function, error, words, folder, capfd):
     with pytest.raises(error) as caught:
         run_ranks(function, 2, folder)
     assert words in str(caught.value)
@@ -272,7 +272,7 @@ def never_returns(comm: Comm, folder: Path) -> None:
     comm.barrier()
 
 
-def test_more_ranks_than_cores_are_told_of(monkeypatch, capsys):
+def test_more_ranks_than_cores_are_reported(monkeypatch, capsys):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert run_ranks(lambda comm: comm.rank, 2) == [0, 1]
     assert capsys.readouterr().out == (
@@ -280,7 +280,7 @@ def test_more_ranks_than_cores_are_told_of(monkeypatch, capsys):
     )
 
 
-def test_a_used_up_limit_names_who_runs_and_who_waits(folder, capsys):
+def test_a_time_limit_names_who_runs_and_who_waits(folder, capsys):
     with pytest.raises(TimeLimitError) as caught:
         run_ranks(never_returns, 2, folder, limit_seconds=8)
     assert str(caught.value) == (
@@ -296,25 +296,25 @@ def test_an_interrupt_leaves_no_process(folder):
             time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    watcher = threading.Thread(target=interrupt)
-    watcher.start()
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     with pytest.raises(KeyboardInterrupt):
         run_ranks(never_returns, 2, folder)
-    watcher.join()
+    interrupter.join()
     assert len(noted(folder)) == 2
 
 
 KILLED = """
 import sys
 from pathlib import Path
-from course_utils.instruments import run_ranks
+from course_utils.distributed import run_ranks
 from tests.course_utils.distributed.test_ranks import never_returns
 run_ranks(never_returns, 2, Path(sys.argv[1]))
 """
 
 
 def test_processes_end_when_the_notebook_is_killed(folder):
-    environ = {**os.environ, "TMPDIR": str(folder)}  # of which the killed one leaves something
+    environ = {**os.environ, "TMPDIR": str(folder)}  # a killed process leaves files there
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], cwd=ROOT, env=environ)
     while len(noted(folder)) < 2:
         assert process.poll() is None
@@ -323,7 +323,7 @@ def test_processes_end_when_the_notebook_is_killed(folder):
     process.wait()
 
 
-def test_what_cannot_be_sent_is_named(monkeypatch):
+def test_objects_that_cannot_be_sent_are_named(monkeypatch):
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"cannot send `lock`, a lock, to other .*make it inside"):
         run_ranks(lambda comm: lock, 2)
@@ -340,7 +340,7 @@ def test_what_cannot_be_sent_is_named(monkeypatch):
         run_ranks(skips, 2)
 
 
-def test_backends_that_are_not_there():
+def test_unavailable_backends_are_refused():
     with pytest.raises(ValueError, match=r'must be "gloo" or "nccl", got \'mpi\''):
         run_ranks(skips, 2, backend="mpi")
     if not torch.cuda.is_available():
@@ -356,7 +356,7 @@ def test_too_few_gpus_for_nccl(monkeypatch):
         run_ranks(skips, 2, backend="nccl")
 
 
-def test_without_nccl_torchrun_is_told_of_gloo(monkeypatch):
+def test_without_nccl_torch_comm_suggests_gloo(monkeypatch):
     for name, value in {"RANK": "0", "WORLD_SIZE": "1"}.items():
         monkeypatch.setenv(name, value)
     for name, value in {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
@@ -370,7 +370,7 @@ CELLS = [
     """
 import torch
 from dataclasses import dataclass
-from course_utils.instruments import run_ranks
+from course_utils.distributed import run_ranks
 
 @dataclass
 class Pair:
@@ -402,7 +402,7 @@ def test_functions_and_classes_of_a_notebook(monkeypatch):
 
 SCRIPT = """
 import torch
-from course_utils.instruments import torch_comm
+from course_utils.distributed import torch_comm
 comm = torch_comm()
 x = torch.ones(2) * comm.rank
 comm.all_reduce(x)
@@ -426,7 +426,7 @@ def test_the_same_interface_under_torchrun(folder):
     assert done.stdout.splitlines() == ["TorchComm: rank 0 of 2 [1.0, 1.0]"]
 
 
-def test_without_torchrun_its_variables_are_asked_for(monkeypatch):
+def test_without_torchrun_the_missing_variables_are_named(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(ValueError, match=r"torch_comm reads RANK.*, which torchrun sets: start"):
         torch_comm()

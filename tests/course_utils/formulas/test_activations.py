@@ -1,4 +1,4 @@
-"""Saved bytes: each formula against what autograd keeps, exactly, on models never seen before."""
+"""Saved bytes: each formula equals what autograd keeps, exactly, on random models."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_models_of_real_tensors_keep_as_much(kind):
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("kind", ORDINARY_KINDS)
 def test_each_part_is_that_of_its_module(kind, kernels):
-    """With one part too large and another too small, the sum could still be right."""
+    """If one part were too large and another too small, the sum could still be right."""
     model, run = random_model(kind, 8), random_run(kernels, 9)
     block = Block(model, 0, dtype=dtype_of(run), kernels=run.kernels)
     x = torch.ones(run.micro_batch_size, run.seq_len, model.hidden_size, dtype=dtype_of(run))
@@ -101,12 +101,12 @@ def gpt(hidden_size: int, num_heads: int) -> ModelConfig:
 
 # 34 s b h + 5 a s**2 b = 34 * 16,384 + 5 * 4 * 64**2 * 2 = 557,056 + 163,840 = 720,896. Each of two
 # norms keeps two statistics per token, of 2 bytes on the CPU (8 s b) and 4 on a GPU (16 s b); the
-# meta device does as a GPU does.
+# meta device behaves like a GPU.
 @pytest.mark.parametrize(
     ("device", "statistic_bytes", "expected"),
     [("cpu", 2, 720_896 + 8 * 64 * 2), ("meta", 4, 720_896 + 16 * 64 * 2)],
 )
-def test_a_gpt_layer_is_korthikantis_and_its_norms_statistics(device, statistic_bytes, expected):
+def test_a_gpt_layer_keeps_what_korthikanti_says_and_statistics(device, statistic_bytes, expected):
     run = RunConfig(
         micro_batch_size=2,
         seq_len=64,
@@ -186,7 +186,7 @@ def test_llama_3_8b_at_8192():
 
 
 @pytest.mark.parametrize("is_loss_fp32", [False, True])
-def test_the_loss_keeps_one_number_for_each_token_and_entry(is_loss_fp32):
+def test_the_loss_keeps_one_number_per_token_and_vocabulary_entry(is_loss_fp32):
     # 3 * 5 tokens of 7 entries: 105 numbers of 2 or 4 bytes, 15 targets of 8 bytes, one weight
     model = replace(gpt(8, 2), vocab_size=7)
     run = RunConfig(micro_batch_size=3, seq_len=5, is_loss_fp32=is_loss_fp32)
@@ -199,16 +199,16 @@ def test_the_loss_keeps_one_number_for_each_token_and_entry(is_loss_fp32):
     assert saved.total_bytes == sum(sizes.values())
 
 
-def test_dropout_off_keeps_less():
+def test_a_layer_without_dropout_keeps_less():
     """Its masks, and of the attention weights one copy of two: 2 s b h + 3 a s**2 b in 16 bits."""
     run = RunConfig(micro_batch_size=2, seq_len=64, kernels=KORTHIKANTI)
     without = replace(run, kernels=Kernels(is_attention_fused=False))
-    with_it, less = (sum(layer_saved_bytes(gpt(128, 4), each).values()) for each in (run, without))
-    assert with_it - less == 2 * 64 * 2 * 128 + 3 * 4 * 64**2 * 2
+    more, less = (sum(layer_saved_bytes(gpt(128, 4), each).values()) for each in (run, without))
+    assert more - less == 2 * 64 * 2 * 128 + 3 * 4 * 64**2 * 2
 
 
 @pytest.mark.parametrize("kind", ["latent", "experts"])
-def test_other_layers_are_refused(kind):
+def test_other_layers_are_rejected(kind):
     name = {"latent": "latent_attention", "experts": "experts"}[kind]
     with pytest.raises(ValueError, match=f"give a model without {name}"):
         model_saved_bytes(random_model(kind, 0), RunConfig(seq_len=4))

@@ -1,4 +1,4 @@
-"""Batch sizes: each number against one that can be checked with a pencil."""
+"""Batch sizes: expected numbers can be checked with a pencil."""
 
 import math
 
@@ -15,13 +15,13 @@ from course_utils.formulas.batch_size import (
 )
 
 
-def test_a_token_counts_as_one_of_its_micro_batch_and_of_all_micro_batches():
-    # Two micro-batches of 4 and of 2 tokens: 1 / (2 * 4) and 1 / (2 * 2).
+def test_a_token_weighs_less_in_a_larger_micro_batch():
+    # Two micro-batches of 4 and 2 tokens: 1 / (2 * 4) and 1 / (2 * 2).
     assert token_weights([3, 1, 2], 2) == [1 / 8, 1 / 8, 1 / 4]
 
 
-def test_the_largest_micro_batch_that_leaves_nothing_over():
-    # 100 // 4 // 2 = 12 sequences for each device; 5 do not divide them, 4 do: 3 passes, 96 tokens.
+def test_the_largest_micro_batch_that_divides_the_sequences():
+    # 100 // 4 // 2 = 12 sequences per device; 5 does not divide 12, 4 does: 3 passes, 96 tokens.
     assert list(configuration(100, 4, 2, 5).values()) == [4, 3, 96]
     assert list(configuration(96, 4, 2, 6).values()) == [6, 2, 96]
 
@@ -32,7 +32,7 @@ def test_two_equations_for_two_unknowns():
 
 
 def test_no_noise_scale_without_a_gradient():
-    # (4 * 1 - 2 * 5) / 2 = -3: by chance the noise is all that was seen
+    # (4 * 1 - 2 * 5) / 2 = -3: by chance the estimate sees only noise
     estimate = estimate_noise(5.0, 1.0, 2, 4)
     assert estimate == {"squared_norm": -3, "trace": 16, "noise_scale": math.inf}
 
@@ -45,11 +45,11 @@ def test_every_batch_size_lies_on_the_hyperbola(batch_size):
     assert excess == pytest.approx(1)
 
 
-def test_the_critical_batch_size_takes_twice_the_fewest_of_both():
+def test_the_critical_batch_size_takes_twice_the_fewest_steps_and_examples():
     assert steps_and_examples(100, 30, 30) == {"steps": 200, "examples": 6000}
 
 
-def test_the_fit_finds_the_hyperbola_that_it_was_given():
+def test_the_fit_recovers_the_hyperbola():
     sizes = [2, 9, 40, 333]
     steps = [steps_and_examples(17.0, 53.0, size)["steps"] for size in sizes]
     assert fit_tradeoff(sizes, steps) == pytest.approx((17.0, 53.0))
@@ -91,14 +91,14 @@ def test_power_law_of_the_lecture():
         ([(0, 10), (11, 20), (15, 40)], 60, 3),  # 10, 20 | none | 60
         ([(0, 10), (50, 20)], 30, 3),  # over before the second stage
     ],
-    ids=["even", "rest", "crossing", "on the boundary", "passed over", "ends early"],
+    ids=["even", "rest", "crossing", "on the boundary", "skipped stage", "ends early"],
 )
 def test_num_steps(schedule, total, steps):
     assert num_steps(schedule, total) == steps
 
 
 def test_num_steps_of_a_real_schedule():
-    # 69,000 / 16 = 4,312.5 -> 4,313 steps, 8 million tokens too far; the rest in whole steps
+    # 69,000 / 16 = 4,312.5 -> 4,313 steps, 8 million tokens too many; the rest in whole steps
     schedule = [(0, 16 * 10**6), (69 * 10**9, 32 * 10**6)]
     assert num_steps(schedule, 69 * 10**9) == 4313
     assert num_steps(schedule, 790 * 10**9) == 4313 + 22_531  # 720,992 / 32 = 22,531

@@ -5,9 +5,9 @@ import pytest
 from course_utils.formulas.communication import min_hiding_tokens
 
 
-# 1,024 parameters of 2 bytes on 4 ranks: 2 * 3/4 * 2,048 = 3,072 bytes, 48 s at 64 a second. A
-# token takes 4,096 FLOPs, 8 s at 512 a second: 6 tokens. Of two ranks: 2,048 bytes, 32 s, 4 tokens.
-# With a token's 4,096 FLOPs in 9.1 s at 450: 48 / 9.1 = 5.3, so 6.
+# 1,024 parameters of 2 bytes on 4 ranks: 2 * 3/4 * 2,048 = 3,072 bytes, 48 s at 64 bytes/s. A token
+# takes 4,096 FLOPs, 8 s at 512 FLOP/s: 6 tokens. On two ranks: 2,048 bytes, 32 s, 4 tokens. At 450
+# FLOP/s a token takes 9.1 s: 48 / 9.1 = 5.3, so 6.
 @pytest.mark.parametrize(
     ("ranks", "flops_per_second", "tokens"), [(4, 512, 6), (2, 512, 4), (1, 512, 0), (4, 450, 6)]
 )

@@ -1,4 +1,4 @@
-"""FLOPs, with the derivation above each number."""
+"""FLOPs, with the derivation above each expected number."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_matmul_flops_by_hand(sizes, forward, backward):
 
 @pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 7, 13), (17, 1, 3), (64, 64, 64)], ids=str)
 def test_matmul_flops_are_those_of_a_linear_layer(sizes):
-    """Which products a layer of torch runs, with bias, on real tensors."""
+    """The products that a layer of torch runs, with bias, on real tensors."""
     rows, inner, columns = sizes
     layer = torch.nn.Linear(inner, columns)
     tokens = torch.randn(rows, inner, requires_grad=True)
@@ -33,7 +33,7 @@ def test_matmul_flops_are_those_of_a_linear_layer(sizes):
 
 @pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 7, 13), (17, 1, 3)], ids=str)
 def test_matmul_flops_are_those_of_three_loops(sizes):
-    """An independent oracle: every multiplication and addition, one after the other."""
+    """An independent oracle: count every multiplication and addition one by one."""
     rows, inner, columns = sizes
     operations = sum(2 for _ in range(rows) for _ in range(columns) for _ in range(inner))
     assert matmul_flops(*sizes)["forward_flops"] == operations
@@ -48,6 +48,6 @@ def test_matmul_flops_are_those_of_three_loops(sizes):
         lambda: forward_flops(preset("Llama-3.2-1B"), 0, 5),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused(call):
+def test_sizes_that_make_no_sense_are_rejected(call):
     with pytest.raises(ValueError, match="must be above zero, got"):
         call()

@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of whole models against the model itself, built on the meta device."""
+"""Parameters and FLOPs of whole models, compared with the model itself on the meta device."""
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def test_presets_are_built_without_memory_and_counted(name):
 def test_deepseek_v3_has_671_billion_parameters_and_37_billion_active_ones():
     model = preset("DeepSeek-V3")
     assert round(sum(parameters(model).values()) / 1e9) == 671
-    # The report counts 37B with the embedding; without it a token meets 36.6B.
+    # The report counts 37B with the embedding; without it a token uses 36.6B.
     assert 36.5e9 < sum(active_parameters(model).values()) < 38e9
 
 

@@ -1,4 +1,4 @@
-"""Numbers from bits, by hand, by what torch says of its types, and by adding one by one."""
+"""Numbers from bits: by hand, compared with torch's dtypes, and by adding one by one."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ BY_HAND = [
     ("000000", 0.0),
     ("000001", 2.0**-2 / 4),  # subnormal: 1 - bias = -2
     ("000011", 2.0**-2 * 3 / 4),
-    ("000100", 2.0**-2),  # the smallest normal number, one step on
+    ("000100", 2.0**-2),  # the smallest normal number, one step further
     ("001100", 1.0),
     ("101101", -1.25),
     ("011011", 2.0**3 * 1.75),
@@ -39,13 +39,13 @@ def test_values_by_hand_and_back(bits, value):
     assert bits_of(value, 3, 2) == bits
 
 
-def test_zero_below_zero_and_nan():
+def test_negative_zero_and_nan():
     assert math.copysign(1.0, value_of("100000", 3)) == -1
     assert math.isnan(value_of("011101", 3))
 
 
 @pytest.mark.parametrize("bits", ["", "01", "01a1", "0001"])
-def test_what_is_no_pattern_is_told(bits):
+def test_strings_that_are_no_pattern_are_rejected(bits):
     with pytest.raises(ValueError, match="wanted zeros and ones"):
         value_of(bits, 3)
 
@@ -60,7 +60,7 @@ def test_ends_of_the_range_are_those_of_torch(name):
     assert smallest(FORMATS[name]) == info.smallest_normal * info.eps
 
 
-def test_every_number_of_fp16_is_rounded_to_itself_and_stands_between_its_neighbours():
+def test_every_number_of_fp16_rounds_to_itself_and_lies_between_its_neighbours():
     patterns = [format(n, "016b") for n in range(2**15)]
     numbers = [value_of(bits, 5) for bits in patterns if bits[1:6] != "11111"]
     for below, number, above in zip(numbers, numbers[1:], numbers[2:], strict=False):
@@ -86,14 +86,14 @@ def test_only_finite_numbers_are_rounded(x):
         rounded(x, 5, 2)
 
 
-def test_a_whole_number_is_asked_for_as_a_float():
+def test_an_int_is_rejected():
     with pytest.raises(TypeError, match=r"wanted a float, got 1; write 1\.0"):
         rounded(1, 5, 2)
 
 
-# Terms from 1/8 to a little above 1, in 8 + 2 bits; in each the sum is made by adding.
+# Terms from 1/8 to a little above 1, in 8 + 2 bits; each sum is made by adding.
 @pytest.mark.parametrize("quarters", range(4, 36))
-def test_sums_stop_where_adding_says(quarters):
+def test_sums_stop_where_adding_stops(quarters):
     term = rounded(quarters / 32, 8, 2)
     total, before = term, 0.0
     while total != before:
@@ -103,13 +103,13 @@ def test_sums_stop_where_adding_says(quarters):
     assert total == next(p for p in powers if rounded(p + term, 8, 2) == p)
 
 
-def test_the_short_way_of_measuring_gives_what_adding_gives():
-    # 2**24 is the first whole number in fp32 that has no successor
+def test_the_fast_measurement_agrees_with_adding():
+    # 2**24 is the first whole number whose successor fp32 does not have
     assert measured_stop(1.0, 23) == 2.0**24
     assert measured_stop(3.0, 23) == 2.0**26
 
 
 @pytest.mark.parametrize("term", [0.0, -1.0, math.inf])
-def test_a_term_is_above_zero(term):
+def test_a_term_must_be_above_zero_and_finite(term):
     with pytest.raises(ValueError, match="above zero"):
         stops_at(term, 7)

@@ -1,4 +1,4 @@
-"""What recomputation keeps and costs: each formula against autograd and the counter, exactly."""
+"""What recomputation keeps and costs: each formula equals autograd's bytes and counted FLOPs."""
 
 from functools import partial
 from math import sqrt
@@ -63,7 +63,7 @@ def counted_backward(model: ModelConfig, run: RunConfig, policy: str, wrap=lambd
 
 
 def balanced_run(kernels: str) -> RunConfig:
-    """With a length that experts can share."""
+    """A run whose tokens divide evenly among experts."""
     return RunConfig(micro_batch_size=2, seq_len=8, kernels=KERNELS[kernels])
 
 
@@ -78,7 +78,7 @@ def test_recomputed_flops_are_those_counted(kind, kernels, policy, size):
 
 
 class TorchSegment(nn.Module):
-    """As PyTorch's own checkpoint does it, which stops early."""
+    """A segment with PyTorch's own checkpoint, which stops early."""
 
     def __init__(self, layers) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def test_an_attention_core_that_stops_early_computes_less(kind, kernels):
 
 
 def traced_peak(model: ModelConfig, run: RunConfig, size: int) -> int:
-    """Activations and temporaries at their peak, from a result whose gradient has a storage."""
+    """Peak of activations and temporaries; the result's gradient is a tensor of its own."""
     with fake_tensors():
         layers, x = layers_of(model, run, "full", size), between_layers(model, run)
         scale = torch.ones_like(x)
@@ -130,25 +130,25 @@ def traced_peak(model: ModelConfig, run: RunConfig, size: int) -> int:
     return max(trace.working_bytes)
 
 
-# Wide layers keep many boundaries each, so that one layer is best; narrow ones few.
+# A wide layer keeps the bytes of many boundaries, so one layer is best; a narrow one of few.
 @pytest.mark.parametrize(("ffn_size", "num_layers", "best"), [(170, 5, 1), (8, 17, 2)])
 def test_a_trace_peaks_where_the_formula_says(ffn_size, num_layers, best):
-    """Beside it the same for every segment: what the backward pass of one layer takes."""
+    """The trace adds the same bytes for each segment size: the backward pass of one layer."""
     model = ModelConfig(
         num_layers=num_layers, hidden_size=64, num_heads=4, ffn_size=ffn_size, vocab_size=50
     )
     run = RunConfig(micro_batch_size=2, seq_len=32, precision=precision("fp32"))
-    sizes = (1, 2, 3, 5, num_layers)  # the shortest segments, the best among them, and the longest
+    sizes = (1, 2, 3, 5, num_layers)  # short segments, the best among them, and the longest
     peaks = {size: traced_peak(model, run, size) for size in sizes}
-    beside = {peak - segment_peak_bytes(model, run, size) for size, peak in peaks.items()}
-    assert len(beside) == 1
+    extra = {peak - segment_peak_bytes(model, run, size) for size, peak in peaks.items()}
+    assert len(extra) == 1
     assert best_layers_per_segment(model, run) == best == min(peaks, key=peaks.__getitem__)
 
 
 @pytest.mark.parametrize("kind", ORDINARY_KINDS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_peak_is_that_of_a_simulation(kind, seed):
-    """An independent oracle: boundaries on a stack, one segment after the other gone through."""
+    """An independent oracle: boundaries on a stack, backward through one segment after another."""
     model, run = random_model(kind, seed), random_run("dropout", seed)
     model = ModelConfig(**vars(model) | {"num_layers": 7 + seed})
     u = boundary_bytes(model, run)
@@ -191,7 +191,7 @@ def test_the_square_root_of_the_layers_is_not_the_best_number_of_segments():
     assert segment_peak_bytes(model, run, 9) > 1.9 * segment_peak_bytes(model, run, best)
 
 
-def test_what_makes_no_sense_is_told():
+def test_wrong_arguments_are_rejected():
     model, run = random_model("grouped", 0), RunConfig(seq_len=4)
     with pytest.raises(ValueError, match="no policy 'some'; there are none, selective, full"):
         kept_bytes(model, run, "some")

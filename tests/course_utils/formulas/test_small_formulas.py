@@ -1,4 +1,4 @@
-"""Bytes, memories and seconds, each against a number that can be checked with a pencil."""
+"""Bytes, memories and seconds: expected numbers can be checked with a pencil."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_state_of_the_lectures_tables(billions, name, gigabytes):
 @pytest.mark.parametrize("memory", ["A100-40", "A100-80", "H100-SXM", "H200"])
 @pytest.mark.parametrize("seq_len", [1024, 2048, 8192])
 @pytest.mark.parametrize("name", ["GPT-2-124M", "Llama-3.2-1B"])
-def test_largest_micro_batch_is_the_first_found_from_above(name, seq_len, memory):
+def test_largest_micro_batch_is_the_first_that_fits_from_above(name, seq_len, memory):
     """An independent oracle: try sizes downwards until one fits."""
     model, memory_bytes = preset(name), device(memory).memory_bytes
     free = memory_bytes - 16 * sum(parameters(model).values())
@@ -87,7 +87,7 @@ def test_largest_micro_batch_is_the_first_found_from_above(name, seq_len, memory
 
 
 def test_largest_micro_batch_at_the_edge():
-    """A byte less than what three sequences need is room for two."""
+    """One byte less than three sequences need is enough for two."""
     model, run = preset("Llama-3.2-1B"), RunConfig(micro_batch_size=3, seq_len=1024)
     state = 16 * sum(parameters(model).values())
     needed = state + sum(model_saved_bytes(model, run).values())
@@ -97,6 +97,6 @@ def test_largest_micro_batch_at_the_edge():
 
 
 def test_a_model_whose_state_does_not_fit_has_no_micro_batch():
-    """128 GB before one activation, on a device of 80."""
+    """128 GB before the first activation, on a device of 80 GB."""
     run = RunConfig(seq_len=1)
     assert largest_micro_batch(preset("Llama-3-8B"), run, device("H100-SXM").memory_bytes) == 0

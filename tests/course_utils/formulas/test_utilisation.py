@@ -1,4 +1,4 @@
-"""MFU in each convention, against published records and numbers that a pencil gives."""
+"""MFU in each convention, compared with published records and numbers worked out by hand."""
 
 import pytest
 
@@ -31,8 +31,8 @@ MPT_1B = ModelConfig(
 )
 
 # Llama-3.2-1B at 4,096 tokens: N = 1,235,814,400, of which 128,256 * 2,048 in the embedding; the
-# attention takes 12 * 16 * 2,048 * 4,096 = 1,610,612,736 in full. Of exact against PaLM lacks what
-# is a parameter and no product: norms, 6 * 33 * 2,048.
+# attention takes 12 * 16 * 2,048 * 4,096 = 1,610,612,736 in full. Exact is below PaLM by parameters
+# that are in no product: norms, 6 * 33 * 2,048.
 LLAMA_AT_4096 = {
     "6N": (7_414_886_400, 0.822),
     "6N without embedding": (5_838_876_672, 0.647),
@@ -49,7 +49,7 @@ def test_flops_per_token_of_llama_3_2_1b(convention):
     assert round(flops / LLAMA_AT_4096["exact"][0], 3) == ratio
 
 
-# MosaicML's llm-foundry, benchmarking tables: MFU in % by tokens per second of a device.
+# MosaicML's llm-foundry, benchmarking tables: tokens per second of a device, its peak, MFU in %.
 RECORDS = [(17_807, A100, 59.0), (16_856, A100, 55.85), (38_535, H100, 40.26)]
 
 
@@ -57,10 +57,10 @@ RECORDS = [(17_807, A100, 59.0), (16_856, A100, 55.85), (38_535, H100, 40.26)]
 def test_records_of_mosaicml_in_their_convention(tokens_per_second, peak, percent):
     assert sum(parameters(MPT_1B).values()) == 1_320_144_896
     mfu = model_flops_utilisation(MPT_1B, 4096, tokens_per_second, peak, "PaLM")
-    assert 100 * mfu == pytest.approx(percent, abs=0.02)  # they round tokens and percent
+    assert 100 * mfu == pytest.approx(percent, abs=0.02)  # the tables round tokens and percent
 
 
-def test_the_same_run_with_half_of_the_attention():
+def test_the_same_run_with_causal_attention():
     """59.0 % becomes 51.8 %: 12 * 24 * 2,048 * 4,096 / 2 FLOPs less, and no norms or biases."""
     mfu = model_flops_utilisation(MPT_1B, 4096, 17_807, A100, "causal")
     assert round(100 * mfu, 1) == 51.8
@@ -73,7 +73,7 @@ def test_tokens_per_second_of_the_practice_problem(percent, expected):
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_and_utilisation_lead_back_to_each_other(kind, convention):
+def test_tokens_and_utilisation_are_inverse(kind, convention):
     model = random_model(kind, 1)
     tokens = tokens_per_second_at(model, 6, 0.37, 10**9, convention)
     assert model_flops_utilisation(model, 6, tokens, 10**9, convention) == pytest.approx(0.37)
@@ -81,9 +81,9 @@ def test_tokens_and_utilisation_lead_back_to_each_other(kind, convention):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_conventions_are_in_order(kind):
-    of = {name: model_flops_per_token(random_model(kind, 2), 12, name) for name in CONVENTIONS}
-    assert of["6N without embedding"] < of["6N"] < of["PaLM"]
-    assert of["causal"] < of["exact"]
+    flops = {name: model_flops_per_token(random_model(kind, 2), 12, name) for name in CONVENTIONS}
+    assert flops["6N without embedding"] < flops["6N"] < flops["PaLM"]
+    assert flops["causal"] < flops["exact"]
 
 
 def test_an_untied_embedding_counts_in_palm_though_it_is_a_lookup():
@@ -92,8 +92,8 @@ def test_an_untied_embedding_counts_in_palm_though_it_is_a_lookup():
     assert palm - exact == 6 * (128_256 * 4096 + 65 * 4096)  # and the norms
 
 
-def test_hardware_counts_what_is_computed_again():
-    """Full: a forward pass of the layers, a third of all but the head's 6 h v."""
+def test_hardware_flops_include_recomputation():
+    """Full recomputation: a forward pass of the layers, a third of all but the head's 6 h v."""
     run = RunConfig(seq_len=4096)
     again = recomputed_flops(LLAMA, run, "full") // run.seq_len
     flops = model_flops_per_token(LLAMA, 4096, "exact")
@@ -103,14 +103,14 @@ def test_hardware_counts_what_is_computed_again():
     assert hfu / mfu == pytest.approx(1 + again / flops)
 
 
-def test_four_thirds_where_all_is_computed_again():
+def test_full_recomputation_is_four_thirds_of_the_mfu():
     """MosaicML's 7b with recomputation: 54.84 % and 73.12 %."""
     flops = 3 * 10**10
     mfu, hfu = (hardware_flops_utilisation(flops, each, 1000, A100) for each in (0, 10**10))
     assert hfu / mfu == pytest.approx(73.12 / 54.84, abs=1e-4)
 
 
-def test_what_makes_no_sense_is_told():
+def test_wrong_arguments_are_rejected():
     with pytest.raises(ValueError, match="there is no convention 'Palm'; near it: PaLM"):
         model_flops_per_token(LLAMA, 4096, "Palm")
     with pytest.raises(ValueError, match="seq_len must be above zero"):

@@ -1,4 +1,4 @@
-"""An allocator's history becomes a trace: by hand, as a real step's, and on a pretended GPU."""
+"""An allocator's history becomes a trace: by hand, from a real step, and on a simulated GPU."""
 
 import pickle
 import weakref
@@ -38,8 +38,8 @@ def free(address, num_bytes):
     return [request, request | {"action": "free_completed"}]
 
 
-def snapshot_of(*events, there=(), device=0):
-    """As PyTorch writes it; ``there`` holds blocks in use at the end."""
+def snapshot_of(*events, in_use=(), device=0):
+    """A snapshot in PyTorch's format; ``in_use`` holds the blocks in use at the end."""
     flat = [each for event in events for each in (event if isinstance(event, list) else [event])]
     blocks = [
         {
@@ -48,7 +48,7 @@ def snapshot_of(*events, there=(), device=0):
             "requested_size": num_bytes,
             "state": "active_allocated",
         }
-        for address, num_bytes in there
+        for address, num_bytes in in_use
     ]
     blocks.append({"address": 2**30, "size": 512, "requested_size": 0, "state": "inactive"})
     segment = {"device": device, "address": 0, "total_size": 2**21, "blocks": blocks}
@@ -56,11 +56,11 @@ def snapshot_of(*events, there=(), device=0):
     return {"device_traces": [*others, flat], "segments": [segment]}
 
 
-# Two steps by hand; after so many events (allocations and freeings) the phases begin.
+# Two steps by hand; an event is an allocation or a free.
 #
 #   event   allocation  live beside w, 100
 #   1       1           20             x, kept for the backward pass: an activation
-#   2       2           20 + 30        y, which the forward pass lets go: temporary
+#   2       2           20 + 30        y, freed in the forward pass: temporary
 #   3                   20
 #   4       3           20 + 40        z: an activation; here, after four events, backward begins
 #   5       4           20 + 40 + 100  the gradient of w: marked after five events
@@ -79,7 +79,7 @@ BY_HAND = snapshot_of(
     free(1024, 20),
     free(3072, 100),
     alloc(3072, 20),
-    there=[(512, 100), (3072, 20)],
+    in_use=[(512, 100), (3072, 20)],
 )
 MARKS = [Mark(0, 512, "parameters"), Mark(5, 3072, "gradients")]
 PHASES = [PhaseStart(0, 1, "forward"), PhaseStart(4, 1, "backward"), PhaseStart(8, 2, "forward")]
@@ -106,20 +106,20 @@ def test_two_steps_by_hand():
     assert "peak of 260 B is in the backward pass of step 1" in memory_timeline(trace).caption
 
 
-def test_without_marks_all_is_one_forward_pass():
+def test_without_marks_everything_is_one_forward_pass():
     trace = read_history(BY_HAND)
     assert {each.category for each in trace.storages} == {"temporaries"}
     assert [phase.name for phase in trace.phases] == ["forward"]
     assert trace.peak_bytes == 260
 
 
-def test_what_is_freed_and_never_came_was_there_before():
+def test_a_block_freed_but_never_allocated_is_older_than_the_history():
     trace = read_history(snapshot_of(alloc(512, 7), free(1024, 5), alloc(1024, 6)))
     assert trace.total_bytes == [5, 12, 13]
     assert trace.storages[0].operation == ""
 
 
-def test_the_first_function_that_is_not_torchs_made_it():
+def test_a_storage_is_made_by_the_first_function_outside_torch():
     frames = [
         {"filename": "/site-packages/torch/nn/functional.py", "line": 1, "name": "linear"},
         {"filename": "??", "line": 0, "name": "at::mm"},
@@ -136,7 +136,7 @@ def test_a_block_with_two_marks_is_a_parameter_first():
 
 
 def test_each_gpu_has_its_own_history():
-    snapshot = snapshot_of(alloc(512, 7), there=[(512, 7), (1024, 3)], device=1)
+    snapshot = snapshot_of(alloc(512, 7), in_use=[(512, 7), (1024, 3)], device=1)
     assert read_history(snapshot, device=1).total_bytes == [3, 10]
     with pytest.raises(ValueError, match="has no allocation: the step must make tensors on"):
         read_history(snapshot, device=0)
@@ -150,11 +150,11 @@ def training(name: str = "fp32") -> Training:
 
 
 def history_of(trace: MemoryTrace):
-    """What an allocator would take down of a trace, with addresses used again, and its marks.
+    """The history that an allocator would record of a trace, reusing addresses, and its marks.
 
-    Deaths come before births of the same operation, and phases begin where the trace says.
+    In one operation, frees come before allocations; phases begin as in the trace.
     """
-    events, marks, addresses, unused = [], [], {}, []
+    events, marks, addresses, free_addresses = [], [], {}, []
     starts = {phase.start: phase for phase in trace.phases}
     phases = []
     for now in range(trace.num_operations + 2):
@@ -162,22 +162,23 @@ def history_of(trace: MemoryTrace):
             phases.append(PhaseStart(len(events), starts[now].step, starts[now].name))
         for number, each in enumerate(trace.storages):
             if each.died == now:
-                unused.append(addresses.pop(number))
-                events.append(free(unused[-1], each.storage_bytes))
+                free_addresses.append(addresses.pop(number))
+                events.append(free(free_addresses[-1], each.storage_bytes))
         for number, each in enumerate(trace.storages):
             if each.born == now:
-                addresses[number] = unused.pop() if unused else 512 * (len(addresses) + 1)
+                unused = 512 * (len(addresses) + 1)
+                addresses[number] = free_addresses.pop() if free_addresses else unused
                 if now:
                     events.append(alloc(addresses[number], each.storage_bytes))
                 if each.category in ("parameters", "optimizer_states", "gradients"):
                     marks.append(Mark(len(events), addresses[number], each.category))
-    there = [(addresses[number], trace.storages[number].storage_bytes) for number in addresses]
-    return snapshot_of(*events, there=there), marks, phases
+    in_use = [(addresses[number], trace.storages[number].storage_bytes) for number in addresses]
+    return snapshot_of(*events, in_use=in_use), marks, phases
 
 
 @pytest.mark.parametrize("name", ["fp32", "bf16"])
 def test_the_history_of_a_real_step_is_its_trace(name):
-    """Two steps of AdamW, turned into events and back: the same line, category by category."""
+    """Two steps of AdamW, turned into events and back: the same live bytes in each category."""
     work = training(name)
     trace = trace_memory(work.step, *work.owners, num_steps=2)
     snapshot, marks, phases = history_of(trace)
@@ -193,8 +194,8 @@ def test_the_history_of_a_real_step_is_its_trace(name):
     memory_timeline(read)
 
 
-class PretendedGPU(TorchDispatchMode):
-    """Takes down CPU tensors that come and go, as the allocator of a GPU does its blocks."""
+class SimulatedGPU(TorchDispatchMode):
+    """Records allocations and frees of CPU tensors as a GPU's allocator records its blocks."""
 
     def __init__(self, monkeypatch):
         super().__init__()
@@ -215,50 +216,50 @@ class PretendedGPU(TorchDispatchMode):
         return {"allocation": {"all": counts}}
 
     def snapshot(self):
-        there = [(address, size) for address, (size, _) in self.live.items()]
-        return snapshot_of(*self.events, there=there)
+        in_use = [(address, size) for address, (size, _) in self.live.items()]
+        return snapshot_of(*self.events, in_use=in_use)
 
-    def hold(self, tensor, is_new=True):
+    def track(self, tensor, is_new=True):
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
         if address and address not in self.live:
-            ref = weakref.ref(storage, lambda _: self.let_go(address, size))
+            ref = weakref.ref(storage, lambda _: self.release(address, size))
             self.live[address] = (size, ref)
             if is_new:
                 self.events.append(alloc(address, size))
 
-    def let_go(self, address, size):
+    def release(self, address, size):
         del self.live[address]
         self.events.extend(free(address, size)[:1])
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         for tensor in tree_leaves((args, kwargs)):
             if isinstance(tensor, torch.Tensor):
-                self.hold(tensor, is_new=False)
+                self.track(tensor, is_new=False)
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
             if isinstance(tensor, torch.Tensor):
-                self.hold(tensor)
+                self.track(tensor)
         return result
 
 
 @pytest.mark.parametrize("name", ["fp32", "bf16"])
-def test_on_a_pretended_gpu_the_trace_is_that_of_operations(monkeypatch, tmp_path, name):
-    """The recorder hears only of addresses; phases and categories are those of trace_memory."""
+def test_on_a_simulated_gpu_the_trace_is_that_of_operations(monkeypatch, tmp_path, name):
+    """The recorder sees only addresses, but phases and categories are those of trace_memory."""
     work = training(name)
     expected = trace_memory(work.step, *work.owners, num_steps=2)
     work = training(name)
-    with PretendedGPU(monkeypatch) as gpu:
+    with SimulatedGPU(monkeypatch) as gpu:
         for tensor in (*work.model.parameters(), *work.optimizers[0].param_groups[0]["params"]):
-            gpu.hold(tensor, is_new=False)
+            gpu.track(tensor, is_new=False)
         path = tmp_path / "memory.pickle"
         trace = trace_allocator(work.step, *work.owners, num_steps=2, path=path)
     assert trace.peak_phase[:2] == expected.peak_phase[:2]
     assert [phase[:2] for phase in trace.phases] == [phase[:2] for phase in expected.phases]
-    batch = work.ids.nbytes + work.targets.nbytes  # there, and nobody named it
+    batch = work.ids.nbytes + work.targets.nbytes  # live, but in no owner
     assert trace.peak_bytes == expected.peak_bytes + batch
-    peak, wanted = trace.live_at(trace.peak_at), expected.live_at(expected.peak_at)
-    assert {each: peak[each] - wanted[each] for each in CATEGORIES} == {
+    peak, expected_peak = trace.live_at(trace.peak_at), expected.live_at(expected.peak_at)
+    assert {each: peak[each] - expected_peak[each] for each in CATEGORIES} == {
         **dict.fromkeys(CATEGORIES, 0),
         "temporaries": batch,
     }
@@ -268,21 +269,21 @@ def test_on_a_pretended_gpu_the_trace_is_that_of_operations(monkeypatch, tmp_pat
 
 
 def test_a_step_that_fails_ends_the_recording(monkeypatch):
-    with PretendedGPU(monkeypatch) as gpu, pytest.raises(KeyError):
+    with SimulatedGPU(monkeypatch) as gpu, pytest.raises(KeyError):
         trace_allocator(lambda: {}["a student's error"])
     assert gpu.calls[-1] == {"enabled": None}
 
 
-def test_a_history_that_is_too_long_is_told(monkeypatch):
+def test_a_history_that_is_too_long_is_rejected(monkeypatch):
     monkeypatch.setattr(recording, "MAX_EVENTS", 2)
     with (
-        PretendedGPU(monkeypatch),
+        SimulatedGPU(monkeypatch),
         pytest.raises(ValueError, match="did more than 2 things, and the first of them are lost"),
     ):
         trace_allocator(lambda: [torch.ones(3) for _ in range(3)])
 
 
-def test_without_a_gpu_it_is_the_trace_of_operations(monkeypatch, capsys, tmp_path):
+def test_without_a_gpu_the_trace_is_that_of_operations(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     work = training()
     path = tmp_path / "memory.pickle"
@@ -296,17 +297,17 @@ def test_without_a_gpu_it_is_the_trace_of_operations(monkeypatch, capsys, tmp_pa
     assert isinstance(trace.storages[0], TracedStorage)
 
 
-def test_what_makes_no_sense_is_told(monkeypatch):
+def test_wrong_arguments_are_rejected(monkeypatch):
     with pytest.raises(TypeError, match="trace_allocator wants a function that takes nothing"):
         trace_allocator(torch.ones(1))
     with pytest.raises(ValueError, match="trace_memory cannot run inside count_flops"):
         count_flops(lambda: trace_allocator(lambda: None))
-    with PretendedGPU(monkeypatch):
+    with SimulatedGPU(monkeypatch):
         with pytest.raises(TypeError, match="must be a module, optimizer or tensor, got <class"):
             trace_allocator(lambda: None, [nn.Linear(3, 5)])
         with pytest.raises(ValueError, match="num_steps must be above zero, got 0"):
             trace_allocator(lambda: None, num_steps=0)
-    with PretendedGPU(monkeypatch), pytest.raises(ValueError, match="has no allocation"):
+    with SimulatedGPU(monkeypatch), pytest.raises(ValueError, match="has no allocation"):
         trace_allocator(lambda: None)
     with fake_tensors(), pytest.raises(ValueError, match="trace_allocator measures real work"):
         trace_allocator(lambda: None)

@@ -1,4 +1,4 @@
-"""Peaks of a GPU, on a pretended one; without one a sentence and no number."""
+"""Peaks of a call on a simulated GPU; without a GPU, a sentence and no number."""
 
 import gc
 import weakref
@@ -11,8 +11,8 @@ from course_utils.instruments import count_flops, fake_tensors, measure_peak
 GIB = 2**30
 
 
-class PretendedGPU:
-    """Counts what calls say that they take, by kind: now and at the peak."""
+class SimulatedGPU:
+    """Counts the bytes that calls report, by kind: now and at the peak."""
 
     def __init__(self, monkeypatch):
         self.now = {"requested": 90, "allocated": 512, "reserved": 2**21}
@@ -33,29 +33,33 @@ class PretendedGPU:
         self.peak = dict(self.now)
 
     def stats(self):
-        pairs = (("current", self.now), ("peak", self.peak))
-        return {f"{kind}_bytes.all.{w}": level[kind] for w, level in pairs for kind in level}
+        levels = {"current": self.now, "peak": self.peak}
+        return {
+            f"{kind}_bytes.all.{name}": num_bytes
+            for name, level in levels.items()
+            for kind, num_bytes in level.items()
+        }
 
     def take(self, **sizes):
         for kind, num_bytes in sizes.items():
             self.now[kind] += num_bytes
             self.peak[kind] = max(self.peak[kind], self.now[kind])
 
-    def needs(self):
-        """A call that takes and gives back."""
+    def call(self):
+        """Takes memory and frees it, but keeps it reserved."""
         self.take(requested=100, allocated=512, reserved=2**21)
         self.take(requested=-100, allocated=-512)
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    return PretendedGPU(monkeypatch)
+    return SimulatedGPU(monkeypatch)
 
 
-def test_peaks_are_above_what_was_there(gpu):
+def test_peaks_are_above_the_starting_level(gpu):
     gpu.take(requested=10**9, allocated=10**9)
     gpu.take(requested=-(10**9), allocated=-(10**9))  # an older peak, which is reset
-    peak = measure_peak(gpu.needs)
+    peak = measure_peak(gpu.call)
     assert (peak.start_allocated_bytes, peak.start_reserved_bytes) == (512, 2**21)
     assert (peak.requested_bytes, peak.allocated_bytes, peak.reserved_bytes) == (100, 512, 2**21)
     assert peak.fits
@@ -72,7 +76,7 @@ def out_of_memory(amount):
     )
 
 
-def test_a_loop_goes_on_where_memory_runs_out(gpu):
+def test_a_loop_goes_on_after_running_out_of_memory(gpu):
     held = []
 
     def call(fits):
@@ -95,19 +99,19 @@ def test_a_loop_goes_on_where_memory_runs_out(gpu):
     ("amount", "expected"),
     [("512.00 MiB", 2**29), ("20 bytes", 20), ("1.50 KiB", 1536), ("so much", 0)],
 )
-def test_what_was_wanted_is_read(gpu, amount, expected):
+def test_the_failed_request_is_read_from_the_message(gpu, amount, expected):
     def call():
         raise out_of_memory(amount)
 
     assert measure_peak(call).wanted_bytes == expected
 
 
-def test_other_errors_pass(gpu):
+def test_other_errors_are_raised(gpu):
     with pytest.raises(KeyError):
         measure_peak(lambda: {}["a student's error"])
 
 
-def test_where_there_is_no_gpu_there_is_a_sentence_and_no_number(monkeypatch, capsys):
+def test_without_a_gpu_there_is_a_sentence_and_no_number(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     calls = []
     assert measure_peak(lambda: calls.append(1)) is None
@@ -117,7 +121,7 @@ def test_where_there_is_no_gpu_there_is_a_sentence_and_no_number(monkeypatch, ca
     assert printed.count("\n") == 1
 
 
-def test_what_makes_no_sense_is_told():
+def test_wrong_arguments_are_rejected():
     with pytest.raises(TypeError, match="measure_peak wants a function that takes nothing"):
         measure_peak(torch.ones(1))
     with fake_tensors(), pytest.raises(ValueError, match="measure_peak measures real work"):

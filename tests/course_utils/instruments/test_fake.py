@@ -1,4 +1,4 @@
-"""Fake tensors cost no memory, and what they cannot do is said in one sentence."""
+"""Fake tensors cost no memory, and report in one sentence what they cannot do."""
 
 import weakref
 
@@ -10,7 +10,7 @@ from course_utils.instruments import count_saved_bytes, fake_tensors
 
 
 def test_the_largest_layer_costs_no_memory():
-    # 2**20 tokens of 2**14 numbers of 4 bytes: 64 GiB, beside a weight of 1 GiB
+    # 2**20 tokens of 2**14 numbers of 4 bytes: 64 GiB, and a weight of 1 GiB
     with fake_tensors():
         layer = nn.Linear(2**14, 2**14)
         tokens = torch.ones(2**20, 2**14)
@@ -18,15 +18,15 @@ def test_the_largest_layer_costs_no_memory():
     assert saved.total_bytes == 2**36
 
 
-def test_a_module_converted_inside_is_told_to_be_built_in_its_precision():
+def test_converting_a_module_inside_is_rejected_with_advice():
     with pytest.raises(ValueError, match="give the dtype when you build it"), fake_tensors():
         layer = nn.LayerNorm(4)
-        watcher = weakref.ref(layer.weight)  # as torch's own cache holds, or not, as it likes
+        ref = weakref.ref(layer.weight)  # as torch's own cache may hold one
         layer.to(torch.bfloat16)
-    assert watcher
+    assert ref
 
 
-def test_a_module_whose_conversion_works_is_counted_right():
+def test_a_module_whose_conversion_works_is_counted_correctly():
     """Whether it works depends on torch's cache: either way no wrong number comes out."""
     try:
         with fake_tensors():
@@ -36,7 +36,7 @@ def test_a_module_whose_conversion_works_is_counted_right():
         assert "give the dtype when you build it" in str(error)
 
 
-def test_a_real_module_inside_and_a_fake_one_outside_are_told():
+def test_mixing_real_and_fake_tensors_is_rejected():
     real = nn.Linear(3, 5)
     with pytest.raises(ValueError, match="real and fake tensors meet"), fake_tensors():
         real(torch.ones(2, 3))
@@ -46,19 +46,19 @@ def test_a_real_module_inside_and_a_fake_one_outside_are_told():
         count_saved_bytes(lambda: fake(torch.ones(2, 3)), fake)
 
 
-def test_reading_a_number_is_told():
+def test_reading_a_number_is_rejected():
     with pytest.raises(ValueError, match="a fake tensor has no numbers"), fake_tensors():
         torch.ones(3).sum().item()
 
 
-def test_other_errors_pass_as_they_are_and_nothing_is_logged(caplog):
+def test_other_errors_are_unchanged_and_nothing_is_logged(caplog):
     with pytest.raises(RuntimeError, match=r"\[2, 4\] X \[3, 5\]"), fake_tensors():
         nn.Linear(3, 5)(torch.ones(2, 4))
     assert caplog.records == []
     with fake_tensors():
         tensor = torch.ones(3)
     assert tensor.shape == (3,)
-    assert torch.ones(3).sum().item() == 3  # and nothing is left behind
+    assert torch.ones(3).sum().item() == 3  # tensors are real again
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,6 @@ def test_a_fake_gpu_is_refused_before_it_ends_the_process(call):
         call()
 
 
-def test_fake_tensors_may_go_to_meta():
+def test_fake_tensors_may_move_to_meta():
     with fake_tensors():
         assert torch.ones(3).to("meta").device.type == "meta"

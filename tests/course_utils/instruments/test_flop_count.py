@@ -1,4 +1,4 @@
-"""The counter counts what runs: forward, backward, and nothing where no gradient is wanted."""
+"""The counter counts what runs: forward, backward, and nothing if no gradient is required."""
 
 import pytest
 import torch
@@ -6,9 +6,9 @@ import torch
 from course_utils.instruments import count_flops
 
 
-def product(a_wants: bool, b_wants: bool):
-    a = torch.empty(2, 3, device="meta", requires_grad=a_wants)
-    b = torch.empty(3, 5, device="meta", requires_grad=b_wants)
+def product(a_requires_grad: bool, b_requires_grad: bool):
+    a = torch.empty(2, 3, device="meta", requires_grad=a_requires_grad)
+    b = torch.empty(3, 5, device="meta", requires_grad=b_requires_grad)
     return count_flops(lambda: a @ b)
 
 
@@ -37,7 +37,7 @@ def test_largest_products_cost_no_memory():
 
 
 def test_flash_attention_on_the_cpu_is_counted_and_its_backward_recomputes_the_scores():
-    # 4 b a s^2 d = 4 * 2 * 8 * 32 * 32 * 8 forward; five products backward in place of four
+    # 4 b a s^2 d = 4 * 2 * 8 * 32 * 32 * 8 forward; five products backward instead of four
     q = torch.randn(2, 8, 32, 8, requires_grad=True)
     k, v = (torch.randn(2, 2, 32, 8, requires_grad=True) for _ in range(2))
     counted = count_flops(
@@ -70,6 +70,6 @@ def test_what_cannot_be_counted_is_refused_by_name(call, name):
         count_flops(call)
 
 
-def test_call_without_a_tensor_is_told():
+def test_a_call_that_returns_no_tensor_is_rejected():
     with pytest.raises(TypeError, match="wants a call that returns one tensor"):
         count_flops(lambda: 3)

@@ -1,4 +1,4 @@
-"""Every storage from birth to death, in its category; as torch's own accounts say, to the byte."""
+"""Every storage from creation to free, in its category; checked against torch's own counts."""
 
 import gc
 import subprocess
@@ -33,7 +33,7 @@ ATTENTION = {"fused": Kernels(), "every score": Kernels(is_attention_fused=False
 def training(
     sizes: ModelConfig, kernels: Kernels = ATTENTION["fused"], foreach: bool = False
 ) -> tuple[Callable[[], None], nn.Module, torch.optim.Optimizer]:
-    """A training step of a small model, with what it needs to be named."""
+    """A training step of a small model, and its owners."""
     model = Transformer(sizes, kernels=kernels)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
     ids, targets = torch.zeros(2, 2, 16, dtype=torch.long)
@@ -52,17 +52,17 @@ def weights_of(*shape: int) -> torch.Tensor:
 
 # By hand, for w of 3 * 5 numbers of 4 bytes and x of 2 * 3: what lives right after each operation.
 #
-#    operation            live beside w, 60      of which is new, and what becomes of it
+#    operation            live beside w, 60      what is new, and what becomes of it
 #    0  -                 0
 #    1  x = ones          24                     activation: the product keeps it for w's gradient
-#    2  y = x @ w         24 + 40                temporary: relu keeps its result
+#    2  y = x @ w         24 + 40                temporary: relu keeps its result, not its input
 #    3  z = relu          24 + 40 + 40           activation
 #    4  detach            24 + 40 + 40           a view of z
-#    5  sum               24 + 40 + 4            the loss; y is gone, since nobody holds it
+#    5  sum               24 + 40 + 4            the loss; y is freed, as nothing holds it
 #    6  ones_like         24 + 40 + 4 + 4        the gradient of the loss
 #    7  expand, 8 detach  24 + 40 + 4 + 4        views: here the backward pass begins
 #    9  relu's backward   24 + 40 + 4 + 4 + 40   temporary
-#    10 t                 24 + 4 + 4 + 40        a view; z is gone
+#    10 t                 24 + 4 + 4 + 40        a view; z is freed
 #    11 mm                24 + 4 + 4 + 40 + 60   the gradient of w: the peak
 #    12 detach            4 + 4 + 60             what becomes w.grad is a view
 def test_a_step_by_hand():
@@ -96,7 +96,7 @@ def test_a_step_by_hand():
     ]
 
 
-def test_requests_play_the_same_line():
+def test_requests_replay_the_live_bytes():
     trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
     live, levels = {}, []
     for number, num_bytes in trace.requests():
@@ -129,7 +129,7 @@ def test_requests_come_at_births_and_deaths():
         assert at == (each.died if num_bytes is None else each.born)
 
 
-def test_lines_are_those_of_the_storages():
+def test_live_bytes_are_those_of_the_storages():
     trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
     for operation in range(trace.num_operations + 1):
         live = trace.storages_at(operation)
@@ -140,7 +140,7 @@ def test_lines_are_those_of_the_storages():
 @pytest.mark.parametrize(
     ("kind", "attention"), [*((kind, "fused") for kind in KINDS), ("GPT", "every score")]
 )
-def test_fake_tensors_trace_as_real_ones(kind, attention):
+def test_fake_tensors_have_the_trace_of_real_ones(kind, attention):
     sizes, kernels = random_model(kind, 3), ATTENTION[attention]
     real = trace_memory(*training(sizes, kernels), num_steps=2)
     with fake_tensors():
@@ -149,8 +149,8 @@ def test_fake_tensors_trace_as_real_ones(kind, attention):
     assert fake.phases == real.phases
 
 
-def test_no_two_traces_differ():
-    """Whenever the collector would come, and whatever an earlier trace left."""
+def test_two_traces_are_equal():
+    """Whenever the collector would run, and whatever an earlier trace left."""
     step, *owners = training(random_model("grouped", 1))
     step()
     first, second = (trace_memory(step, *owners, num_steps=2) for _ in range(2))
@@ -160,7 +160,7 @@ def test_no_two_traces_differ():
 @pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_allocator_of_the_cpu_agrees(kind, foreach):
-    """An independent oracle: what torch's profiler hears from the allocator itself."""
+    """An independent oracle: what the allocator reports to torch's profiler."""
     step, model, optimizer = training(random_model(kind, 4), ATTENTION["every score"], foreach)
     before = sum(parameter.untyped_storage().nbytes() for parameter in model.parameters())
     gc.collect()
@@ -172,13 +172,13 @@ def test_the_allocator_of_the_cpu_agrees(kind, foreach):
     allocated = before + max(accumulate(event.nbytes() for event in memory))
     step, model, optimizer = training(random_model(kind, 4), ATTENTION["every score"], foreach)
     trace = trace_memory(step, model, optimizer, num_steps=2)
-    # Not traced: what kernels take for themselves while they run, some bytes of some 100,000.
+    # Not traced: workspace of kernels while they run, some bytes of some 100,000.
     assert 0.9997 * allocated <= trace.peak_bytes <= allocated
 
 
 @pytest.mark.parametrize("kind", ["grouped", "tied", "latent"])
 def test_the_tracker_of_torch_agrees(kind):
-    """A second oracle; its module is private to torch, and it shows moments, not a line."""
+    """A second oracle; it is private to torch, and shows single moments only."""
     step, model, optimizer = training(random_model(kind, 5))
     tracker = MemTracker()
     tracker.track_external(model, optimizer)
@@ -186,14 +186,14 @@ def test_the_tracker_of_torch_agrees(kind):
         step()
     theirs = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     step, model, optimizer = training(random_model(kind, 5))
-    batch_bytes = 2 * 2 * 16 * 8  # they count what a module is given, ids and targets
+    batch_bytes = 2 * 2 * 16 * 8  # the tracker counts the inputs of a module, ids and targets
     assert trace_memory(step, model, optimizer).peak_bytes == theirs - batch_bytes
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
 @pytest.mark.parametrize("kind", KINDS)
 def test_activations_are_what_autograd_keeps(kind, attention):
-    """And two numbers of four bytes: the loss, and its gradient, which is one."""
+    """Plus two numbers of four bytes: the loss, and its gradient, which is one."""
     model = Transformer(random_model(kind, 6), kernels=ATTENTION[attention])
     ids, targets = torch.zeros(2, 2, 16, dtype=torch.long)
     saved = count_saved_bytes(lambda: token_loss(model(ids), targets), model, ids, targets)
@@ -203,13 +203,13 @@ def test_activations_are_what_autograd_keeps(kind, attention):
     assert trace.live_at(end)["activations"] == saved.total_bytes + 8
 
 
-def test_the_first_step_makes_optimizer_states_and_the_next_repeat():
+def test_the_first_step_makes_optimizer_states_and_later_steps_reuse_them():
     step, model, optimizer = training(random_model("grouped", 1))
     trace = trace_memory(step, model, optimizer, num_steps=4)
     num_tensors = len(list(model.parameters()))
     num_bytes = sum(parameter.nbytes for parameter in model.parameters())
     ends = [(p.step, p.name, p.end_bytes) for p in trace.phases if p.name == "step"]
-    # weights, two moments, and for each tensor the number of its steps; gradients are gone
+    # weights, two moments, and a step count for each tensor; gradients are freed
     assert ends == [(n, "step", 3 * num_bytes + 4 * num_tensors) for n in (1, 2, 3, 4)]
     assert [phase.name for phase in trace.phases] == 4 * ["forward", "backward", "step"]
     assert trace.live_at(0) == {
@@ -227,8 +227,8 @@ def test_the_first_step_makes_optimizer_states_and_the_next_repeat():
     assert trace.peak_bytes == max(trace.peak_bytes_of(step) for step in (1, 2, 3, 4))
 
 
-def test_phases_of_a_step_with_all_there_is():
-    """Two micro-batches, gradients clipped, numbers read, gradients set to zero in place."""
+def test_phases_of_a_step_with_everything():
+    """Two micro-batches, losses read, gradients clipped, gradients zeroed in place."""
     _, model, optimizer = training(random_model("grouped", 1))
     ids, losses = torch.zeros(1, 4, dtype=torch.long), []
 
@@ -256,12 +256,13 @@ def test_what_is_recomputed_is_temporary():
         y = checkpoint(layers, x, use_reentrant=False) if is_recomputed else layers(x)
         y.sum().backward()
 
-    plain, less = (trace_memory(lambda flag=flag: call(flag), layers, x) for flag in (False, True))
-    forward_end = plain.phases[0].stop - 1
+    plain, recomputed = (
+        trace_memory(lambda flag=flag: call(flag), layers, x) for flag in (False, True)
+    )
     # inputs of the second to the fourth layer and y, 16 * 8 numbers each; the loss, its gradient
-    assert plain.live_at(forward_end)["activations"] == 4 * 512 + 8
-    assert less.live_at(less.phases[0].stop - 1)["activations"] == 512 + 8
-    assert less.live_at(less.peak_at)["temporaries"] > 3 * 512
+    assert plain.live_at(plain.phases[0].stop - 1)["activations"] == 4 * 512 + 8
+    assert recomputed.live_at(recomputed.phases[0].stop - 1)["activations"] == 512 + 8
+    assert recomputed.live_at(recomputed.peak_at)["temporaries"] > 3 * 512
 
 
 def test_in_inference_everything_is_temporary():
@@ -273,7 +274,7 @@ def test_in_inference_everything_is_temporary():
     assert trace.phases[0].end_bytes == sum(parameter.nbytes for parameter in model.parameters())
 
 
-def test_gradients_and_states_from_before_are_live_from_the_beginning():
+def test_older_gradients_and_states_are_live_from_the_beginning():
     step, model, optimizer = training(random_model("grouped", 1))
     step()
     token_loss(model(torch.zeros(1, 4, dtype=torch.long)), torch.zeros(1, 4, dtype=int)).backward()
@@ -283,7 +284,7 @@ def test_gradients_and_states_from_before_are_live_from_the_beginning():
     assert start["optimizer_states"] == 2 * num_bytes + 4 * len(list(model.parameters()))
 
 
-def test_copies_of_weights_that_only_the_optimizer_has_are_its_states():
+def test_weight_copies_that_only_the_optimizer_holds_are_its_states():
     layer = nn.Linear(3, 5, bias=False, dtype=torch.bfloat16)
     master = nn.Parameter(layer.weight.detach().float())
     optimizer = torch.optim.SGD([master], lr=0.1)
@@ -302,7 +303,7 @@ def test_copies_of_weights_that_only_the_optimizer_has_are_its_states():
         trace_memory(step, layer)
 
 
-def test_a_storage_that_is_resized_counts_with_its_size():
+def test_a_resized_storage_counts_with_its_new_size():
     out = torch.empty(0)
 
     def call():
@@ -318,10 +319,10 @@ def test_a_storage_that_is_resized_counts_with_its_size():
     assert {each.operation for each in trace.storages} == {"", "ones"}
 
 
-def test_views_and_what_was_there_before_make_nothing():
+def test_views_and_older_tensors_add_nothing():
     data = torch.ones(5, 3)
     trace = trace_memory(lambda: data[:2].t().add_(1).flatten())
-    # flatten copies what is not in order: 6 numbers
+    # flatten copies a tensor that is not contiguous: 6 numbers
     assert [each.storage_bytes for each in trace.storages] == [24]
     fresh = [trace_memory(lambda: torch.tensor([1.0, 2.0])).peak_bytes]
     with fake_tensors():
@@ -337,7 +338,7 @@ def test_a_cycle_lives_to_the_end():
         return torch.ones(1)
 
     thresholds = gc.get_threshold()
-    gc.set_threshold(1)  # the collector would come at once
+    gc.set_threshold(1)  # the collector would run at once
     try:
         trace = trace_memory(call, num_steps=2)
     finally:
@@ -388,10 +389,10 @@ def test_instruments_refuse_to_be_nested(inner, name):
         trace_memory(inner)
     with pytest.raises(ValueError, match=f"{name} cannot run inside count_flops"):
         count_flops(inner)
-    assert inner()  # and alone it runs again
+    assert inner()  # on its own it runs again
 
 
-def test_where_there_is_no_gpu_one_is_told():
+def test_a_missing_gpu_is_reported():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     for call in (lambda: torch.ones(3, device="cuda"), lambda: torch.ones(3).cuda()):
@@ -410,7 +411,7 @@ def test_a_fake_gpu_is_refused_before_it_ends_the_process():
         trace_memory(call)
 
 
-def test_wrong_arguments_are_told():
+def test_wrong_arguments_are_rejected():
     layer = nn.Linear(3, 5)
     with pytest.raises(
         TypeError, match="must be a module, optimizer or tensor, got <class 'list'>"
@@ -430,7 +431,7 @@ def test_wrong_arguments_are_told():
         trace_memory(lambda: torch.ones(1)).peak_bytes_of(2)
 
 
-def test_a_trace_says_its_peak():
+def test_a_trace_shows_its_peak():
     trace = trace_memory(lambda: torch.ones(500) + 1)
     assert repr(trace) == (
         "MemoryTrace: 4,000 bytes at operation 2 of 2, in phase 'forward' of step 1"
@@ -458,15 +459,15 @@ print(trace.phases[-1].end_bytes - trace.total_bytes[0])
 """
 
 
-def test_the_first_trace_of_a_process_is_as_every_other():
-    """Eight numbers that tanh keeps and their sum outlive the call, and not what the layer made."""
+def test_the_first_trace_of_a_process_is_like_every_other():
+    """The eight numbers that tanh keeps and their sum outlive the call, the layer's output not."""
     command = [sys.executable, "-c", FIRST_TRACE]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout == "36\n", run.stderr
 
 
-def test_what_works_beside_weights_and_what_the_forward_pass_keeps():
+def test_kept_and_working_bytes():
     layer, x = nn.Linear(4, 4, bias=False), torch.ones(2, 4)
     trace = trace_memory(lambda: layer(x * 1).tanh().sum().backward(), layer)
-    assert trace.kept_bytes == 2 * 32 + 2 * 4  # what goes in, what tanh gives, a sum, its gradient
-    assert max(trace.working_bytes) == 3 * 32 + 2 * 4  # and the gradient behind tanh
+    assert trace.kept_bytes == 2 * 32 + 2 * 4  # the input, tanh's output, a sum, its gradient
+    assert max(trace.working_bytes) == 3 * 32 + 2 * 4  # and the gradient of tanh's input

@@ -1,24 +1,24 @@
-"""What an instrument changes for its while is as before afterwards."""
+"""An instrument restores the collector's settings when it ends."""
 
 import gc
 
 import pytest
 
-from course_utils.instruments.preconditions import older_objects_left_alone
+from course_utils.instruments.preconditions import older_objects_frozen
 
 
-def test_the_collector_is_as_before_also_after_an_error():
+def test_the_collector_is_restored_even_after_an_error():
     before = gc.get_freeze_count()
-    with pytest.raises(KeyError), older_objects_left_alone():
+    with pytest.raises(KeyError), older_objects_frozen():
         assert gc.get_freeze_count() > before
         raise KeyError
     assert gc.get_freeze_count() == before
 
 
-def test_what_somebody_froze_stays_frozen():
+def test_objects_frozen_before_stay_frozen():
     gc.freeze()
     try:
-        with older_objects_left_alone():
+        with older_objects_frozen():
             pass
         assert gc.get_freeze_count() > 0
     finally:

@@ -1,4 +1,4 @@
-"""Each storage that autograd keeps counts once, and what it does not see is found."""
+"""Each storage that autograd keeps counts once, and what it does not see is reported."""
 
 import gc
 from functools import partial
@@ -25,8 +25,8 @@ LLAMA = ModelConfig(
 )
 
 
-def wanting(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Numbers that want a gradient."""
+def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor that requires a gradient."""
     return torch.ones(*shape, dtype=dtype, requires_grad=True)
 
 
@@ -40,9 +40,9 @@ LADDER = {
     "gelu": (F.gelu, 24),
     "relu": (lambda x: (x + 1).relu(), 24),
     "softmax": (lambda x: (x + 1).softmax(-1), 24),
-    "two of them": (lambda x: x.exp() * x.sigmoid(), 48),
+    "two results": (lambda x: x.exp() * x.sigmoid(), 48),
     "view": (lambda x: x[:1].exp() + x[:1].square(), 24 + 12),
-    "nothing in it": (lambda x: x[:0].exp(), 0),
+    "empty": (lambda x: x[:0].exp(), 0),
     "loss": (lambda x: F.cross_entropy(x, torch.zeros(2, dtype=torch.long)), 24 + 16 + 4),
 }
 
@@ -50,12 +50,12 @@ LADDER = {
 @pytest.mark.parametrize("name", LADDER)
 def test_bytes_by_hand(name):
     call, expected = LADDER[name]
-    assert count_saved_bytes(lambda: call(wanting(2, 3))).total_bytes == expected
+    assert count_saved_bytes(lambda: call(leaf(2, 3))).total_bytes == expected
     with fake_tensors():
-        assert count_saved_bytes(lambda: call(wanting(2, 3))).total_bytes == expected
+        assert count_saved_bytes(lambda: call(leaf(2, 3))).total_bytes == expected
 
 
-def test_records_say_what_was_kept_by_which_operation_in_order():
+def test_tensors_have_their_operation_and_come_in_order():
     layer, x = nn.Linear(3, 5), torch.ones(2, 3, dtype=torch.float32)
     saved = count_saved_bytes(lambda: F.softmax(F.gelu(layer(x)), dim=-1), layer)
     assert saved.tensors == (
@@ -65,8 +65,8 @@ def test_records_say_what_was_kept_by_which_operation_in_order():
     )
 
 
-def test_an_own_function_goes_by_its_name():
-    saved = count_saved_bytes(lambda: Keeping.apply(wanting(2, 3)))
+def test_an_autograd_function_is_named_by_its_class():
+    saved = count_saved_bytes(lambda: Keeping.apply(leaf(2, 3)))
     assert [each.operation for each in saved.tensors] == ["Keeping"]
 
 
@@ -85,21 +85,21 @@ class Keeping(torch.autograd.Function):
 
 
 def test_a_storage_shared_by_three_layers_counts_once():
-    layers, x = nn.ModuleList(nn.Linear(3, 5) for _ in range(3)), wanting(2, 3)
+    layers, x = nn.ModuleList(nn.Linear(3, 5) for _ in range(3)), leaf(2, 3)
     assert count_saved_bytes(lambda: sum(each(x) for each in layers), layers).total_bytes == 24
 
 
 def test_a_view_keeps_the_whole_storage():
     def call():
-        return torch.cat((wanting(2, 3), wanting(5, 3)))[:1].square()
+        return torch.cat((leaf(2, 3), leaf(5, 3)))[:1].square()
 
     saved = count_saved_bytes(call)
     assert saved.tensors == (SavedTensor("square", (1, 3), torch.float32, 7 * 3 * 4),)
 
 
-def test_parameters_and_buffers_are_left_out_when_named():
+def test_parameters_and_buffers_of_owners_are_left_out():
     """With one input of 2 * 3 numbers and a weight of 3 * 5, seen by autograd as a view."""
-    layer, x = nn.Linear(3, 5, bias=False), wanting(2, 3)
+    layer, x = nn.Linear(3, 5, bias=False), leaf(2, 3)
     layer.register_buffer("scale", torch.full((5,), 2.0))
 
     def scaled():
@@ -111,18 +111,18 @@ def test_parameters_and_buffers_are_left_out_when_named():
 
 
 def test_inputs_made_by_the_call_are_not_unseen():
-    saved = count_saved_bytes(lambda: nn.Linear(3, 5)(wanting(2, 3)).sum())
+    saved = count_saved_bytes(lambda: nn.Linear(3, 5)(leaf(2, 3)).sum())
     assert saved.unseen == ()
 
 
-def test_views_of_what_was_there_before_are_not_unseen():
-    data, weight = torch.ones(5, 3), wanting(3)
+def test_views_of_older_tensors_are_not_unseen():
+    data, weight = torch.ones(5, 3), leaf(3)
 
     def call():
         return (data[:2].sum() * weight).sum()
 
     saved = count_saved_bytes(call)
-    assert (saved.total_bytes, saved.unseen) == (4, ())  # the sum, which the weight meets
+    assert (saved.total_bytes, saved.unseen) == (4, ())  # the sum, which multiplies the weight
 
 
 def test_without_gradients_nothing_is_kept():
@@ -137,11 +137,11 @@ def test_a_branch_that_is_dropped_does_not_count():
         x.sigmoid().exp()
         return x.exp()
 
-    assert count_saved_bytes(lambda: call(wanting(2, 3))).total_bytes == 24
+    assert count_saved_bytes(lambda: call(leaf(2, 3))).total_bytes == 24
 
 
-def test_nothing_lives_on_after_the_count():
-    """A pack that held a result with its graph would keep both for ever."""
+def test_nothing_outlives_the_count():
+    """A pack that held a result with its graph would keep both alive for ever."""
     made = []
 
     def call(x):
@@ -149,12 +149,12 @@ def test_nothing_lives_on_after_the_count():
         made.append(StorageWeakRef(y.untyped_storage()))
         return y.exp()
 
-    assert count_saved_bytes(lambda: call(wanting(2, 3))).total_bytes == 48
+    assert count_saved_bytes(lambda: call(leaf(2, 3))).total_bytes == 48
     assert made[0].expired()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_hooks_alone_count_the_same_when_all_storages_are_held(kind):
+def test_plain_hooks_that_hold_every_storage_count_the_same(kind):
     """An independent oracle without modes, names or weak references."""
     sizes = random_model(kind, 5)
     model, ids = Transformer(sizes), torch.zeros(2, 16, dtype=torch.long)
@@ -196,8 +196,8 @@ class Stashing(torch.autograd.Function):
         return grad * ctx.slope
 
 
-def test_what_is_stashed_on_ctx_is_found():
-    saved = count_saved_bytes(lambda: Stashing.apply(wanting(2, 3)))
+def test_a_tensor_stashed_on_ctx_is_found():
+    saved = count_saved_bytes(lambda: Stashing.apply(leaf(2, 3)))
     assert (saved.total_bytes, saved.unseen_bytes) == (0, 24)
     assert saved.unseen == (SavedTensor("cos", (2, 3), torch.float32, 24),)
     assert saved.blind_spot == (
@@ -207,7 +207,7 @@ def test_what_is_stashed_on_ctx_is_found():
     )
 
 
-def test_what_is_kept_in_a_closure_is_found():
+def test_a_tensor_kept_in_a_closure_is_found():
     kept = []
 
     def call(x):
@@ -215,13 +215,13 @@ def test_what_is_kept_in_a_closure_is_found():
         kept.append(y)
         return y.sum()
 
-    saved = count_saved_bytes(lambda: call(wanting(2, 3)))
+    saved = count_saved_bytes(lambda: call(leaf(2, 3)))
     assert (saved.total_bytes, saved.unseen_bytes) == (0, 24)
     with fake_tensors():
-        assert count_saved_bytes(lambda: call(wanting(2, 3))).unseen_bytes == 24
+        assert count_saved_bytes(lambda: call(leaf(2, 3))).unseen_bytes == 24
 
 
-def test_what_waits_in_a_cycle_is_not_unseen():
+def test_garbage_in_a_cycle_is_not_unseen():
     def call(x):
         cycle = [x + 1]
         cycle.append(cycle)
@@ -229,27 +229,27 @@ def test_what_waits_in_a_cycle_is_not_unseen():
 
     gc.disable()
     try:
-        assert count_saved_bytes(lambda: call(wanting(2, 3))).unseen == ()
+        assert count_saved_bytes(lambda: call(leaf(2, 3))).unseen == ()
     finally:
         gc.enable()
 
 
 def test_a_checkpoint_keeps_its_input():
-    block, x = Block(LLAMA, 0), wanting(2, 32, 64)
+    block, x = Block(LLAMA, 0), leaf(2, 32, 64)
     saved = count_saved_bytes(lambda: checkpoint(block, x, use_reentrant=False), block)
     assert (saved.total_bytes, saved.unseen) == (2 * 32 * 64 * 4, ())
     assert saved.tensors[0].operation.isidentifier()
 
 
 def test_the_cache_of_a_selective_checkpoint_is_found():
-    """It keeps the results of six projections; the seventh early ends the recomputation."""
+    """It keeps the outputs of all seven projections of a block."""
 
     def keep_products(ctx, operation, *args, **kwargs):
         product = operation == torch.ops.aten.mm.default
         return CheckpointPolicy.MUST_SAVE if product else CheckpointPolicy.PREFER_RECOMPUTE
 
     contexts = partial(create_selective_checkpoint_contexts, keep_products)
-    block, x = Block(LLAMA, 0), wanting(2, 32, 64)
+    block, x = Block(LLAMA, 0), leaf(2, 32, 64)
     saved = count_saved_bytes(
         lambda: checkpoint(block, x, use_reentrant=False, context_fn=contexts), block
     )
@@ -260,20 +260,20 @@ def test_the_cache_of_a_selective_checkpoint_is_found():
 def test_sparse_tensors_are_refused():
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(ValueError, match="`sparse_mm` keeps a tensor of layout"):
-        count_saved_bytes(lambda: torch.sparse.mm(sparse, wanting(3, 3)))
-    assert count_saved_bytes(lambda: wanting(2, 3).to_sparse()).unseen == ()
+        count_saved_bytes(lambda: torch.sparse.mm(sparse, leaf(3, 3)))
+    assert count_saved_bytes(lambda: leaf(2, 3).to_sparse()).unseen == ()
 
 
-def test_wrong_arguments_are_told():
+def test_wrong_arguments_are_rejected():
     with pytest.raises(TypeError, match="wants a call that returns one tensor, got <class 'int'>"):
         count_saved_bytes(lambda: 3)
     with pytest.raises(TypeError, match="must be a module or a tensor, got <class 'list'>"):
-        count_saved_bytes(lambda: wanting(3), [wanting(3)])
+        count_saved_bytes(lambda: leaf(3), [leaf(3)])
 
 
 def test_gradients_are_those_without_the_instrument():
-    """What was counted can still be used: the result is handed on by the call itself."""
-    x, results = wanting(2, 3, dtype=torch.float64), []
+    """The result can still be used afterwards: the call itself hands it on."""
+    x, results = leaf(2, 3, dtype=torch.float64), []
 
     def call():
         results.append(x.exp() * x)

@@ -1,4 +1,4 @@
-"""The bytes of the storage behind a tensor, whatever the tensor shows of it."""
+"""The bytes of the whole storage behind a tensor, even if the tensor is a view."""
 
 import torch
 
@@ -17,6 +17,6 @@ def test_a_view_reports_the_storage_it_shares():
     assert storage_bytes(base[:1].clone()) == 4_000
 
 
-def test_empty_and_single():
+def test_an_empty_tensor_and_a_single_number():
     assert storage_bytes(torch.empty(0, 5)) == 0
     assert storage_bytes(torch.tensor(3.14)) == 4

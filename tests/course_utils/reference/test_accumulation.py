@@ -1,4 +1,4 @@
-"""Gradients in micro-batches are those of the whole batch; a step without sense is not made."""
+"""Micro-batch gradients equal those of the whole batch; steps that are not finite are skipped."""
 
 import math
 
@@ -30,7 +30,7 @@ def gradients(model):
     return torch.cat([each.grad.flatten() for each in model.parameters()])
 
 
-def test_ragged_batch_marks_what_fills_up_and_teaches_short_rows_something_else():
+def test_ragged_batch_ignores_padding_and_gives_short_rows_other_targets():
     ids, targets = ragged_batch([4, 2, 0], VOCAB_SIZE)
     assert ids.shape == targets.shape == (3, 4)
     assert (targets != IGNORED).sum(1).tolist() == [4, 2, 0]
@@ -39,7 +39,7 @@ def test_ragged_batch_marks_what_fills_up_and_teaches_short_rows_something_else(
 
 
 @pytest.mark.parametrize("lengths", [[], [3, -1]])
-def test_ragged_batch_says_which_lengths_it_wants(lengths):
+def test_ragged_batch_rejects_impossible_lengths(lengths):
     with pytest.raises(ValueError, match="ints from 0"):
         ragged_batch(lengths, VOCAB_SIZE)
 
@@ -47,13 +47,13 @@ def test_ragged_batch_says_which_lengths_it_wants(lengths):
 @pytest.mark.parametrize("micro_batch_size", [1, 2, 3, 5, 9])
 def test_accumulated_gradients_are_those_of_the_whole_batch(micro_batch_size):
     ids, targets = ragged_batch(LENGTHS, VOCAB_SIZE)
-    whole, pieces = small_model(), small_model()
-    wanted = F.cross_entropy(whole(ids).flatten(0, 1), targets.flatten())
-    wanted.backward()
-    loss = accumulate(pieces, ids, targets, micro_batch_size)
+    whole, accumulated = small_model(), small_model()
+    expected = F.cross_entropy(whole(ids).flatten(0, 1), targets.flatten())
+    expected.backward()
+    loss = accumulate(accumulated, ids, targets, micro_batch_size)
     # The same sums in another order: some roundings of 1.1e-16.
-    assert loss == pytest.approx(wanted.item(), rel=1e-12)
-    assert torch.allclose(gradients(pieces), gradients(whole), rtol=1e-9)
+    assert loss == pytest.approx(expected.item(), rel=1e-12)
+    assert torch.allclose(gradients(accumulated), gradients(whole), rtol=1e-9)
 
 
 def test_a_batch_without_targets_changes_nothing():
@@ -63,7 +63,7 @@ def test_a_batch_without_targets_changes_nothing():
     assert all(each.grad is None for each in model.parameters())
 
 
-def test_accumulate_says_what_is_wrong():
+def test_accumulate_rejects_wrong_arguments():
     ids, targets = ragged_batch([3, 2], VOCAB_SIZE)
     with pytest.raises(ValueError, match="micro_batch_size must be above zero, got 0"):
         accumulate(small_model(), ids, targets, 0)
@@ -71,10 +71,10 @@ def test_accumulate_says_what_is_wrong():
         accumulate(small_model(), ids, targets[:, :2], 1)
 
 
-def setting(max_factor=1.0):
+def training_setup():
     model = small_model()
     optimizer = SGD(model.parameters(), lr=0.5)
-    return model, optimizer, LambdaLR(optimizer, lambda step: max_factor / (1 + step))
+    return model, optimizer, LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
 
 def micro_batches(*lengths):
@@ -82,14 +82,14 @@ def micro_batches(*lengths):
 
 
 def test_five_micro_batches_in_twos_are_three_steps():
-    model, optimizer, scheduler = setting()
+    model, optimizer, scheduler = training_setup()
     losses = train(model, optimizer, scheduler, micro_batches(3, 1, 2, 5, 4), 2, 1.0)
     assert len(losses) == scheduler.last_epoch == 3
     assert all(math.isfinite(each) for each in losses)
 
 
 def test_a_step_is_no_longer_than_learning_rate_times_norm():
-    model, optimizer, scheduler = setting()
+    model, optimizer, scheduler = training_setup()
     start = torch.cat([each.detach().flatten() for each in model.parameters()])
     train(model, optimizer, scheduler, micro_batches(3, 1), 2, 0.01)
     end = torch.cat([each.detach().flatten() for each in model.parameters()])
@@ -99,7 +99,7 @@ def test_a_step_is_no_longer_than_learning_rate_times_norm():
 
 @pytest.mark.parametrize("size", [math.nan, math.inf])
 def test_a_group_that_is_not_finite_makes_no_step(size):
-    model, optimizer, scheduler = setting()
+    model, optimizer, scheduler = training_setup()
     start = model[1].bias.detach().clone()
     with torch.no_grad():
         model[0].weight[0] = size  # every sequence begins with word 0
@@ -110,9 +110,9 @@ def test_a_group_that_is_not_finite_makes_no_step(size):
     assert torch.equal(model[1].bias, start)
 
 
-def test_what_is_in_grad_before_goes_into_no_step():
-    model, optimizer, scheduler = setting()
-    clean, *others = setting()
+def test_gradients_from_before_are_not_part_of_a_step():
+    model, optimizer, scheduler = training_setup()
+    clean, *others = training_setup()
     for each in model.parameters():
         each.grad = torch.full_like(each, 3.0)
     train(model, optimizer, scheduler, micro_batches(3, 1), 2, 1.0)
@@ -120,9 +120,9 @@ def test_what_is_in_grad_before_goes_into_no_step():
     assert torch.equal(model[1].weight, clean[1].weight)
 
 
-def test_train_wants_a_micro_batch_in_a_group():
+def test_train_rejects_groups_without_micro_batches():
     with pytest.raises(ValueError, match="micro_batches_per_step must be above zero, got 0"):
-        train(*setting(), micro_batches(1), 0, 1.0)
+        train(*training_setup(), micro_batches(1), 0, 1.0)
 
 
 def test_buffers_hold_sums_that_bf16_loses():

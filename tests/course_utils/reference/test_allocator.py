@@ -1,4 +1,4 @@
-"""The allocator by hand, by what must always hold, and on the requests of a training step."""
+"""The allocator by hand, by its invariants, and on the requests of a training step."""
 
 import random
 from itertools import pairwise
@@ -17,7 +17,7 @@ from course_utils.reference.allocator import (
     new_segment_bytes,
     rounded_bytes,
 )
-from course_utils.reference.serving import Device, serve
+from course_utils.reference.allocator_replay import Device, serve
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,22 @@ def test_segments_have_their_sizes(size, segment):
     assert new_segment_bytes(size) == segment
 
 
-# Levels in MiB: allocated, reserved, inactive. Each line one request after those above.
+# Levels in MiB after each request, in order: allocated, reserved, inactive.
 BY_HAND = [
-    ("a", 3 * MIB, (3, 20, 17)),  # the first of a segment of 20
+    ("a", 3 * MIB, (3, 20, 17)),  # at the front of a new segment of 20
     ("b", 5 * MIB, (8, 20, 12)),  # from the 17 that are left
-    ("c", 11 * MIB + 1, (8 + 12, 20 + 0, 0)),  # 12 at most are left, all taken: 1 MiB is no rest
+    ("c", 11 * MIB + 1, (8 + 12, 20 + 0, 0)),  # takes all 12: a rest below 1 MiB is not split off
     ("d", 2 * MIB, (22, 40, 18)),  # nothing is free
     ("a", None, (19, 40, 18 + 3)),  # a hole of 3 before b
-    ("e", 2 * MIB, (19 + 3, 40, 18)),  # the smallest that fits: the hole, and 1 MiB is no rest
+    (
+        "e",
+        2 * MIB,
+        (19 + 3, 40, 18),
+    ),  # the smallest that fits: the hole; a rest of 1 MiB is not split off
     ("b", None, (17, 40, 18 + 5)),
-    ("e", None, (14, 40, 18 + 8)),  # joined with the hole of b: 8 at the front
+    ("e", None, (14, 40, 18 + 8)),  # merged with the hole of b: 8 at the front
     ("f", 8 * MIB, (22, 40, 18)),
-    ("d", None, (20, 40, 0)),  # all of the second segment is free, and no more split
+    ("d", None, (20, 40, 0)),  # the second segment is all free, so no longer split
     ("c", None, (8, 40, 12)),
     ("f", None, (0, 40, 0)),
 ]
@@ -80,7 +84,7 @@ def test_small_blocks_by_hand():
     allocator.free("b")
     assert allocator.levels.inactive_split_bytes == MIB + 512 + MIB
     allocator.free("d")
-    allocator.empty_cache()  # the first segment; of the second, c is in use
+    allocator.empty_cache()  # releases the first segment; c is in the second
     assert allocator.levels == Levels(MIB, 2 * MIB, MIB)
 
 
@@ -97,7 +101,7 @@ def test_of_equal_blocks_the_lowest_address_is_taken():
 def test_a_full_device_gives_segments_back_before_it_refuses():
     allocator = CachingAllocator(device_bytes=40 * MIB)
     allocator.play([("a", 20 * MIB), ("b", 20 * MIB), ("a", None), ("c", 15 * MIB)])
-    # c took a's segment of 20 and split it: with b all is in use but 5
+    # c took a's segment of 20 and split it: all but 5 is in use
     assert allocator.levels == Levels(35 * MIB, 40 * MIB, 5 * MIB)
     with pytest.raises(MemoryError, match="tried to get 20,971,520 bytes of a device"):
         allocator.allocate("d", 6 * MIB)
@@ -105,12 +109,12 @@ def test_a_full_device_gives_segments_back_before_it_refuses():
     allocator.allocate("e", 2 * MIB)  # the smallest that fits: the 5
     allocator.free("c")
     allocator.free("e")
-    allocator.allocate("f", 30 * MIB)  # both segments of 20 had to go
+    allocator.allocate("f", 30 * MIB)  # both segments of 20 are released first
     assert allocator.levels == Levels(30 * MIB, 30 * MIB, 0)
 
 
-def test_memory_that_is_free_in_pieces_is_of_no_use():
-    """Fragmentation: half of the device is free, and nothing larger than a piece can be had."""
+def test_fragmented_memory_cannot_serve_a_large_request():
+    """Half of the device is free, but no request larger than one free block can be served."""
     allocator = CachingAllocator(device_bytes=20 * MIB)
     names = range(10)
     allocator.play((name, 2 * MIB) for name in names)
@@ -123,7 +127,7 @@ def test_memory_that_is_free_in_pieces_is_of_no_use():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_always_holds(seed):
+def test_invariants_of_random_requests(seed):
     rng, allocator, used = random.Random(seed), CachingAllocator(), {}
     for number in range(300):
         if used and rng.random() < 0.45:
@@ -157,8 +161,8 @@ def check_invariants(allocator: CachingAllocator, rounded: int) -> None:
 
 
 @pytest.mark.parametrize("adamw", ["for-loop", "foreach"])
-def test_from_the_third_step_on_nothing_is_asked_of_the_device(adamw):
-    """Lecture E, first training steps: the first warms up, the second has optimizer states, too."""
+def test_from_the_third_step_on_nothing_more_is_reserved(adamw):
+    """Lecture E, first training steps: the first warms up, the second adds optimizer states."""
     run = RunConfig(seq_len=1024, precision=precision("fp32"), is_loss_fp32=True)
     with fake_tensors():
         training = Training(preset("Llama-3.2-1B"), run, adamw=adamw)
@@ -175,7 +179,7 @@ def test_from_the_third_step_on_nothing_is_asked_of_the_device(adamw):
     assert 1.05 * trace.peak_bytes < max(reserved) < 1.1 * trace.peak_bytes
 
 
-def test_wrong_requests_are_told():
+def test_wrong_requests_raise():
     allocator = CachingAllocator()
     allocator.allocate("a", 1)
     with pytest.raises(ValueError, match="'a' is allocated already"):
@@ -188,7 +192,7 @@ def test_wrong_requests_are_told():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_allocator_of_the_exercise_is_this_one(seed):
-    """Written apart, as a list that is searched: the same addresses and segments all the time."""
+    """An independent implementation, a searched list: the same addresses and segments."""
     for case in allocator_cases(seed):
         script = requests_of(case["script"])
         course, device, used = CachingAllocator(), Device("upwards"), []
@@ -200,7 +204,7 @@ def test_the_allocator_of_the_exercise_is_this_one(seed):
             else:
                 course.free(-request)
             assert course.levels.reserved_bytes == served.reserved_bytes
-            assert addresses_in_use(course) == {p.address for p in own.pieces if not p.is_free}
+            assert addresses_in_use(course) == {b.address for b in own.blocks if not b.is_free}
 
 
 def addresses_in_use(allocator: CachingAllocator) -> set[int]:

@@ -1,4 +1,4 @@
-"""Fused attention and attention with every score compute the same; dropout keeps a byte."""
+"""Fused and materialised attention compute the same; dropout keeps one byte per element."""
 
 import pytest
 import torch
@@ -24,8 +24,8 @@ def test_both_kinds_give_the_same_results_and_gradients(num_kv_heads):
         out = kind(q, k, v * 2)
         out.backward(out.detach().sin())
         results.append((out, q.grad, k.grad, v.grad))
-    for fused, written_out in zip(*results, strict=True):
-        torch.testing.assert_close(fused, written_out)  # float64, another order of sums
+    for fused, materialised in zip(*results, strict=True):
+        torch.testing.assert_close(fused, materialised)  # float64, another order of sums
     assert results[0][0].shape == (2, 7, 36)
 
 
@@ -52,7 +52,7 @@ def test_kernels_change_no_flops_but_those_of_recomputation(kind, kernels):
     assert count_flops(lambda: chosen(x)) == (forward, backward)
 
 
-def test_dropout_keeps_one_byte_per_number_and_scales_what_is_left():
+def test_dropout_keeps_one_byte_per_element_and_scales_the_rest():
     torch.manual_seed(0)
     x = torch.ones(50, 100, requires_grad=True)
     assert count_saved_bytes(lambda: drop(x, 0.25)).total_bytes == 5000
@@ -74,13 +74,13 @@ def test_dropout_is_for_training_only():
 
 @pytest.mark.parametrize("kind", ["latent", "experts", "both"])
 def test_every_kind_of_layer_follows_its_kernels(kind):
-    """Neither latent attention nor experts go on as usual when told otherwise."""
+    """Latent attention and experts use the chosen kernels too."""
     model = random_model(kind, 3)
     x, kept = torch.randn(2, 8, model.hidden_size), {}
     for name, kernels in KERNELS.items():
         block = Block(model, model.num_layers, kernels=kernels)
         kept[name] = count_saved_bytes(lambda block=block: block(x), block).total_bytes
     assert kept["fused attention and gate"] < kept["fused attention"]
-    # The CPU has no fused kernel for values narrower than keys: it makes every score anyway.
+    # The CPU has no fused kernel for values narrower than keys: it materialises every score anyway.
     assert (kept["every score"] == kept["fused attention"]) == bool(model.latent_attention)
     assert kept["every score"] < kept["dropout"]

@@ -1,4 +1,4 @@
-"""The training problem: its gradients, its steps, and what it says when a loss is out of reach."""
+"""The training problem: its gradients, its steps, and the error for an unreachable loss."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_batches_average_rows():
     assert set(drawn.flatten().tolist()) == {1.0, 3.0, 5.0}
 
 
-def test_threads_are_as_before():
+def test_the_number_of_threads_is_restored():
     num_threads = torch.get_num_threads()
     batches_of(torch.ones(1, 1), 1, 1)
     assert torch.get_num_threads() == num_threads
@@ -94,7 +94,7 @@ def test_steps_to_a_loss_are_those_of_the_best_rate(problem):
     assert loss_after(problem, 512, steps) == min(ends)
 
 
-def test_a_loss_out_of_reach_is_said(problem):
+def test_an_unreachable_loss_raises(problem):
     with pytest.raises(
         ValueError, match=r"no run with batches of 4,096 reaches a loss of 0\.1 in 2"
     ):

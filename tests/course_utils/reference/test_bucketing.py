@@ -1,4 +1,4 @@
-"""The course's buckets: gradients of the whole batch, in messages that can be counted by hand."""
+"""Buckets give the gradients of the whole batch, in messages that can be counted by hand."""
 
 import pytest
 import torch
@@ -28,12 +28,12 @@ def share(net, comm, micro_batch=0):
 
 
 def whole(num_micro_batches=1):
-    class Alone:
+    class OnlyRank:
         rank, size = 0, 1
 
     net = model()
     for number in range(num_micro_batches):
-        share(net, Alone(), number).backward()
+        share(net, OnlyRank(), number).backward()
     return [each.grad for each in net.parameters()]
 
 
@@ -49,7 +49,8 @@ def step(comm, bucket_bytes, backward):
     return [each.grad for each in net.parameters()]
 
 
-# Complete in the order 48, 120, 80: at 48 each alone, from 49 on the first waits for the second.
+# Gradients are ready in the order 48, 120, 80: up to 48 each is sent alone, from 49 on the first
+# waits for the second.
 @pytest.mark.parametrize("backward", [backward_in_buckets, backward_with_unused])
 @pytest.mark.parametrize(
     ("bucket_bytes", "sizes"),
@@ -77,7 +78,7 @@ def test_micro_batches_are_exchanged_once():
     assert_all_have(run.results, whole(2))
 
 
-# Rank 1 does without the middle layer, so its sum is rank 0's gradient alone.
+# Rank 1 skips the middle layer, so the sum of its gradient is that of rank 0 alone.
 def test_a_parameter_that_one_rank_does_not_use():
     def skipping(comm):
         net = model()
@@ -92,28 +93,28 @@ def test_a_parameter_that_one_rank_does_not_use():
     assert_all_have(both, both[0])
 
 
-# 48 and 120 bytes reach 49 together; what backward fills is the 168 and 80 bytes that were made.
+# 48 and 120 bytes together exceed 49: buckets of 168 and 80 bytes, which backward fills.
 def test_gradients_that_live_in_buckets():
-    net, oracle = model(), model()
+    net, plain = model(), model()
     buckets = make_buckets(net, 49)
     assert [each.nbytes for each in buckets] == [168, 80]
-    for each in (net, oracle):
+    for each in (net, plain):
         each(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
-    gradients = [each.grad for each in oracle.parameters()]
+    gradients = [each.grad for each in plain.parameters()]
     assert_all_have([[each.grad for each in net.parameters()]], gradients)
     last_to_first = torch.cat([gradients[n].flatten() for n in (2, 1, 0)])
     torch.testing.assert_close(torch.cat(buckets), last_to_first)
 
 
-def test_a_common_beginning():
-    def begin(comm):
+def test_all_ranks_start_equal():
+    def start(comm):
         net = nn.BatchNorm1d(3)
         nn.init.normal_(net.weight)
         net.running_mean += comm.rank
         start_equal(comm, net, 5)
         return [net.weight.detach(), net.running_mean], torch.rand(())
 
-    (first, one), (second, other) = VirtualCluster(2).run(begin).results
+    (first, one), (second, other) = VirtualCluster(2).run(start).results
     assert_all_have([second], first)
     assert one == torch.rand((), generator=torch.Generator().manual_seed(5))
     assert other == torch.rand((), generator=torch.Generator().manual_seed(6))

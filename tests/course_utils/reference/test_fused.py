@@ -11,7 +11,7 @@ from course_utils.reference.fused import RMS_EPSILON, RMSNorm, rotate, swiglu
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Random numbers that want a gradient."""
+    """Random numbers that require a gradient."""
     torch.manual_seed(0)
     return torch.randn(*shape, dtype=dtype).requires_grad_()
 
@@ -26,26 +26,26 @@ def test_gradients_are_those_of_finite_differences():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-def test_norm_is_torchs_own(dtype):
-    x, oracle = (numbers(7, 33, dtype=dtype) for _ in range(2))
+def test_norm_agrees_with_torch(dtype):
+    x, same = (numbers(7, 33, dtype=dtype) for _ in range(2))
     ours, theirs = RMSNorm(33, "cpu", dtype), nn.RMSNorm(33, RMS_EPSILON, dtype=dtype)
     upstream = numbers(7, 33, dtype=dtype).detach().sin()
     ours(x).backward(upstream)
-    theirs(oracle).backward(upstream)
-    # bf16: torch rounds to 8 bits at other places; else the default tolerance of the precision
+    theirs(same).backward(upstream)
+    # bf16: torch rounds to 8 bits in other places; else the default tolerance of the precision
     close = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
-    torch.testing.assert_close(ours(x), theirs(oracle), **close)
-    torch.testing.assert_close(x.grad, oracle.grad, **close)
+    torch.testing.assert_close(ours(x), theirs(same), **close)
+    torch.testing.assert_close(x.grad, same.grad, **close)
     torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, **close)
     assert ours.weight.grad.dtype == x.grad.dtype == dtype
 
 
-def test_rotation_turns_each_pair_as_a_complex_number():
-    """An independent oracle: times e^(i angle); the first pair turns by one radian a token."""
+def test_rotation_multiplies_pairs_as_complex_numbers():
+    """An independent oracle: times e^(i angle); the first pair rotates by one radian per token."""
     x = numbers(1, 4, 1, 2).detach()
-    turned = torch.view_as_complex(x) * torch.exp(1j * torch.arange(4.0))[None, :, None]
+    rotated = torch.view_as_complex(x) * torch.exp(1j * torch.arange(4.0))[None, :, None]
     # angles are computed in fp32
-    torch.testing.assert_close(rotate(x), torch.view_as_real(turned), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(rotate(x), torch.view_as_real(rotated), rtol=1e-6, atol=1e-6)
 
 
 def test_gate_is_silu_times_up():
@@ -69,8 +69,8 @@ def test_kept_bytes(call, expected):
     assert count_saved_bytes(lambda: call(x)).total_bytes == expected
 
 
-def test_a_norm_of_torch_keeps_more_in_bf16():
-    """On the CPU two copies in fp32: the reason for a norm of the course's own."""
+def test_torchs_norm_keeps_more_in_bf16():
+    """Two fp32 copies on the CPU: why the course has its own norm."""
     x = numbers(2, 3, 10, dtype=torch.bfloat16)
     theirs, ours = nn.RMSNorm(10, dtype=torch.bfloat16), RMSNorm(10, "cpu", torch.bfloat16)
     kept = [

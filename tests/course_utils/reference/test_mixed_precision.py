@@ -1,4 +1,4 @@
-"""What training holds after a step, in each recipe, is what the formula says; and it trains."""
+"""What training keeps after a step matches the formula, in each recipe; and it trains."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_bytes_are_those_of_the_formula(recipe):
 
 @pytest.mark.parametrize("recipe", PRECISIONS)
 def test_a_step_moves_the_weights(recipe):
-    """Adam's first step is the learning rate, 1e-3: bf16 near one has steps of 4e-3 downwards."""
+    """Adam steps by about the learning rate, 1e-3; just below one, bf16 has a spacing of 4e-3."""
     state = TrainingState(3, recipe)
     for _ in range(5):
         state.step()

@@ -1,4 +1,4 @@
-"""Recomputation changes no result and no gradient; each way to get it wrong would show here."""
+"""Recomputation changes no result and no gradient."""
 
 import copy
 import itertools
@@ -52,8 +52,8 @@ def test_gradients_are_those_of_the_plain_layer(fraction):
     assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
 
 
-def test_random_numbers_go_on_as_if_nothing_was_recomputed():
-    """Of two layers the first is recomputed last, and its numbers were drawn first."""
+def test_random_numbers_continue_as_without_recomputation():
+    """Layers are recomputed in reverse, but their random numbers were drawn forwards."""
     layers, states = [Layer(fraction=0.2), Layer(fraction=0.2)], []
     for again in (False, True):
         x = numbers(4, 8).requires_grad_()
@@ -64,7 +64,7 @@ def test_random_numbers_go_on_as_if_nothing_was_recomputed():
     assert torch.equal(*states)
 
 
-def test_forward_runs_twice_and_keeps_its_input_alone():
+def test_forward_runs_twice_and_keeps_only_its_input():
     layer, x = Layer(), numbers(4, 8).requires_grad_()
     saved = count_saved_bytes(lambda: checkpoint(layer, x), layer)
     assert (saved.total_bytes, saved.blind_spot, layer.num_calls) == (4 * 8 * 8, "", 1)
@@ -72,12 +72,12 @@ def test_forward_runs_twice_and_keeps_its_input_alone():
     assert layer.num_calls == 1 + 2
 
 
-def test_parameters_get_gradients_where_no_input_wants_one():
+def test_parameters_get_gradients_if_no_input_requires_one():
     layer = Layer()
     checkpoint(layer, numbers(4, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in layer.parameters())
     frozen = Layer().requires_grad_(False)
-    checkpoint(frozen, numbers(4, 8)).sum().backward()  # nothing wants one: no error either
+    checkpoint(frozen, numbers(4, 8)).sum().backward()  # nothing requires one: no error either
 
 
 def test_inputs_with_and_without_gradient_mix():
@@ -88,7 +88,7 @@ def test_inputs_with_and_without_gradient_mix():
     assert y.grad is None
 
 
-def test_autocast_is_as_it_was():
+def test_autocast_is_restored():
     layer, dtypes = nn.Linear(8, 8), []
 
     def call(x):
@@ -99,7 +99,7 @@ def test_autocast_is_as_it_was():
     x = torch.ones(2, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         recomputed = checkpoint(call, x)
-        plain = layer(x)  # a weight that was cast unrecorded must not be met here
+        plain = layer(x)  # must not reuse the cast weight that autograd did not record
     recomputed.float().sum().backward()  # outside of autocast
     assert dtypes == [torch.bfloat16, torch.bfloat16]
     again = layer.weight.grad.clone()
@@ -108,8 +108,8 @@ def test_autocast_is_as_it_was():
     assert torch.equal(layer.weight.grad, again)
 
 
-def test_a_backward_pass_inside_of_autocast_reaches_the_weights():
-    """Autocast remembers weights that it cast in the forward pass, where nothing was recorded."""
+def test_a_backward_pass_inside_autocast_reaches_the_weights():
+    """Autocast caches weights that it cast in the forward pass, where nothing was recorded."""
     layer, x = nn.Linear(8, 8), torch.ones(2, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         checkpoint(layer, x).float().sum().backward()
@@ -173,8 +173,8 @@ def test_segments_hold_all_layers_in_order():
 
 
 # A Llama block of 2 * 32 tokens, in numbers for each token: q 64, k and v 16 each, out 64, gate and
-# up 160 each, down 64; attention gives 64 and one log-sum-exp for each of 8 heads.
-def test_products_that_are_kept_are_not_computed_again():
+# up 160 each, down 64; attention returns 64 and one log-sum-exp for each of 8 heads.
+def test_kept_products_are_not_recomputed():
     sizes = ModelConfig(
         num_layers=1, hidden_size=64, num_heads=8, num_kv_heads=2, ffn_size=160, vocab_size=256
     )
@@ -182,7 +182,7 @@ def test_products_that_are_kept_are_not_computed_again():
     x = torch.ones(2, 32, 64, requires_grad=True)
     saved = count_saved_bytes(lambda: Segment([block], PRODUCTS)(x), block)
     numbers_kept = 64 * (64 + 16 + 16 + 64 + 160 + 160 + 64 + 64 + 8)
-    # the input as a checkpoint keeps it; what is cached autograd does not see
+    # the checkpoint saves the input; autograd does not see what the selective cache holds
     assert (saved.total_bytes, saved.unseen_bytes) == (4 * 64 * 64, 4 * numbers_kept)
     plain, kept = count_flops(lambda: block(x)), count_flops(lambda: Segment([block], PRODUCTS)(x))
     assert kept == plain
@@ -202,7 +202,7 @@ def test_fake_tensors_recompute_as_real_ones():
         assert traced() == real
 
 
-def test_wrong_arguments_are_told():
+def test_wrong_arguments_raise():
     with pytest.raises(TypeError, match="wants a function and its input tensors, got nothing"):
         checkpoint(torch.exp)
     with pytest.raises(TypeError, match="got Tensor, float"):

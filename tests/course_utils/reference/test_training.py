@@ -45,14 +45,14 @@ def weights_after_three_steps(name: str, adamw: str) -> list[torch.Tensor]:
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_all_ways_to_compute_adamw_give_the_same_weights(name):
     first, *others = (weights_after_three_steps(name, adamw) for adamw in ADAMW)
-    # the kernels round at other places; a step changes a weight by about the learning rate
+    # the kernels round in other places; a step changes a weight by about the learning rate
     tolerance = 1e-6 if name == "fp32" else LEARNING_RATE
     for other in others:
         torch.testing.assert_close(other, first, rtol=0, atol=tolerance)
 
 
 def test_master_weights_are_those_of_a_plain_loop():
-    """An independent oracle: one optimizer over fp32 copies, all else turned by hand."""
+    """An independent oracle: one optimizer over fp32 copies, with casts by hand."""
     torch.manual_seed(0)
     training = Training(random_model("tied", 1), small_run("bf16"))
     weights = list(training.model.parameters())
@@ -74,8 +74,8 @@ def test_master_weights_are_those_of_a_plain_loop():
 @pytest.mark.parametrize("adamw", ADAMW)
 @pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_stays_from_step_to_step_is_the_training_state(kind, name, adamw):
-    """16 N bytes less the gradients, and of each tensor the number of its steps, in fp32."""
+def test_between_steps_the_training_state_is_live(kind, name, adamw):
+    """16 N bytes without the gradients, and a step counter in fp32 per tensor."""
     sizes, run = random_model(kind, 2), small_run(name)
     with fake_tensors():
         training = Training(sizes, run, adamw=adamw)
@@ -86,9 +86,9 @@ def test_what_stays_from_step_to_step_is_the_training_state(kind, name, adamw):
     assert trace.phases[-1].end_bytes == sum(state.values()) - state["gradients"] + 4 * num_tensors
 
 
-# Beside 16 N and the counted steps, in the optimizer's phase, for the largest tensor of E numbers:
-# in fp32 two temporaries of 4 E, one of 4 N for all tensors, or none. In bf16 the gradient in fp32
-# comes to it, of 4 E or for all tensors of 4 N.
+# Bytes in the optimizer's phase besides 16 N and the step counters, where the largest tensor has E
+# elements: in fp32 two temporaries of 4 E, one of 4 N for all tensors, or none. In bf16 the
+# gradient in fp32 adds 4 E, or 4 N for all tensors.
 TRANSIENT = {
     ("fp32", "for-loop"): (8, 0),
     ("fp32", "foreach"): (0, 4),
@@ -115,24 +115,24 @@ def test_the_update_peaks_where_its_kernels_say(name, adamw):
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
-def test_gradients_that_are_not_let_go_stay(name):
+def test_gradients_that_are_not_freed_stay(name):
     sizes, run = random_model("grouped", 1), small_run(name)
-    training = Training(sizes, run, is_grad_let_go=False)
+    training = Training(sizes, run, set_to_none=False)
     trace = traced(training, 1)
     gradients = state_bytes(sum(parameters(sizes).values()), run.precision)["gradients"]
     assert trace.live_at(trace.num_operations)["gradients"] == gradients
     assert all((weight.grad == 0).all() for weight in training.model.parameters())
 
 
-def test_fake_training_is_as_real_training():
+def test_fake_training_traces_like_real_training():
     real = traced(Training(random_model("tied", 1), small_run("bf16")), 2)
     with fake_tensors():
         assert traced(Training(random_model("tied", 1), small_run("bf16")), 2) == real
 
 
 # Llama-3.2-1B, one sequence, loss in fp32: GiB at the peak of the first step and of the next. With
-# N = 1,235,814,400 the floor is 16 N = 18.415 GiB and what the tied embedding needs for its second
-# gradient and their sum: 2 * 4 * 2,048 * 128,256 = 1.957 GiB, in bf16 half of it. In bf16 the
+# N = 1,235,814,400 the floor is 16 N = 18.415 GiB plus the tied embedding's second gradient and the
+# sum of both: 2 * 4 * 2,048 * 128,256 = 1.957 GiB, in bf16 half of it. In bf16 the
 # update of the embedding needs more: 12 * 2,048 * 128,256 = 2.936 GiB, fused a third of it.
 EVERY_SCORE = Kernels(is_attention_fused=False)
 LLAMA_1B = [
@@ -174,7 +174,7 @@ def test_recomputation_in_llama_3_2_1b(case):
 
 
 @pytest.mark.parametrize("adamw", ADAMW)
-def test_all_lies_on_the_device_that_is_named(adamw):
+def test_everything_is_on_the_chosen_device(adamw):
     training = Training(random_model("tied", 1), small_run("bf16"), adamw=adamw, device="meta")
     groups = (group for each in training.optimizers for group in each.param_groups)
     updated = (weight for group in groups for weight in group["params"])
@@ -182,7 +182,7 @@ def test_all_lies_on_the_device_that_is_named(adamw):
     assert {each.device.type for each in tensors} == {"meta"}
 
 
-def test_what_makes_no_sense_is_told():
+def test_wrong_arguments_raise():
     sizes = random_model("grouped", 1)
     with pytest.raises(ValueError, match="must be one of for-loop, foreach, fused, got 'for'"):
         Training(sizes, small_run("fp32"), adamw="for")

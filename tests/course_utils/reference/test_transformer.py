@@ -1,4 +1,4 @@
-"""The reference models run, learn from every token before, and never from one behind."""
+"""The reference models run, train every parameter, and attend to no later token."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_a_token_changes_nothing_before_it(kind):
     assert not torch.allclose(before[0, 6:], after[0, 6:])
 
 
-def test_grouped_attention_is_torchs_own_with_repeated_keys_and_values():
+def test_grouped_attention_is_plain_attention_with_repeated_keys_and_values():
     torch.manual_seed(0)
     model = random_model("grouped", 4)
     attention = Transformer(model).blocks[0].attention
@@ -48,21 +48,21 @@ def test_grouped_attention_is_torchs_own_with_repeated_keys_and_values():
     q, k, v = rotate(q), rotate(k).repeat_interleave(group, 2), v.repeat_interleave(group, 2)
     scores = torch.einsum("bqad,bkad->baqk", q, k) / model.head_dim**0.5
     scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), float("-inf")).softmax(-1)
-    wanted = attention.output(torch.einsum("baqk,bkad->bqad", scores, v).flatten(-2))
-    torch.testing.assert_close(attention(x), wanted)  # fp32, another order of sums
+    expected = attention.output(torch.einsum("baqk,bkad->bqad", scores, v).flatten(-2))
+    torch.testing.assert_close(attention(x), expected)  # fp32, another order of sums
 
 
 def test_rotation_keeps_lengths_and_depends_on_distances_only():
     torch.manual_seed(0)
     x = torch.randn(1, 1, 1, 8).expand(1, 6, 1, 8)
     y = torch.randn(1, 1, 1, 8).expand(1, 6, 1, 8)
-    turned, other = rotate(x)[0, :, 0], rotate(y)[0, :, 0]
-    torch.testing.assert_close(turned.norm(dim=-1), x[0, :, 0].norm(dim=-1))
-    torch.testing.assert_close(turned[4] @ other[1], turned[5] @ other[2])
+    one, other = rotate(x)[0, :, 0], rotate(y)[0, :, 0]
+    torch.testing.assert_close(one.norm(dim=-1), x[0, :, 0].norm(dim=-1))
+    torch.testing.assert_close(one[4] @ other[1], one[5] @ other[2])
 
 
-def test_experts_are_those_of_a_loop_over_experts():
-    """An independent oracle: one expert after the other, each on the tokens that it chose."""
+def test_experts_agree_with_a_loop_over_experts():
+    """An independent oracle: one expert at a time, on the tokens that it chose."""
     torch.manual_seed(0)
     sizes = Experts(num_experts=4, experts_per_token=2, expert_ffn_size=5, num_shared_experts=1)
     model = ModelConfig(
@@ -72,16 +72,16 @@ def test_experts_are_those_of_a_loop_over_experts():
     x = torch.randn(2, 4, 6)
     tokens = x.flatten(0, 1)
     scores = block.router(tokens).softmax(-1)
-    wanted = block.shared(tokens)
+    expected = block.shared(tokens)
     for expert in range(4):
         chosen = scores[:, expert].topk(4).indices
         inner = nn.functional.silu(tokens[chosen] @ block.gate[expert])
-        made = (inner * (tokens[chosen] @ block.up[expert])) @ block.down[expert]
-        wanted = wanted.index_add(0, chosen, made * scores[chosen, expert, None])
-    torch.testing.assert_close(block(x), wanted.view_as(x))
+        output = (inner * (tokens[chosen] @ block.up[expert])) @ block.down[expert]
+        expected = expected.index_add(0, chosen, output * scores[chosen, expert, None])
+    torch.testing.assert_close(block(x), expected.view_as(x))
 
 
-def test_experts_that_cannot_be_balanced_are_told():
+def test_unbalanced_experts_raise():
     model = random_model("experts", 0)
     with pytest.raises(ValueError, match="choose another batch or length"):
         MixtureOfExperts(
@@ -96,7 +96,7 @@ def test_tied_head_is_the_embedding():
     ).head.weight is not free.embedding.weight
 
 
-def test_ids_on_another_device_are_told():
+def test_ids_on_another_device_raise():
     sizes = ModelConfig(num_layers=1, hidden_size=8, num_heads=2, ffn_size=3, vocab_size=5)
     model = Transformer(sizes, device="meta")
     with pytest.raises(ValueError, match="lies on meta and the token ids lie on cpu"):

@@ -1,11 +1,11 @@
-"""What fills the memory: the numbers of the caption, and where they fit."""
+"""Memory bars: the numbers of the caption, and where they fit."""
 
 import pytest
 
 from course_utils.configs import RunConfig
 from course_utils.show.accounting import memory_over_length, memory_parts, training_memory
 
-STILL = {"micro_batch_size": 1, "attention": "fused", "recomputation": "none"}
+DEFAULTS = {"micro_batch_size": 1, "attention": "fused", "recomputation": "none"}
 
 
 def test_parts_of_llama_8b_at_8192():
@@ -26,7 +26,7 @@ def test_parts_of_llama_8b_at_8192():
     ],
 )
 def test_caption_says_where_it_fits(model, recipe, words):
-    assert words in training_memory(model, seq_len=4096, recipe=recipe, **STILL).caption
+    assert words in training_memory(model, seq_len=4096, recipe=recipe, **DEFAULTS).caption
 
 
 def test_recomputation_helps_only_with_activations():
@@ -35,12 +35,12 @@ def test_recomputation_helps_only_with_activations():
     assert "selective 164.7 and full 131.0" in caption
 
 
-def test_attention_written_out_costs_more():
-    fused, written_out = (
+def test_materialised_attention_costs_more():
+    fused, materialised = (
         training_memory(
-            "Llama-3.2-1B", seq_len=4096, recipe="bf16", **(STILL | {"attention": kind})
+            "Llama-3.2-1B", seq_len=4096, recipe="bf16", **(DEFAULTS | {"attention": kind})
         )
         for kind in ("fused", "written out")
     )
-    assert fused.caption != written_out.caption
-    assert fused.png() != written_out.png()
+    assert fused.caption != materialised.caption
+    assert fused.png() != materialised.png()

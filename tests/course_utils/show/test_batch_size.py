@@ -40,7 +40,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_text_lies_on_another_and_the_same_is_drawn_twice(name):
+def test_no_text_overlaps_and_drawing_is_deterministic(name):
     one, other = PICTURES[name](), PICTURES[name]()
     assert one.png() == other.png()
     assert overlapping_texts(one.figure) == []
@@ -48,12 +48,12 @@ def test_no_text_lies_on_another_and_the_same_is_drawn_twice(name):
 
 def test_every_run_is_a_dot_at_its_examples_and_steps():
     picture = PICTURES["hyperbola"]()
-    pair = picture.figure.axes[0]
-    dots = [line for line in pair.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    ax = picture.figure.axes[0]
+    dots = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
     drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in dots]
     assert drawn == [(size * count, count) for size, count in STEPS.items()]
     names = [f"{size:,}" for size in STEPS]
-    assert [text.get_text() for text in pair.texts] == [*names, "E_min", "S_min"]
+    assert [text.get_text() for text in ax.texts] == [*names, "E_min", "S_min"]
     # 9.2 * 475 = 4,370; 9.2 * (1 + 475 / 64) = 77.5 steps, and 97 are 25 % more
     assert "fewer than 9.2 steps or than 4,370 examples" in picture.caption
     assert "differ from those of the hyperbola by up to 25%" in picture.caption
@@ -73,7 +73,7 @@ def test_infinite_estimates_are_counted_and_not_drawn():
 
 
 # 69,000 / 16 -> 4,313; up to 790 billion 22,531 more; then 3,910,000 / 64 -> 61,094 (8 million of
-# them are seen), and 5,700,000 / 128 -> 44,532 less what was seen too early.
+# them already seen), and 5,700,000 / 128 -> 44,532 less what was already seen.
 def test_steps_of_each_stage():
     caption = PICTURES["schedule"]().caption
     for count in ("4,313", "22,531", "61,094", "44,532", "132,470"):
@@ -104,10 +104,10 @@ def test_a_plan_says_whether_it_fits():
 def test_the_place_of_every_plan_is_on_its_curve():
     limits = set()
     for size, critical in ((16, 128 * 10**6), (16_384, 10**6)):
-        pair = plan(global_batch_size=size, critical_batch_tokens=critical).figure.axes[0]
-        curve, dot = pair.lines
+        ax = plan(global_batch_size=size, critical_batch_tokens=critical).figure.axes[0]
+        curve, dot = ax.lines
         (x,), (y,) = dot.get_data()
-        limits.add((pair.get_xlim(), pair.get_ylim()))
+        limits.add((ax.get_xlim(), ax.get_ylim()))
         assert min(curve.get_xdata()) < x < max(curve.get_xdata())
         assert min(curve.get_ydata()) < y < max(curve.get_ydata())
     assert len(limits) == 1
@@ -131,11 +131,11 @@ def shown_while(monkeypatch, *, is_page):
     return shown, list(with_progress([4, 16], "batch sizes"))
 
 
-def test_progress_is_silent_where_nobody_looks(monkeypatch):
+def test_progress_is_silent_without_a_page(monkeypatch):
     assert shown_while(monkeypatch, is_page=False) == ([], [4, 16])
 
 
-def test_progress_is_a_bar_that_goes_away(monkeypatch):
+def test_progress_is_a_bar_that_disappears(monkeypatch):
     (box,), items = shown_while(monkeypatch, is_page=True)
     assert items == [4, 16]
     assert box.children[0].value == box.children[0].max == 2
@@ -143,7 +143,7 @@ def test_progress_is_a_bar_that_goes_away(monkeypatch):
     assert box.layout.display == "none"
 
 
-def test_a_bar_goes_away_when_the_work_fails(monkeypatch):
+def test_a_bar_disappears_when_the_work_fails(monkeypatch):
     shown, _ = shown_while(monkeypatch, is_page=True)
 
     def fail():

@@ -8,7 +8,7 @@ from course_utils.show import cluster_timeline, cluster_timelines
 from course_utils.show.cluster import MAX_ROWS
 from tests.course_utils.show.texts import overlapping_texts
 
-# Rank 0 computes for 2 ms, then backward for 4 with a message beside it from 3 to 8.
+# Rank 0 runs forward for 2 ms and backward for 4, and sends a message from 3 to 8.
 OVERLAPPED = ClusterRun(
     results=[None, None],
     events=(
@@ -25,8 +25,8 @@ OVERLAPPED = ClusterRun(
 
 def bars(picture) -> list[tuple[str, list[tuple[float, float, float]]]]:
     """Colour, and start, end and height above the row's axis of each bar."""
-    pair, found = picture.figure.axes[0], []
-    for collection in pair.collections:
+    ax, found = picture.figure.axes[0], []
+    for collection in ax.collections:
         boxes = [path.get_extents() for path in collection.get_paths()]
         colour = tuple(collection.get_facecolor()[0]) if boxes else ()
         found.append((colour, [(box.x0, box.x1, box.y0) for box in boxes]))
@@ -57,16 +57,16 @@ def test_captions():
     )
 
 
-def test_colours_are_the_courses():
+def test_colours_are_those_of_the_course():
     legend = cluster_timeline(OVERLAPPED).figure.legends[0]
     shown = [patch.get_facecolor() for patch in legend.get_patches()]
-    wanted = [colours.COMPUTE, colours.COMMUNICATION, colours.IDLE]
-    for colour in wanted:
+    expected = [colours.COMPUTE, colours.COMMUNICATION, colours.IDLE]
+    for colour in expected:
         rgb = tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
         assert any(each[:3] == pytest.approx(rgb) for each in shown)
 
 
-def test_many_ranks_and_none_at_work():
+def test_many_idle_ranks():
     run = ClusterRun(results=[None] * 64, events=())
     picture = cluster_timeline(run)
     assert len(picture.figure.axes[0].get_yticks()) == MAX_ROWS
@@ -75,11 +75,11 @@ def test_many_ranks_and_none_at_work():
 
 
 @pytest.mark.parametrize("ranks", [None, [1], [1, 0]])
-def test_no_text_lies_on_another(ranks):
+def test_no_text_overlaps(ranks):
     assert overlapping_texts(cluster_timeline(OVERLAPPED, ranks).figure) == []
 
 
-def test_what_is_not_there_is_refused():
+def test_unknown_ranks_raise():
     with pytest.raises(ValueError, match=r"there are ranks 0 to 1, got \[2\]"):
         cluster_timeline(OVERLAPPED, ranks=[2])
     with pytest.raises(ValueError, match="give at least one run"):

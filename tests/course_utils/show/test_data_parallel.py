@@ -13,7 +13,7 @@ from tests.course_utils.show.texts import overlapping_texts
 
 
 def run(compute_seconds: float) -> ClusterRun:
-    """A call from half of the computation on, which takes a second."""
+    """A call that starts halfway through the computation and takes a second."""
     start = compute_seconds / 2
     events = (
         Event(0, "compute", "backward", 0.0, compute_seconds),
@@ -38,13 +38,13 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_text_lies_on_another_and_the_same_is_drawn_twice(name):
+def test_no_text_overlaps_and_drawing_is_deterministic(name):
     one, other = PICTURES[name](), PICTURES[name]()
     assert one.png() == other.png()
     assert overlapping_texts(one.figure) == []
 
 
-# 0-1 computed, 0.5-1.5 sent: half a second of one and a half exposed; with 4 s nothing is.
+# Computation 0-1 s, message 0.5-1.5 s: half a second of 1.5 is exposed; with 4 s nothing is.
 def test_captions():
     captions = {name: make().caption for name, make in PICTURES.items()}
     assert "9.00 ms at 1 MiB, 6.00 ms at 4 MiB" in captions["buckets"]

@@ -1,11 +1,11 @@
-"""A picture of gradients says what fp16 makes of them."""
+"""The picture of gradients says which are too small for fp16."""
 
 import pytest
 import torch
 
 from course_utils.show import gradient_exponents
 
-# fp16: normal from 2^-14, then fewer bits down to 2^-24; the tie at 2^-25 goes to zero.
+# fp16: normal from 2^-14, then fewer bits down to 2^-24; the tie at 2^-25 rounds to zero.
 NUMBERS = [1.0, -(2.0**-14), 2.0**-15, -(2.0**-24), 1.5 * 2.0**-25, 2.0**-25, 2.0**-30, 0.0]
 
 
@@ -16,7 +16,7 @@ def test_shares_are_those_of_fp16_without_exact_zeros():
     )
 
 
-def test_a_small_share_is_told_with_its_digits():
+def test_a_small_share_has_more_digits():
     numbers = torch.ones(10_000)
     numbers[0] = 2.0**-30
     assert "0.01% become zero" in gradient_exponents({"some": numbers}).caption

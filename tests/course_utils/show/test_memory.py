@@ -1,4 +1,4 @@
-"""Pictures of a trace say in words where the peak is, and show it where it is."""
+"""Pictures of a trace show the peak where it is, and the caption names it."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
 from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
-from course_utils.show.memory import COLOURS, MAX_COLUMNS, bytes_as_read
+from course_utils.show.memory import COLOURS, MAX_COLUMNS, format_bytes
 from tests.course_utils.show.texts import overlapping_texts
 from tests.random_models import random_model
 
@@ -40,11 +40,11 @@ def test_timeline_says_where_the_peak_is_and_what_is_live(llama):
     )
 
 
-def test_timeline_draws_the_peak_however_many_operations_there_are(llama, small):
+def test_timeline_draws_the_peak_among_many_operations(llama, small):
     for trace in (llama, small):
-        pair = memory_timeline(trace).figure.axes[0]
-        highest = max(path.get_extents().y1 for c in pair.collections for path in c.get_paths())
-        (marker,) = (line for line in pair.lines if line.get_marker() == "v")
+        ax = memory_timeline(trace).figure.axes[0]
+        highest = max(path.get_extents().y1 for c in ax.collections for path in c.get_paths())
+        (marker,) = (line for line in ax.lines if line.get_marker() == "v")
         assert marker.get_ydata()[0] == pytest.approx(highest)  # the same division of whole numbers
         assert marker.get_xdata()[0] == trace.peak_at
     assert llama.num_operations > 10 * MAX_COLUMNS
@@ -58,15 +58,15 @@ def test_one_step_alone(llama):
         "Step 1: the peak of 21.80 GiB is in the backward pass of step 1. Live there: parameters "
         "4.60 GiB, optimizer states 0 B"
     )
-    pair = picture.figure.axes[0]
-    assert pair.get_xlim() == (1, llama.phases[2].stop - 1)
-    named = [text.get_text() for text in pair.texts]
+    ax = picture.figure.axes[0]
+    assert ax.get_xlim() == (1, llama.phases[2].stop - 1)
+    named = [text.get_text() for text in ax.texts]
     assert named == ["21.80 GiB", " forward pass", " backward pass", " optimizer's step"]
     with pytest.raises(ValueError, match="the trace has no step 3: give one from 1 to 2"):
         memory_timeline(llama, step=3)
 
 
-def test_texts_are_apart(llama, small):
+def test_no_text_overlaps(llama, small):
     pictures = [memory_timeline(trace, step) for trace in (llama, small) for step in (None, 1)]
     pictures += [memory_timelines({"a": llama, "b": llama, "c": small}, step=1)]
     assert [overlapping_texts(picture.figure) for picture in pictures] == [[]] * len(pictures)
@@ -76,15 +76,15 @@ def test_several_traces_share_one_scale(llama, small):
     picture = memory_timelines({"large": llama, "small": small}, step=1)
     assert picture.caption == (
         "Live memory on one scale. large: 21.80 GiB in the backward pass of step 1; small: "
-        f"{bytes_as_read(small.peak_bytes)} in the optimizer's step of step 1."
+        f"{format_bytes(small.peak_bytes)} in the optimizer's step of step 1."
     )
     left, right = picture.figure.axes
     assert left.get_ylim() == right.get_ylim()
     assert left.get_ylim()[1] > 21.8
-    assert [pair.get_title() for pair in (left, right)] == ["large", "small"]
+    assert [ax.get_title() for ax in (left, right)] == ["large", "small"]
 
 
-def test_the_legend_names_what_occurs_in_some_trace(llama):
+def test_the_legend_names_categories_of_any_trace(llama):
     layer = nn.Linear(3, 2)
     bare = trace_memory(lambda: layer(torch.ones(4, 3)).sum().backward(), layer)
     for traces, has_states in (({"a": bare}, False), ({"a": bare, "b": llama}, True)):
@@ -100,22 +100,22 @@ def test_categories_have_the_colours_of_the_course(small):
     assert [text.get_text() for text in labels] == [each.replace("_", " ") for each in COLOURS]
 
 
-def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lives(llama):
+def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lifetimes(llama):
     picture = births_and_deaths(llama, step=2)
     kept = [each for each in llama.storages if each.category == "activations"]
     kept = [each for each in kept if each.born >= llama.phases[3].start and each.shape]
-    pair = picture.figure.axes[0]
-    boxes = [bar.get_paths()[0].get_extents() for bar in pair.collections]
+    ax = picture.figure.axes[0]
+    boxes = [bar.get_paths()[0].get_extents() for bar in ax.collections]
     assert [(box.x0, box.x1) for box in boxes] == [(each.born, each.died) for each in kept]
     total = sum(each.storage_bytes for each in kept)
     assert boxes[-1].y1 == pytest.approx(total / 2**30)  # a sum of floats
     first, last = (each.died - each.born for each in (kept[0], kept[-1]))
     assert f"lives for {first:,} operations; the last, of shape (4096, 128256)" in picture.caption
     assert f"made by _log_softmax, for {last:,}." in picture.caption
-    assert f"makes {len(kept)} activations, {bytes_as_read(total)} together" in picture.caption
+    assert f"makes {len(kept)} activations, {format_bytes(total)} together" in picture.caption
 
 
-def test_what_backward_makes_is_drawn_behind_what_forward_keeps(small):
+def test_temporaries_of_backward_are_drawn_after_activations(small):
     picture = births_and_deaths(small, has_temporaries=True)
     backward = next(phase for phase in small.phases if phase.name == "backward")
     made = [s for s in small.storages if s.category == "temporaries"]
@@ -123,7 +123,7 @@ def test_what_backward_makes_is_drawn_behind_what_forward_keeps(small):
     kept = [s for s in small.storages if s.category == "activations" and s.shape]
     boxes = [bar.get_paths()[0].get_extents() for bar in picture.figure.axes[0].collections]
     assert [box.x0 for box in boxes] == [each.born for each in (*kept, *made)]
-    total = bytes_as_read(sum(each.storage_bytes for each in made))
+    total = format_bytes(sum(each.storage_bytes for each in made))
     longest = max(each.died - each.born for each in made)
     assert picture.caption == births_and_deaths(small).caption + (
         f" The backward pass makes {len(made)} temporaries, {total} one after the other, none of "
@@ -137,7 +137,7 @@ def test_pictures_are_the_same_bytes_each_time(small):
     assert memory_timelines({"a": small}).png() == memory_timelines({"a": small}).png()
 
 
-def test_a_trace_without_activations_is_told():
+def test_a_trace_without_activations_raises():
     trace = trace_memory(lambda: torch.ones(3) + 1)
     with pytest.raises(ValueError, match="step 1 of this trace keeps no activation"):
         births_and_deaths(trace)
@@ -153,7 +153,7 @@ def test_a_trace_without_activations_is_told():
     ("num_bytes", "text"), [(1, "1 B"), (512, "512 B"), (2**24, "16 MiB"), (2**41, "2 TiB")]
 )
 def test_bytes_as_read_without_digits(num_bytes, text):
-    assert bytes_as_read(num_bytes, digits=0) == text
+    assert format_bytes(num_bytes, digits=0) == text
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_bytes_as_read_without_digits(num_bytes, text):
     [(0, "0 B"), (1023, "1,023 B"), (1536, "1.50 KiB"), (33_290_000_000, "31.00 GiB")],
 )
 def test_bytes_as_read(num_bytes, text):
-    assert bytes_as_read(num_bytes) == text
+    assert format_bytes(num_bytes) == text
 
 
 @pytest.mark.parametrize("has_temporaries", [False, True])
-def test_no_text_of_lives_lies_on_another(llama, small, has_temporaries):
+def test_no_text_of_lifetimes_overlaps(llama, small, has_temporaries):
     for trace in (llama, small):
         assert (
             overlapping_texts(births_and_deaths(trace, has_temporaries=has_temporaries).figure)

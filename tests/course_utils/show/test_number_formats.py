@@ -1,4 +1,4 @@
-"""Pictures of number formats say what they draw."""
+"""Pictures of number formats have captions that match what they draw."""
 
 import pytest
 
@@ -19,8 +19,8 @@ from tests.course_utils.show.texts import overlapping_texts
 )
 def test_boxes_hold_the_bits_and_the_caption_the_numbers(arguments, bits, words):
     picture = nearest_number(*arguments)
-    pair = picture.figure.axes[0]
-    drawn = [text.get_text() for text in pair.texts][: len(bits)]
+    ax = picture.figure.axes[0]
+    drawn = [text.get_text() for text in ax.texts][: len(bits)]
     assert "".join(drawn) == bits
     assert words in picture.caption
     assert overlapping_texts(picture.figure) == []
@@ -28,7 +28,7 @@ def test_boxes_hold_the_bits_and_the_caption_the_numbers(arguments, bits, words)
 
 @pytest.mark.parametrize("widths", [(2, 1), (5, 10), (8, 7), (8, 23)])
 @pytest.mark.parametrize("value", ["1e-38", "0.1", "1.003", "65504"])
-def test_no_text_lies_on_another(widths, value):
+def test_no_text_overlaps(widths, value):
     picture = nearest_number(*widths, value)
     assert overlapping_texts(picture.figure) == []
     assert picture.png() == nearest_number(*widths, value).png()
@@ -42,7 +42,7 @@ def test_ranges_of_all_formats():
     assert overlapping_texts(picture.figure) == []
 
 
-def test_infinity_is_drawn_behind_the_largest_number():
+def test_infinity_is_drawn_beyond_the_largest_number():
     picture = nearest_number(5, 10, "70000")
     drawn = [text.get_text() for text in picture.figure.axes[0].texts]
     assert {"largest: 65,504", "70,000", "∞"} <= set(drawn)
@@ -50,7 +50,7 @@ def test_infinity_is_drawn_behind_the_largest_number():
 
 
 def test_facts_come_from_the_numbers():
-    """Of -2, -1, 0, 0.5, 1, 1.5, 2 two lie between -1 and 1; NaN and infinity are no numbers."""
+    """Of -2, -1, 0, 0.5, 1, 1.5, 2 two lie between -1 and 1; NaN and infinity do not count."""
     numbers = [-2.0, -1.0, 0.0, 0.5, 1.0, 1.5, 2.0, float("inf"), float("nan")]
     assert list(facts_of_formats({"some": numbers}).loc["some"]) == ["2", "0.5", "1.5", 2, "29%"]
 

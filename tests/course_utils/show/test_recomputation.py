@@ -1,4 +1,4 @@
-"""Pictures of recomputation say in words what is saved and what it costs."""
+"""Pictures of recomputation say what is saved and what it costs."""
 
 import pytest
 
@@ -11,10 +11,10 @@ POINTS = {"none": (6 * 2**30, 0.0), "products": (3 * 2**29, 0.0), "full": (2**28
 
 def test_every_policy_is_a_point_with_its_name():
     picture = memory_against_flops(POINTS)
-    pair = picture.figure.axes[0]
-    drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in pair.lines]
+    ax = picture.figure.axes[0]
+    drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines]
     assert drawn == [(fraction, kept / 2**30) for kept, fraction in POINTS.values()]
-    assert [text.get_text() for text in pair.texts] == list(POINTS)
+    assert [text.get_text() for text in ax.texts] == list(POINTS)
     assert picture.caption == (
         "Kept, and FLOPs of the layers that run again: none 6.00 GiB for +0.0%; products 1.50 GiB "
         "for +0.0%; "
@@ -37,7 +37,7 @@ def test_selective_recomputation_of_gpt_3():
     )
     without, selective = picture.figure.axes[0].lines
     ratio = selective.get_ydata()[1] / without.get_ydata()[1]
-    assert ratio == pytest.approx(1 - 0.702, abs=5e-4)  # three digits of it
+    assert ratio == pytest.approx(1 - 0.702, abs=5e-4)  # the caption has three digits
     assert without.get_color() != selective.get_color()
     labels = picture.figure.axes[0].get_legend().get_texts()
     assert [text.get_text() for text in labels] == ["no recomputation", "selective"]
@@ -46,13 +46,13 @@ def test_selective_recomputation_of_gpt_3():
 
 @pytest.mark.parametrize("recomputation", ["none", "selective", "full"])
 @pytest.mark.parametrize("attention", ["fused", "written out"])
-def test_the_same_picture_is_the_same_bytes(attention, recomputation):
+def test_drawing_is_deterministic(attention, recomputation):
     choice = {"attention": attention, "recomputation": recomputation}
     one, other = (recomputation_over_length("Llama-3.2-1B", **choice) for _ in range(2))
     assert one.png() == other.png()
 
 
-def test_full_recomputation_is_a_third_more():
+def test_full_recomputation_costs_a_third_more():
     caption = recomputation_over_length(
         "Llama-3-8B", attention="fused", recomputation="full"
     ).caption
@@ -65,13 +65,13 @@ def test_activations_have_their_colour():
 
 
 def test_without_recomputation_there_is_one_line():
-    pair = recomputation_over_length("Llama-3-8B", attention="fused", recomputation="none").figure
-    assert len(pair.axes[0].lines) == 1
+    ax = recomputation_over_length("Llama-3-8B", attention="fused", recomputation="none").figure
+    assert len(ax.axes[0].lines) == 1
 
 
 @pytest.mark.parametrize("model", ["GPT-2-124M", "Llama-3.2-1B", "Llama-3-405B"])
 @pytest.mark.parametrize("recomputation", ["none", "selective", "full"])
-def test_no_text_lies_on_another(model, recomputation):
+def test_no_text_overlaps(model, recomputation):
     for attention in ("fused", "written out"):
         choice = {"attention": attention, "recomputation": recomputation}
         assert overlapping_texts(recomputation_over_length(model, **choice).figure) == []

@@ -1,4 +1,4 @@
-"""Numbers of a GPU are shown with their record, and never without one."""
+"""GPU numbers are shown with their record, and never without one."""
 
 import json
 
@@ -30,9 +30,9 @@ def test_rows_come_with_device_date_and_command(tmp_path, capsys):
     write(tmp_path, "memory-h200.json")
     table = recorded("memory", ["model_name", "measured.allocated_bytes"], folder=tmp_path)
     assert table.to_dict("records") == [{"model_name": "tiny", "measured.allocated_bytes": 512}]
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for part in ("NVIDIA H200", "580.1", "2.13.0", "2026-01-31", "--part memory"):
-        assert part in told
+        assert part in printed
 
 
 @pytest.mark.parametrize("changes", [{"is_from_gpu": False}, None], ids=["of a CPU", "none"])

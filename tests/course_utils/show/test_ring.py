@@ -1,4 +1,4 @@
-"""The picture of a ring shows the algorithm: sums travel, and end complete everywhere."""
+"""The picture of a ring shows the algorithm: partial sums travel until every rank has all."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_three_ranks_by_hand():
     counts = [[[len(part) for part in rank] for rank in state] for state in states]
     assert counts == [
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
-        [[1, 1, 2], [2, 1, 1], [1, 2, 1]],  # what came from above is added
+        [[1, 1, 2], [2, 1, 1], [1, 2, 1]],  # what arrived from the rank above is added
         [[1, 3, 2], [2, 1, 3], [3, 2, 1]],  # rank 0 owns part 1, rank 1 part 2, rank 2 part 0
         [[3, 3, 2], [2, 3, 3], [3, 2, 3]],
         [[3, 3, 3], [3, 3, 3], [3, 3, 3]],

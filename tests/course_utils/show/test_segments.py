@@ -1,4 +1,4 @@
-"""Live tensors over a step, against a chain whose bytes can be counted with a pencil."""
+"""Live tensors over a step, for a chain whose bytes can be counted by hand."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ U = 4 * 2**12 * 2  # 4,096 rows of 2 numbers in fp32
 
 
 def step_of(layers_per_segment):
-    """Four times a matrix and tanh: each keeps what goes into the matrix and what tanh gives."""
+    """Four layers of a matrix and tanh: each keeps the matrix's input and the result of tanh."""
     layers = [nn.Sequential(nn.Linear(2, 2, bias=False), nn.Tanh()) for _ in range(4)]
     chain = in_segments(layers, layers_per_segment) if layers_per_segment else layers
     x = torch.ones(2**12, 2)
@@ -27,11 +27,11 @@ def step_of(layers_per_segment):
     return trace_memory(step, *layers)
 
 
-# Without recomputation the input and four results of tanh; the result of one is the input of the
-# next. In segments one input each, and the last result, which the step has a name for.
+# Without recomputation the input and four results of tanh; one layer's result is the next layer's
+# input. With segments one input each, and the last result, which the variable `y` holds.
 @pytest.mark.parametrize(("layers_per_segment", "kept"), [(0, 5), (1, 5), (2, 3), (4, 2)])
 def test_what_the_forward_pass_keeps(layers_per_segment, kept):
-    # beside them two numbers of 4 bytes, the sum and its gradient
+    # plus two scalars of 4 bytes, the sum and its gradient
     assert step_of(layers_per_segment).kept_bytes == kept * U + 8
 
 
@@ -39,17 +39,17 @@ def test_caption_has_the_numbers_that_are_drawn():
     traces = {"none": step_of(0), "one segment": step_of(4)}
     picture = live_tensors(traces, U)
     peaks = [max(trace.working_bytes) / U for trace in traces.values()]
-    pair = picture.figure.axes[0]
-    markers = [line.get_ydata()[0] for line in pair.lines if line.get_marker() == "v"]
+    ax = picture.figure.axes[0]
+    markers = [line.get_ydata()[0] for line in ax.lines if line.get_marker() == "v"]
     assert markers == peaks
     for name, kept, peak in zip(traces, (5, 2), peaks, strict=True):
-        told = f"{name}: {kept} kept by the forward pass, at most {peak:,.0f} live"
-        assert told in picture.caption
+        described = f"{name}: {kept} kept by the forward pass, at most {peak:,.0f} live"
+        assert described in picture.caption
     assert picture.png() == live_tensors(traces, U).png()
     assert overlapping_texts(picture.figure) == []
 
 
-def test_too_many_traces_are_told():
+def test_too_many_traces_raise():
     traces = dict.fromkeys("abcde", step_of(0))
     with pytest.raises(ValueError, match="at most 4 traces, got 5"):
         live_tensors(traces, U)

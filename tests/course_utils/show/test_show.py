@@ -1,4 +1,4 @@
-"""Figures carry their message in words, explorers change with their sliders, trials never fail."""
+"""Figures have captions, explorers follow their sliders, and `try_it` accepts stubs."""
 
 import ipywidgets as widgets
 import pytest
@@ -15,13 +15,13 @@ from course_utils.show import (
 )
 
 
-def test_picture_is_the_same_bytes_each_time():
+def test_drawing_is_deterministic():
     first, second = (same_bytes_two_numbers(7, 16) for _ in range(2))
     assert first.png() == second.png()
     assert first.png().startswith(b"\x89PNG")
 
 
-def test_picture_says_its_message_in_words_and_as_alternative_text():
+def test_picture_has_a_caption_which_is_its_alternative_text():
     picture = same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
     assert "1,120 GB" in picture.caption
     assert "1,043.1 GiB" in picture.caption
@@ -30,7 +30,7 @@ def test_picture_says_its_message_in_words_and_as_alternative_text():
 
 
 @pytest.mark.parametrize(("computed", "words"), [([1, 2], "2 of 2"), ([1, 3], "1 of 2")])
-def test_computed_and_measured_counts_what_agrees(computed, words):
+def test_computed_and_measured_counts_agreements(computed, words):
     picture = computed_and_measured(
         [8, 16], computed=computed, measured=[1, 2], size_label="tokens", unit="bytes"
     )
@@ -39,7 +39,7 @@ def test_computed_and_measured_counts_what_agrees(computed, words):
     assert labels == ["computed", "measured"]
 
 
-def test_the_line_may_have_points_of_its_own():
+def test_the_line_may_have_points_without_a_measurement():
     picture = computed_and_measured(
         [1, 2, 3],
         [5, 5, 9],
@@ -82,7 +82,7 @@ def test_try_it_shows_call_and_result(capsys):
     assert capsys.readouterr().out == "pow(2, 10) = 1024\n"
 
 
-def test_try_it_takes_a_stub_calmly(capsys):
+def test_try_it_accepts_a_stub(capsys):
     def stub(size):
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ def test_try_it_takes_a_stub_calmly(capsys):
     assert capsys.readouterr().out == "stub(3): not written yet.\n"
 
 
-def test_try_it_takes_a_stub_on_a_rank_calmly_and_passes_other_errors_on(capsys):
+def test_try_it_accepts_a_stub_on_a_rank_and_raises_other_errors(capsys):
     def stub(comm):
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ def test_try_it_takes_a_stub_on_a_rank_calmly_and_passes_other_errors_on(capsys)
         try_it(on_two_ranks, lambda comm: 1 / 0)
 
 
-def test_dictionary_is_shown_one_entry_a_line(capsys):
+def test_try_it_shows_a_dictionary_with_one_entry_per_line(capsys):
     try_it(lambda size: {"saved_bytes": size, "driver_bytes": 2 * size}, 20_000)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "    saved_bytes: 20_000",
@@ -111,7 +111,7 @@ def test_dictionary_is_shown_one_entry_a_line(capsys):
     ]
 
 
-def test_explorer_says_in_words_what_to_do():
+def test_explorer_says_what_to_do_without_widgets():
     box = explorer(
         same_bytes_two_numbers, billion_parameters=([7], 7), bytes_per_parameter=([2], 2)
     )
@@ -119,7 +119,7 @@ def test_explorer_says_in_words_what_to_do():
 
 
 def test_check_setup_says_what_is_missing(capsys, monkeypatch):
-    monkeypatch.setattr(preflight, "WANTED", ("torch", "no_such_package"))
+    monkeypatch.setattr(preflight, "REQUIRED", ("torch", "no_such_package"))
     check_setup()
     assert capsys.readouterr().out.startswith("Missing: no_such_package. Close JupyterLab")
 
@@ -129,7 +129,7 @@ def test_check_setup_says_versions_and_device(capsys):
     assert "torch 2.13.0" in capsys.readouterr().out
 
 
-def test_trial_names_functions_and_shapes(capsys):
+def test_try_it_names_functions_and_shapes(capsys):
     def size(call, tensors):
         return len(tensors)
 

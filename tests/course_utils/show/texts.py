@@ -1,4 +1,4 @@
-"""Which texts of a figure lie on one another?"""
+"""Find overlapping texts in a figure."""
 
 from itertools import combinations
 
@@ -9,18 +9,18 @@ from course_utils.show.picture import DOTS_PER_INCH
 
 
 def overlapping_texts(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts, legends among them, whose boxes overlap as the figure is drawn."""
+    """Pairs of texts and legends whose boxes overlap in the drawn figure."""
     figure.set_dpi(DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     boxes = []
-    for pair in figure.axes:
-        texts = [*pair.texts, pair.title, pair.xaxis.label, pair.yaxis.label]
-        for axis in (pair.xaxis, pair.yaxis):
+    for ax in figure.axes:
+        texts = [*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label]
+        for axis in (ax.xaxis, ax.yaxis):
             low, high = axis.get_view_interval()
             shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
             texts += [tick.label1 for tick in shown if tick.label1.get_visible()]
-        legends = [("legend", pair.get_legend())] if pair.get_legend() else []
+        legends = [("legend", ax.get_legend())] if ax.get_legend() else []
         boxes += [(text.get_text(), text) for text in texts if text.get_text().strip()] + legends
     boxes += [("legend", legend) for legend in figure.legends]
     extents = [(name, artist.get_window_extent(canvas.get_renderer())) for name, artist in boxes]

@@ -1,4 +1,4 @@
-"""Hostile submissions: each is a wrong answer with code around it that wants points, or harm."""
+"""Hostile submissions: wrong answers with code around them that tries to gain points or do harm."""
 
 import textwrap
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Attack:
 
     Attributes:
         name: What it does.
-        code: Stands in the cell of the exercise, where `ANSWER` is the wrong answer.
-        exercise: The one that it attacks.
-        is_told: Whether a person must hear of it.
+        code: The cell of the exercise, in which `ANSWER` stands for the wrong answer.
+        exercise: The exercise that it attacks.
+        is_told: Whether it must be reported to a person.
     """
 
     name: str
@@ -319,7 +319,7 @@ MARKS = [
         is_told=True,
     ),
     Attack(
-        "type changes after the look",
+        "type changes after it was looked at",
         """
         class Answer:
             calls = 0
@@ -353,7 +353,7 @@ MARKS = [
     ),
     Attack("a thousand digits", "def tensor_bytes(shape, element_bytes): return 10 ** 100_000"),
     Attack(
-        "marks of the wire in a dictionary",
+        "marks of packed data in a dictionary",
         "def tensor_bytes(shape, element_bytes): return {'$tensor': '0', '$tuple': []}",
     ),
     Attack(
@@ -424,7 +424,7 @@ def away(name):
 
 
 def hidden(code: str) -> str:
-    """Code that reaches modules by names that no reader of its source finds."""
+    """Code that reaches modules by names that a search of its source does not find."""
     return HIDDEN + textwrap.dedent(code)
 
 
@@ -447,24 +447,24 @@ FORGERIES += [
         hidden("""
         names = {c.__name__: c for c in object.__subclasses__()}
         held = [names["Check"].__init__.__globals__]
-        held[0]["origin"].borrowed = lambda *a, **k: None
-        held[0]["look"] = lambda *a, **k: None
+        held[0]["borrowed_code"].find_borrowed = lambda *a, **k: None
+        held[0]["find_objection"] = lambda *a, **k: None
         from course_utils.formulas.tensors import tensor_bytes
         """),
         is_told=True,
     ),
     Attack(
-        "wire replaced in what observes",
+        "packing of plain data replaced in what observes",
         hidden(f"""
         import types
         names = {{c.__name__: c for c in object.__subclasses__()}}
-        held = [names["Check"].__init__.__globals__["guard"]]
-        sizes, true = [], [held[0].wire]
+        held = [names["Check"].__init__.__globals__["bounded_call"]]
+        sizes, true = [], [held[0].plain_data]
         def pack(value):
             n = sizes[-1] if sizes else 0
             if isinstance(value, dict) and "saved_bytes" in value: value = {FORGE}
             return true[0].pack(value)
-        held[0].wire = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
+        held[0].plain_data = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
         def gate(g, u):
             sizes.append(g.numel())
             return F.silu(g) * u
@@ -476,6 +476,7 @@ FORGERIES += [
         "tolerance of a check widened",
         hidden("""
         names = {c.__name__: c for c in object.__subclasses__()}
+        def is_ours(name): return name.startswith(("autograder", "course_utils"))
         def wide(start):
             seen, waiting = set(), [start]
             while waiting:
@@ -486,7 +487,7 @@ FORGERIES += [
                 for value in list(space.values()):
                     for more in ("__globals__", "__dict__"):
                         more = getattr(value, more, None)
-                        if type(more) is dict and str(more.get("__name__"))[:4] in "autocour":
+                        if type(more) is dict and is_ours(str(more.get("__name__"))):
                             waiting.append(more)
         wide(names["Check"].__init__.__globals__)
         def gate(g, u):
@@ -613,7 +614,7 @@ FORGERIES += [
         def handler(number, frame):
             while frame:
                 seen.append(frame.f_globals.get("__name__"))
-                if "done" in frame.f_locals: frame.f_locals["done"].put((b"{}", b""))
+                if "replies" in frame.f_locals: frame.f_locals["replies"].put((b"{}", b""))
                 frame = frame.f_back
         def gate(g, u):
             signal.signal(signal.SIGUSR1, handler)
@@ -628,10 +629,10 @@ FORGERIES += [
         hidden("""
         import json, signal
         def handler(number, frame):
-            while frame and not {"work", "done"} <= set(frame.f_locals): frame = frame.f_back
+            while frame and not {"requests", "replies"} <= set(frame.f_locals): frame = frame.f_back
             while frame:
-                frame.f_locals["done"].put((json.dumps({"value": {"loss": 0.0}}).encode(), b""))
-                frame.f_locals["work"].get()
+                frame.f_locals["replies"].put((json.dumps({"value": {"loss": 0.0}}).encode(), b""))
+                frame.f_locals["requests"].get()
         def accumulate(model, ids, targets, micro_batch_size):
             signal.signal(signal.SIGUSR1, handler)
             signal.raise_signal(signal.SIGUSR1)
@@ -648,7 +649,7 @@ FORGERIES += [
         size = []
         def handler(number, frame):
             while frame:
-                for queue in [q for n, q in frame.f_locals.items() if n == "done"]:
+                for queue in [q for n, q in frame.f_locals.items() if n == "replies"]:
                     n = size[-1]
                     queue.put((json.dumps({{"value": {FORGE}}}).encode(), b""))
                 frame = frame.f_back
@@ -705,12 +706,14 @@ ANSWER
         is_told=True,
     ),
     Attack(
-        "talk replaced by a pair of one's own",
+        "socket to the referee replaced by a pair of one's own",
         """
         import os, socket
         mine, theirs = socket.socketpair()
         def gate(g, u):
-            os.dup2(theirs.fileno(), 100)
+            for number in (100, 1000):
+                try: os.dup2(theirs.fileno(), number)
+                except OSError: pass
             return F.silu(g) * u
         """,
         exercise=MEASURED,
@@ -892,7 +895,7 @@ SECRETS = [
         """,
     ),
     Attack(
-        "hidden rooms uncovered",
+        "hidden folders uncovered",
         """
         import ctypes, os, autograder
         libc = ctypes.CDLL(None)
@@ -931,10 +934,10 @@ SECRETS = [
         import sys, autograder
         from pathlib import Path
         inside = Path(autograder.__file__).parent
-        for room in ("grading", "checking", "exercises", "../course_utils/formulas"):
-            if list((inside / room).rglob("*.py*")): print("READ")
-        rooms = ("autograder.grading", "autograder.checking", "autograder.exercises")
-        if any(name.startswith(rooms) for name in sys.modules): print("READ")
+        for folder in ("grading", "checking", "exercises", "../course_utils/formulas"):
+            if list((inside / folder).rglob("*.py*")): print("READ")
+        packages = ("autograder.grading", "autograder.checking", "autograder.exercises")
+        if any(name.startswith(packages) for name in sys.modules): print("READ")
         """,
         is_told=True,
     ),

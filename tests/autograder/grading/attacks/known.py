@@ -1,9 +1,9 @@
-"""Every attack and every accident that is known to mislead nbgrader, and the tests that meet it.
+"""Every attack and accident that is known to mislead nbgrader, and the tests that cover it.
 
 nbgrader's own engine was tried with 78 submissions, and with 8 archives and ids of students. Here
-they are 88 lines: each input has one of its own, also where several were tried together, and so
-has the search of memory (23), which is possible only where warm processes are forked. All of the
-tests run with `ALL_ATTACKS=1`; without it, every fourth hostile cell of the bank.
+they are 88 lines: one for each input, even if several were tried together, and one for the search
+of memory (23), which is possible only where processes are forked. With `ALL_ATTACKS=1` all of the
+tests run; without it, every fourth hostile cell of the bank.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ GRADING = "tests/autograder/grading"
 
 @dataclass(frozen=True)
 class Known:
-    """One line: what is done, and the ids of the tests that hold our grader against it."""
+    """One line: what is done, and the ids of the tests that show that our grader withstands it."""
 
     number: int
     what: str
@@ -27,10 +27,10 @@ def attack(*names: str) -> list[str]:
 
 
 def hostile(name: str) -> list[str]:
-    """A hostile submission in a class, whose code reads or harms where no room is closed."""
+    """A hostile submission in a class, whose code would read or harm without a sandbox."""
     tests = ("hostile_gain_nothing", "hostile_read_nothing")
     told = [f"{HERE}/test_class.py::test_the_{test}[{name}]" for test in tests]
-    return [*told, f"{HERE}/test_class.py::test_without_a_room_it_would_have_worked[{name}]"]
+    return [*told, f"{HERE}/test_class.py::test_without_a_sandbox_it_would_have_worked[{name}]"]
 
 
 def harmful(name: str) -> list[str]:
@@ -66,23 +66,23 @@ def warns(*names: str) -> list[str]:
     return [f"{HERE}/test_honest.py::{test}[{name}]" for name in names]
 
 
-def take(*tests: str) -> list[str]:
-    """What becomes of the bytes of a file."""
-    return [f"{GRADING}/test_intake_take.py::test_{test}" for test in tests]
+def merge(*tests: str) -> list[str]:
+    """How the bytes of a file are merged."""
+    return [f"{GRADING}/test_intake_merge.py::test_{test}" for test in tests]
 
 
 def refused(*names: str) -> list[str]:
     """A file that is left to a person."""
-    return take(*(f"what_is_no_notebook_is_left_to_a_person[{name}]" for name in names))
+    return merge(*(f"what_is_no_notebook_is_left_to_a_person[{name}]" for name in names))
 
 
 def find(*tests: str) -> list[str]:
-    """What becomes of the things in a folder."""
+    """How the files in a folder are found."""
     return [f"{GRADING}/test_intake_find.py::test_{test}" for test in tests]
 
 
 def lms(*tests: str) -> list[str]:
-    """What becomes of a download."""
+    """How a download is collected."""
     return [f"{GRADING}/test_intake_lms.py::test_{test}" for test in tests]
 
 
@@ -103,7 +103,7 @@ HOOK = "given to the hook of the display by the answer"
 MARKS = [
     (
         "tests tagged so that they do not run",
-        [*take("tags_have_no_effect[skip-execution]"), *marked("tests tagged to be skipped")],
+        [*merge("tags_have_no_effect[skip-execution]"), *marked("tests tagged to be skipped")],
     ),
     ("errors of a cell swallowed", attack("errors swallowed")),
     (
@@ -140,7 +140,7 @@ MARKS = [
     (
         "exercise for a person marked as a test",
         [
-            *take("marks_of_grading_have_no_effect[{'solution': False}]"),
+            *merge("marks_of_grading_have_no_effect[{'solution': False}]"),
             *marked(AS_TEST),
             f"{PERSON}[{AS_TEST}]",
         ],
@@ -148,7 +148,7 @@ MARKS = [
     (
         "the same, and unlocked",
         [
-            *take("marks_of_grading_have_no_effect[{'solution': False, 'locked': False}]"),
+            *merge("marks_of_grading_have_no_effect[{'solution': False, 'locked': False}]"),
             *marked(AS_OPEN),
             f"{PERSON}[{AS_OPEN}]",
         ],
@@ -176,13 +176,13 @@ MARKS = [
     ("outputs cleared after every cell", attack("outputs of every cell cleared")),
     ("test jumped over with a trace", attack("jumped with a trace")),
     ("right answers searched in memory", attack("code objects searched in memory")),
-    ("points of a test raised", take("marks_of_grading_have_no_effect[{'points': 1000}]")),
-    ("test marked as an answer", take("test_marked_as_solution_is_no_solution")),
-    ("test turned into text", take("test_turned_into_markdown_is_a_test")),
-    ("tests deleted", take("deleted_cells_come_back")),
+    ("points of a test raised", merge("marks_of_grading_have_no_effect[{'points': 1000}]")),
+    ("test marked as an answer", merge("test_marked_as_solution_is_no_solution")),
+    ("test turned into text", merge("test_turned_into_markdown_is_a_test")),
+    ("tests deleted", merge("deleted_cells_come_back")),
     (
         "another kernel named",
-        [*take("marks_of_the_file_do_not_count[kernel]"), *whole("another kernel")],
+        [*merge("marks_of_the_file_do_not_count[kernel]"), *whole("another kernel")],
     ),
 ]
 
@@ -213,19 +213,19 @@ AVAILABILITY = [
     (
         "answer copied by accident",
         [
-            *take("first_written_of_copied_cells_counts"),
+            *merge("first_written_of_copied_cells_counts"),
             *whole("answer copied"),
             *honest("e_copied", "z_honest"),
         ],
     ),
-    ("test copied by accident", [*take("copied_test_counts_once"), *whole("test copied")]),
+    ("test copied by accident", [*merge("copied_test_counts_once"), *whole("test copied")]),
     (
         "marks of a version to come",
-        [*take("schema_version_does_not_count[99]"), *whole("version 99 of the marks")],
+        [*merge("schema_version_does_not_count[99]"), *whole("version 99 of the marks")],
     ),
     (
         "marks of an old version",
-        [*take("schema_version_does_not_count[1]"), *whole("version 1 of the marks")],
+        [*merge("schema_version_does_not_count[1]"), *whole("version 1 of the marks")],
     ),
     (
         "parent killed",
@@ -277,49 +277,49 @@ MALFORMED = [
     ("empty file", refused("empty")),
     (
         "format 99",
-        [*take("marks_of_the_file_do_not_count[unknown format]"), *whole("format 99")],
+        [*merge("marks_of_the_file_do_not_count[unknown format]"), *whole("format 99")],
     ),
     ("200,000 brackets", refused("deep lists")),
     ("folder in place of the notebook", find("folder_with_the_name_of_a_notebook")),
     ("notebook of another name", find("other_names_are_told[homework.ipynb]")),
-    ("UTF-16", [*take("every_unicode_is_read[utf-16]"), *whole("UTF-16")]),
+    ("UTF-16", [*merge("every_unicode_is_read[utf-16]"), *whole("UTF-16")]),
     (
         "mark of order before UTF-8",
-        [*take("every_unicode_is_read[utf-8-sig]"), *whole("mark of order")],
+        [*merge("every_unicode_is_read[utf-8-sig]"), *whole("mark of order")],
     ),
-    ("Latin-1", [*take("latin_1_is_read_and_told"), *whole("Latin-1")]),
-    ("format 3", [*take("old_formats_are_converted[3]"), *whole("format 3")]),
+    ("Latin-1", [*merge("latin_1_is_read_and_told"), *whole("Latin-1")]),
+    ("format 3", [*merge("old_formats_are_converted[3]"), *whole("format 3")]),
     ("notebook that never ran", whole("never run")),
     (
         "state of widgets",
-        [*take("marks_of_the_file_do_not_count[widgets]"), *whole("state of widgets")],
+        [*merge("marks_of_the_file_do_not_count[widgets]"), *whole("state of widgets")],
     ),
     (
         "broken state of widgets",
         [
-            *take("marks_of_the_file_do_not_count[broken widgets]"),
+            *merge("marks_of_the_file_do_not_count[broken widgets]"),
             *whole("broken state of widgets"),
         ],
     ),
     (
         "cells without outputs",
-        [*take("cells_need_no_outputs_and_no_metadata_of_their_own"), *whole("no outputs")],
+        [*merge("cells_need_no_outputs_and_no_metadata_of_their_own"), *whole("no outputs")],
     ),
     (
         "outputs of 100 MB",
         [
-            *take("stored_outputs_are_dropped"),
+            *merge("stored_outputs_are_dropped"),
             *whole("outputs of 100 megabytes"),
             *find("too_big_a_file_is_not_read"),
         ],
     ),
-    ("marks that are a list", take("grading_marks_of_wrong_types_do_not_count[[]]")),
+    ("marks that are a list", merge("grading_marks_of_wrong_types_do_not_count[[]]")),
     ("pipe in the folder", [*find("pipe_and_socket_do_not_hang"), *honest("b_pipe")]),
     ("time that is none", honest("c_time")),
     (
         "blank notebook",
         [
-            *take("blank_release_stays_blank"),
+            *merge("blank_release_stays_blank"),
             f"{HERE}/test_class.py::test_a_blank_notebook_earns_nothing_and_needs_nobody",
         ],
     ),

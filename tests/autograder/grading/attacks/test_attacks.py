@@ -1,8 +1,8 @@
-"""No hostile submission gains a point, reads, harms or leaves anything; the next is graded whole.
+"""No hostile submission gains a point, reads, harms or leaves anything, or affects the next one.
 
-They go through one warm sandbox, one after the other, and an honest submission after each of them.
-All forgeries are tried, and every fourth of the others; with `ALL_ATTACKS=1` in the environment all
-of them.
+They go through one sandbox, one after the other, with an honest submission after each of them. All
+forgeries are tried, and every fourth of the others; with `ALL_ATTACKS=1` in the environment all of
+them.
 """
 
 import os
@@ -15,14 +15,17 @@ import pytest
 from nbgrader.utils import determine_grade
 
 from autograder import catalogue
+from autograder.checking import bounded_call, check
 from autograder.checking.verdict import Verdict
 from autograder.grading import task
+from autograder.grading.sandbox import channel, student_process
+from autograder.grading.sandbox.student_process import StudentProcess
 from autograder.grading.session import Limits
 from tests.autograder.grading.attacks.bank import EVERY, FORGERIES, FORMULA, UNIT_OF, Attack
 from tests.notebooks.filling import filled, released, solved
 
 SEEDS = (4711, 4712)
-SHORT = Limits(cell_seconds=1.0, answer_seconds=0.5)  # attacks wait and turn as long as they may
+SHORT = Limits(cell_seconds=1.0, answer_seconds=0.5)  # attacks use all the time that they get
 SECRET = "canary in a cage"
 LOOK = """
 import os, socket
@@ -40,7 +43,7 @@ FULL = 6.0
 
 @pytest.fixture(scope="module")
 def canary(tmp_path_factory):
-    """A file beside the course that nobody in the room may know of."""
+    """A file beside the course that nothing in the sandbox may see."""
     path = tmp_path_factory.mktemp("others") / "work.txt"
     path.write_text(SECRET, encoding="utf-8")
     return path
@@ -48,7 +51,7 @@ def canary(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server():
-    """Somebody on this machine who listens, and whom nobody in the room may call."""
+    """A server on this machine that nothing in the sandbox may reach."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         yield listener
@@ -84,7 +87,7 @@ def attacked(attack: Attack, canary: Path, server: socket.socket):
 
 
 def honest():
-    """Its points, what was shown, and the files that it sees."""
+    """The points of an honest submission, and the output of a cell that lists the files it sees."""
     ids = [name for name in solved(HONEST)]
     outcome = graded(HONEST, solved(HONEST), ids, added=[LOOK], limits=Limits())
     shown = next(cell.outputs for cell in cells_of(outcome) if cell.source == LOOK)
@@ -110,22 +113,22 @@ def processes_below(first: int) -> set[str]:
 
 @pytest.fixture(scope="module")
 def at_first(canary):
-    """What an honest submission gets and sees, and which processes stand, before any attack."""
+    """What an honest submission gets and sees, and which processes run, before any attack."""
     seen = honest()
     assert seen[0] == FULL
-    return seen, processes_of_the_room()
+    return seen, sandbox_processes()
 
 
-def processes_of_the_room():
+def sandbox_processes():
     return processes_below(os.getpid())
 
 
 def assert_nothing_is_left(before):
     for _ in range(50):
-        if processes_of_the_room() <= before:
+        if sandbox_processes() <= before:
             return
         time.sleep(0.1)
-    raise AssertionError(f"left: {processes_of_the_room() - before}")
+    raise AssertionError(f"left: {sandbox_processes() - before}")
 
 
 @pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
@@ -148,7 +151,7 @@ def test_attack(attack, canary, server, at_first):
 
 
 def shown_by(outcome):
-    """What was printed, displayed and said of the answers."""
+    """What was printed, displayed and reported on the answers."""
     outputs = [each for cell in cells_of(outcome) for each in cell.get("outputs", [])]
     texts = [each.get("text", "") for each in outputs]
     return "".join([*texts, *(each.get("data", {}).get("text/plain", "") for each in outputs)])
@@ -163,6 +166,17 @@ def cells_of(outcome):
     return nbformat.reads(outcome.notebook, as_version=4).cells
 
 
+def test_what_the_forgeries_replace_exists():
+    """The names in the bank are those of the grader; with others a forgery would be harmless."""
+    assert callable(check.borrowed_code.find_borrowed)
+    assert callable(check.find_objection)
+    assert check.bounded_call is bounded_call
+    assert callable(bounded_call.plain_data.pack)
+    assert {"requests", "replies"} <= set(student_process.serve.__code__.co_varnames)
+    assert callable(StudentProcess.reply)
+    assert channel.DESCRIPTOR == 1000
+
+
 def test_the_answers_are_wrong_but_well_formed(at_first):
-    """So that a point is a point gained by the attack."""
+    """So a point would be gained by the attack."""
     assert graded(HONEST, solved(HONEST), [FORMULA]).result.verdicts[0].points == 2

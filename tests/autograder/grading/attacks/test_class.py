@@ -1,7 +1,7 @@
-"""A class with hostile submissions in it: the others lose nothing, and the gradebook holds no lie.
+"""A class with hostile submissions: the others lose nothing, and the gradebook stays correct.
 
-One run grades them all, with processes of its own. The hostile code knows where the course lies; a
-test beside shows that without a closed room each would have done what it is after.
+One run grades them all, with processes of its own. The hostile code knows the course's folder;
+another test shows that without a sandbox each would have succeeded.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ def skipped(content):
 
 
 def for_no_person(locked):
-    """The answer that a person reads, as a test that ran well."""
+    """The answer that a person reads, marked as a test that passed."""
 
     def change(content):
         cell = cell_of(content, "u00-view")
@@ -151,7 +151,7 @@ def code_of(name, course):
 
 
 def handed_in(course):
-    """The class hands in, and the instructor's notebook lies where it lies in a course."""
+    """The class hands in, and the instructor's notebook is in its usual place."""
     course = Small(course)
     for student, damage in HONEST.items():
         damage(course.hand_in(student, solved(UNIT)))
@@ -186,7 +186,7 @@ def before(generated, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def graded(before):
-    """The course some time after one run, and what was told of each student."""
+    """The course some time after one run, and the result of each student."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_GRADING_SEED", "a secret of this test")
         files = submitted_in(before)
@@ -266,8 +266,8 @@ def test_nothing_behind_a_link_is_copied(graded, student):
 
 
 @pytest.mark.parametrize("name", [*READING, *HARMING])
-def test_without_a_room_it_would_have_worked(generated, graded, name, tmp_path):
-    """The code in a process like any other, where the same course lies."""
+def test_without_a_sandbox_it_would_have_worked(generated, graded, name, tmp_path):
+    """The code in an ordinary process, with access to the same course."""
     course = generated.copy(tmp_path / "course")
     course.hand_in("a_honest", solved(UNIT))
     for part in (GRADEBOOK, "autograded/a_honest", "solutions"):

@@ -1,4 +1,4 @@
-"""What a warm process that forks, and a loaded machine, could do to a grade: each is looked at."""
+"""What forking a loaded process could do to a grade: threads, environment, random numbers."""
 
 import nbformat
 import pytest
@@ -23,7 +23,7 @@ print("done", x.grad.shape)
 
 
 def shown(source):
-    """What a cell of a student's prints, and the points of the honest answers around it."""
+    """What an added cell prints, and the points of the honest answers around it."""
     outcome = graded(HONEST, solved(HONEST), list(solved(HONEST)), added=[source])
     cells = nbformat.reads(outcome.notebook, as_version=4).cells
     outputs = next(cell.outputs for cell in cells if cell.source == source)

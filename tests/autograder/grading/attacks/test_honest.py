@@ -1,4 +1,4 @@
-"""What goes wrong in an honest submission costs the answer that it is in, and no other point."""
+"""A mistake in an honest submission costs the answer that it is in, and no other point."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The table of known attacks is whole, and every test that it names is there and runs."""
+"""The table of known attacks is complete, and every test that it names exists and runs."""
 
 import os
 import subprocess

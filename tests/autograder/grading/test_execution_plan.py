@@ -1,10 +1,10 @@
-"""Which cells run: the student's, the given ones that make a name which is read, no others."""
+"""The cells that run: the student's, and given ones that define a name which they read."""
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder import catalogue
-from autograder.grading.plan import Question, RunCell, steps
+from autograder.grading.execution_plan import Question, RunCell, steps
 from autograder.student.merge_answers import is_solution, key, merge_answers
 from tests.notebooks.filling import UNITS, filled, released, solved
 
@@ -59,7 +59,7 @@ def test_a_function_that_needs_nothing_runs_alone():
         ("%matplotlib inline\ndef f(n): return unused", ["unused"]),
     ],
 )
-def test_given_cells_run_where_they_make_what_is_read(answer, given):
+def test_given_cells_run_if_they_define_what_is_read(answer, given):
     assert ran(answer) == [*given, "x", "x-test"]
 
 

@@ -1,8 +1,8 @@
-"""What is run of a notebook, and what is asked, in which order?
+"""Plan which cells of a notebook are run, and which answers are judged, in which order.
 
-Of the cells that the course gives only those run that make a name which an answer, or a cell of the
-student's own, reads: figures, explorers and experiments cost most of a notebook's time and decide
-no point. Each graded cell becomes a question about the object under one name.
+A cell of the course runs only if it defines a name that an answer or a student's own cell reads:
+figures, explorers and experiments take most of a notebook's time and decide no point. Each graded
+cell becomes a question about the object with one name.
 """
 
 import ast
@@ -20,7 +20,7 @@ DEMONSTRATION = "demonstration"
 
 @dataclass(frozen=True)
 class RunCell:
-    """Run a cell: its place in the notebook and its source."""
+    """Run a cell: its position in the notebook and its source."""
 
     position: int
     source: str
@@ -28,7 +28,7 @@ class RunCell:
 
 @dataclass(frozen=True)
 class Question:
-    """Judge the object under a name as the answer to an exercise."""
+    """Judge the object with a name as the answer to an exercise."""
 
     position: int
     exercise: str
@@ -36,22 +36,24 @@ class Question:
 
 
 def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Question]:
-    """The steps for a release with a student's cells in it.
+    """The steps to grade a release with a student's cells in it.
 
     Args:
-        notebook: What intake made.
+        notebook: The release with the student's cells.
         release: The notebook as students got it.
     """
     given = {key(cell) for cell in release.cells if not is_solution(cell)}
     questions = dict(_questions(notebook))
-    running = [
+    candidates = [
         position
         for position, cell in enumerate(notebook.cells)
-        if cell.cell_type == "code" and position not in questions and not _is_demonstration(cell)
+        if cell.cell_type == "code"
+        and position not in questions
+        and DEMONSTRATION not in cell.metadata.get("tags", [])
     ]
-    theirs = {position for position in running if key(notebook.cells[position]) not in given}
-    wanted = {each.name for each in questions.values()}
-    needed = _needed(notebook, running, theirs, wanted)
+    theirs = {position for position in candidates if key(notebook.cells[position]) not in given}
+    answers = {each.name for each in questions.values()}
+    needed = _needed(notebook, candidates, theirs, answers)
     return [
         questions.get(position) or RunCell(position, notebook.cells[position].source)
         for position in sorted(needed | questions.keys())
@@ -68,7 +70,7 @@ def _questions(notebook: NotebookNode) -> Iterator[tuple[int, Question]]:
 
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:
-    """The arguments of the calls of `check` in a cell of the course."""
+    """The arguments of each call of `check` in a cell of the course."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(
@@ -77,38 +79,34 @@ def _checks(source: str) -> Iterator[tuple[str, str]]:
                 yield exercise, name
 
 
-def _is_demonstration(cell: NotebookNode) -> bool:
-    return DEMONSTRATION in cell.metadata.get("tags", [])
-
-
 def _needed(
-    notebook: NotebookNode, running: list[int], theirs: set[int], wanted: set[str]
+    notebook: NotebookNode, candidates: list[int], theirs: set[int], answers: set[str]
 ) -> set[int]:
-    """All cells of the student's, and those of the course's that make what is read."""
-    reads, makes = {}, {}
-    for position in running:
-        reads[position], makes[position] = _names(notebook.cells[position].source)
+    """All cells of the student's, and those of the course's on which they depend."""
+    reads, defines = {}, {}
+    for position in candidates:
+        reads[position], defines[position] = _names(notebook.cells[position].source)
     needed = set(theirs)
-    for position in theirs:
-        wanted |= reads[position]
-    while more := {n for n in running if n not in needed and makes[n] & wanted}:
+    names = answers.union(*(reads[position] for position in theirs))
+    while more := {n for n in candidates if n not in needed and defines[n] & names}:
         needed |= more
-        wanted |= {name for position in more for name in reads[position]}
+        names = names.union(*(reads[position] for position in more))
     return needed
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """Names that a cell reads from its notebook, and names that it makes there."""
+    """Names that a cell reads from its notebook, and names that it defines there."""
     try:
         table = symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
-    made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}
-    made |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_imported()}
-    return set(_read(table)), made
+    defined = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}
+    defined |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_imported()}
+    return set(_read(table)), defined
 
 
 def _read(table: symtable.SymbolTable) -> Iterator[str]:
+    """The global names that a block and those within it read."""
     is_module = table.get_type() == "module"
     for symbol in table.get_symbols():
         if symbol.is_referenced() and (is_module or symbol.is_global()):

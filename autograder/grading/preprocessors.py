@@ -1,6 +1,6 @@
-"""What nbgrader's pages show beside the answers, for those who give points and those who get them.
+"""Preprocessors for nbgrader's pages: formgrader, and the feedback that students get.
 
-`nbgrader_config.py` names both preprocessors; they change what is shown, and no file.
+`nbgrader_config.py` names both; they change what is shown, and no file.
 """
 
 from pathlib import Path
@@ -22,10 +22,10 @@ EXERCISES = catalogue.by_graded_cell()
 
 
 class Scoring(Preprocessor):
-    """Points stand at the head of a cell only; formgrader has the course's answer below a text."""
+    """Shows points only at the head of a cell, and in formgrader the model answer to a text."""
 
     def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
-        """Take the second copy of the points away, and put the model answers in."""
+        """Remove the second copy of the points, and insert the model answers."""
         is_formgrader = "submission_id" in resources
         answers = self._answers(resources["notebook_id"]) if is_formgrader else {}
         cells = []
@@ -39,7 +39,7 @@ class Scoring(Preprocessor):
         return notebook, resources
 
     def _answers(self, unit: str) -> dict[str, str]:
-        """The course's own text answers, where its solved notebook is at hand."""
+        """The course's own text answers, if its solved notebook is there."""
         course = self.config.CourseDirectory
         path = Path(course.root, course.source_directory, unit, f"{unit}.ipynb")
         cells = nbformat.read(path, as_version=4).cells if path.exists() else []
@@ -52,7 +52,7 @@ class Overview(Preprocessor):
     enabled = Bool(True).tag(config=True)
 
     def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
-        """Put it there."""
+        """Insert it."""
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as book:
             found = book.find_submission_notebook(

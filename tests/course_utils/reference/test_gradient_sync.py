@@ -1,4 +1,4 @@
-"""Gradients of ranks against those of one, and a ring against the all-reduce of the cluster."""
+"""Gradients of several ranks against one, and the ring against the cluster's all-reduce."""
 
 import pytest
 import torch
@@ -20,9 +20,9 @@ def summed_on_a_ring(comm: Comm, num_elements: int) -> torch.Tensor:
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 5])
 @pytest.mark.parametrize("num_elements", [1, 6, 7, 30])
 def test_ring_sums(num_ranks, num_elements):
-    wanted = torch.arange(num_elements) * sum(range(1, num_ranks + 1))
+    expected = torch.arange(num_elements) * sum(range(1, num_ranks + 1))
     for got in VirtualCluster(num_ranks).run(summed_on_a_ring, num_elements).results:
-        assert torch.equal(got, wanted)
+        assert torch.equal(got, expected)
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3, 4, 6])
@@ -31,8 +31,8 @@ def test_ring_takes_the_time_of_an_all_reduce(num_ranks):
     run = VirtualCluster(num_ranks, network=NETWORK).run(summed_on_a_ring, 10 * num_ranks)
     assert run.step_seconds == pytest.approx(2 * (num_ranks - 1) * 81e-6)
     ranks = range(num_ranks)
-    wanted = NETWORK.seconds("all_reduce", 80 * num_ranks, ranks)
-    assert run.step_seconds == pytest.approx(wanted)
+    expected = NETWORK.seconds("all_reduce", 80 * num_ranks, ranks)
+    assert run.step_seconds == pytest.approx(expected)
 
 
 def test_ring_on_real_processes():

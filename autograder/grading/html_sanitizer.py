@@ -1,7 +1,8 @@
-"""What students wrote is only shown on nbgrader's pages: no script, no style, no button of theirs.
+"""Sanitize what students wrote before nbgrader's pages show it: no script, no style, no button.
 
-nbgrader's templates put markdown and names into their pages as they come, and a script in them has
-the rights of the person who grades. `nbgrader_config.py` names the filter and the preprocessor.
+nbgrader's templates put markdown and names into their pages unescaped, and a script in them would
+have the rights of the person who grades. `nbgrader_config.py` names the filter and the
+preprocessor.
 """
 
 import html
@@ -21,34 +22,34 @@ TAGS = {
     *(f"h{level}" for level in range(1, 7)),
 }
 ATTRIBUTES = {"a": ["href", "title"], "details": ["open"]}
-# The pages' style sheet leaves these without space and without the mark that says "fold me out".
-DRESSED = {
+# The pages' style sheet removes the padding of tables and the triangle of summaries.
+STYLED = {
     "<summary>": '<summary style="display: list-item; cursor: pointer">',
     "<table>": '<table class="table table-condensed" style="width: auto">',
 }
-NO_NAME = frozenset('<>"\\')
+FORBIDDEN_IN_NAMES = frozenset('<>"\\')
 IN_ADDRESSES = ("student_id", "assignment_id", "notebook_id")
 
 _render = BaseHandler.render
 
 
 def markdown2html(source: str) -> str:
-    """Markdown as HTML that can only be read; other tags stand there as text."""
+    """Markdown as HTML without active content; other tags appear as text."""
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
-    shown = MarkdownWithMath(renderer=renderer).render(source)
-    harmless = str(bleach.clean(shown, tags=TAGS, attributes=ATTRIBUTES))
-    for tag, dressed in DRESSED.items():
-        harmless = harmless.replace(tag, dressed)
-    return harmless
+    page = MarkdownWithMath(renderer=renderer).render(source)
+    sanitized = str(bleach.clean(page, tags=TAGS, attributes=ATTRIBUTES))
+    for tag, styled in STYLED.items():
+        sanitized = sanitized.replace(tag, styled)
+    return sanitized
 
 
 class PlainNames(Preprocessor):
-    """Names of students stand in the page as text."""
+    """Escapes the names of students."""
 
     def preprocess(
         self, notebook: NotebookNode, resources: dict[str, Any]
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Escape the texts with which formgrader fills its page."""
+        """Escape the names that formgrader puts into its page."""
         for name in ("student", "first_name", "last_name", "notebook_path"):
             if resources.get(name):
                 resources[name] = html.escape(resources[name])
@@ -56,16 +57,16 @@ class PlainNames(Preprocessor):
 
 
 def render(handler: BaseHandler, template: str, **values: Any) -> str:
-    """One of formgrader's pages, unless a name in its address would be more than a text there.
+    """Render one of formgrader's pages.
 
     Raises:
-        HTTPError: If it would.
+        HTTPError: If a name in its address holds HTML.
     """
-    if any(NO_NAME & set(values.get(name, "")) for name in IN_ADDRESSES):
+    if any(FORBIDDEN_IN_NAMES & set(values.get(name, "")) for name in IN_ADDRESSES):
         raise HTTPError(404)
     return str(_render(handler, template, **values))
 
 
 def use() -> None:
-    """Have formgrader make its pages so."""
+    """Make formgrader render its pages with this function."""
     BaseHandler.render = render

@@ -5,7 +5,7 @@ import pytest
 from nbconvert.exporters import HTMLExporter
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.grading.pages import markdown2html
+from autograder.grading.html_sanitizer import markdown2html
 from tests.notebooks.filling import ROOT, UNITS, released, solved
 
 

@@ -1,10 +1,10 @@
-"""What stands beside the answers on nbgrader's pages, and that no model answer is in feedback."""
+"""What nbgrader's pages show beside the answers; no model answer is in feedback."""
 
 import nbformat
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.grading.views import Scoring
+from autograder.grading.preprocessors import Scoring
 from tests.autograder.grading.conftest import Course
 from tests.notebooks.filling import ROOT, UNITS, composite, released, solved
 

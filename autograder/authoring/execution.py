@@ -1,0 +1,57 @@
+"""Run an instructor notebook, and keep its outputs while nothing that it runs has changed."""
+
+import tempfile
+from copy import deepcopy
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+from autograder.authoring.errors import BuildError
+
+MAX_NOTEBOOK_BYTES = 2**20
+CELL_SECONDS = 300
+
+
+def execute(notebook: NotebookNode) -> NotebookNode:
+    """Run a notebook from a clean kernel in an empty folder, without timing stamps or widgets.
+
+    Raises:
+        BuildError: If a cell fails, or if the notebook grows too large.
+    """
+    solved = deepcopy(notebook)
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            solved,
+            timeout=CELL_SECONDS,
+            record_timing=False,
+            store_widget_state=False,
+            resources={"metadata": {"path": folder}},
+        )
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            raise BuildError(f"a cell of the solved notebook fails:\n{error}") from None
+    solved.metadata = notebook.metadata
+    if len(nbformat.writes(solved).encode()) > MAX_NOTEBOOK_BYTES:
+        raise BuildError("a solved notebook may take 1 MB at most: draw fewer or smaller figures.")
+    return solved
+
+
+def outputs_of(notebook: NotebookNode) -> list[dict[str, Any]]:
+    """What each code cell has shown, in their order."""
+    return [
+        {"outputs": cell.outputs, "execution_count": cell.execution_count}
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def with_outputs(notebook: NotebookNode, outputs: list[dict[str, Any]]) -> NotebookNode:
+    """The notebook with those outputs in its code cells; as many as there are of them."""
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    for cell, shown in zip(code, outputs, strict=True):
+        cell.update(shown)
+    return notebook

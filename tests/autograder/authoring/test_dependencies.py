@@ -1,0 +1,103 @@
+"""A notebook depends on the modules that it uses, and on no others."""
+
+import subprocess
+import sys
+
+import pytest
+
+from autograder.authoring import master
+from autograder.authoring.dependencies import Dependencies
+from tests.notebooks.filling import ROOT
+
+FILES = {
+    "course_utils/__init__.py": "",
+    "course_utils/show/__init__.py": "from course_utils.show.bars import bars\n"
+    "from course_utils.show.lines import lines\n",
+    "course_utils/show/bars.py": "from course_utils.colours import BLUE\ndef bars(): return BLUE\n",
+    "course_utils/show/lines.py": "def lines(): return 1\n",
+    "course_utils/colours.py": "BLUE = 1\n",
+    "course_utils/records/__init__.py": "def measured(): return 1\n",
+    "course_utils/records/gpu.json": "[]",
+    "course_utils/process.py": "WORKER = 'course_utils.worker'\n",
+    "course_utils/worker.py": "import torch\n",
+}
+
+
+@pytest.fixture
+def course(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def used(course, code, *modules):
+    found = Dependencies(course).of(code, modules)
+    return {path.relative_to(course / "course_utils").as_posix() for path in found}
+
+
+USES = {
+    "from course_utils.show import bars": {"show/bars.py", "colours.py"},
+    "from course_utils import show\nshow.lines()": {"show/lines.py"},
+    "from course_utils.show import lines": {"show/lines.py"},
+    "import course_utils.process": {"process.py", "worker.py"},
+    "from course_utils.records import measured": {"records/__init__.py", "records/gpu.json"},
+    "import torch": set(),
+}
+
+
+@pytest.mark.parametrize("code", USES)
+def test_a_front_is_followed_to_what_it_stands_for(course, code):
+    assert used(course, code) == USES[code]
+
+
+def test_modules_that_are_loaded_by_name_count(course):
+    assert used(course, "", "course_utils.show.bars") == {"show/bars.py", "colours.py"}
+
+
+def test_words_and_layout_change_nothing(course):
+    code = "from course_utils.show import bars"
+    before = Dependencies(course).fingerprint(code)
+    path = course / "course_utils" / "colours.py"
+    path.write_text('"""Paint."""\n# The sky.\nBLUE = (\n    1\n)\n')
+    assert Dependencies(course).fingerprint(code + "  # more") == before
+    path.write_text("BLUE = 2\n")
+    assert Dependencies(course).fingerprint(code) != before
+
+
+WATCH = """
+import ast, importlib, sys
+code = ast.parse(sys.stdin.read())
+imports = [node for node in code.body if isinstance(node, ast.Import | ast.ImportFrom)]
+exec(compile(ast.Module(imports, []), "imports", "exec"), {})
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+files = set()
+def note(frame, event, arg):
+    if event == "call":
+        files.add(frame.f_code.co_filename)
+sys.setprofile(note)
+exec(compile(code, "notebook", "exec"), {"__name__": "__main__"})
+sys.setprofile(None)
+print("\\n".join(sorted(files)))
+"""
+
+
+def test_what_a_notebook_runs_is_among_what_it_depends_on():
+    """The imports say it; an interpreter that notes every call agrees."""
+    read = master.read(ROOT / "solutions" / "00_start_here" / "00_start_here.py")
+    code = "\n".join(cell.source for cell in read.notebook.cells if cell.cell_type == "code")
+    checks = [item.check_module for item in read.unit.exercises if not item.manual]
+    depends_on = {str(path) for path in Dependencies(ROOT).of(code, tuple(checks))}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH, *checks],
+        input=code,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    packages = (str(ROOT / "autograder"), str(ROOT / "course_utils"))
+    ran = {line for line in done.stdout.splitlines() if line.startswith(packages)}
+    assert len(ran) > 10
+    assert ran <= depends_on
