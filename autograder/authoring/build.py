@@ -65,6 +65,7 @@ class Build:
         self.record: dict[str, dict[str, str]] = _json(self.record_file)
         self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
+        self._read: dict[Path, NotebookNode] = {}
 
     def run(self) -> list[Path]:
         """Build the units and give the files that changed (or would, with `check_only`)."""
@@ -77,7 +78,10 @@ class Build:
         self._write_record()
         units = [each.unit for each in masters]
         self._rewrite("README.md", lambda text: readme.with_units(text, units))
-        self._rewrite("docs/architecture.md", lambda text: rooms.with_drawing(text, self.root))
+        self._rewrite(
+            "docs/architecture.md",
+            lambda text: rooms.with_drawing(text, self.root, self.dependencies),
+        )
         return self.changed
 
     def _chosen(self, masters: list[Master]) -> list[Master]:
@@ -96,8 +100,8 @@ class Build:
             self._refuse_hand_edits(path, notebook, entry.get(path.parts[-3], ""))
         inputs = self._inputs(each)
         solved = self._executed(each, target, inputs, entry)  # before any file: a cell may fail
-        self._write(target.release, _text(released))
-        self._write(target.instructor, _text(solved))
+        self._write_notebook(target.release, released)
+        self._write_notebook(target.instructor, solved)
         self.record[each.unit.folder] = {
             "inputs": inputs,
             "released_from": released_from,
@@ -116,17 +120,23 @@ class Build:
         code = [Path(__file__).with_name("release.py"), *settings]
         made_from = _hash(fingerprint(each.notebook), *(path.read_text("utf-8") for path in code))
         if entry.get("released_from") == made_from and target.release.exists():
-            present = nbformat.read(target.release, as_version=4)
+            present = self._present(target.release)
             if fingerprint(present) == entry["notebooks"]:
                 return present, made_from
         from autograder.authoring.release import release  # loads the whole of nbgrader
 
         return release(each.notebook, self.root), made_from
 
+    def _present(self, path: Path) -> NotebookNode:
+        """A generated notebook as it lies there; not validated, since it is only compared."""
+        if path not in self._read:
+            self._read[path] = nbformat.v4.reads(path.read_text(encoding="utf-8"))
+        return self._read[path]
+
     def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str) -> None:
         if self.overwrite or not path.exists():
             return
-        present = nbformat.read(path, as_version=4)
+        present = self._present(path)
         if fingerprint(present) == known or _sources(present) == _sources(notebook):
             return
         cells = ", ".join(_differing_cells(present, notebook)) or "its metadata"
@@ -142,7 +152,7 @@ class Build:
     ) -> NotebookNode:
         """The notebook with outputs: the stored ones while the inputs are the same."""
         if entry.get("inputs") == inputs and target.instructor.exists():
-            stored = outputs_of(nbformat.read(target.instructor, as_version=4))
+            stored = outputs_of(self._present(target.instructor))
             if len(stored) == len(outputs_of(each.notebook)):
                 return with_outputs(each.notebook, stored)
         if self.check_only:
@@ -167,6 +177,11 @@ class Build:
         path = self.root / name
         if path.exists():
             self._write(path, change(path.read_text(encoding="utf-8")))
+
+    def _write_notebook(self, path: Path, notebook: NotebookNode) -> None:
+        if not path.exists() or self._present(path) != notebook:
+            nbformat.validate(notebook)
+            self._write(path, f"{nbformat.writes(notebook)}\n")
 
     def _write(self, path: Path, text: str) -> None:
         if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -204,11 +219,6 @@ def _differing_cells(present: NotebookNode, generated: NotebookNode) -> Iterator
 def _catalogue(masters: list[Master]) -> str:
     entries: list[dict[str, Any]] = [asdict(each.unit) for each in masters]
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
-
-
-def _text(notebook: NotebookNode) -> str:
-    nbformat.validate(notebook)
-    return f"{nbformat.writes(notebook)}\n"
 
 
 def _json(path: Path) -> dict[str, dict[str, str]]:

@@ -11,13 +11,11 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 
 PACKAGES = ("autograder", "course_utils")
-MODULE_NAME = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")
+MODULE_NAME = re.compile(rf"""["']((?:{"|".join(PACKAGES)})(?:\.\w+)+)["']""")
 DATA = (".csv", ".json", ".svg")
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Dependencies:
@@ -29,19 +27,16 @@ class Dependencies:
         self._sources: dict[Path, Source] = {}
 
     def fingerprint(self, code: str, modules: tuple[str, ...] = ()) -> str:
-        """Hash of what the code and all that it uses does.
-
-        Comments, docstrings and layout do not count.
+        """Hash of the code and of all that it uses.
 
         Args:
             code: The code itself.
             modules: Dotted names of modules that it loads by name.
         """
-        digest = hashlib.sha256(Source(code).meaning)
+        digest = hashlib.sha256(code.encode())
         for path in sorted(self.of(code, modules)):
             digest.update(path.relative_to(self._root).as_posix().encode() + b"\0")
-            is_code = path.suffix == ".py"
-            digest.update(self._source(path).meaning if is_code else path.read_bytes())
+            digest.update(path.read_bytes())
         return digest.hexdigest()
 
     def of(self, code: str, modules: tuple[str, ...] = ()) -> set[Path]:
@@ -51,7 +46,7 @@ class Dependencies:
         new |= set(self._used(Source(code)))
         while new:
             found |= new
-            new = {used for path in new for used in self._used(self._source(path))} - found
+            new = {used for path in new for used in self._used(self.source(path))} - found
         beside = {path.parent for path in found if path.parent.name == "records"}
         return found | {
             each for folder in beside for each in folder.iterdir() if each.suffix in DATA
@@ -61,9 +56,9 @@ class Dependencies:
         """Files that a piece of code names itself."""
         for module, name in source.imports:
             target = self._file(f"{module}.{name}") if name else self._file(module)
-            if target and target.name == "__init__.py" and name in source.attributes:
-                inside = f"{module}.{name}"
-                yield from (self._home(inside, part) for part in source.attributes[name])
+            if name and target and target.name == "__init__.py":
+                inside, parts = f"{module}.{name}", source.attributes_of(name)
+                yield from (self._home(inside, part) for part in parts)
             elif target:
                 yield target
             elif self._file(module):
@@ -75,7 +70,7 @@ class Dependencies:
         file = self._file(f"{module}.{name}") or self._file(module)
         assert file is not None, f"{module} is no module of the course"
         if file.name == "__init__.py":
-            for inner, offered in self._source(file).imports:
+            for inner, offered in self.source(file).imports:
                 if offered == name and self._file(inner):
                     return self._home(inner, name)
         return file
@@ -88,45 +83,43 @@ class Dependencies:
         files = (path.with_suffix(".py"), path / "__init__.py")
         return next((file for file in files if file.is_file()), None)
 
-    def _source(self, path: Path) -> "Source":
+    def source(self, path: Path) -> "Source":
+        """A module as it is read here, once."""
         if path not in self._sources:
             self._sources[path] = Source(path.read_text(encoding="utf-8"))
         return self._sources[path]
 
 
 class Source:
-    """A piece of code as its imports and names.
+    """A piece of code and what it imports.
 
     Attributes:
         imports: Pairs of a module and a name in it; no name for ``import module``.
-        attributes: Of each name the attributes that are used of it.
-        module_names: Strings that look like names of modules.
     """
 
     def __init__(self, code: str) -> None:
         """Read the code."""
-        self._tree = ast.parse(code)
+        self._code = code
         self.imports: list[tuple[str, str]] = []
-        self.attributes: dict[str, set[str]] = {}
-        self.module_names: set[str] = set()
-        for node in ast.walk(self._tree):
-            self._read(node)
+        for node in _statements(ast.parse(code)):
+            if isinstance(node, ast.Import):
+                self.imports += [(alias.name, "") for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                self.imports += [(node.module or "", alias.name) for alias in node.names]
 
-    @cached_property
-    def meaning(self) -> bytes:
-        """What the code does: its syntax tree without docstrings, comments and layout."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
-                del node.body[0]
-        return ast.dump(self._tree).encode()
+    @property
+    def module_names(self) -> set[str]:
+        """Strings that are names of modules, as of one that a process is started with."""
+        return set(MODULE_NAME.findall(self._code))
 
-    def _read(self, node: ast.AST) -> None:
-        match node:
-            case ast.Import(names=names):
-                self.imports += [(alias.name, "") for alias in names]
-            case ast.ImportFrom(module=str(module), names=names):
-                self.imports += [(module, alias.name) for alias in names]
-            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
-                self.attributes.setdefault(owner, set()).add(attribute)
-            case ast.Constant(value=str(text)) if MODULE_NAME.fullmatch(text):
-                self.module_names.add(text)
+    def attributes_of(self, name: str) -> set[str]:
+        """What is used of a name, as in ``name.attribute``."""
+        return set(re.findall(rf"\b{name}\.(\w+)", self._code))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all statements inside it; no expressions, which import nothing."""
+    yield node
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, []):
+            yield from _statements(inner)

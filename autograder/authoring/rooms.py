@@ -4,18 +4,18 @@ It is made from the import statements. Small modules at the root of a package co
 and an arrow that follows from two others is left out.
 """
 
-import ast
 import re
 from itertools import product
 from pathlib import Path
 
+from autograder.authoring.dependencies import PACKAGES, Dependencies
+
 BEGIN, END = "<!-- rooms: drawn by make build -->", "<!-- end of rooms -->"
-PACKAGES = ("autograder", "course_utils")
 
 Arrows = set[tuple[str, str]]
 
 
-def with_drawing(text: str, root: Path) -> str:
+def with_drawing(text: str, root: Path, read: Dependencies) -> str:
     """The page with its drawing made anew.
 
     Raises:
@@ -24,13 +24,13 @@ def with_drawing(text: str, root: Path) -> str:
     if BEGIN not in text or END not in text:
         raise ValueError(f"docs/architecture.md wants the marks {BEGIN!r} and {END!r}")
     marked = f"{re.escape(BEGIN)}.*{re.escape(END)}"
-    drawing = f"{BEGIN}\n{diagram(root)}\n{END}"
+    drawing = f"{BEGIN}\n{diagram(root, read)}\n{END}"
     return re.sub(marked, lambda _: drawing, text, flags=re.DOTALL)
 
 
-def diagram(root: Path) -> str:
+def diagram(root: Path, read: Dependencies) -> str:
     """The rooms as a Mermaid flowchart: a box a room, an arrow from who imports to what."""
-    arrows = imports_between_rooms(root)
+    arrows = imports_between_rooms(root, read)
     lines = ["```mermaid", "flowchart TD"]
     for package in PACKAGES:
         lines.append(f"  subgraph {package}")
@@ -48,26 +48,16 @@ def rooms_of(package: Path) -> list[str]:
     return sorted(path.parent.name for path in package.glob("*/__init__.py"))
 
 
-def imports_between_rooms(root: Path) -> Arrows:
+def imports_between_rooms(root: Path, read: Dependencies) -> Arrows:
     """Pairs of rooms, ``package.room``, of which the first imports the second."""
     known = {f"{package}.{room}" for package in PACKAGES for room in rooms_of(root / package)}
     arrows: Arrows = set()
     for room in known:
         for file in root.joinpath(*room.split(".")).rglob("*.py"):
-            used = {".".join(name.split(".")[:2]) for name in imported(file)}
+            names = (f"{module}.{name}" for module, name in read.source(file).imports)
+            used = {".".join(name.split(".")[:2]) for name in names}
             arrows |= {(room, other) for other in used & known if other != room}
     return arrows
-
-
-def imported(file: Path) -> set[str]:
-    """Dotted names of everything that a module imports."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
 
 
 def without_detours(arrows: Arrows) -> Arrows:

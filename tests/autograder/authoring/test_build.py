@@ -87,7 +87,6 @@ def test_only_what_the_notebook_runs_makes_it_run_again(course, executed):
     edit(master_of(course), "**Write** it.", "**Write** it well.")
     edit(master_of(course), "minutes=3", "minutes=4")
     (package / "unused.py").write_text('"""No notebook imports it."""\n')
-    edit(package / "__init__.py", '"""autograder."""', '"""autograder."""  # a comment')
     Build(course).run()
     assert executed == []
     assert "4 minutes" in release_of(course).read_text()

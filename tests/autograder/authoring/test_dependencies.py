@@ -56,13 +56,12 @@ def test_modules_that_are_loaded_by_name_count(course):
     assert used(course, "", "course_utils.show.bars") == {"show/bars.py", "colours.py"}
 
 
-def test_words_and_layout_change_nothing(course):
+def test_the_fingerprint_follows_what_is_used(course):
     code = "from course_utils.show import bars"
     before = Dependencies(course).fingerprint(code)
-    path = course / "course_utils" / "colours.py"
-    path.write_text('"""Paint."""\n# The sky.\nBLUE = (\n    1\n)\n')
-    assert Dependencies(course).fingerprint(code + "  # more") == before
-    path.write_text("BLUE = 2\n")
+    (course / "course_utils" / "show" / "lines.py").write_text("def lines(): return 2\n")
+    assert Dependencies(course).fingerprint(code) == before
+    (course / "course_utils" / "colours.py").write_text("BLUE = 2\n")
     assert Dependencies(course).fingerprint(code) != before
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from autograder.authoring import rooms
+from autograder.authoring.dependencies import Dependencies
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def course(tmp_path):
 
 
 def test_who_imports_whom(course):
-    assert rooms.imports_between_rooms(course) == {
+    assert rooms.imports_between_rooms(course, Dependencies(course)) == {
         ("course_utils.formulas", "course_utils.configs"),
         ("course_utils.show", "course_utils.configs"),
         ("course_utils.show", "course_utils.formulas"),
@@ -32,7 +33,7 @@ def test_who_imports_whom(course):
 
 
 def test_an_arrow_that_follows_from_others_is_left_out(course):
-    lines = [line.strip() for line in rooms.diagram(course).splitlines()]
+    lines = [line.strip() for line in rooms.diagram(course, Dependencies(course)).splitlines()]
     assert [line for line in lines if "-->" in line] == [
         "course_utils.formulas --> course_utils.configs",
         "course_utils.show --> course_utils.formulas",
@@ -42,8 +43,8 @@ def test_an_arrow_that_follows_from_others_is_left_out(course):
 
 def test_the_drawing_takes_the_place_of_the_old_one(course):
     page = f"# Map\n{rooms.BEGIN}\nold\n{rooms.END}\nMore.\n"
-    drawn = rooms.with_drawing(page, course)
+    drawn = rooms.with_drawing(page, course, Dependencies(course))
     assert "old" not in drawn
-    assert rooms.with_drawing(drawn, course) == drawn
+    assert rooms.with_drawing(drawn, course, Dependencies(course)) == drawn
     with pytest.raises(ValueError, match="wants the marks"):
-        rooms.with_drawing("# Map\n", course)
+        rooms.with_drawing("# Map\n", course, Dependencies(course))
