@@ -26,10 +26,17 @@ class UnknownExercise(KeyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
-    """One exercise: its id in words, its points, and what its card says."""
+    """One exercise: its id in words, its points, and what its card says.
+
+    Attributes:
+        function: What the student's cell defines; empty for an answer in words.
+        manual: Whether a person reads it.
+        graded_cell: Id of the cell that holds the points.
+    """
 
     id: str
     title: str
+    function: str
     points: float
     minutes: int
     difficulty: int

@@ -34,6 +34,12 @@ def cards(notebook: NotebookNode) -> list[dict[str, Any]]:
     return [dict(cell.metadata) for cell in notebook.cells if "exercise" in cell.metadata]
 
 
+def functions(notebook: NotebookNode) -> dict[str, str]:
+    """The function or class that each solution cell defines, by exercise."""
+    cells = [cell for cell in notebook.cells if "solution" in cell.metadata]
+    return {cell.metadata["solution"]: DEFINED.findall(cell.source)[-1] for cell in cells}
+
+
 def mistakes(notebook: NotebookNode) -> Iterator[str]:
     """Every rule that the marks of a master break, as a sentence."""
     yield from _mistakes_of_cards(notebook)
@@ -51,14 +57,13 @@ def write_out(notebook: NotebookNode, unit: str) -> None:
         unit: The number of the unit, ``"00"``.
     """
     points = {card["exercise"]: card["points"] for card in cards(notebook)}
-    answers: dict[str, str] = {}
+    answers = functions(notebook)
     for cell in notebook.cells:
         marks = cell.metadata
         if marks.pop("setup", False):
             marks["nbgrader"] = _nbgrader(f"u{unit}-setup", locked=True)
             marks["tags"] = ["nbval-ignore-output"]
         if name := marks.pop("solution", ""):
-            answers[name] = DEFINED.findall(cell.source)[-1]
             marks["nbgrader"] = _nbgrader(name, solution=True)
         if name := marks.pop("text_answer", ""):
             marks["nbgrader"] = _nbgrader(name, solution=True, grade=True, points=points[name])

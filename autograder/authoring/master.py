@@ -67,7 +67,7 @@ def hidden_tests(notebook: NotebookNode) -> list[str]:
 
 def _unit(path: Path, notebook: NotebookNode) -> Unit:
     header = notebook.metadata["course"]
-    in_words = {cell.metadata.get("text_answer") for cell in notebook.cells}
+    functions = marks.functions(notebook)
     return Unit(
         folder=path.parent.name,
         title=header["title"],
@@ -75,16 +75,17 @@ def _unit(path: Path, notebook: NotebookNode) -> Unit:
         device=header["device"],
         lecture=tuple(header["lecture"]),
         exercises=tuple(
-            _exercise(card, manual=card["exercise"] in in_words) for card in marks.cards(notebook)
+            _exercise(card, functions.get(card["exercise"], "")) for card in marks.cards(notebook)
         ),
     )
 
 
-def _exercise(card: dict[str, Any], *, manual: bool) -> Exercise:
-    name = card["exercise"]
+def _exercise(card: dict[str, Any], function: str) -> Exercise:
+    name, manual = card["exercise"], not function
     return Exercise(
         id=name,
         title=card["title"],
+        function=function,
         points=float(card["points"]),
         minutes=card["minutes"],
         difficulty=card["difficulty"],

@@ -107,6 +107,12 @@ def test_work_folder_remembers_points_and_source(work):
     assert "def matmul_flops" in entry["source"]
 
 
+def test_an_answer_with_another_name_than_the_reference_is_remembered(work):
+    bank = ANSWER_BANKS["u03-fused-gate"]
+    check("u03-fused-gate", make(bank.right[0], bank.function))
+    assert remembered(work)["exercises"]["u03-fused-gate"]["points"] == 2.0
+
+
 def test_stubs_trials_grading_and_validating_are_not_remembered(work, monkeypatch):
     check(EXERCISE, make("def matmul_flops(*s):\n    raise NotImplementedError", "matmul_flops"))
     check(EXERCISE, make("def trial(*s):\n    return 1", "trial"))

@@ -41,6 +41,11 @@ def test_every_exercise_has_a_full_answer_bank(item):
     assert len({wrong.name for wrong in bank.wrong}) == len(bank.wrong)
 
 
+@pytest.mark.parametrize("item", EXERCISES, ids=lambda item: item.id)
+def test_answer_bank_defines_what_the_notebook_asks_for(item):
+    assert ANSWER_BANKS[item.id].function == item.function
+
+
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda part: getattr(part, "name", part))
 def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
     """Grading shows sizes and hint, but not what was wanted."""
