@@ -7,9 +7,10 @@ is installed. Every Python since 2.7 must be able to read it: types in comments,
 
 import importlib
 
+# For mypy, and for `authoring.dependencies`, which follows these imports.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from autograder.checking.notebook_calls import answer, check, grade
+    from autograder.checking.check import answer, check, grade
     from autograder.checking.prediction import compare, predict
     from autograder.checking.progress import progress
     from autograder.student.pristine_cells import original
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["answer", "check", "compare", "grade", "original", "predict", "progress"]
 
 MODULES = {
-    "answer": "checking.notebook_calls",
-    "check": "checking.notebook_calls",
+    "answer": "checking.check",
+    "check": "checking.check",
     "compare": "checking.prediction",
-    "grade": "checking.notebook_calls",
+    "grade": "checking.check",
     "original": "student.pristine_cells",
     "predict": "checking.prediction",
     "progress": "checking.progress",

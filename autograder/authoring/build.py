@@ -10,7 +10,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.authoring import master, readme, rooms
+from autograder.authoring import import_diagram, master, readme
 from autograder.authoring.dependencies import Dependencies
 from autograder.authoring.errors import BuildError, MasterError
 from autograder.authoring.execution import execute, outputs_of, with_outputs
@@ -62,15 +62,15 @@ class Build:
         self.root, self.only = root, only
         self.check_only, self.overwrite = check_only, overwrite
         self.record_file = root / "solutions" / "build.json"
-        self.record: dict[str, dict[str, str]] = _json(self.record_file)
+        self.record: dict[str, dict[str, str]] = _read_record(self.record_file)
         self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
-        self._read: dict[Path, NotebookNode] = {}
+        self._present_notebooks: dict[Path, NotebookNode] = {}
 
     def run(self) -> list[Path]:
         """Build the units and give the files that changed (or would, with `check_only`)."""
         masters = [master.read(path) for path in sorted(self.root.glob("solutions/*/*.py"))]
-        self._write(self.root / "autograder" / "catalogue.json", _catalogue(masters))
+        self._write(self.root / "autograder" / "catalogue.json", _catalogue_json(masters))
         for each in self._chosen(masters):
             self._build_unit(each)
         known = {each.unit.folder for each in masters}
@@ -80,7 +80,7 @@ class Build:
         self._rewrite("README.md", lambda text: readme.with_units(text, units))
         self._rewrite(
             "docs/architecture.md",
-            lambda text: rooms.with_drawing(text, self.root, self.dependencies),
+            lambda text: import_diagram.with_diagram(text, self.root, self.dependencies),
         )
         return self.changed
 
@@ -91,21 +91,23 @@ class Build:
             raise BuildError(f"there is no unit {self.only!r}; name one of {there}, as in UNIT=01")
         return chosen
 
-    def _build_unit(self, each: Master) -> None:
-        target = Target(self.root, each.unit.folder)
-        entry = self.record.get(each.unit.folder, {})
-        released, released_from = self._released(each, target, entry)
-        generated = {target.instructor: each.notebook, target.release: released}
-        for path, notebook in generated.items():
-            self._refuse_hand_edits(path, notebook, entry.get(path.parts[-3], ""))
-        inputs = self._inputs(each)
-        solved = self._executed(each, target, inputs, entry)  # before any file: a cell may fail
+    def _build_unit(self, unit_master: Master) -> None:
+        target = Target(self.root, unit_master.unit.folder)
+        entry = self.record.get(unit_master.unit.folder, {})
+        released, released_from = self._released(unit_master, target, entry)
+        self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
+        self._refuse_hand_edits(target.release, released, entry.get("release"))
+        inputs = self._inputs(unit_master)
+        solved = self._executed(
+            unit_master, target, inputs, entry
+        )  # before any file: a cell may fail
         self._write_notebook(target.release, released)
         self._write_notebook(target.instructor, solved)
-        self.record[each.unit.folder] = {
+        self.record[unit_master.unit.folder] = {
             "inputs": inputs,
             "released_from": released_from,
-            **{path.parts[-3]: fingerprint(notebook) for path, notebook in generated.items()},
+            "instructor": fingerprint(unit_master.notebook),
+            "release": fingerprint(released),
         }
         self._write_record()
 
@@ -113,27 +115,29 @@ class Build:
         self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
 
     def _released(
-        self, each: Master, target: Target, entry: dict[str, str]
+        self, unit_master: Master, target: Target, entry: dict[str, str]
     ) -> tuple[NotebookNode, str]:
         """The release and what it was made from; the present one where that is the same."""
         settings = [path for name in RELEASE_SETTINGS if (path := self.root / name).exists()]
         code = [Path(__file__).with_name("release.py"), *settings]
-        made_from = _hash(fingerprint(each.notebook), *(path.read_text("utf-8") for path in code))
+        made_from = _hash(
+            fingerprint(unit_master.notebook), *(path.read_text("utf-8") for path in code)
+        )
         if entry.get("released_from") == made_from and target.release.exists():
             present = self._present(target.release)
-            if fingerprint(present) == entry["notebooks"]:
+            if fingerprint(present) == entry.get("release"):
                 return present, made_from
         from autograder.authoring.release import release  # loads the whole of nbgrader
 
-        return release(each.notebook, self.root), made_from
+        return release(unit_master.notebook, self.root), made_from
 
     def _present(self, path: Path) -> NotebookNode:
         """A generated notebook as it lies there; not validated, since it is only compared."""
-        if path not in self._read:
-            self._read[path] = nbformat.v4.reads(path.read_text(encoding="utf-8"))
-        return self._read[path]
+        if path not in self._present_notebooks:
+            self._present_notebooks[path] = nbformat.v4.reads(path.read_text(encoding="utf-8"))
+        return self._present_notebooks[path]
 
-    def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str) -> None:
+    def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str | None) -> None:
         if self.overwrite or not path.exists():
             return
         present = self._present(path)
@@ -148,22 +152,24 @@ class Build:
         )
 
     def _executed(
-        self, each: Master, target: Target, inputs: str, entry: dict[str, str]
+        self, unit_master: Master, target: Target, inputs: str, entry: dict[str, str]
     ) -> NotebookNode:
         """The notebook with outputs: the stored ones while the inputs are the same."""
         if entry.get("inputs") == inputs and target.instructor.exists():
             stored = outputs_of(self._present(target.instructor))
-            if len(stored) == len(outputs_of(each.notebook)):
-                return with_outputs(each.notebook, stored)
+            if len(stored) == len(outputs_of(unit_master.notebook)):
+                return with_outputs(unit_master.notebook, stored)
         if self.check_only:
-            raise BuildError(f"{each.unit.folder} has to be executed again: run `make build`.")
-        print(f"  executing {each.unit.folder}", flush=True)
-        return execute(each.notebook)
+            raise BuildError(
+                f"{unit_master.unit.folder} has to be executed again: run `make build`."
+            )
+        print(f"  executing {unit_master.unit.folder}", flush=True)
+        return execute(unit_master.notebook)
 
-    def _inputs(self, each: Master) -> str:
+    def _inputs(self, unit_master: Master) -> str:
         """One hash over all that outputs depend on: code, its modules, the pins, the points."""
-        cells = [cell for cell in each.notebook.cells if cell.cell_type == "code"]
-        coded = [item for item in each.unit.exercises if not item.manual]
+        cells = [cell for cell in unit_master.notebook.cells if cell.cell_type == "code"]
+        coded = [item for item in unit_master.unit.exercises if not item.manual]
         uses = self.dependencies.fingerprint(
             "\n".join(cell.source for cell in cells), tuple(item.check_module for item in coded)
         )
@@ -172,7 +178,7 @@ class Build:
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
         return _hash(uses, json.dumps([tags, worth]), pins)
 
-    def _rewrite(self, name: str, change: Any) -> None:
+    def _rewrite(self, name: str, change: Callable[[str], str]) -> None:
         """Make a generated part of a text that people write anew, where there is such a text."""
         path = self.root / name
         if path.exists():
@@ -216,12 +222,12 @@ def _differing_cells(present: NotebookNode, generated: NotebookNode) -> Iterator
     yield from (f"{name} is gone" for name in wanted if name not in there)
 
 
-def _catalogue(masters: list[Master]) -> str:
+def _catalogue_json(masters: list[Master]) -> str:
     entries: list[dict[str, Any]] = [asdict(each.unit) for each in masters]
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
-def _json(path: Path) -> dict[str, dict[str, str]]:
+def _read_record(path: Path) -> dict[str, dict[str, str]]:
     record: dict[str, dict[str, str]] = (
         json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     )

@@ -1,4 +1,4 @@
-"""Which modules of the course does a piece of code use? Read from the imports, never run.
+"""Which modules of the course does a piece of code use? The imports say it; nothing is run.
 
 A package's front (`from course_utils.show import explorer`) is followed to the module in which the
 name is defined, so that a change in another module of the room changes nothing. The code that an
@@ -15,11 +15,14 @@ from pathlib import Path
 
 PACKAGES = ("autograder", "course_utils")
 MODULE_NAME = re.compile(rf"""["']((?:{"|".join(PACKAGES)})(?:\.\w+)+)["']""")
-DATA = (".csv", ".json", ".svg")
 
 
 class Dependencies:
-    """Everything that pieces of code use of the packages below a course's root."""
+    """What pieces of code use of the packages below a course's root.
+
+    Not seen: a package imported under another name, one that is passed on as a whole, names that
+    are made while the code runs.
+    """
 
     def __init__(self, root: Path) -> None:
         """Nothing is read before it is asked for."""
@@ -40,27 +43,24 @@ class Dependencies:
         return digest.hexdigest()
 
     def of(self, code: str, modules: tuple[str, ...] = ()) -> set[Path]:
-        """Files that the code uses: modules, and the data beside those that only hold data."""
+        """Files that the code uses: modules, and all records where `records` is used."""
         found: set[Path] = set()
         new = {path for name in modules if (path := self._file(name))}
         new |= set(self._used(Source(code)))
         while new:
             found |= new
             new = {used for path in new for used in self._used(self.source(path))} - found
-        beside = {path.parent for path in found if path.parent.name == "records"}
-        return found | {
-            each for folder in beside for each in folder.iterdir() if each.suffix in DATA
-        }
+        folders = {path.parent for path in found if path.parent.name == "records"}
+        return found.union(*(folder.glob("*.json") for folder in folders))
 
     def _used(self, source: "Source") -> Iterator[Path]:
         """Files that a piece of code names itself."""
         for module, name in source.imports:
-            target = self._file(f"{module}.{name}") if name else self._file(module)
-            if name and target and target.name == "__init__.py":
-                inside, parts = f"{module}.{name}", source.attributes_of(name)
-                yield from (self._home(inside, part) for part in parts)
-            elif target:
-                yield target
+            inside = f"{module}.{name}"
+            if not name:
+                yield from filter(None, [self._file(module)])
+            elif self._is_package(inside):
+                yield from (self._home(inside, part) for part in source.attributes_of(name))
             elif self._file(module):
                 yield self._home(module, name)
         yield from (path for name in source.module_names if (path := self._file(name)))
@@ -68,12 +68,16 @@ class Dependencies:
     def _home(self, module: str, name: str) -> Path:
         """The file in which a name is defined that a module offers."""
         file = self._file(f"{module}.{name}") or self._file(module)
-        assert file is not None, f"{module} is no module of the course"
+        assert file is not None, f"{module} is not a module of the course"
         if file.name == "__init__.py":
             for inner, offered in self.source(file).imports:
                 if offered == name and self._file(inner):
                     return self._home(inner, name)
         return file
+
+    def _is_package(self, module: str) -> bool:
+        file = self._file(module)
+        return file is not None and file.name == "__init__.py"
 
     def _file(self, module: str) -> Path | None:
         """The file of a module of the course; None for any other name."""

@@ -17,7 +17,7 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.authoring import marks
+from autograder.authoring import cell_marks
 from autograder.authoring.errors import MasterError
 from autograder.catalogue import Exercise, Unit
 
@@ -45,18 +45,18 @@ def read(path: Path) -> Master:
     notebook = jupytext.read(path, fmt="py:percent")
     header = notebook.metadata.get("course", {})
     mistakes = [f"the header's `course` lacks `{key}`" for key in HEADER if key not in header]
-    mistakes += marks.mistakes(notebook)
+    mistakes += cell_marks.problems(notebook)
     if mistakes:
         listed = "\n".join(f"  - {mistake}" for mistake in mistakes)
         raise MasterError(f"{path.name} cannot be built:\n{listed}")
     unit = _unit(path, notebook)
-    marks.write_out(notebook, unit.number)
+    cell_marks.to_nbgrader(notebook, unit.number)
     return Master(path, unit, _instructor_notebook(unit, notebook))
 
 
 def solution_bodies(notebook: NotebookNode) -> list[str]:
     """What stands between the solution markers, for every solution cell."""
-    found = (marks.SOLUTION.finditer(cell.source) for cell in notebook.cells)
+    found = (cell_marks.SOLUTION.finditer(cell.source) for cell in notebook.cells)
     return [match["body"] for matches in found for match in matches]
 
 
@@ -67,7 +67,7 @@ def hidden_tests(notebook: NotebookNode) -> list[str]:
 
 def _unit(path: Path, notebook: NotebookNode) -> Unit:
     header = notebook.metadata["course"]
-    functions = marks.functions(notebook)
+    functions = cell_marks.functions(notebook)
     return Unit(
         folder=path.parent.name,
         title=header["title"],
@@ -75,7 +75,8 @@ def _unit(path: Path, notebook: NotebookNode) -> Unit:
         device=header["device"],
         lecture=tuple(header["lecture"]),
         exercises=tuple(
-            _exercise(card, functions.get(card["exercise"], "")) for card in marks.cards(notebook)
+            _exercise(card, functions.get(card["exercise"], ""))
+            for card in cell_marks.cards(notebook)
         ),
     )
 
@@ -102,7 +103,7 @@ def _instructor_notebook(unit: Unit, notebook: NotebookNode) -> NotebookNode:
     for cell in notebook.cells:
         if "exercise" in cell.metadata:
             cell.source = f"{next(heads)}\n\n{cell.source}"
-            for key in ("exercise", "extra", *marks.CARD):
+            for key in ("exercise", "extra", *cell_marks.CARD_KEYS):
                 cell.metadata.pop(key, None)
         cell.id = _cell_id(unit, cell, seen)
     language = {"name": "python"}

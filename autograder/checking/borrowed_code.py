@@ -29,17 +29,17 @@ TOKEN_LOSS = tuple(f"course_utils.reference.{name}token_loss" for name in ("", "
 
 
 def find_borrowed(
-    answer: object, modules: tuple[str, ...] = ANSWERS, may_use: tuple[str, ...] = ()
+    answer: object, modules: tuple[str, ...] = ANSWERS, allowed_names: tuple[str, ...] = ()
 ) -> str | None:
     """The dotted name of course code that an answer uses, or None.
 
     Args:
         answer: What the student hands to a check.
         modules: Modules and packages that an answer may not use.
-        may_use: Names in them that it may use all the same.
+        allowed_names: Names in them that it may use all the same.
     """
     names = _borrowed_names(answer, modules, set())
-    return next((name for name in names if name not in may_use), None)
+    return next((name for name in names if name not in allowed_names), None)
 
 
 def _borrowed_names(answer: object, modules: tuple[str, ...], seen: set[int]) -> Iterator[str]:

@@ -18,9 +18,8 @@ from pathlib import Path
 import course_utils
 from autograder.checking import plain_data
 from autograder.checking.plain_data import Plain
-from autograder.checking.time_limit import Stopped, stopped_after
+from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, stopped_after
 
-LIMIT_SECONDS = 10.0
 MAX_CHARACTERS = 200  # of a message, and of a line of code
 
 # Files that no student wrote: the course, the standard library, installed packages.

@@ -24,6 +24,6 @@ def arguments(case: dict[str, Any]) -> dict[str, Any]:
     return {name: OBJECTS[name](v) if name in OBJECTS else v for name, v in case.items()}
 
 
-def in_words(case: dict[str, Any]) -> str:
+def case_in_words(case: dict[str, Any]) -> str:
     """A case as a student would type it: ``rows=2, inner=1_000``, ``model=ModelConfig(...)``."""
     return ", ".join(f"{name}={literal(value)}" for name, value in arguments(case).items())

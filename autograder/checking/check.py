@@ -1,100 +1,72 @@
-"""A check has three pure pieces: `cases`, `observe` and `judge`.
+"""What graded cells call, `check` and `grade`, and `answer` for the cells after them.
 
-`cases` and `judge` run where the student's code cannot reach them; `observe` runs beside it. Only
-plain data crosses between them, so the same check serves the notebook, nbgrader and a grader that
-keeps the student's code in another process.
+Both return the points earned as a plain float and never raise. `check` uses practice sizes and says
+everything; `grade` uses the grading seed and more cases, and says only sizes and hint.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import inspect
+import time
+from collections.abc import Callable
 from typing import Any
 
-from autograder.checking import borrowed_code, bounded_call
-from autograder.checking.case_objects import arguments, in_words
-from autograder.checking.plain_data import Plain, describe
-from autograder.checking.scoring import AnswerResult, JudgedCase
-from autograder.checking.single_thread import one_thread
-from autograder.checking.verdict import CaseResult
+from IPython.display import display
 
-Case = dict[str, Plain]
-"""Named sizes, in the order of the student's arguments."""
+from autograder import catalogue, progress_file
+from autograder.checking.lookup import check_of
+from autograder.checking.scoring import score_answer
+from autograder.checking.seeds import PRACTICE_SEEDS, grading_seeds
+from autograder.checking.verdict import Verdict
 
 
-def key_of(case: Case) -> tuple[Any, ...]:
-    """The values of a case as a hashable key."""
-    return tuple(tuple(each) if type(each) is list else each for each in case.values())
+def check(exercise: str, answer: object) -> float:
+    """Try an answer on practice sizes, show what is right or wrong, and return the points."""
+    verdict = _verdict(exercise, answer, PRACTICE_SEEDS, tell_all=True)
+    display(verdict)
+    if verdict.written and verdict.max_points:
+        _remember(exercise, answer, verdict.points)
+    return verdict.points
 
 
-def call(answer: Any, case: Case) -> object:
-    """Call the student's function with the sizes of a case: `observe` of every formula."""
-    return answer(*arguments(case).values())
+def grade(exercise: str, answer: object) -> float:
+    """Try an answer on the grading seed's sizes and return the points; shows sizes and hint."""
+    verdict = _verdict(exercise, answer, grading_seeds(), tell_all=False)
+    display(verdict)
+    return verdict.points
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """How one exercise is judged.
-
-    Attributes:
-        cases: Maps a seed to at least twenty cases, smallest first; for every seed, each named
-            feature occurs among them.
-        judge: Maps a case and what `observe` returned to the result of the case.
-        reference: The course's own answer, for cells that need a working one.
-        observe: Uses the student's object and returns plain data.
-        not_from: Modules outside the course that already hold the answer.
-        may_use: Names of the course that hold no answer to this exercise.
-        observe_runs_reference: Whether `observe` runs the reference beside the student's object, so
-            that the sandbox cannot remove it.
-    """
-
-    cases: Callable[[int], list[Case]]
-    judge: Callable[[Case, Plain], CaseResult]
-    reference: Callable[..., Any]
-    observe: Callable[[Any, Case], object] = call
-    not_from: tuple[str, ...] = ()
-    may_use: tuple[str, ...] = ()
-    observe_runs_reference: bool = False
+def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
+    """The student's function if its check passes, else the course's own; prints which."""
+    verdict = _verdict(exercise, mine, PRACTICE_SEEDS, tell_all=True)
+    if verdict.passed:
+        print(f"Using your own {exercise}.")
+        return mine
+    print(f"Using the course's {exercise}: yours does not pass its check yet.")
+    return check_of(exercise).reference
 
 
-Observer = Callable[[Case], dict[str, Plain]]
-"""Maps a case to what `observe_within_limits` returns, wherever the call is made."""
+def _verdict(exercise: str, answer: object, seeds: tuple[int, ...], *, tell_all: bool) -> Verdict:
+    """The verdict; if the check itself fails, it says so and gives no points."""
+    try:
+        max_points = catalogue.exercise(exercise).points
+        result = score_answer(check_of(exercise), answer, seeds)
+        return result.verdict(exercise, max_points, tell_all=tell_all)
+    except Exception as error:
+        sentence = f"The check could not be made ({type(error).__name__}: {error})."
+        hint = "Is the id as the course gave it? If so, would you tell the course's staff?"
+        return Verdict(exercise=exercise, points=0.0, max_points=0.0, sentence=sentence, hint=hint)
 
 
-@one_thread()
-def score_answer(
-    check: Check,
-    answer: object,
-    seeds: Iterable[int],
-    limit_seconds: float = bounded_call.LIMIT_SECONDS,
-) -> AnswerResult:
-    """Run an answer in this process on all cases of some seeds, and judge it."""
-    if trouble := find_objection(check, answer):
-        return AnswerResult(trouble=trouble)
-    cases = [case for seed in seeds for case in check.cases(seed)]
-    return score_cases(
-        check,
-        cases,
-        lambda case: bounded_call.observe_within_limits(check.observe, answer, case, limit_seconds),
-    )
+def _remember(exercise: str, answer: object, points: float) -> None:
+    """Keep points and source in the work folder, unless the answer is a trial by another name."""
+    if getattr(answer, "__name__", "") != catalogue.exercise(exercise).function:
+        return
+    now = time.strftime("%Y-%m-%dT%H:%M:%S")
+    entry = {"points": points, "source": _source(answer), "checked": now}
+    progress_file.remember("exercises", exercise, entry)
 
 
-def find_objection(check: Check, answer: object) -> dict[str, Plain] | None:
-    """Reject an answer before calling it: it is no function, or borrows the course's own."""
-    if not callable(answer):
-        return {"trouble": "no function", "what": describe(answer)}
-    if name := borrowed_code.find_borrowed(
-        answer, (*borrowed_code.ANSWERS, *check.not_from), check.may_use
-    ):
-        return {"trouble": "borrowed", "name": name}
-    return None
-
-
-def score_cases(check: Check, cases: Iterable[Case], observe: Observer) -> AnswerResult:
-    """Observe and judge every case; stop at the first that raises or does not return."""
-    judged: list[JudgedCase] = []
-    for case in cases:
-        observed = observe(case)
-        if "trouble" in observed:
-            return AnswerResult(trouble=observed, sizes=in_words(case))
-        value = observed["value"]
-        judged.append(JudgedCase(in_words(case), value, check.judge(case, value)))
-    return AnswerResult(cases=tuple(judged))
+def _source(answer: object) -> str:
+    try:
+        return inspect.getsource(answer)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""

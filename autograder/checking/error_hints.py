@@ -228,7 +228,7 @@ def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:
     return (hint,) if re.search(pattern, trouble.get("message", "")) else ()
 
 
-def in_words(trouble: dict[str, Plain]) -> tuple[str, str]:
+def sentence_and_hint(trouble: dict[str, Plain]) -> tuple[str, str]:
     """The sentence and the hint for a trouble that `observe_within_limits` found."""
     kind = trouble["trouble"]
     if kind == "nothing" and trouble["printed_characters"]:

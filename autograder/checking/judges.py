@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autograder.checking import error_hints
-from autograder.checking.check import Case
 from autograder.checking.error_hints import WHICH_TYPE
+from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe, pack
 from autograder.checking.verdict import CaseResult
 
 Number = int | float
 Numbers = dict[str, Number]
-LARGEST = 10**100
+LARGEST = 10**100  # a larger number is not printed
+NEARLY = 0.02  # a difference that a small term could explain
+ONLY = ""  # the one part of an answer that is a single number
 
-NEARLY = 0.02
 # What the exercises promise: looser than float64 rounding, tighter than any mistake.
 NINE_DIGITS = 1e-9
 
@@ -45,8 +46,9 @@ class Mistake:
 
     Attributes:
         hint: Ends in a question.
-        formula: Takes the sizes of a case in order; gives a number, or a dictionary with the
-            parts of the answer that the mistake is about.
+        formula: Called with the values of a case, in order and as plain data: a model is a
+            dictionary of sizes. Gives a number, or a dictionary with the parts of the answer that
+            the mistake is about.
     """
 
     hint: str
@@ -54,7 +56,7 @@ class Mistake:
 
 
 class EqualTo:
-    """A judge that wants the result of ``measure(**case)``."""
+    """A judge that compares an answer with ``measure(**case)``."""
 
     def __init__(
         self,
@@ -75,21 +77,21 @@ class EqualTo:
         """
         self.measure, self.mistakes, self.together = measure, mistakes, together
         self.relative_tolerance = relative_tolerance
-        self.measured: dict[str, Plain] = {}
+        self.cache: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the answer's value with the measurement."""
-        measured = self.wanted(case)
-        wanted = _named(measured)
-        given = got if isinstance(measured, dict) else {"": got}
+        measurement = self.measurement(case)
+        wanted = _named(measurement)
+        given = got if isinstance(measurement, dict) else {ONLY: got}
         if complaint := _form_complaint(wanted, given):
             sentence, hint = complaint
-            parts = [""] if self.together else wanted
+            parts = [ONLY] if self.together else wanted
             return CaseResult(right=dict.fromkeys(parts, False), sentence=sentence, hints=(hint,))
         right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
         wrong = [name for name in wanted if not right[name]]
         if not wrong:
-            whole = {"": True} if self.together else right
+            whole = {ONLY: True} if self.together else right
             return CaseResult(right=whole, remark=_remark(wanted, given))
         first = wrong[0]
         hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
@@ -98,18 +100,18 @@ class EqualTo:
         elif all(_differs_by_float32_rounding(given[name], wanted[name]) for name in wrong):
             hints.append(NEARLY_A_NUMBER)
         return CaseResult(
-            right={"": False} if self.together else right,
+            right={ONLY: False} if self.together else right,
             sentence=_difference(first, wanted[first], given[first]),
             hints=tuple(hints),
             ratio=given[first] / wanted[first] if wanted[first] else None,
         )
 
-    def wanted(self, case: Case) -> Plain:
+    def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
         key = pack(case).json
-        if key not in self.measured:
-            self.measured[key] = self.measure(**case)
-        return self.measured[key]
+        if key not in self.cache:
+            self.cache[key] = self.measure(**case)
+        return self.cache[key]
 
     def _is_right(self, got: Number, wanted: Number) -> bool:
         if not self.relative_tolerance:
@@ -145,9 +147,9 @@ class Behaviour(EqualTo):
 
 
 def _result_of_trouble(trouble: Plain) -> CaseResult:
-    sentence, hint = error_hints.in_words(trouble)
+    sentence, hint = error_hints.sentence_and_hint(trouble)
     hints = (hint, *error_hints.more_hints(trouble))
-    return CaseResult(right={"": False}, sentence=sentence, hints=hints)
+    return CaseResult(right={ONLY: False}, sentence=sentence, hints=hints)
 
 
 def _differs_by_float32_rounding(given: Number, wanted: Number) -> bool:
@@ -167,7 +169,7 @@ def _near_miss_hints(given: Number, wanted: Number) -> list[str]:
 
 
 def _named(values: Plain) -> Numbers:
-    return values if isinstance(values, dict) else {"": values}
+    return values if isinstance(values, dict) else {ONLY: values}
 
 
 def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:

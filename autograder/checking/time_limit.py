@@ -10,6 +10,8 @@ import threading
 import types
 from collections.abc import Iterator
 
+LIMIT_SECONDS = 10.0  # of processor time, for one call of an answer
+
 # By the clock a call may take this many times its limit: it may wait, or the machine be busy.
 WALL_CLOCK_FACTOR = 3
 REPEAT_SECONDS = 0.1

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from autograder.grading.errors import GradingError
 from autograder.grading.journal import results_of
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from autograder.grading.run import Options, Run, configuration, nothing_to_do
 from autograder.grading.sandbox import protection
 from autograder.student.environment import ROOT
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     return 0
 
 
-def summary(results: Sequence[Result], num_students: int, seconds: float) -> list[str]:
+def summary(results: Sequence[SubmissionResult], num_students: int, seconds: float) -> list[str]:
     """A line on how many were graded, then one for each reason and remark."""
     if not results:
         return [f"{nothing_to_do(num_students)} `--again` grades them again."]
@@ -61,7 +61,9 @@ def summary(results: Sequence[Result], num_students: int, seconds: float) -> lis
     return lines
 
 
-def changes(earlier: Mapping[str, Result], results: Sequence[Result]) -> list[str]:
+def changes(
+    earlier: Mapping[str, SubmissionResult], results: Sequence[SubmissionResult]
+) -> list[str]:
     """A line for each exercise whose points changed for unchanged answers."""
     changed: dict[str, list[str]] = {}
     for result in sorted(results, key=lambda each: each.student):
@@ -95,7 +97,7 @@ class _Bar:
             self._bar.set_postfix_str("")
         self._bar.close()
 
-    def __call__(self, result: Result) -> None:
+    def __call__(self, result: SubmissionResult) -> None:
         self._states[result.state] += 1
         self._bar.set_postfix_str(
             f"{self._states['graded with remarks']} with remarks, "

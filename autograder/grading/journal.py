@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from autograder.grading import course_version
 from autograder.grading.errors import GradingError
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Key:
     course: str
 
 
-def key_of(*parts: bytes) -> Key:
+def grade_key(*parts: bytes) -> Key:
     """The key of a grade that this version of the course gives for the parts of a submission."""
     digest = hashlib.sha256()
     for part in parts:
@@ -44,7 +44,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Read the file, if there is one."""
         self.path = path
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, SubmissionResult] = {}
         self._stored: dict[str, Key] = {}
         for line in path.read_bytes().splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -59,7 +59,7 @@ class Journal:
         stored = self._stored.get(student)
         return stored is not None and stored.submission == key.submission
 
-    def record_result(self, result: Result) -> None:
+    def record_result(self, result: SubmissionResult) -> None:
         """Record a result before its grade is written."""
         self._append({"result": result.to_json()})
         self.results[result.student] = result
@@ -71,7 +71,7 @@ class Journal:
 
     def _replay(self, entry: dict[str, Any]) -> None:
         if "result" in entry:
-            result = Result.from_json(entry["result"])
+            result = SubmissionResult.from_json(entry["result"])
             self.results[result.student] = result
             self._stored.pop(result.student, None)
         elif entry["student"] in self.results:
@@ -115,7 +115,7 @@ def path_of(root: Path, unit: str) -> Path:
     return root / "grading" / f"{unit}.jsonl"
 
 
-def results_of(root: Path, unit: str) -> list[Result]:
+def results_of(root: Path, unit: str) -> list[SubmissionResult]:
     """The last result of every student, sorted by student.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.checking import plain_data
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.plain_data import Message, Plain
 from autograder.files import write_whole
@@ -33,10 +33,10 @@ def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
         return  # it measures each case when it judges it
     case_of = {plain_data.pack(case).json: case for case in cases}
     path, fingerprint = folder / f"{name}.json", _fingerprint(case_of)
-    judge.measured |= _read(path, fingerprint)
-    if case_of.keys() <= judge.measured.keys():
+    judge.cache |= _read(path, fingerprint)
+    if case_of.keys() <= judge.cache.keys():
         return
-    values = {key: plain_data.pack(judge.wanted(case)).json for key, case in case_of.items()}
+    values = {key: plain_data.pack(judge.measurement(case)).json for key, case in case_of.items()}
     with contextlib.suppress(OSError):  # without a cache it is measured again
         write_whole(path, json.dumps({"of": fingerprint, "measured": values}))
 

@@ -11,7 +11,7 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 
 from autograder.grading.errors import GradingError
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 
 
 class CourseAutograde(Autograde):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         found = [name for name in there if fnmatch(name, wanted) and name not in left_out]
         return tuple(found) or ((wanted,) if there else ())
 
-    def _log_result(self, result: Result) -> None:
+    def _log_result(self, result: SubmissionResult) -> None:
         points = sum(verdict.points for verdict in result.verdicts)
         self.log.info("%s: %g points by the checks, %s", result.student, points, result.state)
         for why in (*result.needs_human, *result.remarks):

@@ -16,7 +16,7 @@ from autograder.grading.errors import GradingError, SandboxGoneError, WorkerDied
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.sandbox.client import Client
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
-from autograder.grading.task import Graded, Task, run_task, ungraded
+from autograder.grading.task import GradedSubmission, Task, run_task, ungraded
 from autograder.grading.worker import Worker
 
 WORKER_SECONDS = 30  # how long the first worker of a cluster may take to appear
@@ -171,7 +171,7 @@ class DaskPool:
         """Do nothing: Dask gives a dead worker's submissions to the others."""
 
 
-def stream(pool: LocalPool | DaskPool, tasks: Iterable[Task]) -> Iterator[Graded]:
+def stream(pool: LocalPool | DaskPool, tasks: Iterable[Task]) -> Iterator[GradedSubmission]:
     """Results in the order in which they finish; only a few tasks are in memory at a time.
 
     Raises:
@@ -196,7 +196,7 @@ def stream(pool: LocalPool | DaskPool, tasks: Iterable[Task]) -> Iterator[Graded
             yield _outcome(future, waiting.pop(future))
 
 
-def _one_by_one(pool: LocalPool | DaskPool, tasks: list[Task]) -> Iterator[Graded]:
+def _one_by_one(pool: LocalPool | DaskPool, tasks: list[Task]) -> Iterator[GradedSubmission]:
     """Grade submissions one at a time, to find the one that ends its process."""
     pool.restart()
     for task in tasks:
@@ -207,14 +207,14 @@ def _one_by_one(pool: LocalPool | DaskPool, tasks: list[Task]) -> Iterator[Grade
             pool.restart()
 
 
-def _outcome(future: "Future[bytes]", task: Task) -> Graded:
+def _outcome(future: "Future[bytes]", task: Task) -> GradedSubmission:
     """The result, or no points and the reason for a person.
 
     Raises:
         GradingError: If the error has nothing to do with the submission.
     """
     try:
-        return Graded.from_bytes(future.result())
+        return GradedSubmission.from_bytes(future.result())
     except GradingError:
         raise
     except DEATH_ERRORS:
@@ -223,7 +223,7 @@ def _outcome(future: "Future[bytes]", task: Task) -> Graded:
         return _failed(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
 
 
-def _failed(task: Task, why: str) -> Graded:
+def _failed(task: Task, why: str) -> GradedSubmission:
     """No points for now; the next run tries again."""
     return replace(ungraded(task, why), is_final=False)
 

@@ -14,7 +14,7 @@ from nbgrader.preprocessors import GetGrades
 from traitlets import Bool
 
 from autograder import catalogue
-from autograder.student.merge_answers import grader, is_solution, key
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 
 Shown = tuple[NotebookNode, dict[str, Any]]
 
@@ -30,11 +30,11 @@ class Scoring(Preprocessor):
         answers = self._answers(resources["notebook_id"]) if is_formgrader else {}
         cells = []
         for cell in notebook.cells:
-            if grader(cell).get("grade") and cell.cell_type == "code":
+            if nbgrader_metadata(cell).get("grade") and cell.cell_type == "code":
                 cell.outputs = [each for each in cell.outputs if "execution_count" not in each]
             cells.append(cell)
-            if grader(cell).get("grade") and key(cell) in answers:
-                cells.append(_folded("Model answer and rubric", answers[key(cell)]))
+            if nbgrader_metadata(cell).get("grade") and cell_key(cell) in answers:
+                cells.append(_folded("Model answer and rubric", answers[cell_key(cell)]))
         notebook.cells = cells
         return notebook, resources
 
@@ -43,7 +43,9 @@ class Scoring(Preprocessor):
         course = self.config.CourseDirectory
         path = Path(course.root, course.source_directory, unit, f"{unit}.ipynb")
         cells = nbformat.read(path, as_version=4).cells if path.exists() else []
-        return {key(c): c.source for c in cells if c.cell_type == "markdown" and is_solution(c)}
+        return {
+            cell_key(c): c.source for c in cells if c.cell_type == "markdown" and is_solution(c)
+        }
 
 
 class Overview(Preprocessor):
@@ -59,7 +61,11 @@ class Overview(Preprocessor):
                 about["notebook"], about["assignment"], about["student"]
             )
             grades = {grade.name: grade for grade in found.grades}
-            names = [key(cell) for cell in notebook.cells if key(cell) in grades.keys() & EXERCISES]
+            names = [
+                cell_key(cell)
+                for cell in notebook.cells
+                if cell_key(cell) in grades.keys() & EXERCISES
+            ]
             rows = [f"| [{EXERCISES[n].title}](#{n}) | {_points(n, grades[n])} |" for n in names]
         text = "\n".join(["| your exercises | points |", "|---|---|", *rows])
         notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))

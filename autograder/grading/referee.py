@@ -7,15 +7,16 @@ from nbformat import NotebookNode
 
 from autograder import catalogue
 from autograder.checking import error_hints
-from autograder.checking.check import Case, call, score_cases
-from autograder.checking.notebook_calls import find
+from autograder.checking.answer_result import AnswerResult
+from autograder.checking.exercise_check import Case
+from autograder.checking.lookup import check_of
 from autograder.checking.plain_data import Plain
-from autograder.checking.scoring import AnswerResult
+from autograder.checking.scoring import score_cases
 from autograder.checking.single_thread import one_thread
 from autograder.checking.verdict import Verdict
 from autograder.grading import measurement_cache, outputs
 from autograder.grading.errors import GradingError
-from autograder.grading.execution_plan import Question, steps
+from autograder.grading.notebook_plan import Question, steps
 from autograder.grading.sandbox.client import GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.session import Session
@@ -23,7 +24,7 @@ from autograder.grading.session import Session
 Seeds = tuple[int, ...]
 
 
-def verdicts(
+def grade_notebook(
     session: Session,
     notebook: NotebookNode,
     release: NotebookNode,
@@ -44,7 +45,7 @@ def verdicts(
         for step in steps(notebook, release):
             cell = notebook.cells[step.position]
             if isinstance(step, Question):
-                found.append(known.get(step.exercise) or verdict(session, step, seeds))
+                found.append(known.get(step.exercise) or judge_answer(session, step, seeds))
                 cell.outputs = outputs.of_verdict(found[-1])
             else:
                 cell.outputs = _run(session, step.source)
@@ -54,7 +55,7 @@ def verdicts(
 
 
 @one_thread()
-def verdict(session: Session, question: Question, seeds: Seeds) -> Verdict:
+def judge_answer(session: Session, question: Question, seeds: Seeds) -> Verdict:
     """The verdict on one answer; no points if the check itself fails."""
     try:
         return _verdict(question.exercise, _answer_result(session, question, seeds))
@@ -95,8 +96,8 @@ def prepare(exercise: str, seeds: Seeds) -> None:
 @cache
 def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     """The hidden cases of an exercise, measured; the same for every submission."""
-    cases = [case for seed in seeds for case in find(exercise).cases(seed)]
-    measurement_cache.measure(find(exercise), exercise, cases)
+    cases = [case for seed in seeds for case in check_of(exercise).cases(seed)]
+    measurement_cache.measure(check_of(exercise), exercise, cases)
     return cases
 
 
@@ -115,7 +116,7 @@ def _run(session: Session, source: str) -> list[NotebookNode]:
 def _answer_result(session: Session, question: Question, seeds: Seeds) -> AnswerResult:
     about: dict[str, Plain] = {"exercise": question.exercise, "name": question.name}
     # Only the value that a formula returns counts: there is no observer to tamper with.
-    checks_integrity = find(question.exercise).observe is not call
+    checks_integrity = not check_of(question.exercise).is_formula
 
     def observe(case: Case) -> dict[str, Plain]:
         return _observation(
@@ -123,10 +124,10 @@ def _answer_result(session: Session, question: Question, seeds: Seeds) -> Answer
         )
 
     try:
-        first = _observation(session.ask(about | {"do": "look"}))
+        first = _observation(session.ask(about | {"do": "object"}))
         if "trouble" in first:
             return AnswerResult(trouble=first)
-        return score_cases(find(question.exercise), cases_of(question.exercise, seeds), observe)
+        return score_cases(check_of(question.exercise), cases_of(question.exercise, seeds), observe)
     except GoneError as gone:
         return AnswerResult(trouble={"trouble": "gone", "how": str(gone)})
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from nbformat import NotebookNode
 
 from autograder import catalogue
+from autograder.cells import cell_key, is_solution
 from autograder.checking.error_hints import A_PERSON
-from autograder.checking.notebook_calls import find
+from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
 from autograder.grading.intake.wording import shown
 from autograder.grading.sandbox import audit_hook
 from autograder.grading.sandbox.ipython_shell import STOPPED
-from autograder.student.merge_answers import is_solution, key
 
 # Names that no exercise needs and that look into other code, memory or the grader.
 UNUSUAL = re.compile(
@@ -43,20 +43,20 @@ ALARMS = {  # by the exit code of the student process
 
 def on_unusual_code(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
     """One sentence for each of the student's cells that uses something unusual."""
-    given = {key(cell): cell.source for cell in release.cells}
+    given = {cell_key(cell): cell.source for cell in release.cells}
     for cell in notebook.cells:
-        if cell.cell_type != "code" or (not is_solution(cell) and key(cell) in given):
+        if cell.cell_type != "code" or (not is_solution(cell) and cell_key(cell) in given):
             continue
-        allowed = {*_unusual_names(given.get(key(cell), "")), *_allowed_names(key(cell))}
+        allowed = {*_unusual_names(given.get(cell_key(cell), "")), *_allowed_names(cell_key(cell))}
         if found := sorted(set(_unusual_names(cell.source)) - allowed):
             yield f"{_label(cell)} uses {', '.join(found)}, which no exercise needs."
 
 
 def on_stopped_cells(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
     """One sentence for each of the student's cells that ran out of time."""
-    given = {key(cell) for cell in release.cells if not is_solution(cell)}
+    given = {cell_key(cell) for cell in release.cells if not is_solution(cell)}
     for cell in notebook.cells:
-        if cell.cell_type != "code" or key(cell) in given:
+        if cell.cell_type != "code" or cell_key(cell) in given:
             continue
         if any(each.get("traceback") == [STOPPED] for each in cell.outputs):
             yield f"{_label(cell)} does not come to an end and was stopped."
@@ -75,13 +75,13 @@ def for_a_person(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iter
 def _allowed_names(exercise: str) -> list[str]:
     """Unusual names that an exercise allows."""
     known = {item.id for unit in catalogue.units() for item in unit.exercises if not item.manual}
-    return _unusual_names(" ".join(find(exercise).may_use)) if exercise in known else []
+    return _unusual_names(" ".join(check_of(exercise).allowed_names)) if exercise in known else []
 
 
 def _label(cell: NotebookNode) -> str:
     """How a reader finds a cell: by its exercise, or by the first line of an added cell."""
     lines = [line.strip() for line in cell.source.splitlines() if line.strip()]
-    return key(cell) if is_solution(cell) else f"An added cell ({shown(lines[0])})"
+    return cell_key(cell) if is_solution(cell) else f"An added cell ({shown(lines[0])})"
 
 
 def _unusual_names(source: str) -> list[str]:

@@ -9,7 +9,7 @@ from autograder.checking.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class SubmissionResult:
     """The result of one submission, as plain data.
 
     Attributes:
@@ -42,7 +42,7 @@ class Result:
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, line: str) -> "Result":
+    def from_json(cls, line: str) -> "SubmissionResult":
         """The result that `to_json` wrote."""
         entry: dict[str, Any] = json.loads(line)
         entry["verdicts"] = tuple(Verdict(**each) for each in entry["verdicts"])

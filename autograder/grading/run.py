@@ -18,23 +18,23 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder import catalogue
-from autograder.checking.notebook_calls import seeds_from
+from autograder.checking.seeds import seeds_from
 from autograder.checking.verdict import Verdict
 from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake, referee, timestamp
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import Journal, Key, key_of, lock, path_of
+from autograder.grading.gradebook_writer import GradebookWriter
+from autograder.grading.journal import Journal, Key, grade_key, lock, path_of
 from autograder.grading.pool import DaskPool, LocalPool, stream
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import bubblewrap
-from autograder.grading.store import Store
-from autograder.grading.task import Graded, Task
+from autograder.grading.task import GradedSubmission, Task
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
 
 SEED_FILE = "grading_seed"
 
-OnResult = Callable[[Result], None]
+OnResult = Callable[[SubmissionResult], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +80,16 @@ class Run:
         self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
         secret = secret_of(root)
         self.seeds = seeds_from(secret)
-        self.store = Store(root, config, secret)
+        self.store = GradebookWriter(root, config, secret)
         self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
         self.students = self._students()
-        self.earlier: dict[str, Result] = {}
+        self.earlier: dict[str, SubmissionResult] = {}
         if options.exercise:
             self._check_exercise()
         if not options.is_unsafe and not options.scheduler:
             _require_sandbox()
 
-    def grade(self, on_result: OnResult) -> list[Result]:
+    def grade(self, on_result: OnResult) -> list[SubmissionResult]:
         """Grade and write all submissions; the results, in the order in which they came.
 
         Args:
@@ -98,7 +98,7 @@ class Run:
         Raises:
             GradingError: If disk or gradebook cannot be written; what is written stays.
         """
-        results: list[Result] = []
+        results: list[SubmissionResult] = []
         path = path_of(self.root, self.unit)
         with lock(path), contextlib.closing(self.store), self._pool() as pool:
             journal, keys = Journal(path), dict[str, Key]()
@@ -113,7 +113,7 @@ class Run:
             self.store.renew_penalties(self.unit, set(self.students) - graded_now)
         return results
 
-    def _write(self, journal: Journal, graded: Graded, key: Key) -> None:
+    def _write(self, journal: Journal, graded: GradedSubmission, key: Key) -> None:
         student = graded.result.student
         with self.store.one_sentence_errors():
             journal.record_result(graded.result)
@@ -136,7 +136,7 @@ class Run:
             found = intake.find(self._folder(student), self.unit)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
-            key = keys[student] = key_of(*parts)
+            key = keys[student] = grade_key(*parts)
             is_wanted = self.options.begins_anew or student not in in_gradebook
             if is_wanted or not journal.is_stored(student, key):
                 yield Task(

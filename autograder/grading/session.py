@@ -7,8 +7,8 @@ else is lost.
 from dataclasses import dataclass
 from typing import Any
 
-from autograder.checking.bounded_call import LIMIT_SECONDS
 from autograder.checking.plain_data import Plain
+from autograder.checking.time_limit import LIMIT_SECONDS
 from autograder.grading.sandbox.client import Client, Conversation, GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback

@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass, field
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.cells import cell_key, is_solution
 from autograder.checking.verdict import Verdict
 from autograder.grading import course_version, intake, outputs, referee, remarks
 from autograder.grading.errors import GradingError, SandboxGoneError
-from autograder.grading.execution_plan import Question, steps
-from autograder.grading.result import Result
+from autograder.grading.notebook_plan import Question, steps
+from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.session import Limits, Session
-from autograder.student.merge_answers import is_solution, key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +69,14 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedSubmission:
     """The result of a submission and its notebook with outputs and verdicts, as JSON.
 
     Attributes:
         is_final: Whether it depends on the submission alone, not on an error of the machine.
     """
 
-    result: Result
+    result: SubmissionResult
     notebook: str
     is_final: bool = True
 
@@ -85,14 +85,14 @@ class Graded:
         return json.dumps([self.result.to_json(), self.notebook, self.is_final]).encode()
 
     @classmethod
-    def from_bytes(cls, message: bytes) -> "Graded":
+    def from_bytes(cls, message: bytes) -> "GradedSubmission":
         """The object that `to_bytes` wrote."""
         result, notebook, is_final = json.loads(message)
-        return cls(Result.from_json(result), notebook, is_final)
+        return cls(SubmissionResult.from_json(result), notebook, is_final)
 
 
 def run_task(message: bytes) -> bytes:
-    """Grade one submission: a `Task` in, a `Graded` out.
+    """Grade one submission: a `Task` in, a `GradedSubmission` out.
 
     Raises:
         GradingError: If this process cannot grade any submission.
@@ -106,7 +106,7 @@ def run_task(message: bytes) -> bytes:
     return grade(task).to_bytes()
 
 
-def grade(task: Task) -> Graded:
+def grade(task: Task) -> GradedSubmission:
     """Grade one submission in this process's sandbox.
 
     Raises:
@@ -122,11 +122,11 @@ def grade(task: Task) -> Graded:
     client = process_sandbox.client(task.is_unsafe)
     session = Session(client, task.limits)
     with stopwatch.phase("cells and answers"):
-        verdicts = referee.verdicts(session, merged.notebook, release, task.seeds, task.known)
+        verdicts = referee.grade_notebook(session, merged.notebook, release, task.seeds, task.known)
     if not client.is_open:
         raise SandboxGoneError("the sandbox ended while it was graded")
-    answers = {key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
-    result = Result(
+    answers = {cell_key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
+    result = SubmissionResult(
         unit=task.unit,
         student=task.student,
         verdicts=tuple(verdicts),
@@ -141,10 +141,10 @@ def grade(task: Task) -> Graded:
         seconds=stopwatch.seconds,
         cpu_seconds=session.cpu_seconds,
     )
-    return Graded(result, nbformat.writes(_with_remarks(merged.notebook, result)))
+    return GradedSubmission(result, nbformat.writes(_with_remarks(merged.notebook, result)))
 
 
-def ungraded(task: Task, why: str, *remarks: str) -> Graded:
+def ungraded(task: Task, why: str, *remarks: str) -> GradedSubmission:
     """No points yet for a submission that a person has to look at first."""
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
@@ -152,17 +152,17 @@ def ungraded(task: Task, why: str, *remarks: str) -> Graded:
         if isinstance(step, Question):
             verdicts.append(referee.not_judged(step.exercise))
             notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
-    result = Result(
+    result = SubmissionResult(
         unit=task.unit,
         student=task.student,
         verdicts=tuple(verdicts),
         remarks=(*task.remarks, *remarks),
         needs_human=(why,),
     )
-    return Graded(result, nbformat.writes(_with_remarks(notebook, result)))
+    return GradedSubmission(result, nbformat.writes(_with_remarks(notebook, result)))
 
 
-def _with_remarks(notebook: NotebookNode, result: Result) -> NotebookNode:
+def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookNode:
     """Insert the remarks as the first cell, where graders and students read them."""
     lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
     lines += result.remarks

@@ -91,7 +91,7 @@ def write_stamp(root: Path, profile: str) -> None:
     part.replace(root / ".venv" / STAMP)
 
 
-def troubles(root: Path, profile: str) -> Iterator[str]:
+def reasons_to_repair(root: Path, profile: str) -> Iterator[str]:
     """Why the environment cannot be used, the worst first; nothing if it can.
 
     The version that counts is that of the environment's own Python: starting the course with
@@ -118,11 +118,11 @@ def ensure(root: Path, profile: str) -> None:
     Raises:
         CommandError: If it cannot be made; the next call continues from what is there.
     """
-    if not any(troubles(root, profile)):
+    if not any(reasons_to_repair(root, profile)):
         return
     try:
         with exclusive_lock(root):
-            why = next(troubles(root, profile), "")
+            why = next(reasons_to_repair(root, profile), "")
             if why:  # empty if the command that we waited for did the work
                 make(root, profile, why)
     except KeyboardInterrupt:

@@ -9,8 +9,8 @@ from nbformat import NotebookNode
 
 from autograder import catalogue
 from autograder.catalogue import Exercise
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.student.errors import CommandError
-from autograder.student.merge_answers import grader, is_solution, key
 
 
 def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
@@ -26,8 +26,12 @@ def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> Non
 
 def refuse_missing_cells(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
     """Stop if a cell of the course is missing."""
-    present = {key(cell) for cell in mine.cells}
-    missing = [key(cell) for cell in fresh.cells if grader(cell) and key(cell) not in present]
+    present = {cell_key(cell) for cell in mine.cells}
+    missing = [
+        cell_key(cell)
+        for cell in fresh.cells
+        if nbgrader_metadata(cell) and cell_key(cell) not in present
+    ]
     if missing:
         raise CommandError(
             f"The notebook is not complete: {', '.join(missing)} is missing. "
@@ -42,8 +46,8 @@ def report(
     checked: Mapping[str, dict[str, Any]],
 ) -> Iterator[str]:
     """One line per exercise: not written, points of its last check, or changed since then."""
-    stubs = {key(cell): cell.source for cell in fresh.cells}
-    answers = {key(cell): cell.source for cell in handed_in.cells if is_solution(cell)}
+    stubs = {cell_key(cell): cell.source for cell in fresh.cells}
+    answers = {cell_key(cell): cell.source for cell in handed_in.cells if is_solution(cell)}
     for item in next(each for each in catalogue.units() if each.folder == unit).exercises:
         answer = answers.get(item.id, "")
         written = bool(answer.strip()) and answer != stubs.get(item.id)
@@ -66,35 +70,41 @@ def _state(item: Exercise, answer: str, written: bool, entry: Mapping[str, Any])
 
 def remarks(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
     """What may surprise a student after grading."""
-    names = Counter(key(cell) for cell in mine.cells if grader(cell))
+    names = Counter(cell_key(cell) for cell in mine.cells if nbgrader_metadata(cell))
     for name, count in names.items():
         if count > 1:
             yield f"{count} cells have the id {name}; only the first that is written counts."
     yield from _remarks_on_changes(mine, fresh)
     for cell in mine.cells:
-        if cell.cell_type == "code" and not grader(cell) and (why := _syntax_problem(cell.source)):
+        if (
+            cell.cell_type == "code"
+            and not nbgrader_metadata(cell)
+            and (why := _syntax_problem(cell.source))
+        ):
             yield f"a cell of your own is not valid Python ({why}): `{cell.source.strip()[:40]}`"
 
 
 def _remarks_on_changes(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
     """Name the course's texts and locked cells that a student changed."""
-    texts = {key(cell): cell.source for cell in fresh.cells if not grader(cell)}
+    texts = {cell_key(cell): cell.source for cell in fresh.cells if not nbgrader_metadata(cell)}
     for cell in mine.cells:
-        if cell.cell_type == "markdown" and texts.get(key(cell), cell.source) != cell.source:
+        if cell.cell_type == "markdown" and texts.get(cell_key(cell), cell.source) != cell.source:
             yield (
                 f"you changed a text of the course (`{cell.source.strip()[:40]}`); the course's "
                 "version is handed in. Keep notes in cells of your own."
             )
-    locked = {key(cell): cell.source for cell in fresh.cells if grader(cell).get("locked")}
-    changed = [key(c) for c in mine.cells if locked.get(key(c), c.source) != c.source]
+    locked = {
+        cell_key(cell): cell.source for cell in fresh.cells if nbgrader_metadata(cell).get("locked")
+    }
+    changed = [cell_key(c) for c in mine.cells if locked.get(cell_key(c), c.source) != c.source]
     if changed:
         yield f"you changed {', '.join(changed)}; the course's version is handed in."
 
 
 def rescues(mine: NotebookNode, fresh: NotebookNode, spare: Mapping[str, str]) -> Iterator[str]:
     """For each solution cell that a notebook lacks, say where its answer comes from."""
-    present = {key(cell) for cell in mine.cells}
-    for name in (key(cell) for cell in fresh.cells if is_solution(cell)):
+    present = {cell_key(cell) for cell in mine.cells}
+    for name in (cell_key(cell) for cell in fresh.cells if is_solution(cell)):
         if name not in present and name in spare:
             yield f"{name} was not in your notebook; it comes from its last check or an older file."
         elif name not in present:
@@ -113,5 +123,5 @@ def _syntax_problem(source: str) -> str:
 
 
 def _units_of(notebook: NotebookNode) -> set[str]:
-    names = [str(grader(cell).get("grade_id", "")) for cell in notebook.cells]
+    names = [str(nbgrader_metadata(cell).get("grade_id", "")) for cell in notebook.cells]
     return {f"unit {name[1:3]}" for name in names if name[:1] == "u" and name[1:3].isdigit()}

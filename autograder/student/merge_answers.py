@@ -6,13 +6,13 @@ the known cell that it followed. If a cell was copied with its id, the first cop
 counts; the others become raw cells, which do not run and so cannot undo it.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+
+from autograder.cells import cell_key, is_solution, no_such_cell
 
 NEW_CELL: dict[str, Callable[[str], NotebookNode]] = {
     "code": new_code_cell,
@@ -37,18 +37,18 @@ def merge_answers(
     cells = list(added.get("", []))
     for cell in notebook.cells:
         if is_solution(cell):
-            cell.source = texts.get(key(cell), cell.source)
-        cells += [cell, *added.get(key(cell), [])]
+            cell.source = texts.get(cell_key(cell), cell.source)
+        cells += [cell, *added.get(cell_key(cell), [])]
     notebook.cells = cells
     return notebook
 
 
 def _answers_by_key(answers: NotebookNode, fresh: NotebookNode) -> dict[str, str]:
     """The text of each solution cell; of several copies, the first that is not the stub."""
-    stubs = {key(cell): cell.source for cell in fresh.cells}
+    stubs = {cell_key(cell): cell.source for cell in fresh.cells}
     texts: dict[str, str] = {}
     for cell in filter(is_solution, answers.cells):
-        name = key(cell)
+        name = cell_key(cell)
         if texts.get(name, stubs.get(name)) == stubs.get(name):
             texts[name] = cell.source
     return texts
@@ -60,12 +60,12 @@ def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> N
     Raises:
         KeyError: If the fresh notebook has no such cell.
     """
-    order = [key(cell) for cell in fresh.cells]
+    order = [cell_key(cell) for cell in fresh.cells]
     if name not in order:
-        raise KeyError(near(name, fresh))
+        raise KeyError(no_such_cell(name, fresh))
     original = deepcopy(fresh.cells[order.index(name)])
     repaired = deepcopy(notebook)
-    present = [key(cell) for cell in repaired.cells]
+    present = [cell_key(cell) for cell in repaired.cells]
     if name in present:
         repaired.cells[present.index(name)] = original
     else:
@@ -74,38 +74,15 @@ def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> N
     return repaired
 
 
-def key(cell: NotebookNode) -> str:
-    """The id of a cell: the course's if it has one, else its own."""
-    return str(grader(cell).get("grade_id") or cell.get("id", ""))
-
-
-def grader(cell: NotebookNode) -> dict[str, Any]:
-    """The nbgrader metadata of a cell; empty if it has none, or something else there."""
-    meta = cell.metadata.get("nbgrader", {})
-    return meta if isinstance(meta, dict) else {}
-
-
-def is_solution(cell: NotebookNode) -> bool:
-    """Whether a student writes in this cell."""
-    return bool(grader(cell).get("solution"))
-
-
-def near(name: str, fresh: NotebookNode) -> str:
-    """Say that there is no such cell, with the nearest names."""
-    named = [key(cell) for cell in fresh.cells if grader(cell)]
-    found = difflib.get_close_matches(name, named, n=3) or named
-    return f"there is no cell {name!r}; is it one of {', '.join(found)}?"
-
-
 def _added_cells(answers: NotebookNode, fresh: NotebookNode) -> dict[str, list[NotebookNode]]:
     """The cells that are not the course's, by the key of the course's cell before them."""
-    known = {key(cell) for cell in fresh.cells}
-    by_text = {cell.source: key(cell) for cell in fresh.cells}
+    known = {cell_key(cell) for cell in fresh.cells}
+    by_text = {cell.source: cell_key(cell) for cell in fresh.cells}
     added: dict[str, list[NotebookNode]] = {}
     seen: set[str] = set()
     last = ""
     for cell in answers.cells:
-        name = key(cell) if key(cell) in known else by_text.get(cell.source, "")
+        name = cell_key(cell) if cell_key(cell) in known else by_text.get(cell.source, "")
         if name and name not in seen:
             seen.add(name)
             last = name

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.student.merge_answers import key, near
+from autograder.cells import cell_key, no_such_cell
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -20,7 +20,7 @@ def original(name: str) -> None:
         return
     for path in sorted(NOTEBOOKS.glob(f"{name[1:3]}_*/*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
-        found = [cell.source for cell in notebook.cells if key(cell) == name]
-        print(found[0] if found else f"In this unit {near(name, notebook)}")
+        found = [cell.source for cell in notebook.cells if cell_key(cell) == name]
+        print(found[0] if found else f"In this unit {no_such_cell(name, notebook)}")
         return
     print(f"No unit has a cell {name!r}. Ids look like u00-state-gib.")

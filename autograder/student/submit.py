@@ -17,6 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder import progress_file
+from autograder.cells import cell_key, is_solution
 from autograder.files import write_whole
 from autograder.student import inspection, merge_answers
 from autograder.student.environment import ROOT
@@ -88,13 +89,13 @@ class WorkFolder:
 
     def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
         """Answers for cells that a notebook lacks: from older files, then from the checks."""
-        stubs = {merge_answers.key(cell): cell.source for cell in release.cells}
+        stubs = {cell_key(cell): cell.source for cell in release.cells}
         older = sorted((path.parent / "before").glob("*.ipynb"))
         spare: dict[str, str] = {}
         for file in [self.root / "work" / "hand_in" / path.name, *older]:
             with contextlib.suppress(CommandError):
-                cells = filter(merge_answers.is_solution, _read(file).cells)
-                texts = {merge_answers.key(cell): cell.source for cell in cells}
+                cells = filter(is_solution, _read(file).cells)
+                texts = {cell_key(cell): cell.source for cell in cells}
                 spare |= {name: text for name, text in texts.items() if text != stubs.get(name)}
         sources = {name: entry.get("source", "") for name, entry in self._checked().items()}
         return spare | {name: source.rstrip("\n") for name, source in sources.items() if source}
@@ -123,7 +124,7 @@ class WorkFolder:
     def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
         """Stop if an answer was checked after the last save and is not in the file."""
         saved = self._notebook(unit).stat().st_mtime
-        sources = {merge_answers.key(cell): cell.source for cell in mine.cells}
+        sources = {cell_key(cell): cell.source for cell in mine.cells}
         for name, entry in self._checked().items():
             source = entry.get("source", "").strip()
             checked = _since_epoch(entry.get("checked", ""))

@@ -32,7 +32,7 @@ from course_utils.distributed.comm import Comm
 from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Link, Network
 from course_utils.distributed.scheduler import Rank, Scheduler
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.flop_count import is_uncounted_product, operation_flops
 from course_utils.instruments.preconditions import torch_settings_restored
 

@@ -1,4 +1,4 @@
-"""Starts one process per rank; none outlives this process, whatever happens."""
+"""Start one process per rank; none outlives this process, whatever happens."""
 
 import contextlib
 import os

@@ -27,7 +27,7 @@ from course_utils.distributed.call_matching import (
     Group,
     position_in_words,
 )
-from course_utils.distributed.job import RankJob, RankOutcome
+from course_utils.distributed.rank_job import RankJob, RankOutcome
 from course_utils.distributed.torch_comm import TorchComm
 from course_utils.instruments.randomness import seed_generators
 

@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from course_utils.configs.validation import require_positive
-from course_utils.distributed.job import RankJob
-from course_utils.distributed.monitor import Monitor
+from course_utils.distributed.process_monitor import Monitor
 from course_utils.distributed.processes import processes_of, temporary_folder
+from course_utils.distributed.rank_job import RankJob
 from course_utils.distributed.torch_comm import require_backend
 
 

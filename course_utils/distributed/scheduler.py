@@ -1,4 +1,4 @@
-"""Decides which rank of a virtual cluster runs, and when each transfer starts and ends."""
+"""Which rank of a virtual cluster runs next, and when does each transfer start and end?"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,8 +31,8 @@ class Rank:
     Attributes:
         number: Among all ranks.
         clock: Virtual seconds since the start.
-        send_free: From when on its sending lane is free.
-        receive_free: From when on its receiving lane is free.
+        send_free_seconds: From when on its sending lane is free.
+        receive_free_seconds: From when on its receiving lane is free.
         num_calls: Calls made so far.
         log: What it did, in program order; a call is a transfer.
         waits_for: The transfer that it waits for.
@@ -42,8 +42,8 @@ class Rank:
 
     number: int
     clock: float = 0.0
-    send_free: float = 0.0
-    receive_free: float = 0.0
+    send_free_seconds: float = 0.0
+    receive_free_seconds: float = 0.0
     num_calls: int = 0
     log: list[Event | Transfer] = field(default_factory=list)
     waits_for: Transfer | None = None
@@ -51,7 +51,7 @@ class Rank:
     result: Any = None
 
     def compute(self, seconds: float) -> None:
-        """Advance the clock, in one event with what was computed right before."""
+        """Advance the clock; compute in the same pass extends the last event."""
         is_backward = torch._C._current_graph_task_id() != -1
         name, start = "backward" if is_backward else "forward", self.clock
         self.clock += seconds
@@ -165,16 +165,16 @@ class Scheduler:
         transfer.start_seconds, transfer.end_seconds, transfer.is_timed = start, end, True
         senders, receivers = self._senders_and_receivers(transfer)
         for each in senders:
-            each.send_free = end
+            each.send_free_seconds = end
         for each in receivers:
-            each.receive_free = end
+            each.receive_free_seconds = end
         return True
 
     def _lanes_free(self, transfer: Transfer) -> float:
         """From when on all lanes that a transfer takes are free."""
         senders, receivers = self._senders_and_receivers(transfer)
-        sending = [each.send_free for each in senders]
-        return max(sending + [each.receive_free for each in receivers])
+        sending = [each.send_free_seconds for each in senders]
+        return max(sending + [each.receive_free_seconds for each in receivers])
 
     def _senders_and_receivers(self, transfer: Transfer) -> tuple[list[Rank], list[Rank]]:
         ranks = [self.ranks[member] for member in transfer.exchange.members]

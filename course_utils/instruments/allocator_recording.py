@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.configs.validation import require_positive
 from course_utils.instruments.allocator_history import Mark, PhaseStart, read_history
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.memory_trace import MemoryTrace
 from course_utils.instruments.memory_tracer import trace_memory
 from course_utils.instruments.preconditions import (

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import torch
 
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.preconditions import require_call, require_real_tensors
 
 NO_DEVICE_MEMORY = (

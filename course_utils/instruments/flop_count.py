@@ -24,7 +24,7 @@ from torch.utils.flop_counter import (
     shape_wrapper,
 )
 
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 
 aten = torch.ops.aten
 

@@ -39,7 +39,7 @@ from torch.optim.optimizer import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.fake import one_sentence_errors
 from course_utils.instruments.memory_trace import (
     MemoryTrace,
@@ -50,7 +50,7 @@ from course_utils.instruments.memory_trace import (
 from course_utils.instruments.preconditions import collector_disabled
 
 # These do no work on tensors; how often they run differs between real and fake tensors.
-NO_OPERATIONS = ("prim", "profiler")
+IGNORED_NAMESPACES = ("prim", "profiler")
 
 
 @exclusive
@@ -124,11 +124,22 @@ class _Record:
 
 
 class _Recorder(TorchDispatchMode):
-    """Records operations and when storages are made and freed, without keeping them alive."""
+    """Records operations and when storages are made and freed, without keeping them alive.
+
+    Attributes:
+        now: Number of operations so far.
+        step: Number of the current step, from one.
+        start: First operation of the current phase.
+        phase: ``"forward"``, ``"backward"`` or ``"step"``.
+        live: Storages that are not freed yet, by address.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.now, self.step, self.start, self.phase = 0, 0, 1, "forward"
+        self.now = 0
+        self.step = 0
+        self.start = 1
+        self.phase = "forward"
         self.is_stepping = False
         self.records: list[_Record] = []
         self.live: dict[int, _Record] = {}
@@ -137,7 +148,7 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func.namespace in NO_OPERATIONS:
+        if func.namespace in IGNORED_NAMESPACES:
             return func(*args, **(kwargs or {}))
         self.now += 1
         result = func(*args, **(kwargs or {}))

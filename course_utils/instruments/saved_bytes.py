@@ -31,7 +31,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.fake import one_sentence_errors
 from course_utils.instruments.preconditions import older_objects_frozen
 

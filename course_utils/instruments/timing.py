@@ -22,7 +22,7 @@ from statistics import median
 import torch
 
 from course_utils.configs.validation import require_not_negative, require_positive
-from course_utils.instruments.exclusive import exclusive
+from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.preconditions import (
     device_name,
     device_to_measure,

@@ -1,6 +1,5 @@
 """Tables, figures and explorers."""
 
-from course_utils.show.accounting import memory_over_length, training_memory
 from course_utils.show.allocator import allocator_levels
 from course_utils.show.batch_size import (
     batch_plan,
@@ -19,7 +18,8 @@ from course_utils.show.data_parallel import (
 from course_utils.show.explorer import explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
-from course_utils.show.memory import births_and_deaths, memory_timeline, memory_timelines
+from course_utils.show.memory_budget import memory_over_length, training_memory
+from course_utils.show.memory_over_time import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.number_formats import (
     facts_of_formats,
     nearest_number,
@@ -28,12 +28,12 @@ from course_utils.show.number_formats import (
 )
 from course_utils.show.picture import Picture
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
-from course_utils.show.progress import with_progress
+from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.records import recorded
 from course_utils.show.ring import ring_steps
 from course_utils.show.segments import live_tensors
-from course_utils.show.trial import try_it
+from course_utils.show.try_call import try_it
 
 __all__ = [
     "Picture",

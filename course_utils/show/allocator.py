@@ -8,7 +8,7 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace
-from course_utils.show.memory import MAX_COLUMNS, UNITS, format_bytes
+from course_utils.show.memory_over_time import MAX_COLUMNS, UNITS, format_bytes
 from course_utils.show.picture import Picture, axes
 
 

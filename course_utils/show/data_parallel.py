@@ -5,7 +5,7 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.distributed import ClusterRun
-from course_utils.show.memory import format_bytes
+from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
 
 STYLES = (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_utils import colours
-from course_utils.show.memory import format_bytes
+from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
 
 FEW = 1000  # smaller values are ticks themselves

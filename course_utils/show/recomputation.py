@@ -13,7 +13,7 @@ from course_utils import colours
 from course_utils.configs import Kernels, RunConfig, preset
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
-from course_utils.show.memory import format_bytes
+from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
 
 GIB = 2**30

@@ -19,7 +19,7 @@ import pytest
 from autograder.grading.run import Options, Run, configuration
 from tests.autograder.grading.conftest import Course
 from tests.autograder.grading.small import Small, generated
-from tests.autograder.grading.test_stock import BY_PLUGIN
+from tests.autograder.grading.test_stock_nbgrader import BY_PLUGIN
 from tests.notebooks.filling import composite, solved
 
 __all__ = ["generated"]

@@ -14,7 +14,7 @@ from course_utils.instruments import PeakMemory
 from course_utils.reference import Training
 from course_utils.reference.training import ADAMW
 from tests.gpu import measure
-from tests.gpu.fast import FastTraining
+from tests.gpu.fast_training import FastTraining
 from tests.gpu.memory import (
     PRECISIONS,
     cases,

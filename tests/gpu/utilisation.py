@@ -13,7 +13,7 @@ from course_utils.formulas.utilisation import (
     model_flops_utilisation,
 )
 from course_utils.instruments import time_call
-from tests.gpu.fast import FastTraining
+from tests.gpu.fast_training import FastTraining
 from tests.gpu.setting import Case, Row, Setting, build, reset_device, row_or_trouble
 from tests.gpu.times import timing_row
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.memory import four_memories
 

@@ -3,7 +3,7 @@
 import random
 from fractions import Fraction
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
 
 

@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.tensors import tensor_bytes
 from course_utils.instruments import storage_bytes

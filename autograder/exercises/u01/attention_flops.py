@@ -2,9 +2,9 @@
 
 import random
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import meta, one_layer
+from autograder.exercises.u01.shared.counts import meta, one_layer
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops
 from course_utils.reference.layers import GroupedAttention, attend

@@ -3,15 +3,17 @@
 import random
 from fractions import Fraction
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
+
+SECONDS_PER_DAY = 86_400
 
 
 def gpu_days_cases(seed: int) -> list[Case]:
     """Llama-3-8B as on the slide, and runs from a laptop's size to the largest."""
     rng = random.Random(seed)
     names = ("flops_per_token", "num_tokens", "peak_flops_per_second", "utilisation")
-    worked = (1000, 86_400, 2000, 0.5)
+    worked = (1000, SECONDS_PER_DAY, 2000, 0.5)
     llama = (51_470_401_536, 15 * 10**12, 312 * 10**12, 0.4)
     others = [
         (
@@ -29,18 +31,18 @@ def gpu_days_cases(seed: int) -> list[Case]:
 def exact_gpu_days(
     flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
 ) -> float:
-    """The same number in exact fractions."""
+    """GPU-days in exact fractions: the oracle."""
     seconds = Fraction(flops_per_token * num_tokens) / (
         peak_flops_per_second * Fraction(utilisation)
     )
-    return float(seconds / 24 / 60 / 60)
+    return float(seconds / SECONDS_PER_DAY)
 
 
 def gpu_days(
     flops_per_token: int, num_tokens: int, peak_flops_per_second: int, utilisation: float
 ) -> float:
     """The course's own answer: FLOPs over the achieved rate, in days."""
-    return flops_per_token * num_tokens / (peak_flops_per_second * utilisation) / 86_400
+    return flops_per_token * num_tokens / (peak_flops_per_second * utilisation) / SECONDS_PER_DAY
 
 
 CHECK = Check(
@@ -50,27 +52,29 @@ CHECK = Check(
         exact_gpu_days,
         Mistake(
             "That is a device at its peak. What does the utilisation say about the rate?",
-            lambda work, tokens, peak, share: work * tokens / peak / 86_400,
+            lambda flops, tokens, peak, share: flops * tokens / peak / SECONDS_PER_DAY,
         ),
         Mistake(
             "You multiply by the utilisation. Does a device that idles finish earlier?",
-            lambda work, tokens, peak, share: work * tokens / peak * share / 86_400,
+            lambda flops, tokens, peak, share: flops * tokens / peak * share / SECONDS_PER_DAY,
         ),
         Mistake(
             "Those are seconds. How many are in a day?",
-            lambda work, tokens, peak, share: work * tokens / (peak * share),
+            lambda flops, tokens, peak, share: flops * tokens / (peak * share),
         ),
         Mistake(
             "Those are hours. How many are in a day?",
-            lambda work, tokens, peak, share: work * tokens / (peak * share) / 3600,
+            lambda flops, tokens, peak, share: flops * tokens / (peak * share) / 3600,
         ),
         Mistake(
             "That is the time of one token. How many tokens does the run see?",
-            lambda work, tokens, peak, share: work / (peak * share) / 86_400,
+            lambda flops, tokens, peak, share: flops / (peak * share) / SECONDS_PER_DAY,
         ),
         Mistake(
             "You count training three times again. Which passes are in flops_per_token already?",
-            lambda work, tokens, peak, share: 3 * work * tokens / (peak * share) / 86_400,
+            lambda flops, tokens, peak, share: (
+                3 * flops * tokens / (peak * share) / SECONDS_PER_DAY
+            ),
         ),
         relative_tolerance=NINE_DIGITS,
     ),

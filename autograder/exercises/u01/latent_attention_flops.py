@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import meta
+from autograder.exercises.u01.shared.counts import meta
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops

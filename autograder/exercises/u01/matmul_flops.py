@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas import flops
 from course_utils.instruments import count_flops

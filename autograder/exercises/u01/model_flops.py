@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Check
+from autograder.checking.exercise_check import Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import counted_model, model_cases
+from autograder.exercises.u01.shared.counts import counted_model, model_cases
 from course_utils.configs import ModelConfig
 from course_utils.formulas import flops
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import meta
+from autograder.exercises.u01.shared.counts import meta
 from course_utils.instruments import count_flops
 
 

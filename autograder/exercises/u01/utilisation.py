@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
-from autograder.exercises.u01.shared_counts import (
+from autograder.exercises.u01.shared.counts import (
     LLAMA_1B,
     counted_core,
     counted_model,

@@ -4,9 +4,9 @@ import random
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.layer_parts import ELEMENT_BYTES
+from autograder.exercises.u03.shared.layer_parts import ELEMENT_BYTES
 from course_utils.configs import Kernels, RunConfig, gpt, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes

@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.results_and_gradients import (
+from autograder.exercises.u03.shared.results_and_gradients import (
     FLOAT64_BYTES,
     NOTHING_WRONG,
     kept,

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.layer_parts import sum_of
+from autograder.exercises.u03.shared.layer_parts import sum_of
 from course_utils.configs import Kernels, RunConfig, gpt
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes

@@ -5,7 +5,7 @@ import random
 import torch
 from torch.nn import functional as F
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.instruments import count_saved_bytes
 from course_utils.reference.attention import drop

@@ -2,7 +2,7 @@
 
 import random
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 NAMES = ("num_params", "sequence_bytes", "memory_bytes")

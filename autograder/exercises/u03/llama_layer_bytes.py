@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.layer_parts import ELEMENT_BYTES, sum_of
+from autograder.exercises.u03.shared.layer_parts import ELEMENT_BYTES, sum_of
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors

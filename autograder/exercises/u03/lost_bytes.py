@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.results_and_gradients import (
+from autograder.exercises.u03.shared.results_and_gradients import (
     FLOAT64_BYTES,
     NOTHING_WRONG,
     Function,

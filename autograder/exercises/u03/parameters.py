@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.configs import ModelConfig
 from course_utils.formulas import parameters as formula

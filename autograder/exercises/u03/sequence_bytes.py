@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.configs import ModelConfig, RunConfig
 from course_utils.formulas.activations import layer_saved_bytes, model_saved_bytes

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.configs import PRECISIONS
 from course_utils.formulas import memory

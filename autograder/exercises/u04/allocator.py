@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.u04.allocator_scripts import KINDS, Script, allocator_cases, requests_of
+from autograder.exercises.u04.shared.allocator_scripts import (
+    KINDS,
+    Script,
+    allocator_cases,
+    requests_of,
+)
 from course_utils.reference.allocator import MIN_BLOCK_BYTES, new_segment_bytes, rounded_bytes
 from course_utils.reference.allocator_replay import MIB, Device, Served, serve
 

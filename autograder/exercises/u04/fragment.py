@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u04.allocator_scripts import Script
+from autograder.exercises.u04.shared.allocator_scripts import Script
 from course_utils.reference.allocator import CachingAllocator
 from course_utils.reference.allocator_replay import MIB
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 Storage = tuple[int, int | None, int]

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u04.held_by_loops import (
+from autograder.exercises.u04.shared.held_by_loops import (
     FLOAT64_BYTES,
     ROUNDING,
     Batches,

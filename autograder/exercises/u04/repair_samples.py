@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u04.held_by_loops import (
+from autograder.exercises.u04.shared.held_by_loops import (
     FLOAT64_BYTES,
     ROUNDING,
     Batches,

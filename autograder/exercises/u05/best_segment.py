@@ -3,7 +3,7 @@
 import random
 from math import sqrt
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from autograder.exercises.u05.segment_peak import PUBLISHED
 

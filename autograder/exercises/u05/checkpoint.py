@@ -10,18 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import (
-    CountedLayer,
+from autograder.exercises.observing import (
+    errors_as_data,
     keep,
-    num_calls,
     num_different,
     require_tensor,
-    tells_errors,
     undisturbed,
 )
-from autograder.exercises.u03.results_and_gradients import upstream
+from autograder.exercises.u03.shared.results_and_gradients import upstream
+from autograder.exercises.u05.shared.counted_layer import CountedLayer, num_calls
 from course_utils.instruments import SavedTensor, count_saved_bytes, storage_bytes
 from course_utils.reference.recomputation import checkpoint
 
@@ -139,7 +138,7 @@ def _plain_step(*values: Any) -> dict[str, Any]:
         return _Trial(*values).step(lambda function, *tensors: function(*tensors))
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """A step with the student's checkpoint, beside one without recomputation."""
     with undisturbed():
@@ -222,7 +221,7 @@ CHECK = Check(
     cases=checkpoint_cases,
     reference=checkpoint,
     observe=observe,
-    not_from=("torch.utils.checkpoint",),
+    forbidden_modules=("torch.utils.checkpoint",),
     judge=Behaviour(
         wanted,
         Mistake(

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import (
+from autograder.exercises.observing import (
+    errors_as_data,
     keep,
     num_different,
     require_tensor,
-    tells_errors,
     undisturbed,
 )
 from course_utils.instruments import SavedTensor, count_saved_bytes, trace_memory
@@ -88,7 +88,7 @@ class _Trial:
         return [self.hidden.grad, self.weight.grad]
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """The student's loss: its value, gradients, pieces and bytes."""
     with undisturbed():
@@ -174,7 +174,7 @@ CHECK = Check(
     cases=piece_cases,
     reference=loss_in_pieces,
     observe=observe,
-    not_from=("torch.utils.checkpoint",),
+    forbidden_modules=("torch.utils.checkpoint",),
     judge=Behaviour(
         wanted,
         Mistake(

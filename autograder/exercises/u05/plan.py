@@ -6,7 +6,7 @@ from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from autograder.checking import plain_data
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 Option = dict[str, Any]

@@ -8,18 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import (
-    CountedLayer,
+from autograder.exercises.observing import (
+    errors_as_data,
     keep,
-    num_calls,
     num_different,
     require_tensor,
-    tells_errors,
     undisturbed,
 )
-from autograder.exercises.u03.results_and_gradients import upstream
+from autograder.exercises.u03.shared.results_and_gradients import upstream
+from autograder.exercises.u05.shared.counted_layer import CountedLayer, num_calls
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference.recomputation import checkpoint, in_segments
 
@@ -76,7 +75,7 @@ class _Trial:
         return [self.x.grad, *(p.grad for layer in self.layers for p in layer.parameters())]
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Results, bytes and calls of the student's segments."""
     with undisturbed():
@@ -166,7 +165,7 @@ CHECK = Check(
     cases=segment_cases,
     reference=run_in_segments,
     observe=observe,
-    not_from=("torch.utils.checkpoint",),
+    forbidden_modules=("torch.utils.checkpoint",),
     judge=Behaviour(
         wanted,
         Mistake(

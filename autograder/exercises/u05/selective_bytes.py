@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.configs import Kernels, RunConfig, gpt
 from course_utils.formulas import recomputation

@@ -6,7 +6,7 @@ import random
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 
 LARGEST_FP16, SMALLEST_FP16 = 65504.0, 2.0**-24

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
+from autograder.exercises.observing import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
 SCENARIOS = ("few weights", "many weights", "one without gradient")
@@ -134,7 +134,7 @@ def _upwards(master: Tensor, factors: Sequence[Tensor], rate: float) -> Tensor:
     return _right(master, factors, -rate)
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """How many tensors have each flaw after all steps of the student's update."""
     with undisturbed():

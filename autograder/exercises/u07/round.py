@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from autograder.exercises.u07.value import FLOATS, WIDTHS
 from course_utils.configs import NumberFormat
@@ -136,7 +136,7 @@ def _unsigned_infinity(x: float, *widths: int) -> float:
 CHECK = Check(
     cases=rounding_cases,
     reference=rounded,
-    not_from=("torch", "struct"),
+    forbidden_modules=("torch", "struct"),
     judge=EqualTo(
         converted,
         Mistake(

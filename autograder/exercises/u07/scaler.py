@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u07.loss_scaler import FlawedScaler, LossScaler, gradients_of
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u07.shared.loss_scaler import FlawedScaler, LossScaler, gradients_of
 
 SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")
 NAMES = ("scenario", "scale", "growth_factor", "backoff_factor", "growth_interval", "steps")
@@ -105,7 +105,7 @@ class _Trial:
         return total * SHARE_OF_A_TOKEN
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """The student's scaler beside PyTorch's, over all steps of a case."""
     with undisturbed():
@@ -230,7 +230,7 @@ CHECK = Check(
     cases=scaler_cases,
     reference=LossScaler,
     observe=observe,
-    not_from=("torch.amp", "torch.cuda.amp"),
+    forbidden_modules=("torch.amp", "torch.cuda.amp"),
     judge=Behaviour(
         wanted,
         Mistake(

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.counted_layers import require_tensor
+from autograder.exercises.observing import require_tensor
 from course_utils.instruments import numbers_of
 
 NUM_CUT_BITS = 16  # of fp32, to make it bf16

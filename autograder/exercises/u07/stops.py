@@ -6,7 +6,7 @@ import random
 import torch
 from torch import Tensor
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.number_formats import rounded, stops_at
 

@@ -5,7 +5,7 @@ import random
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.number_formats import value_of
 
@@ -140,7 +140,7 @@ def _infinity_for_nan(bits: str, width: int) -> float:
 CHECK = Check(
     cases=value_cases,
     reference=value_of,
-    not_from=("torch", "struct"),
+    forbidden_modules=("torch", "struct"),
     judge=EqualTo(
         seen_by_torch,
         Mistake(

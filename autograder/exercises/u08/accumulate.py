@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from autograder.checking import borrowed_code, plain_data
-from autograder.checking.check import Case, Check, key_of
+from autograder.checking.exercise_check import Case, Check, case_key
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import num_different, tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import (
+from autograder.exercises.observing import errors_as_data, num_different, undisturbed
+from autograder.exercises.u08.shared.ragged_batches import (
     FEW_TOKENS,
     NUM_WEIGHTS,
     ROUNDING,
@@ -35,7 +35,7 @@ from autograder.exercises.u08.ragged_batches import (
 from course_utils.reference.accumulation import accumulate
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Loss, gradients and passes of the student's accumulation, and its peak memory."""
     with undisturbed():
@@ -48,7 +48,7 @@ def observe(answer: Any, case: Case) -> object:
         return {
             "not_numbers": int(any(map(math.isnan, numbers.values()))),
             **{name: 0.0 if math.isnan(each) else each for name, each in numbers.items()},
-            "wrong_gradients": num_different(gradients, wanted_gradients(*key_of(case))),
+            "wrong_gradients": num_different(gradients, wanted_gradients(*case_key(case))),
             "gradients_of_nothing": 0 if fewest else _num_new(gradients, trial.before),
             "sequences_too_many": max(0, max(trial.sizes, default=0) - trial.micro_batch_size),
             "passes_missing": max(0, fewest - len(trial.sizes)),
@@ -66,8 +66,8 @@ def wanted(**case: Any) -> dict[str, int | float]:
     """Loss and gradients of the whole batch, and nothing too much."""
     return {
         "not_numbers": 0,
-        "loss": whole_batch(*key_of(case))[0],
-        "gradient_length": length_of(wanted_gradients(*key_of(case))),
+        "loss": whole_batch(*case_key(case))[0],
+        "gradient_length": length_of(wanted_gradients(*case_key(case))),
         "wrong_gradients": 0,
         "gradients_of_nothing": 0,
         "sequences_too_many": 0,
@@ -87,8 +87,10 @@ def _held_too_much(answer: Run, case: Case) -> dict[str, int]:
     nothing = dict.fromkeys(names, 0)
     if case["scenario"] != "memory":
         return nothing
-    extra = Trial(**case).peak_bytes(answer) - _reference_peak_bytes(*key_of(case))
-    name, size = max(zip(names, _unit_bytes(*key_of(case)), strict=True), key=lambda pair: pair[1])
+    extra = Trial(**case).peak_bytes(answer) - _reference_peak_bytes(*case_key(case))
+    name, size = max(
+        zip(names, _unit_bytes(*case_key(case)), strict=True), key=lambda pair: pair[1]
+    )
     return nothing | {name: times_too_much(extra, size)}
 
 
@@ -123,7 +125,7 @@ def _with_factors(
     """Loss and length of gradients from a factor for each micro-batch, and for old gradients."""
 
     def formula(*values: Any) -> dict[str, float]:
-        targets, parts, losses, gradients, old = _parts(*key_of(case_of(*values)))
+        targets, parts, losses, gradients, old = _parts(*case_key(case_of(*values)))
         try:
             factors = torch.tensor(factors_of(targets, parts), dtype=torch.float64)
             gradient = factors @ gradients + factor_of_old(targets) * old
@@ -332,5 +334,5 @@ CHECK = Check(
         scenarios=SCENARIOS,
         relative_tolerance=ROUNDING,
     ),
-    may_use=borrowed_code.TOKEN_LOSS,
+    allowed_names=borrowed_code.TOKEN_LOSS,
 )

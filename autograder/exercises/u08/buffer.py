@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking import plain_data
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
+from autograder.exercises.observing import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 from course_utils.reference.accumulation import sum_in_fp32
 
@@ -70,7 +70,7 @@ class _Trial:
         return [each for each in self.model.parameters() if each.requires_grad]
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """What the student's buffers hold after all micro-batches, and the peak of the last one."""
     trial = _Trial(**case)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.batch_size import configuration
 

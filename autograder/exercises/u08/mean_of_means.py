@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from autograder.checking import plain_data
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors
+from autograder.exercises.observing import errors_as_data
 from course_utils.formulas.batch_size import token_weights
 
 # Quotients of small integers: a division or two rounds each.
@@ -41,7 +41,7 @@ def _case(lengths: Lengths, micro_batch_size: int) -> Case:
     return {"lengths": lengths, "micro_batch_size": micro_batch_size}
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """The returned numbers, each under the name of its sequence."""
     got = answer(*case.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
 from course_utils.reference.batch_experiment import noise_scale
 

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.batch_size import num_steps
 

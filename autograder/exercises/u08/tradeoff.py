@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Callable
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
 from course_utils.formulas.batch_size import steps_and_examples
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from autograder.checking import borrowed_code, plain_data
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import kept_bytes, times_too_much
-from autograder.exercises.u08.training_runs import (
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u08.shared.ragged_batches import kept_bytes, times_too_much
+from autograder.exercises.u08.shared.training_runs import (
     FIELDS,
     SCENARIOS,
     TOLERANCE,
@@ -30,7 +30,7 @@ from autograder.exercises.u08.training_runs import (
 from course_utils.reference.accumulation import train
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Steps, weights and report of the student's loop."""
     with undisturbed():
@@ -324,5 +324,5 @@ CHECK = Check(
         scenarios=SCENARIOS,
         relative_tolerance=TOLERANCE,
     ),
-    may_use=borrowed_code.TOKEN_LOSS,
+    allowed_names=borrowed_code.TOKEN_LOSS,
 )

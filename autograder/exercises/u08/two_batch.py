@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
 from course_utils.formulas.batch_size import estimate_noise
 

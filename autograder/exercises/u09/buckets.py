@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.checking.check import Case, Check, key_of
 from autograder.checking.error_hints import WHICH_HOOK
+from autograder.checking.exercise_check import Case, Check, case_key
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import length_of
-from autograder.exercises.u09.backward_steps import (
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u08.shared.ragged_batches import length_of
+from autograder.exercises.u09.shared.backward_steps import (
     COLLECTIVES,
     EARLY_HOOKS,
     HOOKS_LEFT,
@@ -39,7 +39,7 @@ from autograder.exercises.u09.backward_steps import (
     num_wrong,
     waits_in_backward,
 )
-from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING
 from course_utils.distributed import Comm
 from course_utils.reference.bucketing import backward_in_buckets
 
@@ -110,7 +110,7 @@ def _buckets(case: Case) -> list[Ready]:
     return fill_buckets(_ready_of(case), case["bucket_bytes"])
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Gradients, collectives and their moments, under the student's backward."""
     job = job_of(case)
@@ -127,7 +127,7 @@ def observe(answer: Any, case: Case) -> object:
     gradients = [each for each, _ in run.results]
     sent = [Ready(event.num_bytes, seconds) for event, seconds in calls(run.of(0))]
     buckets = _buckets(case)
-    num_wrong_ones = num_wrong(gradients, _whole(*key_of(case)))
+    num_wrong_ones = num_wrong(gradients, _whole(*case_key(case)))
     numbers = {
         EARLY_HOOKS: num_early_hooks(models) if num_wrong_ones else 0,
         LENGTH: length_of(gradients[0]),
@@ -182,7 +182,7 @@ def wanted(**case: Any) -> Numbers:
     buckets = _buckets(case)
     numbers = {
         EARLY_HOOKS: 0,
-        LENGTH: length_of(_whole(*key_of(case))),
+        LENGTH: length_of(_whole(*case_key(case))),
         WRONG: 0,
         COLLECTIVES: len(buckets),
         OTHER_BUCKETS: 0,
@@ -242,13 +242,13 @@ def _without_rest(case: Case) -> list[Tensor]:
     for ready in _ready_of(case):
         held += ready.num_bytes
         is_sent[ready.num_bytes] = held <= sent
-    pairs = zip(_whole(*key_of(case)), _local(*key_of(case)), strict=True)
+    pairs = zip(_whole(*case_key(case)), _local(*case_key(case)), strict=True)
     return [whole if is_sent[whole.nbytes] else own for whole, own in pairs]
 
 
 def _added_to_own(case: Case) -> list[Tensor]:
     """Sums of all ranks, added to what rank 0 has in grad."""
-    pairs = zip(_whole(*key_of(case)), _local(*key_of(case)), strict=True)
+    pairs = zip(_whole(*case_key(case)), _local(*case_key(case)), strict=True)
     return [whole + own for whole, own in pairs]
 
 
@@ -287,18 +287,18 @@ CHECK = Check(
         Mistake(
             "Each rank still has the gradients of its own rows. How does what was summed up come "
             "back into grad, and at which moment is it the sum?",
-            _of_case(lambda case: {LENGTH: length_of(_local(*key_of(case)))}),
+            _of_case(lambda case: {LENGTH: length_of(_local(*case_key(case)))}),
         ),
         Mistake(
             "Gradients are too small by a factor, the number of ranks. What is a rank's loss "
             "a share of, and who has divided already?",
-            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) / case["num_ranks"]}),
+            _of_case(lambda case: {LENGTH: length_of(_whole(*case_key(case))) / case["num_ranks"]}),
         ),
         Mistake(
             "Gradients are too large by a factor, the number of ranks: sums of what had been "
             "summed up. Which gradients are in two buckets, or in one and in an all-reduce "
             "besides?",
-            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) * case["num_ranks"]}),
+            _of_case(lambda case: {LENGTH: length_of(_whole(*case_key(case))) * case["num_ranks"]}),
         ),
         Mistake(
             "What was in grad before this backward pass is gone. Does a hook get only what this "
@@ -306,7 +306,7 @@ CHECK = Check(
             _of_case(
                 lambda case: {
                     LENGTH: length_of(
-                        _whole(*key_of({**case, "has_gradients": False}))
+                        _whole(*case_key({**case, "has_gradients": False}))
                         if case["has_gradients"]
                         else []
                     )

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check, key_of
+from autograder.checking.exercise_check import Case, Check, case_key
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u09.backward_steps import Job
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u09.shared.backward_steps import Job
 from course_utils.distributed import Comm
 from course_utils.reference.bucketing import start_equal
 
@@ -62,7 +62,7 @@ def _model(case: Case, rank: int) -> nn.Module:
     return model
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Weights and random numbers after the student's start, and what it sent."""
     models = [_model(case, rank) for rank in range(case["num_ranks"])]
@@ -77,7 +77,7 @@ def observe(answer: Any, case: Case) -> object:
 
     with undisturbed():
         run = Job(widths=(), num_ranks=case["num_ranks"]).run(step)
-    first = _model_of_rank_0(*key_of(case))
+    first = _model_of_rank_0(*case_key(case))
     numbers = [number for _, _, number, _ in run.results]
     return {
         WEIGHTS: sum(_num_other(ours, first.parameters()) for ours, *_ in run.results),
@@ -107,12 +107,12 @@ def _model_of_rank_0(*key: Any) -> nn.Module:
 
 
 def _num_weights(case: Case) -> int:
-    return len(list(_model_of_rank_0(*key_of(case)).parameters()))
+    return len(list(_model_of_rank_0(*case_key(case)).parameters()))
 
 
 def _bytes(case: Case, *, times: int = 1) -> int:
     """Bytes of the weights, some number of times, and of the buffers."""
-    model = _model_of_rank_0(*key_of(case))
+    model = _model_of_rank_0(*case_key(case))
     weights, buffers = list(model.parameters()), list(model.buffers())
     return times * sum(each.nbytes for each in weights) + sum(each.nbytes for each in buffers)
 
@@ -121,7 +121,7 @@ def _bytes_by_module(case: Case, *, recurse: bool) -> int:
     """Bytes of each module's tensors: only its own, or with those of its submodules."""
     return sum(
         each.nbytes
-        for module in _model_of_rank_0(*key_of(case)).modules()
+        for module in _model_of_rank_0(*case_key(case)).modules()
         for each in (*module.parameters(recurse), *module.buffers(recurse))
     )
 

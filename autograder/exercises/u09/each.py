@@ -2,10 +2,10 @@
 
 import functools
 
-from autograder.checking.check import Check
+from autograder.checking.exercise_check import Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors
-from autograder.exercises.u09.after_backward import (
+from autograder.exercises.observing import errors_as_data
+from autograder.exercises.u09.shared.after_backward import (
     CALLS,
     EMPTY,
     LENGTH,
@@ -18,13 +18,13 @@ from autograder.exercises.u09.after_backward import (
     sizes_of,
     wanted_of_each,
 )
-from autograder.exercises.u09.on_ranks import ROUNDING
+from autograder.exercises.u09.shared.on_ranks import ROUNDING
 from course_utils.reference.gradient_sync import backward_each
 
 CHECK = Check(
     cases=functools.partial(cases_of, SCENARIOS),
     reference=backward_each,
-    observe=tells_errors(observe_gradients),
+    observe=errors_as_data(observe_gradients),
     judge=Behaviour(
         wanted_of_each,
         Mistake(

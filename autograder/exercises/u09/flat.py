@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors
-from autograder.exercises.u09.after_backward import (
+from autograder.exercises.observing import errors_as_data
+from autograder.exercises.u09.shared.after_backward import (
     CALLS,
     LENGTH,
     MISTAKES,
@@ -22,7 +22,7 @@ from autograder.exercises.u09.after_backward import (
     wanted_of_each,
     whole_gradient,
 )
-from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING
 from course_utils.distributed import NullComm
 from course_utils.instruments import trace_memory
 from course_utils.reference.gradient_sync import backward_flat
@@ -40,7 +40,7 @@ def wanted(**case: Any) -> dict[str, float]:
     return wanted_of_each(**case) | {CALLS: 1, AT_PEAK: SETS_AT_PEAK, AFTER: 1}
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Gradients of all ranks, calls, and how many sets of gradients are alive at once."""
     numbers = observe_gradients(answer, case)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import require_tensor, tells_errors
-from autograder.exercises.u09.on_ranks import most_calls, on_ranks
+from autograder.exercises.observing import errors_as_data, require_tensor
+from autograder.exercises.u09.shared.on_ranks import most_calls, on_ranks
 from course_utils.distributed import Comm
 from course_utils.reference.gradient_sync import share_of_mean
 
@@ -77,7 +77,7 @@ def _observe_rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float, bo
     return share.sum().item(), gradient, share.requires_grad
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Shares and gradients, summed over the ranks, and what was communicated."""
     run = on_ranks(len(case["num_targets"]), _observe_rank, answer, case)

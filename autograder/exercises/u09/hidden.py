@@ -5,7 +5,7 @@ import random
 from fractions import Fraction
 from typing import Any
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo, Mistake
 from course_utils.formulas.communication import min_hiding_tokens
 

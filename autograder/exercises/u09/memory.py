@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check, key_of
+from autograder.checking.exercise_check import Case, Check, case_key
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import (
+from autograder.exercises.observing import (
+    errors_as_data,
     num_different,
     require_tensor,
-    tells_errors,
     undisturbed,
 )
-from autograder.exercises.u08.ragged_batches import length_of
-from autograder.exercises.u09.backward_steps import (
+from autograder.exercises.u08.shared.ragged_batches import length_of
+from autograder.exercises.u09.shared.backward_steps import (
     LENGTH,
     OTHER_BUCKETS,
     Job,
     gradients_of,
     grouped,
 )
-from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING
 from course_utils.instruments import trace_memory
 from course_utils.reference.bucketing import make_buckets
 
@@ -71,7 +71,7 @@ def _job(case: Case) -> Job:
     return Job(widths=tuple(case["widths"]), num_ranks=1)
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Bytes that the student's call takes, and what backward puts into its buckets."""
     job, buckets = _job(case), list[Tensor]()
@@ -92,7 +92,7 @@ def observe(answer: Any, case: Case) -> object:
         OTHER_BUCKETS: sum(one != other for one, other in pairs),
         APART: sum(_storage(each.grad) not in storages for each in model.parameters()),
         LENGTH: length_of(gradients),
-        WRONG: num_different(gradients, _wanted_gradients(*key_of(case))),
+        WRONG: num_different(gradients, _wanted_gradients(*case_key(case))),
         PEAK: trace.peak_bytes - trace.total_bytes[0],
         AFTER: trace.total_bytes[-1] - trace.total_bytes[0],
     }
@@ -141,7 +141,7 @@ def wanted(**case: Any) -> Numbers:
         BUCKETS: len(_bytes(case)),
         OTHER_BUCKETS: 0,
         APART: 0,
-        LENGTH: length_of(_wanted_gradients(*key_of(case))),
+        LENGTH: length_of(_wanted_gradients(*case_key(case))),
         WRONG: 0,
         PEAK: total,
         AFTER: total,

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case, Check, key_of
+from autograder.checking.exercise_check import Case, Check, case_key
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import length_of
-from autograder.exercises.u09.backward_steps import (
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u08.shared.ragged_batches import length_of
+from autograder.exercises.u09.shared.backward_steps import (
     COLLECTIVES,
     LENGTH,
     WRONG,
@@ -22,7 +22,7 @@ from autograder.exercises.u09.backward_steps import (
     job_of,
     num_wrong,
 )
-from autograder.exercises.u09.on_ranks import ROUNDING
+from autograder.exercises.u09.shared.on_ranks import ROUNDING
 from course_utils.distributed import Comm
 from course_utils.reference.bucketing import accumulate_together, backward_in_buckets
 
@@ -75,7 +75,7 @@ class _Monitor:
         self.num_backwards += 1
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Gradients, forward passes and collectives of the student's accumulation."""
     job = job_of(case)
@@ -105,7 +105,7 @@ def observe(answer: Any, case: Case) -> object:
         FORWARDS: len(monitor.order),
         OUT_OF_ORDER: sum(one > other for one, other in pairwise(monitor.order)),
         LENGTH: length_of(gradients[0]),
-        WRONG: num_wrong(gradients, _whole(*key_of(case))),
+        WRONG: num_wrong(gradients, _whole(*case_key(case))),
         EXCHANGES: num_exchanges,
         IN_TRAINER: num_inside,
         BACKWARDS: monitor.num_backwards,
@@ -135,7 +135,7 @@ def wanted(**case: Any) -> Numbers:
         AT_ONCE: 1,
         FORWARDS: case["num_micro_batches"],
         OUT_OF_ORDER: 0,
-        LENGTH: length_of(_whole(*key_of(case))),
+        LENGTH: length_of(_whole(*case_key(case))),
         WRONG: 0,
         EXCHANGES: 1,
         IN_TRAINER: 1,
@@ -246,7 +246,7 @@ CHECK = Check(
         Mistake(
             "The gradient is too short by a factor, the number of ranks. What is each loss a share "
             "of, and who has divided already?",
-            _of_case(lambda case: {LENGTH: length_of(_whole(*key_of(case))) / case["num_ranks"]}),
+            _of_case(lambda case: {LENGTH: length_of(_whole(*case_key(case))) / case["num_ranks"]}),
         ),
         Mistake(
             "The trainer is never called, and each rank has its own gradients. Who exchanges what "
@@ -270,7 +270,7 @@ CHECK = Check(
         ),
         Mistake(
             "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
-            _of_case(lambda case: {LENGTH: case["num_ranks"] * length_of(_whole(*key_of(case)))}),
+            _of_case(lambda case: {LENGTH: case["num_ranks"] * length_of(_whole(*case_key(case)))}),
         ),
         Mistake(
             "Only the last micro-batch is in your gradients. Who throws away those of the others?",
@@ -285,7 +285,7 @@ CHECK = Check(
             "The gradient is too short by a factor, the number of micro-batches. What is "
             "each loss a share of, and who has divided already?",
             _of_case(
-                lambda case: {LENGTH: length_of(_whole(*key_of(case))) / _num_micro_batches(case)}
+                lambda case: {LENGTH: length_of(_whole(*case_key(case))) / _num_micro_batches(case)}
             ),
         ),
         relative_tolerance=ROUNDING,

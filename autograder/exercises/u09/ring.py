@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors
-from autograder.exercises.u09.on_ranks import (
+from autograder.exercises.observing import errors_as_data
+from autograder.exercises.u09.shared.on_ranks import (
     BYTES_PER_SECOND,
     FLOAT64_BYTES,
     LATENCY_SECONDS,
@@ -80,7 +80,7 @@ def _observe_rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, in
     return tensor, tensor._version - before
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """The tensors afterwards, and what went over the links."""
     num_ranks, shape = case["num_ranks"], case["shape"]

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder.checking.check import Case, Check
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.counted_layers import tells_errors, undisturbed
-from autograder.exercises.u08.ragged_batches import length_of
-from autograder.exercises.u09.backward_steps import (
+from autograder.exercises.observing import errors_as_data, undisturbed
+from autograder.exercises.u08.shared.ragged_batches import length_of
+from autograder.exercises.u09.shared.backward_steps import (
     COLLECTIVES,
     HOOKS_LEFT,
     LATE,
@@ -34,7 +34,7 @@ from autograder.exercises.u09.backward_steps import (
     random_rows,
     waits_in_backward,
 )
-from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING
 from course_utils.distributed import ClusterRun, Comm, Event
 from course_utils.reference.bucketing import backward_with_unused
 
@@ -216,7 +216,7 @@ def _order(widths: tuple[int, ...], kind: str, *unused: int) -> tuple[Order, flo
     return order, max(event.end_seconds for event in log)
 
 
-@tells_errors
+@errors_as_data
 def observe(answer: Any, case: Case) -> object:
     """Gradients, buckets and their moments on all ranks, under the student's backward."""
     job = _Job(case)

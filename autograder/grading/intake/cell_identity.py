@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from nbformat import NotebookNode
 
+from autograder.cells import cell_key, is_solution
 from autograder.grading.intake.reading import Cell
-from autograder.student.merge_answers import is_solution, key
 
 DEFINITION = re.compile(r"^(?:async +)?(?:def|class) +(\w+)", re.MULTILINE)
 UNIT = re.compile(r"^u(\d\d)-")
@@ -19,7 +19,7 @@ UNIT = re.compile(r"^u(\d\d)-")
 
 def names(cells: Sequence[Cell], fresh: NotebookNode) -> list[str]:
     """For each of a student's cells the key of the course's cell that it is, or '' if none."""
-    known = {key(cell): cell for cell in fresh.cells}
+    known = {cell_key(cell): cell for cell in fresh.cells}
     claimed = [next((claim for claim in cell.claims if claim in known), "") for cell in cells]
     right = {name for cell, name in zip(cells, claimed, strict=True) if _fits(cell, name, known)}
     claimed = [
@@ -31,7 +31,7 @@ def names(cells: Sequence[Cell], fresh: NotebookNode) -> list[str]:
 
 def other_unit(cells: Sequence[Cell], fresh: NotebookNode) -> str:
     """Number of the unit to which the cells belong, if it is not that of `fresh`; else ''."""
-    own = {number for cell in fresh.cells for number in UNIT.findall(key(cell))}
+    own = {number for cell in fresh.cells for number in UNIT.findall(cell_key(cell))}
     claims = [claim for cell in cells for claim in cell.claims]
     numbers: list[str] = [number for claim in claims for number in UNIT.findall(claim)]
     if not numbers or own & set(numbers):
@@ -46,7 +46,7 @@ def _fits(cell: Cell, name: str, known: Mapping[str, NotebookNode]) -> bool:
 def _by_text(cells: Sequence[Cell], claimed: list[str], fresh: NotebookNode) -> list[str]:
     """The names, completed for given cells that lost their name and kept their text."""
     present = set(claimed)
-    lost = {cell.source: key(cell) for cell in fresh.cells if key(cell) not in present}
+    lost = {cell.source: cell_key(cell) for cell in fresh.cells if cell_key(cell) not in present}
     return [
         name or lost.pop(cell.source or "", "") for cell, name in zip(cells, claimed, strict=True)
     ]
@@ -55,7 +55,7 @@ def _by_text(cells: Sequence[Cell], claimed: list[str], fresh: NotebookNode) -> 
 def _by_function(cells: Sequence[Cell], claimed: list[str], fresh: NotebookNode) -> list[str]:
     """The names, completed for answers that are identified only by the function they define."""
     asked = {
-        functions[0]: key(cell)
+        functions[0]: cell_key(cell)
         for cell in fresh.cells
         if is_solution(cell) and (functions := DEFINITION.findall(cell.source))
     }

@@ -14,10 +14,11 @@ from functools import cached_property
 from nbformat import NotebookNode, from_dict
 
 from autograder import catalogue
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.grading.intake.cell_identity import DEFINITION, defined, names, other_unit
 from autograder.grading.intake.reading import Cell, Unreadable, read
 from autograder.grading.intake.wording import listed, shown
-from autograder.student.merge_answers import grader, is_solution, key, merge_answers
+from autograder.student.merge_answers import merge_answers
 
 MAX_ADDED_CELLS = 200
 MAX_CHARACTERS = 200_000
@@ -28,7 +29,7 @@ GRADING = ("points", "grade", "solution", "locked", "task")
 class Merged:
     """A notebook to grade, remarks for a teacher, and why a person has to look.
 
-    Nothing was taken from a foreign file: it is no notebook, or none of this unit.
+    Nothing was taken from a foreign file: it is not a notebook, or not one of this unit.
     """
 
     notebook: NotebookNode
@@ -69,15 +70,15 @@ class _Submission:
     def __init__(self, cells: Sequence[Cell], fresh: NotebookNode) -> None:
         self.cells, self.fresh = cells, fresh
         self.names = names(cells, fresh)
-        self.known = {key(cell): cell for cell in fresh.cells}
+        self.known = {cell_key(cell): cell for cell in fresh.cells}
 
     def foreign(self) -> str:
-        """Why this is no notebook of the unit; '' if it is one."""
+        """Why this is not a notebook of the unit; '' if it is one."""
         if number := other_unit(self.cells, self.fresh):
             titles = [unit.title for unit in catalogue.units() if unit.folder[:2] == number]
             title = f" ({titles[0]})" if titles else ""
             return f"The notebook seems to be of unit {number}{title}; nothing of it was taken."
-        if not any(name and grader(self.known[name]) for name in self.names):
+        if not any(name and nbgrader_metadata(self.known[name]) for name in self.names):
             return f"None of the {len(self.cells)} cells of the file is an exercise of this unit."
         return ""
 
@@ -139,7 +140,7 @@ class _Submission:
         return node
 
     def _about_names(self) -> Iterator[str]:
-        graded = [name for name, cell in self.known.items() if grader(cell)]
+        graded = [name for name, cell in self.known.items() if nbgrader_metadata(cell)]
         if missing := [name for name in graded if name not in self._counting]:
             yield f"Missing and put back as the course made them: {listed(missing)}."
         for name, count in Counter(self.names).items():
@@ -172,16 +173,16 @@ class _Submission:
 
 
 def _is_changed(cell: Cell, course: NotebookNode) -> bool:
-    return bool(grader(course).get("locked")) and cell.source != course.source
+    return bool(nbgrader_metadata(course).get("locked")) and cell.source != course.source
 
 
 def _is_retyped(cell: Cell, course: NotebookNode) -> bool:
-    return bool(grader(course)) and cell.kind != course.cell_type
+    return bool(nbgrader_metadata(course)) and cell.kind != course.cell_type
 
 
 def _is_regraded(cell: Cell, course: NotebookNode) -> bool:
-    ours, theirs = grader(course), cell.grading
-    named = theirs.get("grade_id") == key(course)
+    ours, theirs = nbgrader_metadata(course), cell.grading
+    named = theirs.get("grade_id") == cell_key(course)
     return named and any(theirs.get(each, ours.get(each)) != ours.get(each) for each in GRADING)
 
 
@@ -195,7 +196,7 @@ def _has_pictures(cell: Cell, course: NotebookNode) -> bool:
 
 def _definitions_lost(cell: Cell, course: NotebookNode) -> list[str]:
     """Functions that a student put into a given cell, which is restored."""
-    if grader(course):
+    if nbgrader_metadata(course):
         return []
     given = DEFINITION.findall(course.source)
     return [shown(name) for name in defined(cell) if name not in given]

@@ -19,7 +19,7 @@ MAX_CELLS = 100_000
 
 
 class Unreadable(ValueError):
-    """Why a file is no notebook, as the end of a sentence."""
+    """Why a file is not a notebook, as the end of a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def read(raw: bytes) -> tuple[list[Cell], list[str]]:
     """The cells of a notebook file, and what was odd about the file.
 
     Raises:
-        Unreadable: If it is no notebook.
+        Unreadable: If it is not a notebook.
     """
     text, remarks = _text(raw)
     entries = _entries(_parsed(text))

@@ -9,7 +9,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder import catalogue
-from autograder.checking import notebook_calls
+from autograder.cells import cell_key, is_solution
+from autograder.checking.lookup import check_of
 from autograder.grading.report.fingerprints import (
     Fingerprints,
     Ngram,
@@ -17,7 +18,6 @@ from autograder.grading.report.fingerprints import (
     of_text,
     words,
 )
-from autograder.student.merge_answers import is_solution, key
 
 SOLUTION = "the course's solution"
 PACKAGE = "the course's package"
@@ -56,16 +56,16 @@ def course_texts_of(root: Path, unit: str) -> list[CourseTexts]:
         unit: The unit's folder name.
     """
     release, solved = (_read(root / place / unit) for place in ("notebooks", "solutions"))
-    solutions = {key(cell): cell.source for cell in solved.cells if is_solution(cell)}
+    solutions = {cell_key(cell): cell.source for cell in solved.cells if is_solution(cell)}
     code, text = _given_ngrams(release)
     given_words = " ".join(" ".join(words(cell.source)) for cell in release.cells)
     return [
         CourseTexts(
-            exercise=key(cell),
+            exercise=cell_key(cell),
             is_text=cell.cell_type == "markdown",
             given_ngrams=text if cell.cell_type == "markdown" else code,
             given_words=given_words,
-            answers={SOLUTION: solutions[key(cell)]} | _of_package(key(cell)),
+            answers={SOLUTION: solutions[cell_key(cell)]} | _of_package(cell_key(cell)),
         )
         for cell in release.cells
         if is_solution(cell)
@@ -88,4 +88,4 @@ def _of_package(exercise: str) -> dict[str, str]:
     """The package's reference for an exercise, which anybody can read."""
     if catalogue.exercise(exercise).manual:
         return {}
-    return {PACKAGE: inspect.getsource(notebook_calls.find(exercise).reference)}
+    return {PACKAGE: inspect.getsource(check_of(exercise).reference)}

@@ -8,12 +8,12 @@ import pandas as pd
 from autograder.catalogue import Unit
 from autograder.checking.verdict import Verdict
 from autograder.grading.report.likeness import Alike
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 
 NUM_HINTS = 3
 
 
-def exercise_table(unit: Unit, results: Sequence[Result]) -> pd.DataFrame:
+def exercise_table(unit: Unit, results: Sequence[SubmissionResult]) -> pd.DataFrame:
     """One row for each exercise that a check gives points for.
 
     Columns: ``title``; the numbers of submissions ``judged``, of them ``full``, ``part``, ``wrong``
@@ -50,7 +50,7 @@ def _outcome(verdict: Verdict) -> str:
     return "part" if verdict.points else "wrong"
 
 
-def submission_table(results: Iterable[Result], alike: Iterable[Alike]) -> pd.DataFrame:
+def submission_table(results: Iterable[SubmissionResult], alike: Iterable[Alike]) -> pd.DataFrame:
     """One row for each student: what the submission earned, and why a person should look at it.
 
     Columns: ``state``, ``points`` and ``max_points`` by the checks, ``cpu_seconds``; ``reasons``,

@@ -14,25 +14,28 @@ from typing import Any, NoReturn
 
 import autograder
 from autograder import catalogue
-from autograder.checking.check import Check, call
+from autograder.checking.exercise_check import Check
 
 FORMULAS = "course_utils.formulas."
 UNLOADED = ("autograder.checking", "autograder.exercises", "autograder.grading")
 
 
 def remove_answers() -> None:
-    """Remove the code of every formula, and the cases and judge of every check."""
+    """Remove the code of formulas, the cases and judge of every check, and a formula's reference.
+
+    `check`, `grade` and `answer` give nothing away any more.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith(FORMULAS):
             values = vars(module).values()
             _remove_code([each for each in values if getattr(each, "__module__", None) == name])
     for item in catalogue.by_graded_cell().values():
         if not item.manual:
-            home: Any = sys.modules[item.check_module]
-            if home.CHECK.observe is call:
-                parts = vars(home.CHECK.judge).values()
-                _remove_code([home.CHECK.reference, *filter(callable, parts)])
-            home.CHECK = replace(home.CHECK, judge=_removed, cases=_removed)
+            checked: Any = sys.modules[item.check_module]
+            if checked.CHECK.is_formula:
+                parts = vars(checked.CHECK.judge).values()
+                _remove_code([checked.CHECK.reference, *filter(callable, parts)])
+            checked.CHECK = replace(checked.CHECK, judge=_removed, cases=_removed)
     autograder.check = autograder.grade = _without_globals(_no_points)
     autograder.answer = _without_globals(_own_function)
 

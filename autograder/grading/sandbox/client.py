@@ -58,8 +58,8 @@ class Client:
         return ForkedConversation(requests, supervisor)
 
 
-class ForkServer:
-    """A sandboxed process with everything imported, which forks one process for each submission."""
+class SandboxProcess:
+    """The referee's handle on the process that runs `fork_server`."""
 
     def __init__(self, launcher: Launcher) -> None:
         """Start it; it imports what it needs while the caller goes on."""
@@ -73,15 +73,6 @@ class ForkServer:
     def is_alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
-
-    def start_conversation(self) -> "ForkedConversation":
-        """Start a fresh process for one submission.
-
-        Raises:
-            GoneError: If the fork server does not start.
-        """
-        self.wait_until_ready()
-        return self.client.start_conversation()
 
     def close(self) -> None:
         """End the process and everything in its sandbox."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from autograder.checking.check import Check
+from autograder.checking.exercise_check import Check
 
 WATCHED = (
     "autograder.checking",

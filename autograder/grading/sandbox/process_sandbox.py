@@ -4,10 +4,10 @@ import atexit
 
 from autograder.grading.errors import GradingError
 from autograder.grading.sandbox import bubblewrap
-from autograder.grading.sandbox.client import Client, ForkServer, GoneError
+from autograder.grading.sandbox.client import Client, GoneError, SandboxProcess
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
 
-Sandbox = ForkServer | SubprocessFallback
+Sandbox = SandboxProcess | SubprocessFallback
 
 _own: dict[bool, Sandbox] = {}
 _shared: list[Client | SubprocessFallback] = []
@@ -20,7 +20,7 @@ def start(is_unsafe: bool) -> Sandbox:
         GradingError: If students' code cannot be isolated here, unless `is_unsafe` allows that.
     """
     try:
-        return SubprocessFallback() if is_unsafe else ForkServer(bubblewrap.sandboxed())
+        return SubprocessFallback() if is_unsafe else SandboxProcess(bubblewrap.sandboxed())
     except bubblewrap.SandboxUnavailableError as error:
         raise GradingError(str(error)) from None
 

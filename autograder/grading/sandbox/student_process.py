@@ -1,8 +1,8 @@
 """The process in which one submission's cells run and its answers are observed.
 
-It answers three kinds of request: `run` a cell and give its outputs, `look` at an answer before it
-is called, `observe` it in one case. It has the instruments, but no right answers: cases come one by
-one, and the judges are in the referee.
+It answers three kinds of request: `run` a cell and give its outputs, `object` to an answer before
+it is called, `observe` it in one case. It has the instruments, but no right answers: cases come
+one by one, and the judges are in the referee.
 
 The main thread runs the student's code, because only there a time limit can end a call. Another
 thread exchanges messages with the referee. Nothing leads there from the student's code: no frame,
@@ -21,9 +21,10 @@ import torch
 
 from autograder import catalogue
 from autograder.checking import bounded_call
-from autograder.checking.check import Check, call, find_objection
-from autograder.checking.notebook_calls import find
+from autograder.checking.exercise_check import Check
+from autograder.checking.lookup import check_of
 from autograder.checking.plain_data import Plain
+from autograder.checking.scoring import find_objection
 from autograder.checking.single_thread import one_thread
 from autograder.checking.time_limit import stopped_after
 from autograder.grading.sandbox import (
@@ -45,7 +46,7 @@ def warm_up() -> None:
     answer_removal.remove_answers()
     shell()
     graded = [item.id for unit in catalogue.units() for item in unit.exercises if not item.manual]
-    _ready["checks"] = {name: find(name) for name in graded}
+    _ready["checks"] = {name: check_of(name) for name in graded}
     modules = dict(sys.modules)
     answer_removal.unload_checks()
     _ready["seal"] = integrity.seal(modules)
@@ -105,21 +106,22 @@ class StudentProcess:
     def reply(self, request: dict[str, Any]) -> Plain:
         """Carry out one request, whatever happens in it."""
         try:
+            details = {name: value for name, value in request.items() if name != "do"}
             match request["do"]:
                 case "run":
-                    return self._run(**request)
-                case "look":
-                    return self._look(**request)
+                    return self._run(**details)
+                case "object":
+                    return self._object(**details)
                 case _:
-                    return self._observe(**request)
+                    return self._observe(**details)
         except BaseException as error:
             return bounded_call.describe_error(error)
 
-    def _run(self, do: str, source: str, seconds: float) -> Plain:
+    def _run(self, source: str, seconds: float) -> Plain:
         with stopped_after(seconds):
             return {"outputs": self._shell.run(source)}
 
-    def _look(self, do: str, exercise: str, name: str, seconds: float) -> Plain:
+    def _object(self, exercise: str, name: str, seconds: float) -> Plain:
         if name not in self._shell.user_ns:
             return {"trouble": "no name", "name": name}
         with stopped_after(seconds):
@@ -127,9 +129,9 @@ class StudentProcess:
                 "value": True
             }
 
-    def _observe(self, do: str, exercise: str, name: str, case: Plain, seconds: float) -> Plain:
+    def _observe(self, exercise: str, name: str, case: Plain, seconds: float) -> Plain:
         check, answer = self._checks[exercise], self._shell.user_ns.get(name)
-        if check.observe is call:  # a formula: what it returns is all that is observed
+        if check.is_formula:  # a formula: what it returns is all that is observed
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)
         with one_thread(), answer_removal.without_reference(check):
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)

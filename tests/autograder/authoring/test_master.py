@@ -62,15 +62,15 @@ BROKEN = {
     ),
     "code in a check": (
         broken(check=tiny.cell("# Shapes.\nprint(1)", 'check="u00-tensor-bytes"')),
-        "u00-tensor-bytes: a check wants comments that say what is verified, and nothing else",
+        "u00-tensor-bytes: a check needs comments that say what is verified, and nothing else",
     ),
     "a check without a comment": (
         broken(check=tiny.cell("", 'check="u00-tensor-bytes"')),
-        "u00-tensor-bytes: a check wants comments that say what is verified, and nothing else",
+        "u00-tensor-bytes: a check needs comments that say what is verified, and nothing else",
     ),
     "a solution without a check": (
         broken(check=""),
-        "u00-tensor-bytes wants a cell with `solution` and one with `check`, or one with "
+        "u00-tensor-bytes needs a cell with `solution` and one with `check`, or one with "
         "`text_answer`; it has solution",
     ),
     "a check without a card": (

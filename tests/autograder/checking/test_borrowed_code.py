@@ -222,7 +222,7 @@ USING_TOKEN_LOSS = (
 def test_a_check_may_allow_names(source):
     answer = make(source, "f")
     assert find_borrowed(answer) is not None
-    assert find_borrowed(answer, may_use=TOKEN_LOSS) is None
+    assert find_borrowed(answer, allowed_names=TOKEN_LOSS) is None
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -1,6 +1,6 @@
 """A case becomes arguments, and words that can be typed back."""
 
-from autograder.checking.case_objects import arguments, in_words
+from autograder.checking.case_objects import arguments, case_in_words
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 
 SIZES = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "ffn_size": 3, "vocab_size": 5}
@@ -19,7 +19,7 @@ def test_models_and_devices_are_made_from_plain_data():
 
 
 def test_words_can_be_typed_back():
-    words = in_words({"model": SIZES, "hardware": "H200", "seq_len": 100_000})
+    words = case_in_words({"model": SIZES, "hardware": "H200", "seq_len": 100_000})
     assert words.endswith("hardware=device('H200'), seq_len=100_000")
     typed = eval(f"dict({words})", {"ModelConfig": ModelConfig, "device": device})
     assert typed["model"] == ModelConfig(**SIZES)

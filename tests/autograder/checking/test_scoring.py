@@ -5,9 +5,11 @@ import math
 
 import pytest
 
-from autograder.checking import bounded_call, notebook_calls
-from autograder.checking.check import Check, score_answer
+from autograder.checking import bounded_call
+from autograder.checking.exercise_check import Check
 from autograder.checking.judges import Behaviour, EqualTo, Mistake
+from autograder.checking.lookup import check_of
+from autograder.checking.scoring import score_answer
 from tests.answer_bank import make
 
 
@@ -299,13 +301,13 @@ def test_numbers_that_look_alike_are_both_shown_in_full():
 
 
 def test_the_courses_own_answer_is_called_lent():
-    lent = notebook_calls.find("u01-attention-flops").reference
+    lent = check_of("u01-attention-flops").reference
     sentence = verdict_on(lent).sentence
     assert "attention_flops, the course's own: `answer` lends it" in sentence
 
 
 def test_a_check_may_forbid_more_modules():
-    check = dataclasses.replace(CHECK, not_from=("fractions",))
+    check = dataclasses.replace(CHECK, forbidden_modules=("fractions",))
     source = "from fractions import Fraction\ndef f(n): return int(Fraction(2 * n))"
     assert verdict_on(make(source, "f")).passed
     assert "uses fractions.Fraction, where an answer stands already" in (

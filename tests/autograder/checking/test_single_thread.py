@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from autograder.checking.check import Check, score_answer
+from autograder.checking.exercise_check import Check
 from autograder.checking.judges import EqualTo
+from autograder.checking.scoring import score_answer
 from autograder.checking.single_thread import one_thread
 
 

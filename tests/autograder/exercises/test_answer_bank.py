@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 from autograder import catalogue
-from autograder.checking import notebook_calls
-from autograder.checking.check import score_answer
+from autograder.checking.lookup import check_of
+from autograder.checking.scoring import score_answer
+from autograder.checking.seeds import NUM_GRADING_SEEDS, PRACTICE_SEEDS
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
@@ -20,11 +21,9 @@ RIGHT = [(name, n) for name, bank in ANSWER_BANKS.items() for n in range(len(ban
 STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
 
 
-def verdicts(exercise, source, seeds=notebook_calls.PRACTICE_SEEDS):
+def verdicts(exercise, source, seeds=PRACTICE_SEEDS):
     """The verdicts on one answer: what practice shows, and what grading shows."""
-    result = score_answer(
-        notebook_calls.find(exercise), make(source, ANSWER_BANKS[exercise].function), seeds
-    )
+    result = score_answer(check_of(exercise), make(source, ANSWER_BANKS[exercise].function), seeds)
     points = catalogue.exercise(exercise).points
     return [result.verdict(exercise, points, tell_all=tell_all) for tell_all in (True, False)]
 
@@ -49,7 +48,7 @@ def test_answer_bank_defines_what_the_notebook_asks_for(item):
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda part: getattr(part, "name", part))
 def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
     """Grading shows sizes and hint, but not what was wanted."""
-    for seeds in (notebook_calls.PRACTICE_SEEDS, range(7, 7 + notebook_calls.NUM_GRADING_SEEDS)):
+    for seeds in (PRACTICE_SEEDS, range(7, 7 + NUM_GRADING_SEEDS)):
         practised, graded = verdicts(exercise, wrong.source, seeds)
         assert practised.points == graded.points == wrong.points
         assert wrong.hint in practised.hint, str(practised)
@@ -60,7 +59,7 @@ def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wron
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_every_known_mistake_is_in_the_answer_bank(exercise: str):
-    for mistake in notebook_calls.find(exercise).judge.mistakes:
+    for mistake in check_of(exercise).judge.mistakes:
         assert any(wrong.hint in mistake.hint for wrong in ANSWER_BANKS[exercise].wrong), (
             mistake.hint
         )
@@ -85,7 +84,7 @@ def test_stub_earns_nothing_and_is_not_called_wrong(exercise: str):
 def test_cases_hold_every_feature_for_every_seed(exercise: str):
     bank: AnswerBank = ANSWER_BANKS[exercise]
     for seed in MANY_SEEDS:
-        cases = notebook_calls.find(exercise).cases(seed)
+        cases = check_of(exercise).cases(seed)
         assert len(cases) >= 20
         for name, has in bank.features.items():
             assert any(has(case) for case in cases), f"no case with {name} for seed {seed}"
@@ -97,17 +96,17 @@ def with_the_reference_as_measure(exercise: str):
     Other tests of this module show on fewer seeds that the two are equal. Not for implementations:
     the course's own takes as long as the one that is checked.
     """
-    check = notebook_calls.find(exercise)
+    check = check_of(exercise)
     if check.judge.together:
         return check
     judge = copy.copy(check.judge)
-    judge.measure, judge.measured = lambda **case: check.observe(check.reference, case), {}
+    judge.measure, judge.cache = lambda **case: check.observe(check.reference, case), {}
     return dataclasses.replace(check, judge=judge)
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_formula_and_instrument_agree_over_seeds(exercise: str):
-    check = notebook_calls.find(exercise)
+    check = check_of(exercise)
     for case in (case for seed in range(500, 504) for case in check.cases(seed)):
         result = check.judge(case, check.observe(check.reference, case))
         assert result.passed, f"{case}: {result.sentence}"

@@ -2,8 +2,8 @@
 
 import math
 
-from autograder.checking import notebook_calls
-from autograder.checking.check import score_answer
+from autograder.checking.lookup import check_of
+from autograder.checking.scoring import score_answer
 
 
 def by_adding(term: float, num_mantissa_bits: int) -> float:
@@ -15,7 +15,7 @@ def by_adding(term: float, num_mantissa_bits: int) -> float:
 
 
 def test_adding_is_stopped_in_a_case_of_52_bits():
-    result = score_answer(notebook_calls.find("u07-stops"), by_adding, [1], limit_seconds=0.3)
+    result = score_answer(check_of("u07-stops"), by_adding, [1], limit_seconds=0.3)
     assert result.trouble is not None
     assert result.trouble["trouble"] == "stopped"
     assert "num_mantissa_bits=52" in result.sizes

@@ -8,7 +8,7 @@ from pathlib import Path
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.journal import Journal, path_of
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from tests.notebooks.filling import answer_banks_of, released, solved
 
 NOT_WRITTEN = "Not written yet."
@@ -18,13 +18,13 @@ def clean(source: str) -> str:
     return textwrap.dedent(source).strip()
 
 
-def results_of_a_class(unit: str, num_students: int, seed: int = 0) -> list[Result]:
+def results_of_a_class(unit: str, num_students: int, seed: int = 0) -> list[SubmissionResult]:
     """Students who give right, wrong and no answers, as the answer banks hold them."""
     chance = random.Random(seed)
     return [_result(unit, f"s{n:03}", chance) for n in range(num_students)]
 
 
-def _result(unit: str, student: str, chance: random.Random) -> Result:
+def _result(unit: str, student: str, chance: random.Random) -> SubmissionResult:
     items = next(each for each in catalogue.units() if each.folder == unit).exercises
     graded = [item for item in items if not item.manual]
     stubs = {cell.id: cell.source for cell in released(unit).cells}
@@ -45,7 +45,7 @@ def _result(unit: str, student: str, chance: random.Random) -> Result:
             sentence = "3 of 20 cases are wrong."
             verdict = Verdict(**told, points=wrong.points, sentence=sentence, hint=wrong.hint)
         verdicts.append(verdict)
-    return Result(
+    return SubmissionResult(
         unit=unit,
         student=student,
         verdicts=tuple(verdicts),
@@ -54,7 +54,7 @@ def _result(unit: str, student: str, chance: random.Random) -> Result:
     )
 
 
-def write_journal(root: Path, results: list[Result]) -> Path:
+def write_journal(root: Path, results: list[SubmissionResult]) -> Path:
     journal = Journal(path_of(root, results[0].unit))
     for each in results:
         journal.record_result(each)

@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.student.merge_answers import grader, is_solution, key
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from tests.notebooks.filling import UNITS, filled, released, solved
 
 UNIT, OTHER = UNITS[0], UNITS[1]
@@ -56,12 +56,12 @@ def assert_is_the_release(notebook: NotebookNode, fresh: NotebookNode = FRESH) -
     """All that the course made is there once, in order, as it came; only answers may differ."""
     nbformat.validate(notebook)
     assert notebook.metadata == fresh.metadata
-    known = {key(cell) for cell in fresh.cells}
-    course = [cell for cell in notebook.cells if key(cell) in known]
+    known = {cell_key(cell) for cell in fresh.cells}
+    course = [cell for cell in notebook.cells if cell_key(cell) in known]
     assert [cell.id for cell in course] == [cell.id for cell in fresh.cells]
     for cell, ours in zip(course, fresh.cells, strict=True):
         assert (cell.cell_type, cell.metadata) == (ours.cell_type, ours.metadata), ours.id
         assert is_solution(ours) or cell.source == ours.source, ours.id
         assert not cell.get("outputs")
     for cell in notebook.cells:
-        assert key(cell) in known or not grader(cell)
+        assert cell_key(cell) in known or not nbgrader_metadata(cell)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from autograder.grading.run import Options, Run, configuration
 from tests.autograder.grading.conftest import NOON, Course
 from tests.notebooks.filling import ROOT, composite, filled, solved
@@ -58,8 +58,8 @@ class Small:
             self.hand_in(f"s{n:03}", answers if n else {})
 
     def grade(
-        self, on_result: Callable[[Result], object] = lambda _: None, **options
-    ) -> list[Result]:
+        self, on_result: Callable[[SubmissionResult], object] = lambda _: None, **options
+    ) -> list[SubmissionResult]:
         run = Run(self.root, UNIT, Options(**{"jobs": 1} | options), configuration(self.root))
         return run.grade(on_result)
 

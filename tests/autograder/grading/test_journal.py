@@ -7,15 +7,17 @@ import pytest
 from autograder.checking.verdict import Verdict
 from autograder.grading import course_version
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import Journal, key_of, lock, path_of, results_of
-from autograder.grading.result import Result
+from autograder.grading.journal import Journal, grade_key, lock, path_of, results_of
+from autograder.grading.result import SubmissionResult
 
 UNIT = "00_start_here"
 
 
-def result(student: str, points: float = 1.0) -> Result:
+def result(student: str, points: float = 1.0) -> SubmissionResult:
     verdict = Verdict(exercise="u00-x", points=points, max_points=2.0, sentence="ähm\u2028\nso")
-    return Result(unit=UNIT, student=student, verdicts=(verdict,), answers={"a": "def f(): ..."})
+    return SubmissionResult(
+        unit=UNIT, student=student, verdicts=(verdict,), answers={"a": "def f(): ..."}
+    )
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def test_the_last_result_of_each_student_is_read_again(path, tmp_path):
 
 
 def test_stored_is_what_is_written_after_its_result(path):
-    key, other = key_of(b"one"), key_of(b"other")
+    key, other = grade_key(b"one"), grade_key(b"other")
     journal = Journal(path)
     journal.record_result(result("a"))
     assert not Journal(path).is_stored("a", key)
@@ -45,7 +47,7 @@ def test_stored_is_what_is_written_after_its_result(path):
 
 
 def test_every_half_of_the_last_line_is_skipped(path):
-    key = key_of(b"one")
+    key = grade_key(b"one")
     journal = Journal(path)
     journal.record_result(result("a"))
     journal.record_stored("a", key)
@@ -70,18 +72,23 @@ def test_lines_of_another_form_are_skipped(path, line):
 
 
 def test_a_key_changes_with_every_part_and_with_the_course(tmp_path, monkeypatch):
-    keys = [key_of(b"ab", b"c"), key_of(b"a", b"bc"), key_of(b"abc"), key_of(b"ab", b"c", b"")]
+    keys = [
+        grade_key(b"ab", b"c"),
+        grade_key(b"a", b"bc"),
+        grade_key(b"abc"),
+        grade_key(b"ab", b"c", b""),
+    ]
     assert len(set(keys)) == 4
-    assert key_of(b"ab", b"c") == keys[0]
+    assert grade_key(b"ab", b"c") == keys[0]
     path = tmp_path / course_version.PACKAGES[0] / "check.py"
     path.parent.mkdir()
     path.write_text("right = 3")
     monkeypatch.setattr(course_version, "SOURCE", tmp_path)
     course_version.of_course.cache_clear()
-    first = key_of(b"ab", b"c")
+    first = grade_key(b"ab", b"c")
     path.write_text("right = 4")
     course_version.of_course.cache_clear()
-    second = key_of(b"ab", b"c")
+    second = grade_key(b"ab", b"c")
     course_version.of_course.cache_clear()
     assert first.submission == second.submission == keys[0].submission
     assert len({keys[0].course, first.course, second.course}) == 3

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autograder.checking.check import Check
+from autograder.checking.exercise_check import Check
 from autograder.checking.judges import EqualTo
 from autograder.grading import measurement_cache
 
@@ -39,7 +39,7 @@ def test_another_process_does_not_measure_again(folder):
     check, seen = measuring()
     measurement_cache.measure(check, NAME, CASES)
     assert seen == []
-    assert [check.judge.wanted(case)["share"] for case in CASES] == [1 / 3, 1 / 3]
+    assert [check.judge.measurement(case)["share"] for case in CASES] == [1 / 3, 1 / 3]
     assert judged(check) == [True, True]
 
 

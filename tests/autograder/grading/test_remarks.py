@@ -5,11 +5,12 @@ import signal
 import pytest
 from nbformat.v4 import new_code_cell
 
-from autograder.checking.error_hints import in_words
+from autograder.cells import cell_key, is_solution
+from autograder.checking.error_hints import sentence_and_hint
 from autograder.checking.verdict import Verdict
 from autograder.grading.remarks import for_a_person, on_unusual_code
 from autograder.grading.sandbox import audit_hook
-from autograder.student.merge_answers import is_solution, key, merge_answers
+from autograder.student.merge_answers import merge_answers
 from tests.notebooks.filling import UNITS, answer_banks_of, filled, released, solved
 
 UNIT = UNITS[0]
@@ -23,7 +24,7 @@ def remarks_on(unit, answers, *added):
 
 
 def a_solution():
-    return next(key(cell) for cell in released(UNIT).cells if is_solution(cell))
+    return next(cell_key(cell) for cell in released(UNIT).cells if is_solution(cell))
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -68,7 +69,7 @@ def test_an_added_cell_is_named_by_its_beginning():
 
 def test_alarms_and_tampering_are_for_a_person():
     told = {"trouble": "tampered", "what": "autograder.checking.bounded_call.observe_within_limits"}
-    sentence, _ = in_words(told)
+    sentence, _ = sentence_and_hint(told)
     tampered = Verdict(exercise="u00-x", points=0.0, max_points=1.0, sentence=sentence)
     honest = Verdict(exercise="u00-y", points=0.0, max_points=1.0, sentence="It returned None.")
     told = list(for_a_person([tampered, honest], [0, audit_hook.EXIT_CODE, -signal.SIGSYS]))

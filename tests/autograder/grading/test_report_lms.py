@@ -7,7 +7,7 @@ import pytest
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.report.lms_csv import harmless
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from tests.autograder.grading.classes import write_journal
 from tests.notebooks.filling import UNITS
 
@@ -65,7 +65,7 @@ def result(student, hint):
         for name, item in EXERCISES.items()
         if not item.manual
     )
-    return Result(unit=UNIT, student=student, verdicts=verdicts)
+    return SubmissionResult(unit=UNIT, student=student, verdicts=verdicts)
 
 
 def exported(course, exporter, *more):

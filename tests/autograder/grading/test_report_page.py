@@ -13,7 +13,7 @@ from autograder.grading.report.class_report import report_on
 from autograder.grading.report.figure import OUTCOMES, headline, outcome_picture
 from autograder.grading.report.likeness import Alike
 from autograder.grading.report.tables import exercise_table, submission_table
-from autograder.grading.result import Result
+from autograder.grading.result import SubmissionResult
 from tests.autograder.grading.classes import results_of_a_class, write_journal
 from tests.notebooks.filling import ROOT, UNITS
 
@@ -44,7 +44,7 @@ def told(exercise, points, hint="", *, written=True):
 
 def a_result(student, *verdicts, **more):
     some = {"answers": {EXERCISES[0].id: "an answer"}}
-    return Result(unit=UNIT, student=student, verdicts=verdicts, **some | more)
+    return SubmissionResult(unit=UNIT, student=student, verdicts=verdicts, **some | more)
 
 
 def test_numbers_of_an_exercise():

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.checking.notebook_calls import find
+from autograder.checking.lookup import check_of
 from autograder.grading import command, course_version, referee, run, task
 from autograder.grading.errors import GradingError
 from autograder.grading.pool import LocalPool
@@ -194,8 +194,8 @@ def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, caps
 
     before = {result.student: result for result in graded.grade(again=True)}
     broken = before["s002"].verdicts[0].exercise
-    check = replace(find(broken), judge=fails)
-    monkeypatch.setattr(referee, "find", lambda name: check if name == broken else find(name))
+    check = replace(check_of(broken), judge=fails)
+    monkeypatch.setattr(referee, "find", lambda name: check if name == broken else check_of(name))
     assert command.main([UNIT, "--exercise", broken], graded.root) == 0
     said = capsys.readouterr().out
     why = f"{broken}: Not judged: the check itself ended with ZeroDivisionError."
@@ -208,7 +208,7 @@ def test_a_check_that_cannot_make_its_cases_stops_the_run(monkeypatch):
     def fails(_):
         raise ZeroDivisionError("in the cases")
 
-    check = replace(find("u00-state-gib"), cases=fails)
+    check = replace(check_of("u00-state-gib"), cases=fails)
     monkeypatch.setattr(referee, "find", lambda _: check)
     with pytest.raises(GradingError, match=r"u00-state-gib .*ZeroDivisionError: in the cases"):
         referee.prepare("u00-state-gib", (1, 2))

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.student import environment, installing
-from autograder.student.environment import ensure, run, troubles
+from autograder.student.environment import ensure, reasons_to_repair, run
 from autograder.student.errors import CommandError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -81,7 +81,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def first_trouble(root: Path, profile: str = "student") -> str:
-    return next(troubles(root, profile), "")
+    return next(reasons_to_repair(root, profile), "")
 
 
 # --- Old Pythons ----------------------------------------------------------------------------------

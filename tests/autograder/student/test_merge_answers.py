@@ -3,7 +3,8 @@
 import nbformat.v4 as nbf
 import pytest
 
-from autograder.student.merge_answers import key, merge_answers, with_cell_reset
+from autograder.cells import cell_key
+from autograder.student.merge_answers import merge_answers, with_cell_reset
 
 
 def code(source, grade_id="", solution=False, **more):
@@ -74,7 +75,7 @@ def test_first_of_copied_cells_counts_and_the_other_becomes_raw():
     mine.insert(3, copy)
     made = merge_answers(notebook(*mine), notebook(*course()))
     assert sources(made)[2:4] == ["def f(): return 1", "def f(): return 2"]
-    assert [key(cell) for cell in made.cells].count("f") == 1
+    assert [cell_key(cell) for cell in made.cells].count("f") == 1
     assert made.cells[3].metadata == {}
     assert made.cells[3].cell_type == "raw"
 

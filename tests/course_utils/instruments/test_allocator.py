@@ -25,7 +25,7 @@ from course_utils.instruments import allocator_recording as recording
 from course_utils.instruments.memory_trace import CATEGORIES
 from course_utils.reference import Training
 from course_utils.reference.allocator import rounded_bytes
-from course_utils.show.memory import memory_timeline
+from course_utils.show.memory_over_time import memory_timeline
 from tests.random_models import random_model
 
 

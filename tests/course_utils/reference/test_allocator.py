@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from autograder.exercises.u04.allocator import Allocator
-from autograder.exercises.u04.allocator_scripts import allocator_cases, requests_of
+from autograder.exercises.u04.shared.allocator_scripts import allocator_cases, requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training

@@ -12,7 +12,7 @@ from course_utils.show import (
     steps_against_examples,
     with_progress,
 )
-from course_utils.show.progress import PAGE
+from course_utils.show.progress_bar import PAGE
 from tests.course_utils.show.texts import overlapping_texts
 
 STEPS = {16: 347, 64: 97, 256: 28, 1024: 13, 4096: 10}
@@ -123,7 +123,7 @@ def test_only_the_micro_batch_changes_the_memory():
 
 def shown_while(monkeypatch, *, is_page):
     shown = []
-    monkeypatch.setattr("course_utils.show.progress.display", shown.append)
+    monkeypatch.setattr("course_utils.show.progress_bar.display", shown.append)
     if is_page:
         monkeypatch.setenv(PAGE, "unit.ipynb")
     else:

@@ -1,4 +1,4 @@
-"""Waits for the processes of all ranks, and finds errors and deadlocks in the files they leave."""
+"""Wait for the processes of all ranks; find errors and deadlocks in the files that they leave."""
 
 import contextlib
 import pickle
@@ -16,7 +16,7 @@ from course_utils.distributed.call_matching import (
     TimeLimitError,
     states_in_words,
 )
-from course_utils.distributed.job import RankOutcome
+from course_utils.distributed.rank_job import RankOutcome
 
 POLL_SECONDS = 0.02
 QUIET_SECONDS = 0.3  # without a new line in any call log, before looking for a deadlock

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from autograder import answer, catalogue, check, compare, grade, predict, progress, progress_file
-from autograder.checking import notebook_calls
-from autograder.checking.check import Check
+from autograder.checking import seeds
+from autograder.checking.exercise_check import Check
 from autograder.checking.progress import Progress
 from autograder.checking.verdict import CaseResult
 from course_utils.formulas.flops import matmul_flops as reference
@@ -71,7 +71,7 @@ def test_a_failing_check_gives_no_points_and_says_so(kernel_only, capsys, monkey
         raise RuntimeError("a mistake of ours")
 
     broken = Check(cases=lambda seed: [{"n": 1}], judge=judge, reference=lambda n: n)
-    monkeypatch.setattr(notebook_calls, "find", lambda exercise: broken)
+    monkeypatch.setattr("autograder.checking.check.check_of", lambda exercise: broken)
     assert check(EXERCISE, lambda n: n) == 0.0
     assert (
         "The check could not be made (RuntimeError: a mistake of ours)" in capsys.readouterr().out
@@ -82,16 +82,16 @@ def test_without_a_case_there_are_no_points(kernel_only, monkeypatch):
     empty = Check(
         cases=lambda seed: [], judge=lambda c, g: CaseResult(right={"": True}), reference=abs
     )
-    monkeypatch.setattr(notebook_calls, "find", lambda exercise: empty)
+    monkeypatch.setattr("autograder.checking.check.check_of", lambda exercise: empty)
     assert check(EXERCISE, lambda n: n) == 0.0
 
 
 def test_grading_seeds_are_secret_and_not_those_of_practice(monkeypatch):
     monkeypatch.setenv("COURSE_GRADING_SEED", "one year")
-    first = notebook_calls.grading_seeds()
+    first = seeds.grading_seeds()
     monkeypatch.setenv("COURSE_GRADING_SEED", "another year")
-    assert not set(first) & set(notebook_calls.grading_seeds())
-    assert not set(first) & set(notebook_calls.PRACTICE_SEEDS)
+    assert not set(first) & set(seeds.grading_seeds())
+    assert not set(first) & set(seeds.PRACTICE_SEEDS)
 
 
 def test_answer_gives_mine_if_it_passes_and_the_courses_otherwise(kernel_only, capsys):

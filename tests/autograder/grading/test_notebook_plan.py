@@ -4,8 +4,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder import catalogue
-from autograder.grading.execution_plan import Question, RunCell, steps
-from autograder.student.merge_answers import is_solution, key, merge_answers
+from autograder.cells import cell_key, is_solution
+from autograder.grading.notebook_plan import Question, RunCell, steps
+from autograder.student.merge_answers import merge_answers
 from tests.notebooks.filling import UNITS, filled, released, solved
 
 
@@ -40,7 +41,7 @@ def ran(answer, *added):
     mine.cells += [new_code_cell(source, id=f"mine-{n}") for n, source in enumerate(added)]
     planned = steps(mine, release)
     assert [step.position for step in planned] == sorted(step.position for step in planned)
-    return [key(mine.cells[step.position]) for step in planned]
+    return [cell_key(mine.cells[step.position]) for step in planned]
 
 
 def test_a_function_that_needs_nothing_runs_alone():

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case
+from autograder.checking.exercise_check import Case
 from autograder.checking.judges import Mistake
-from autograder.exercises.u09.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
+from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
 NUM_CASES = 20

@@ -2,8 +2,9 @@
 
 import pytest
 
-from autograder.authoring import rooms
+from autograder.authoring import import_diagram
 from autograder.authoring.dependencies import Dependencies
+from autograder.authoring.errors import BuildError
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def course(tmp_path):
 
 
 def test_who_imports_whom(course):
-    assert rooms.imports_between_rooms(course, Dependencies(course)) == {
+    assert import_diagram.imports_between_rooms(course, Dependencies(course)) == {
         ("course_utils.formulas", "course_utils.configs"),
         ("course_utils.show", "course_utils.configs"),
         ("course_utils.show", "course_utils.formulas"),
@@ -33,7 +34,9 @@ def test_who_imports_whom(course):
 
 
 def test_an_arrow_that_follows_from_others_is_left_out(course):
-    lines = [line.strip() for line in rooms.diagram(course, Dependencies(course)).splitlines()]
+    lines = [
+        line.strip() for line in import_diagram.diagram(course, Dependencies(course)).splitlines()
+    ]
     assert [line for line in lines if "-->" in line] == [
         "course_utils.formulas --> course_utils.configs",
         "course_utils.show --> course_utils.formulas",
@@ -42,9 +45,9 @@ def test_an_arrow_that_follows_from_others_is_left_out(course):
 
 
 def test_the_drawing_takes_the_place_of_the_old_one(course):
-    page = f"# Map\n{rooms.BEGIN}\nold\n{rooms.END}\nMore.\n"
-    drawn = rooms.with_drawing(page, course, Dependencies(course))
+    page = f"# Map\n{import_diagram.BEGIN}\nold\n{import_diagram.END}\nMore.\n"
+    drawn = import_diagram.with_diagram(page, course, Dependencies(course))
     assert "old" not in drawn
-    assert rooms.with_drawing(drawn, course, Dependencies(course)) == drawn
-    with pytest.raises(ValueError, match="wants the marks"):
-        rooms.with_drawing("# Map\n", course, Dependencies(course))
+    assert import_diagram.with_diagram(drawn, course, Dependencies(course)) == drawn
+    with pytest.raises(BuildError, match="needs the marks"):
+        import_diagram.with_diagram("# Map\n", course, Dependencies(course))

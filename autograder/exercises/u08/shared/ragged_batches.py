@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case
+from autograder.checking.exercise_check import Case
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference.accumulation import IGNORED, sum_of_losses
 

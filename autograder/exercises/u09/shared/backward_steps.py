@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder.checking.check import Case
 from autograder.checking.error_hints import TOO_EARLY
-from autograder.exercises.counted_layers import num_different
-from autograder.exercises.u09.on_ranks import run_on_cluster
+from autograder.checking.exercise_check import Case
+from autograder.exercises.observing import num_different
+from autograder.exercises.u09.shared.on_ranks import run_on_cluster
 from course_utils.distributed import ClusterRun, Comm, Event, Link, Network, VirtualCluster
 
 NUM_ROWS = 2

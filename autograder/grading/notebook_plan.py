@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
-from autograder.student.merge_answers import grader, is_solution, key
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 
 DEMONSTRATION = "demonstration"
 
@@ -42,7 +42,7 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Quest
         notebook: The release with the student's cells.
         release: The notebook as students got it.
     """
-    given = {key(cell) for cell in release.cells if not is_solution(cell)}
+    given = {cell_key(cell) for cell in release.cells if not is_solution(cell)}
     questions = dict(_questions(notebook))
     candidates = [
         position
@@ -51,7 +51,9 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Quest
         and position not in questions
         and DEMONSTRATION not in cell.metadata.get("tags", [])
     ]
-    theirs = {position for position in candidates if key(notebook.cells[position]) not in given}
+    theirs = {
+        position for position in candidates if cell_key(notebook.cells[position]) not in given
+    }
     answers = {each.name for each in questions.values()}
     needed = _needed(notebook, candidates, theirs, answers)
     return [
@@ -63,7 +65,7 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Quest
 def _questions(notebook: NotebookNode) -> Iterator[tuple[int, Question]]:
     """The graded cells that a check judges: each calls ``check(exercise, name)``."""
     for position, cell in enumerate(notebook.cells):
-        meta = grader(cell)
+        meta = nbgrader_metadata(cell)
         if cell.cell_type == "code" and meta.get("grade") and not meta.get("solution"):
             exercise, name = next(_checks(cell.source))
             yield position, Question(position, exercise, name)

@@ -3,7 +3,7 @@
 import pytest
 
 from course_utils.configs import RunConfig
-from course_utils.show.accounting import memory_over_length, memory_parts, training_memory
+from course_utils.show.memory_budget import memory_over_length, memory_parts, training_memory
 
 DEFAULTS = {"micro_batch_size": 1, "attention": "fused", "recomputation": "none"}
 

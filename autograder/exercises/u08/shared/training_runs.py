@@ -16,8 +16,8 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
-from autograder.checking.check import Case
-from autograder.exercises.u08.ragged_batches import (
+from autograder.checking.exercise_check import Case
+from autograder.exercises.u08.shared.ragged_batches import (
     batch_of,
     length_of,
     losses_of,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.check import Case
+from autograder.checking.exercise_check import Case
 from course_utils.instruments import trace_memory
 
 FLOAT64_BYTES = 8

@@ -11,7 +11,7 @@ from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
 from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
-from course_utils.show.memory import COLOURS, MAX_COLUMNS, format_bytes
+from course_utils.show.memory_over_time import COLOURS, MAX_COLUMNS, format_bytes
 from tests.course_utils.show.texts import overlapping_texts
 from tests.random_models import random_model
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
-from autograder.checking.check import Case
+from autograder.checking.exercise_check import Case
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training

@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.check import Case
+from autograder.checking.exercise_check import Case
 from course_utils.configs import ModelConfig
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer

@@ -4,7 +4,7 @@ A master says in a word what nbgrader wants in a line of metadata:
 
     # %% Bytes of a tensor [markdown] exercise="u00-tensor-bytes" points=2 minutes=3 ...   the card
     # %% solution="u00-tensor-bytes"        the model answer, between BEGIN and END SOLUTION
-    # %% check="u00-tensor-bytes"           one comment that says what is verified
+    # %% check="u00-tensor-bytes"           comments that say what is verified
     # %% [markdown] text_answer="u00-view"  an answer in words, read by a person
     # %% setup=true                         the first cell of code, locked
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-CARD = ("title", "difficulty", "importance", "minutes", "points")
+CARD_KEYS = ("title", "difficulty", "importance", "minutes", "points")
 ROLES = ("solution", "check", "text_answer")
 SOLUTION = re.compile(r"BEGIN SOLUTION[^\n]*\n(?P<body>.*?)\n[^\n]*END SOLUTION", re.DOTALL)
-DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
+DEFINITION = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 GRADED_CELL = """{verified}
 check("{exercise}", {answer})
 ### BEGIN HIDDEN TESTS
@@ -37,10 +37,10 @@ def cards(notebook: NotebookNode) -> list[dict[str, Any]]:
 def functions(notebook: NotebookNode) -> dict[str, str]:
     """The function or class that each solution cell defines, by exercise."""
     cells = [cell for cell in notebook.cells if "solution" in cell.metadata]
-    return {cell.metadata["solution"]: DEFINED.findall(cell.source)[-1] for cell in cells}
+    return {cell.metadata["solution"]: DEFINITION.findall(cell.source)[-1] for cell in cells}
 
 
-def mistakes(notebook: NotebookNode) -> Iterator[str]:
+def problems(notebook: NotebookNode) -> Iterator[str]:
     """Every rule that the marks of a master break, as a sentence."""
     yield from _mistakes_of_cards(notebook)
     for cell in notebook.cells:
@@ -49,8 +49,8 @@ def mistakes(notebook: NotebookNode) -> Iterator[str]:
         yield from (f"{place}: {mistake}" for mistake in _mistakes_of_cell(cell))
 
 
-def write_out(notebook: NotebookNode, unit: str) -> None:
-    """Replace the marks of a sound master by nbgrader's metadata and write out its graded cells.
+def to_nbgrader(notebook: NotebookNode, unit: str) -> None:
+    """Replace the marks of a sound master by nbgrader's metadata, and complete its graded cells.
 
     Args:
         notebook: Changed in place; the marks of its cards stay.
@@ -82,7 +82,7 @@ def _nbgrader(grade_id: str, **roles: Any) -> dict[str, Any]:
 
 def _mistakes_of_cards(notebook: NotebookNode) -> Iterator[str]:
     for card in cards(notebook):
-        if missing := [key for key in CARD if not card.get(key)]:
+        if missing := [key for key in CARD_KEYS if not card.get(key)]:
             yield f"the card of {card['exercise']} lacks {', '.join(missing)}"
     found = {role: Counter(_names(notebook, role)) for role in ("exercise", *ROLES)}
     for role, names in found.items():
@@ -93,7 +93,7 @@ def _mistakes_of_cards(notebook: NotebookNode) -> Iterator[str]:
         roles = {role for role in ROLES if name in found[role]}
         if roles not in ({"solution", "check"}, {"text_answer"}):
             yield (
-                f"{name} wants a cell with `solution` and one with `check`, or one with "
+                f"{name} needs a cell with `solution` and one with `check`, or one with "
                 f"`text_answer`; it has {', '.join(sorted(roles)) or 'none of them'}"
             )
 
@@ -114,7 +114,7 @@ def _mistakes_of_cell(cell: NotebookNode) -> Iterator[str]:
             yield "a solution needs a body between BEGIN SOLUTION and END SOLUTION"
     elif "BEGIN SOLUTION" in source:
         yield "a solution stands in a cell that is not marked as one"
-    if "solution" in marks and not DEFINED.search(source):
+    if "solution" in marks and not DEFINITION.search(source):
         yield "a solution defines a function or a class"
     if "check" in marks and not re.fullmatch(r"(#.*\n?)+", source.strip()):
-        yield "a check wants comments that say what is verified, and nothing else"
+        yield "a check needs comments that say what is verified, and nothing else"

@@ -22,12 +22,12 @@ from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
+from autograder.cells import cell_key, nbgrader_metadata
 from autograder.files import read_line, replacing, write_whole
 from autograder.grading import timestamp
 from autograder.grading.errors import GradingError
-from autograder.grading.result import Result
-from autograder.grading.task import Graded
-from autograder.student.merge_answers import grader, key
+from autograder.grading.result import SubmissionResult
+from autograder.grading.task import GradedSubmission
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 NUM_BACKUPS = 10
@@ -37,7 +37,7 @@ SECRET = re.compile(r"[0-9a-f]{128}")
 Settled = dict[str, float | None]  # automatic points of cells that a person has judged
 
 
-class Store:
+class GradebookWriter:
     """The gradebook and the graded notebooks of a course."""
 
     def __init__(self, root: Path, config: Config, secret: str) -> None:
@@ -114,7 +114,7 @@ class Store:
                 old.unlink(missing_ok=True)
         return copy
 
-    def put(self, graded: Graded, submitted: Path) -> None:
+    def put(self, graded: GradedSubmission, submitted: Path) -> None:
         """Write a graded notebook into its folder and its grades into the gradebook."""
         result, time_line = graded.result, timestamp.text_of(submitted)
         with self._open() as book:
@@ -138,7 +138,7 @@ class Store:
                 if each.student_id in students:
                     self._save_penalty(each)
 
-    def _settled(self, book: Gradebook, graded: Graded) -> Settled:
+    def _settled(self, book: Gradebook, graded: GradedSubmission) -> Settled:
         """Cells whose manual points still hold, because the notebook's texts are unchanged."""
         unit, student = graded.result.unit, graded.result.student
         path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
@@ -154,7 +154,7 @@ class Store:
             if each.manual_score is not None and not each.needs_manual_grade
         }
 
-    def _put_files(self, graded: Graded, submitted: Path) -> None:
+    def _put_files(self, graded: GradedSubmission, submitted: Path) -> None:
         result = graded.result
         folder = self.root / "autograded" / result.student / result.unit
         lines = {
@@ -169,7 +169,7 @@ class Store:
                 else:
                     (folder / name).unlink(missing_ok=True)
 
-    def _submission_secret(self, result: Result, submitted: Path) -> str:
+    def _submission_secret(self, result: SubmissionResult, submitted: Path) -> str:
         """The secret that names a student's feedback in nbgrader's exchange, which requires one.
 
         `nbgrader submit` makes it; for other submissions it derives from the course's secret.
@@ -178,7 +178,7 @@ class Store:
         whose = f"{self._secret}\0{result.student}\0{result.unit}"
         return known if SECRET.fullmatch(known) else hashlib.sha512(whose.encode()).hexdigest()
 
-    def _save_grades(self, book: Gradebook, graded: Graded) -> None:
+    def _save_grades(self, book: Gradebook, graded: GradedSubmission) -> None:
         saving = SaveAutoGrades(config=self._config)
         saving.gradebook, saving.student_id = book, graded.result.student
         saving.assignment_id = saving.notebook_id = graded.result.unit
@@ -267,10 +267,10 @@ def _changed_cells(notebook: Notebook, release: NotebookNode) -> list[str]:
     """Cells whose text or points differ between the gradebook and the release."""
     texts, points = {}, {}
     for cell in release.cells:
-        if grader(cell).get("locked"):
-            texts[key(cell)] = cell.source.rstrip()
-        if grader(cell).get("grade"):
-            points[key(cell)] = float(grader(cell)["points"])
+        if nbgrader_metadata(cell).get("locked"):
+            texts[cell_key(cell)] = cell.source.rstrip()
+        if nbgrader_metadata(cell).get("grade"):
+            points[cell_key(cell)] = float(nbgrader_metadata(cell)["points"])
     known_texts = {
         cell.name: (cell.source or "").split(HIDDEN_TESTS)[0].rstrip()
         for cell in notebook.source_cells
@@ -285,14 +285,14 @@ def _texts(notebook: str) -> list[str]:
     return [cell.source for cell in nbformat.reads(notebook, as_version=4).cells]
 
 
-def _leave_settled(book: Gradebook, result: Result, settled: Settled) -> None:
+def _leave_settled(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
     """Request no manual grade for cells whose text and automatic points are unchanged."""
     for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
         if each.name in settled and each.auto_score == settled[each.name]:
             each.needs_manual_grade = False
 
 
-def _ask_for_a_person(book: Gradebook, result: Result, settled: Settled) -> None:
+def _ask_for_a_person(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
     """Request a manual grade for every cell that no person has judged in its present form."""
     for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
         is_settled = each.name in settled and each.auto_score == settled[each.name]

@@ -1,36 +1,32 @@
-"""The drawing in `docs/architecture.md`: which rooms the packages have, and who imports whom.
+"""The diagram in `docs/architecture.md`: the packages' rooms, and who imports whom.
 
-It is made from the import statements. Small modules at the root of a package count for no room,
-and an arrow that follows from two others is left out.
+A room is a subpackage. The arrows are made from the import statements; modules at the root of a
+package are left out, and so is an arrow that follows from two others.
 """
 
-import re
 from itertools import product
 from pathlib import Path
 
 from autograder.authoring.dependencies import PACKAGES, Dependencies
+from autograder.authoring.generated_part import between_marks
 
 BEGIN, END = "<!-- rooms: drawn by make build -->", "<!-- end of rooms -->"
 
 Arrows = set[tuple[str, str]]
 
 
-def with_drawing(text: str, root: Path, read: Dependencies) -> str:
-    """The page with its drawing made anew.
+def with_diagram(text: str, root: Path, dependencies: Dependencies) -> str:
+    """The page with its diagram made anew.
 
     Raises:
-        ValueError: If the two marks around the drawing are not there.
+        BuildError: If the two marks around the diagram are not there.
     """
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"docs/architecture.md wants the marks {BEGIN!r} and {END!r}")
-    marked = f"{re.escape(BEGIN)}.*{re.escape(END)}"
-    drawing = f"{BEGIN}\n{diagram(root, read)}\n{END}"
-    return re.sub(marked, lambda _: drawing, text, flags=re.DOTALL)
+    return between_marks(text, BEGIN, END, diagram(root, dependencies))
 
 
-def diagram(root: Path, read: Dependencies) -> str:
+def diagram(root: Path, dependencies: Dependencies) -> str:
     """The rooms as a Mermaid flowchart: a box a room, an arrow from who imports to what."""
-    arrows = imports_between_rooms(root, read)
+    arrows = imports_between_rooms(root, dependencies)
     lines = ["```mermaid", "flowchart TD"]
     for package in PACKAGES:
         lines.append(f"  subgraph {package}")
@@ -39,7 +35,9 @@ def diagram(root: Path, read: Dependencies) -> str:
         lines += [f"    {start} --> {end}" for start, end in sorted(without_detours(inside))]
         lines.append("  end")
     across = {(start, "course_utils") for start, end in arrows if end.startswith("course_utils.")}
-    lines += [f"  {start} --> {end}" for start, end in sorted(across) if "course" not in start]
+    lines += [
+        f"  {start} --> {end}" for start, end in sorted(across) if start.startswith("autograder.")
+    ]
     return "\n".join([*lines, "```"])
 
 
@@ -48,13 +46,13 @@ def rooms_of(package: Path) -> list[str]:
     return sorted(path.parent.name for path in package.glob("*/__init__.py"))
 
 
-def imports_between_rooms(root: Path, read: Dependencies) -> Arrows:
+def imports_between_rooms(root: Path, dependencies: Dependencies) -> Arrows:
     """Pairs of rooms, ``package.room``, of which the first imports the second."""
     known = {f"{package}.{room}" for package in PACKAGES for room in rooms_of(root / package)}
     arrows: Arrows = set()
     for room in known:
         for file in root.joinpath(*room.split(".")).rglob("*.py"):
-            names = (f"{module}.{name}" for module, name in read.source(file).imports)
+            names = (f"{module}.{name}" for module, name in dependencies.source(file).imports)
             used = {".".join(name.split(".")[:2]) for name in names}
             arrows |= {(room, other) for other in used & known if other != room}
     return arrows
