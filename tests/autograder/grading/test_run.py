@@ -125,9 +125,9 @@ def test_a_worker_with_another_version_is_refused(graded, monkeypatch):
 
 def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch):
     asked = []
-    verdict = task.referee.verdict
+    verdict = task.referee.judge_answer
     monkeypatch.setattr(
-        task.referee, "verdict", lambda *args: asked.append(args[1].exercise) or verdict(*args)
+        task.referee, "judge_answer", lambda *args: asked.append(args[1].exercise) or verdict(*args)
     )
     before, files = graded.contents(), graded.files()
     exercise = graded.grade(students=("s002",), again=True)[0].verdicts[0].exercise
@@ -195,7 +195,9 @@ def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, caps
     before = {result.student: result for result in graded.grade(again=True)}
     broken = before["s002"].verdicts[0].exercise
     check = replace(check_of(broken), judge=fails)
-    monkeypatch.setattr(referee, "find", lambda name: check if name == broken else check_of(name))
+    monkeypatch.setattr(
+        referee, "check_of", lambda name: check if name == broken else check_of(name)
+    )
     assert command.main([UNIT, "--exercise", broken], graded.root) == 0
     said = capsys.readouterr().out
     why = f"{broken}: Not judged: the check itself ended with ZeroDivisionError."
@@ -209,7 +211,7 @@ def test_a_check_that_cannot_make_its_cases_stops_the_run(monkeypatch):
         raise ZeroDivisionError("in the cases")
 
     check = replace(check_of("u00-state-gib"), cases=fails)
-    monkeypatch.setattr(referee, "find", lambda _: check)
+    monkeypatch.setattr(referee, "check_of", lambda _: check)
     with pytest.raises(GradingError, match=r"u00-state-gib .*ZeroDivisionError: in the cases"):
         referee.prepare("u00-state-gib", (1, 2))
     warm_up = [partial(referee.prepare, "no such exercise", (1, 2))]
