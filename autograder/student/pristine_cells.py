@@ -18,6 +18,12 @@ def original(name: str) -> None:
     if not isinstance(name, str):
         print('Wanted the id of a cell in quotes, as in original("u00-state-gib").')
         return
+    if not NOTEBOOKS.is_dir():
+        print(
+            "The cell cannot be shown: the released notebooks are not here, only the course's "
+            "code. Look for the cell in a new copy of the notebook, from where you got this one."
+        )
+        return
     for path in sorted(NOTEBOOKS.glob(f"{name[1:3]}_*/*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         found = [cell.source for cell in notebook.cells if cell_key(cell) == name]

@@ -73,8 +73,11 @@ class WorkFolder:
         return kept
 
     def _repaired(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
+        renamed = None if path.exists() else _renamed(path, release)
+        if renamed:
+            print(f"There is no {path.name}: your answers come from {renamed.name}, which stays.")
         try:
-            mine = _read(path)
+            mine = _read(renamed or path)
         except CommandError:  # no notebook to reset one cell in: make a whole fresh one
             mine, cell = nbformat.v4.new_notebook(), ""
         if cell:
@@ -141,6 +144,17 @@ def _since_epoch(timestamp: str) -> float:
         return time.mktime(time.strptime(timestamp, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
         return 0.0
+
+
+def _renamed(path: Path, release: NotebookNode) -> Path | None:
+    """The latest notebook beside a missing one that holds answers to the same unit."""
+    wanted = {cell_key(cell) for cell in release.cells if is_solution(cell)}
+    found: list[Path] = []
+    for file in path.parent.glob("*.ipynb"):
+        with contextlib.suppress(CommandError):
+            if wanted & {cell_key(cell) for cell in _read(file).cells if is_solution(cell)}:
+                found.append(file)
+    return max(found, key=lambda file: file.stat().st_mtime, default=None)
 
 
 def _read(path: Path) -> NotebookNode:

@@ -156,6 +156,13 @@ def test_check_asks_for_a_build_when_a_master_changed(course):
         Build(course, check_only=True).run()
 
 
+def test_a_build_prints_nothing_that_alarms(tmp_path, capfd):
+    tiny.make_course(tmp_path)
+    Build(tmp_path).run()
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("  executing 00_tiny\n", "")
+
+
 def test_failing_cell_is_told(tmp_path):
     tiny.make_course(tmp_path, tiny.parts() | {"bad": tiny.cell("1 / 0")})
     with pytest.raises(BuildError, match="ZeroDivisionError"):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from autograder.student import pristine_cells
 from autograder.student.pristine_cells import original
 
 
@@ -24,3 +25,9 @@ def test_original_prints_the_stub(capsys):
 def test_an_unknown_cell_is_answered_in_one_sentence(name, words, capsys):
     original(name)
     assert words in capsys.readouterr().out
+
+
+def test_without_the_released_notebooks_it_says_so(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(pristine_cells, "NOTEBOOKS", tmp_path / "notebooks")
+    original("u00-state-gib")
+    assert "a new copy of the notebook, from where you got this one" in capsys.readouterr().out

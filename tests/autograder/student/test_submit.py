@@ -239,6 +239,26 @@ def test_fresh_without_an_old_notebook(folder):
     assert mine(folder).exists()
 
 
+def test_fresh_takes_the_answers_of_a_renamed_notebook(folder, capsys):
+    renamed = mine(folder).rename(mine(folder).with_name("my FLOPs.ipynb"))
+    before = renamed.read_bytes()
+    assert folder.fresh(UNIT) is None
+    assert "your answers come from my FLOPs.ipynb, which stays" in capsys.readouterr().out
+    assert renamed.read_bytes() == before
+    made = nbformat.read(mine(folder), as_version=4)
+    assert cell(made, "u00-state-gib").source == solved(UNIT)["u00-state-gib"]
+
+
+def test_fresh_leaves_other_notebooks_beside_a_missing_one_alone(folder, capsys):
+    mine(folder).unlink()
+    nbformat.write(filled(OTHER, solved(OTHER)), mine(folder).with_name("other.ipynb"))
+    mine(folder).with_name("damaged.ipynb").write_text("{")
+    folder.fresh(UNIT)
+    assert "your answers come from" not in capsys.readouterr().out
+    made = nbformat.read(mine(folder), as_version=4)
+    assert "not written yet" in cell(made, "u00-state-gib").source
+
+
 def test_two_fresh_notebooks_in_one_second_keep_both_old_ones(folder):
     kept = {folder.fresh(UNIT), folder.fresh(UNIT)}
     assert len(kept) == 2
