@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode
 from traitlets.config import Config
 
@@ -15,6 +16,7 @@ from autograder.authoring.errors import BuildError
 
 MAX_NOTEBOOK_BYTES = 2**20
 CELL_SECONDS = 300
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:
@@ -38,9 +40,21 @@ def execute(notebook: NotebookNode) -> NotebookNode:
         except CellExecutionError as error:
             raise BuildError(f"a cell of the solved notebook fails:\n{error}") from None
     solved.metadata = notebook.metadata
+    solved = with_steady_outputs(solved)
     if len(nbformat.writes(solved).encode()) > MAX_NOTEBOOK_BYTES:
         raise BuildError("a solved notebook may take 1 MB at most: draw fewer or smaller figures.")
     return solved
+
+
+def with_steady_outputs(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without what differs from run to run: how a text was cut, ids of widgets."""
+    joined: NotebookNode
+    joined, _ = CoalesceStreamsPreprocessor().preprocess(deepcopy(notebook), {})
+    for cell in joined.cells:
+        shown = [each.data for each in cell.get("outputs", []) if WIDGET in each.get("data", {})]
+        for number, data in enumerate(shown):
+            data[WIDGET]["model_id"] = f"{cell.id}-{number}"
+    return joined
 
 
 def _over_files(folder: Path) -> Config:

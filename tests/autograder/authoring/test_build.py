@@ -163,6 +163,25 @@ def test_a_build_prints_nothing_that_alarms(tmp_path, capfd):
     assert (printed.out, printed.err) == ("  executing 00_tiny\n", "")
 
 
+CHATTY = """\
+import ipywidgets
+print("one", flush=True)
+print("two", flush=True)
+ipywidgets.IntSlider()
+"""
+
+
+def test_two_runs_give_the_same_bytes(tmp_path):
+    for name in "ab":
+        tiny.make_course(tmp_path / name, tiny.parts() | {"chatty": tiny.cell(CHATTY)})
+        Build(tmp_path / name).run()
+    first, second = (solved_of(tmp_path / name) for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+    shown = nbformat.read(first, as_version=4).cells[-1].outputs
+    assert [each.output_type for each in shown] == ["stream", "execute_result"]
+    assert shown[0].text == "one\ntwo\n"
+
+
 def test_failing_cell_is_told(tmp_path):
     tiny.make_course(tmp_path, tiny.parts() | {"bad": tiny.cell("1 / 0")})
     with pytest.raises(BuildError, match="ZeroDivisionError"):
