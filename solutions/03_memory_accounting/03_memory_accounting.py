@@ -148,7 +148,7 @@ def parameters(model: ModelConfig) -> dict[str, int]:
     norm = h
     if model.has_biases:
         attention += query_width + 2 * kv_width + h
-        feed_forward += f + h
+        feed_forward += (2 if model.is_gated else 1) * f + h
         norm = 2 * h
     rows = model.vocab_size * (1 if model.is_tied else 2) + model.num_positions
     return {

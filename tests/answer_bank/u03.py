@@ -5,7 +5,7 @@ from tests.answer_bank import AnswerBank, Wrong
 
 def _parameters(
     attention: str = "2 * h * q + 2 * h * k + bias * (q + 2 * k + h)",
-    feed_forward: str = "(3 if model.is_gated else 2) * h * f + bias * (f + h)",
+    feed_forward: str = "(2 + gated) * h * f + bias * (f + gated * f + h)",
     norms: str = "(2 * layers + 1) * (1 + bias) * h",
     rows: str = "v * (1 if model.is_tied else 2) + model.num_positions",
 ) -> str:
@@ -13,7 +13,7 @@ def _parameters(
     def parameters(model):
         h, f, v, layers = model.hidden_size, model.ffn_size, model.vocab_size, model.num_layers
         q, k = model.num_heads * model.head_dim, model.num_kv_heads * model.head_dim
-        bias = int(model.has_biases)
+        bias, gated = int(model.has_biases), int(model.is_gated)
         return {{
             "attention": layers * ({attention}),
             "feed_forward": layers * ({feed_forward}),
@@ -48,6 +48,12 @@ PARAMETERS = AnswerBank(
             "no biases in the block",
             _parameters(feed_forward="(3 if model.is_gated else 2) * h * f"),
             "How wide are the results of its two matrices?",
+            points=1.5,
+        ),
+        Wrong(
+            "two biases in a gated block",
+            _parameters(feed_forward="(3 if model.is_gated else 2) * h * f + bias * (f + h)"),
+            "Which of the three matrices gives how many numbers?",
             points=1.5,
         ),
         Wrong(
@@ -141,6 +147,9 @@ PARAMETERS = AnswerBank(
     ],
     features={
         "GPT": lambda case: case["model"].get("has_biases", False),
+        "gated with biases": lambda case: (
+            case["model"].get("has_biases", False) and case["model"].get("is_gated", True)
+        ),
         "tied Llama": lambda c: c["model"]["is_tied"] and not c["model"].get("has_biases"),
         "untied head": lambda case: not case["model"]["is_tied"],
         "learned positions": lambda case: case["model"].get("num_positions", 0) > 0,

@@ -15,7 +15,10 @@ GPT = {"is_gated": False, "has_biases": True, "is_tied": True}
 
 
 def parameters_cases(seed: int) -> list[Case]:
-    """GPT with and without learned positions; Llama tied and untied, with MHA, GQA and MQA."""
+    """GPT with and without learned positions; Llama tied and untied, with MHA, GQA and MQA.
+
+    Biases occur in gated blocks too.
+    """
     rng = random.Random(seed)
     cases: list[Case] = []
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
@@ -28,6 +31,8 @@ def parameters_cases(seed: int) -> list[Case]:
         for kv in (1, rng.randint(2, 5)):
             sizes = _sizes(rng, kv, 1) | GPT
             cases.append({"model": sizes | {"num_positions": num_positions}})
+    for kv in (1, rng.randint(2, 5)):
+        cases.append({"model": _sizes(rng, kv, 2) | {"has_biases": True, "is_tied": False}})
     gpt_2 = _named(12, 768, 12, 12, 3072, 50257) | GPT | {"num_positions": 1024}
     llama = _named(16, 2048, 32, 8, 8192, 128256) | {"is_tied": True}
     return [*cases, {"model": gpt_2}, {"model": llama}]
@@ -129,6 +134,16 @@ CHECK = Check(
             "The biases of the feed-forward block are missing where a model has them. How wide "
             "are the results of its two matrices?",
             _part("feed_forward", lambda m: _feed_forward(m, 3 if m.is_gated else 2, 0)),
+        ),
+        Mistake(
+            "Gated blocks with biases have too few in your sum. Which of the three matrices gives "
+            "how many numbers?",
+            _part(
+                "feed_forward",
+                lambda m: _feed_forward(
+                    m, 3 if m.is_gated else 2, m.has_biases * (m.ffn_size + m.hidden_size)
+                ),
+            ),
         ),
         Mistake(
             "Your feed-forward blocks have two matrices, all of them. What does `is_gated` say?",
