@@ -101,7 +101,7 @@ pd.DataFrame(count_saved_bytes(lambda: torch.relu(layer(x))).tensors)
 # %% [markdown]
 # The weight turns up: autograd needs it for the gradient of the input. It takes no memory of its own, so name the modules that you measure.
 #
-# Under `no_grad` nothing is kept, which is why inference needs so much less memory (S10):
+# Under `no_grad` autograd keeps nothing. That is one reason why inference needs less memory (S10); the other is that it has no gradients and no optimizer states.
 
 # %% tags=["nbval-check-output"]
 with torch.no_grad():

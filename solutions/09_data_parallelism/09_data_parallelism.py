@@ -791,7 +791,7 @@ compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1)
 step_over_bucket_bytes(sweeps, compute_seconds)
 
 # %% [markdown]
-# On the left every bucket pays the latency of its 14 messages; on the right the last bucket is long, and nothing is left to hide it. (With 32 and 64 MiB the last one is the same: 32 of 96 MiB.) With a fifth of the latency the best size moves to the left. PyTorch's DDP takes 25 MiB by default.
+# On the left every bucket pays the latency of its 14 messages; on the right the last bucket is long, and nothing is left to hide it. (With 32 and 64 MiB the last one is the same: 32 of 96 MiB.) With a fifth of the latency the best size moves to the left. PyTorch's DDP takes 25 MiB by default, and 1 MiB for the bucket that is ready first.
 
 # %% [markdown]
 # ## Accumulation on top
