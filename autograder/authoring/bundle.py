@@ -14,7 +14,14 @@ from course_utils import __version__
 
 ROOT = Path(__file__).parents[2]
 NAME = f"efficient-llm-training-{__version__}"
-AS_THEY_ARE = ("LICENSE", "Makefile", "requirements.txt", "pyproject.toml", "docs/lectures.md")
+AS_THEY_ARE = (
+    "LICENSE",
+    "Makefile",
+    "requirements.txt",
+    "pyproject.toml",
+    "docs/lectures.md",
+    "docs/privacy.md",
+)
 FOR_STAFF = ("autograder/authoring", "autograder/grading")
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)

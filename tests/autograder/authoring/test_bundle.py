@@ -45,7 +45,7 @@ def test_every_link_of_its_readme_leads_somewhere(unpacked):
     assert len(links) >= len(UNITS)
     assert [link for link in links if not (unpacked / link).exists()] == []
     assert "## For students" in text
-    assert "MIT, see" in text
+    assert "MIT, see `LICENSE`" in text
     assert "nstructors" not in text.split("## Licence")[0].split("## For students")[1]
 
 
