@@ -98,9 +98,8 @@ class Build:
         self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
         self._refuse_hand_edits(target.release, released, entry.get("release"))
         inputs = self._inputs(unit_master)
-        solved = self._executed(
-            unit_master, target, inputs, entry
-        )  # before any file: a cell may fail
+        # Before any file is written: a cell may fail.
+        solved = self._executed(unit_master, target, inputs, entry)
         self._write_notebook(target.release, released)
         self._write_notebook(target.instructor, solved)
         self.record[unit_master.unit.folder] = {
@@ -119,10 +118,9 @@ class Build:
     ) -> tuple[NotebookNode, str]:
         """The release and what it was made from; the present one where that is the same."""
         settings = [path for name in RELEASE_SETTINGS if (path := self.root / name).exists()]
-        code = [Path(__file__).with_name("release.py"), *settings]
-        made_from = _hash(
-            fingerprint(unit_master.notebook), *(path.read_text("utf-8") for path in code)
-        )
+        files = [Path(__file__).with_name("release.py"), *settings]
+        texts = (path.read_text(encoding="utf-8") for path in files)
+        made_from = _hash(fingerprint(unit_master.notebook), *texts)
         if entry.get("released_from") == made_from and target.release.exists():
             present = self._present(target.release)
             if fingerprint(present) == entry.get("release"):
@@ -170,9 +168,12 @@ class Build:
         """One hash over all that outputs depend on: code, its modules, the pins, the points."""
         cells = [cell for cell in unit_master.notebook.cells if cell.cell_type == "code"]
         coded = [item for item in unit_master.unit.exercises if not item.manual]
-        uses = self.dependencies.fingerprint(
-            "\n".join(cell.source for cell in cells), tuple(item.check_module for item in coded)
-        )
+        code = "\n".join(cell.source for cell in cells)
+        try:
+            uses = self.dependencies.fingerprint(code, tuple(item.check_module for item in coded))
+        except SyntaxError as error:
+            where = f"{error.msg}: {(error.text or '').strip()}"
+            raise BuildError(f"{unit_master.path.name} is not Python ({where}).") from None
         tags = [cell.metadata.get("tags", []) for cell in cells]
         worth = [(item.id, item.points) for item in coded]
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")

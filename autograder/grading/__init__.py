@@ -1,1 +1,1 @@
-"""Grade a whole class: intake, sandbox, referee and store, as plug-ins of nbgrader."""
+"""Grade a whole class: intake, sandbox, referee and gradebook writer, as plug-ins of nbgrader."""

@@ -182,6 +182,12 @@ def test_two_runs_give_the_same_bytes(tmp_path):
     assert shown[0].text == "one\ntwo\n"
 
 
+def test_a_cell_that_is_not_python_is_one_sentence(tmp_path):
+    tiny.make_course(tmp_path, tiny.parts() | {"bad": tiny.cell("1 +* 2")})
+    with pytest.raises(BuildError, match=r"00_tiny.py is not Python \(.*: 1 \+\* 2\)\."):
+        Build(tmp_path).run()
+
+
 def test_failing_cell_is_told(tmp_path):
     tiny.make_course(tmp_path, tiny.parts() | {"bad": tiny.cell("1 / 0")})
     with pytest.raises(BuildError, match="ZeroDivisionError"):
