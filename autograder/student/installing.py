@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import threading
+import time
+import urllib.parse
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,14 +31,22 @@ HEARTBEAT_SECONDS = 10
 PROGRESS = (
     (re.compile(r"\s*Downloading (\S+?)-\d\S* \((\d.*[MG]B)\)"), "downloading {} ({})"),
     (re.compile(r"(Installing) collected packages"), "unpacking and installing"),
-    (re.compile(r"WARNING: (Retrying)"), "the network does not respond; pip is retrying"),
 )
+GIVE_UP_SECONDS = 60
+INDEXES = re.compile(r"Looking in indexes: (.*)")
+RETRYING = re.compile(r"WARNING: Retrying .* after connection broken by .*: (/\S*)$")
 NOT_FOUND = ("No matching distribution", "Connection", "Retrying", "name resolution", "Read timed")
 
 
 def pip(root: Path, *arguments: str) -> None:
-    """Run `pip install` in the environment, with the user's own pip settings and variables."""
+    """Run `pip install` in the environment, with the user's own pip settings and variables.
+
+    Extra indexes from the variable are options here, which pip adds to those of its settings; the
+    variable itself would replace them.
+    """
     options = ["--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
+    for url in os.environ.get("PIP_EXTRA_INDEX_URL", "").split():
+        options += ["--extra-index-url", url]
     command = [str(root / ".venv" / "bin" / "python"), "-m", "pip", *options, *arguments]
     status, tail = stream(command, root)
     if status:
@@ -61,9 +71,15 @@ def explain_failure(tail: Sequence[str]) -> str:
 
 
 def stream(command: Sequence[str], cwd: Path) -> tuple[int, list[str]]:
-    """Run a command and report its progress; returns its exit status and last lines."""
+    """Run a command and report its progress; returns its exit status and last lines.
+
+    Raises:
+        CommandError: If pip waits too long for an index that does not answer.
+    """
     tail: deque[str] = deque(maxlen=8)
+    silence = _Silence()
     environ = {**os.environ, "PIP_USER": "0"}  # pip's user installs bypass the environment
+    environ.pop("PIP_EXTRA_INDEX_URL", None)
     with subprocess.Popen(
         command, cwd=cwd, env=environ, text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -73,10 +89,56 @@ def stream(command: Sequence[str], cwd: Path) -> tuple[int, list[str]]:
             for line in process.stdout:
                 tail.append(line.rstrip()[:250])
                 report_progress(line)
-        except KeyboardInterrupt:
+                silence.read(line)
+        except (CommandError, KeyboardInterrupt):
             stop(process)
             raise
     return process.returncode, list(tail)
+
+
+class _Silence:
+    """How long pip has waited, in all, for package indexes that do not answer."""
+
+    def __init__(self) -> None:
+        self._indexes: list[str] = []
+        self._told: set[str] = set()
+        self._seconds = 0.0
+        self._since: float | None = None
+
+    def read(self, line: str) -> None:
+        """Take in one line of pip.
+
+        Raises:
+            CommandError: If it has waited for more than `GIVE_UP_SECONDS`.
+        """
+        now = time.monotonic()
+        if self._since is not None:
+            self._seconds += now - self._since
+            self._since = None
+        if found := INDEXES.match(line):
+            self._indexes = found[1].split(", ")
+        if found := RETRYING.match(line):
+            self._since = now
+            self._wait_for(self._host_of(found[1]))
+
+    def _wait_for(self, host: str) -> None:
+        if host not in self._told:
+            self._told.add(host)
+            say(f"    {host} does not answer; pip is retrying")
+        if self._seconds > GIVE_UP_SECONDS:
+            raise CommandError(
+                f"{host} does not answer, and pip has waited {GIVE_UP_SECONDS} s for it. Check the "
+                "connection, a proxy, and the address of the index (in PIP_INDEX_URL, "
+                "PIP_EXTRA_INDEX_URL or pip.conf), or leave an extra index out; then run the same "
+                "command again, and it goes on from there."
+            )
+
+    def _host_of(self, path: str) -> str:
+        """The index that a path belongs to; pip does not name it when it retries."""
+        urls = [urllib.parse.urlsplit(index) for index in self._indexes]
+        fitting = [url for url in urls if url.path and path.startswith(url.path)]
+        longest = max(fitting, key=lambda url: len(url.path), default=None)
+        return longest.hostname or "the package index" if longest else "the package index"
 
 
 def report_progress(line: str) -> None:

@@ -317,6 +317,46 @@ def test_why_pip_failed_is_explained(line: str, message: str) -> None:
     assert message in installing.explain_failure(["Collecting torch", line])
 
 
+SILENT_INDEX = """
+import time
+print("Looking in indexes: http://a.example/simple, http://torch.example/whl/cpu", flush=True)
+while True:
+    print("WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by "
+          "'NewConnectionError('<object at 0x1>: refused')': /whl/cpu/torch/", flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_an_index_that_does_not_answer_is_named_once_and_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(installing, "GIVE_UP_SECONDS", 0.3)
+    with pytest.raises(CommandError, match=r"^torch\.example does not answer.*leave an extra"):
+        installing.stream([sys.executable, "-c", SILENT_INDEX], tmp_path)
+    assert capsys.readouterr().out.count("torch.example does not answer; pip is retrying") == 1
+
+
+def test_a_network_that_falters_now_and_then_is_no_reason_to_give_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installing, "GIVE_UP_SECONDS", 0.3)
+    falters = SILENT_INDEX.replace("while True:", "for _ in range(3):").replace(
+        "    time.sleep(0.05)", "    print('Downloading torch', flush=True); time.sleep(0.2)"
+    )
+    assert installing.stream([sys.executable, "-c", falters], tmp_path)[0] == 0
+
+
+def test_an_extra_index_of_the_variable_is_added_to_those_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(installing, "stream", lambda command, cwd: seen.append(command) or (0, []))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "http://one.example http://two.example")
+    installing.pip(tmp_path, "-r", "requirements.txt")
+    text = " ".join(seen[0])
+    assert "--extra-index-url http://one.example --extra-index-url http://two.example" in text
+
+
 # --- Real environments, without a network ---------------------------------------------------------
 
 
