@@ -79,6 +79,11 @@ def use_settings(profile: str) -> None:
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
 
 
+def root_of(root: Path, profile: str) -> Path:
+    """The folder that is shown: a student's own, or the repository."""
+    return root / "work" if profile == "student" else root
+
+
 def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, object]:
     """Options of the server, which override the user's own settings.
 
@@ -86,7 +91,7 @@ def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, 
     certain port, for a tunnel, is told that it was busy.
     """
     return {
-        "ServerApp.root_dir": root / "work" if profile == "student" else root,
+        "ServerApp.root_dir": root_of(root, profile),
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.port": port,
         "ServerApp.port_retries": PORTS_TRIED,
@@ -126,9 +131,28 @@ def stop_on_signals(server: Any) -> None:
         signal.signal(name, lambda *_: server.stop(from_signal=True))
 
 
+def address_of_running(folder: Path, page: str) -> str:
+    """The address of a server that this user runs on the folder already; empty if there is none.
+
+    Two servers on the same files would overwrite what the other one saves.
+    """
+    from jupyter_server.serverapp import list_running_servers  # noqa: PLC0415
+
+    for server in list_running_servers():
+        if Path(server["root_dir"]).resolve() == folder.resolve():
+            return f"{server['url'].rstrip('/')}{page}?token={server['token']}"
+    return ""
+
+
 def serve(root: Path, profile: str, page: str, port: int | None) -> None:
     """Run the server in this process until Ctrl-C; its kernels end with it."""
     use_settings(profile)
+    if address := address_of_running(root_of(root, profile), page):
+        say("JupyterLab runs on this folder already: open it there, or stop it with Ctrl-C first.")
+        say(address)
+        if browser_found():
+            webbrowser.open(address)
+        return
     # Imported only now, when its settings are in place.
     from jupyterlab.labapp import LabApp  # noqa: PLC0415
 

@@ -203,6 +203,22 @@ def test_a_students_lab(root: Path) -> None:
         os.kill(kernel, 0)
 
 
+def test_a_second_lab_on_the_same_folder_leads_to_the_first(root: Path) -> None:
+    with started(root, "lab", "--port", str(free_port())) as lab:
+        done = subprocess.run(
+            [sys.executable, "-m", "autograder.student.launch", "lab", "--unit", "0"],
+            cwd=root,
+            env=private_environ(root),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        first, address = done.stdout.splitlines()
+        assert first.startswith("JupyterLab runs on this folder already")
+        assert address == lab.said[-1]
+
+
 def test_an_authors_lab_on_a_busy_port(root: Path) -> None:
     pytest.importorskip("jupytext", reason="jupytext comes with the dev extra")
     with socket.socket() as taken:
