@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nbformat import NotebookNode, from_dict
+from nbgrader.utils import compute_checksum
 
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
@@ -173,7 +174,8 @@ class _Submission:
 
 
 def _is_changed(cell: Cell, course: NotebookNode) -> bool:
-    return bool(nbgrader_metadata(course).get("locked")) and cell.source != course.source
+    is_other = bool(nbgrader_metadata(course).get("locked")) and cell.source != course.source
+    return is_other and not _is_as_released(cell, cell.source)
 
 
 def _is_retyped(cell: Cell, course: NotebookNode) -> bool:
@@ -183,7 +185,24 @@ def _is_retyped(cell: Cell, course: NotebookNode) -> bool:
 def _is_regraded(cell: Cell, course: NotebookNode) -> bool:
     ours, theirs = nbgrader_metadata(course), cell.grading
     named = theirs.get("grade_id") == cell_key(course)
-    return named and any(theirs.get(each, ours.get(each)) != ours.get(each) for each in GRADING)
+    other = [each for each in GRADING if theirs.get(each, ours.get(each)) != ours.get(each)]
+    if other == ["points"]:
+        source = course.source if is_solution(course) else cell.source
+        return named and not _is_as_released(cell, source)
+    return named and bool(other)
+
+
+def _is_as_released(cell: Cell, source: str | None) -> bool:
+    """Whether a release had this cell with this source: nbgrader's checksum covers its points.
+
+    An instructor who changes points or a check after the release must not make students look as
+    if they had. Whoever forges the sum only hides a change that has no effect.
+    """
+    entry = {"cell_type": cell.kind, "source": source, "metadata": {"nbgrader": cell.grading}}
+    try:
+        return bool(compute_checksum(from_dict(entry)) == cell.grading.get("checksum"))
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _is_retagged(cell: Cell, course: NotebookNode) -> bool:
