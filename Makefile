@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test build submit fresh collect grade report student-bundle lint
+.PHONY: help lab author test acceptance build exercise submit fresh collect grade report student-bundle lint
 
 help:
 	@$(COURSE) help
@@ -23,5 +23,9 @@ collect grade report:
 build:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(ARGS)
 
-test lint student-bundle:
+# make exercise UNIT=00 NAME=tensor-words
+exercise:
+	@$(COURSE) $@ "$(UNIT)" "$(NAME)"
+
+test acceptance lint student-bundle:
 	@$(COURSE) $@ $(ARGS)

@@ -17,7 +17,14 @@ c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 
 # Only the generated notebook of a unit is released: its text master holds the solutions.
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py", "progress*.json"]
+c.CourseDirectory.ignore = [
+    ".ipynb_checkpoints",
+    "*.pyc",
+    "__pycache__",
+    "*.py",
+    "*.svg",
+    "progress*.json",
+]
 
 c.ClearSolutions.code_stub = {
     "python": '# Write your code here.\nraise NotImplementedError("not written yet")'
@@ -29,6 +36,10 @@ c.ClearSolutions.text_stub = (
 # A kernel that has done its work is not asked to leave politely: that takes a second each time.
 c.ExecutePreprocessor.shutdown_kernel = "immediate"
 c.ExecutePreprocessor.timeout = 120
+
+# Pages are read without a kernel: with a widget's state stored they would try to show the widget,
+# and show nothing; without it they take the still picture beside it.
+c.ExecutePreprocessor.store_widget_state = False
 
 # Training runs and real processes only show something: no answer and no check depends on them.
 c.ExecutePreprocessor.skip_cells_with_tag = "demonstration"
@@ -55,6 +66,6 @@ if importlib.util.find_spec("autograder.grading"):
     c.HTMLExporter.filters = {"markdown2html": "autograder.grading.html_sanitizer.markdown2html"}
     c.HTMLExporter.preprocessors = [
         "autograder.grading.html_sanitizer.PlainNames",
-        "autograder.grading.preprocessors.Scoring",
+        "autograder.grading.preprocessors.ModelAnswers",
     ]
     c.GenerateFeedback.preprocessors = preprocessors.OF_FEEDBACK

@@ -1,8 +1,9 @@
 """Checks, grades and everything around a student's notebook.
 
-Notebooks import `check`, `grade`, `answer`, `predict`, `compare`, `progress` and `original` from
-here. Each is loaded on first use, because the command line imports this file too, before anything
-is installed. Every Python since 2.7 must be able to read it: types in comments, no f-string.
+Notebooks import `check`, `grade`, `answer`, `predict`, `compare`, `progress`, `plan` and
+`original` from here. Each is loaded on first use, because the command line imports this file too,
+before anything is installed. Every Python since 2.7 must be able to read it: types in comments, no
+f-string.
 """
 
 import importlib
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from autograder.checking.check import answer, check, grade
     from autograder.checking.prediction import compare, predict
     from autograder.checking.progress import progress
+    from autograder.planning.card import plan
     from autograder.student.pristine_cells import original
 
-__all__ = ["answer", "check", "compare", "grade", "original", "predict", "progress"]
+__all__ = ["answer", "check", "compare", "grade", "original", "plan", "predict", "progress"]
 
 MODULES = {
     "answer": "checking.check",
@@ -23,6 +25,7 @@ MODULES = {
     "compare": "checking.prediction",
     "grade": "checking.check",
     "original": "student.pristine_cells",
+    "plan": "planning.card",
     "predict": "checking.prediction",
     "progress": "checking.progress",
 }

@@ -14,6 +14,13 @@ WANTED = (3, 11)
 # The build writes the calls of `check`, so a name that is unused in a master may be used there.
 LINT_NOTEBOOKS = "-m ruff check --isolated --no-fix --select=F --exclude=*.py solutions"
 
+TESTS = "-m pytest -p tests.running -n logical --maxprocesses=4 --no-loadscope-reorder"
+# Folders of whole programs, which `test` leaves out.
+ACCEPTANCE = (
+    "tests/browser tests/benchmarks "
+    "tests/autograder/grading/attacks tests/autograder/grading/end_to_end"
+)
+
 # name: profile of the environment, what its Python runs, help text
 COMMANDS = {
     "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
@@ -27,13 +34,19 @@ COMMANDS = {
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
-    "test": ("dev", ["-m pytest -p tests.running -n logical --maxprocesses=4"], "run the tests"),
+    "test": ("dev", [TESTS], "run the tests"),
+    "acceptance": (
+        "dev",
+        [TESTS + " " + ACCEPTANCE],
+        "test whole programs, attack the grader, take times",
+    ),
     "lint": (
         "dev",
         ["-m ruff check .", "-m ruff format --check .", LINT_NOTEBOOKS, "-m mypy"],
         "style and types",
     ),
     "build": ("dev", ["-m autograder.authoring.build"], "text masters to notebooks"),
+    "exercise": ("dev", ["-m autograder.authoring.scaffold"], "the files of a new exercise"),
     "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
 }
 

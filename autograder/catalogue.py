@@ -47,9 +47,15 @@ class Exercise:
 
     @property
     def check_module(self) -> str:
-        """Where its check is: that of ``u01-gpu-days`` in ``autograder.exercises.u01.gpu_days``."""
+        """Where its check is: that of ``u01-model-flops`` in ``…exercises.u01.model_flops``."""
         unit, _, name = self.id.partition("-")
         return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
+
+    @property
+    def practice_pack(self) -> Path:
+        """Where its practice pack lies in the course's folder."""
+        *_, unit, name = self.check_module.split(".")
+        return Path("autograder", "practice", unit, f"{name}.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +90,14 @@ def by_graded_cell() -> dict[str, Exercise]:
 def _unit(entry: dict[str, Any]) -> Unit:
     exercises = tuple(Exercise(**item) for item in entry["exercises"])
     return Unit(**entry | {"lecture": tuple(entry["lecture"]), "exercises": exercises})
+
+
+def title_of(exercise_id: str) -> str:
+    """The title of an exercise on its card; the id where the catalogue does not hold it."""
+    try:
+        return exercise(exercise_id).title
+    except UnknownExercise:
+        return exercise_id
 
 
 def exercise(exercise_id: str) -> Exercise:

@@ -46,7 +46,7 @@ def load() -> dict[str, Any]:
         aside = path.with_name(f"progress-damaged-{time.time_ns()}.json")
         path.replace(aside)
         save(path, EMPTY)
-        print(f"{NAME} could not be read. It is kept as {aside.name}; progress starts anew.")
+        print(f"{NAME} could not be read. It is kept as {aside.name}; progress starts over.")
         return load()
 
 
@@ -72,6 +72,11 @@ def remember(kind: str, name: str, entry: dict[str, Any]) -> None:
         save(path, progress)
     except OSError as error:
         print(f"Progress was not kept: {path} cannot be written ({error.strerror}).")
+
+
+def failed_tries(exercise: str) -> int:
+    """How often an exercise was checked and not right since it last was, or ever."""
+    return int(load()["exercises"].get(exercise, {}).get("failed_tries", 0))
 
 
 def save(path: Path, progress: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import platform
 
-REQUIRED = ("torch", "matplotlib", "pandas", "ipywidgets", "jupyterlab", "nbgrader")
+REQUIRED = ("torch", "matplotlib", "pandas", "ipywidgets", "anywidget", "jupyterlab", "nbgrader")
 
 
 def check_setup() -> None:

@@ -8,7 +8,6 @@ from tests.browser.fixtures import browser, notebooks, server
 
 __all__ = ["browser", "notebooks", "server"]
 
-# The sizes of most tests are small: several threads would wait for each other longer than work.
 torch.set_num_threads(1)
 
 # A shell that starts the tests in the background has Ctrl-C ignored, in them and all they start.

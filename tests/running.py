@@ -1,31 +1,80 @@
-"""Tests run in several processes; those that share something costly stay together in one of them.
+"""Tests run in several processes and two lanes; what shares something costly stays together.
 
-Times are reported, never asserted: at the end of a run and in `test-results/`. `make test` names
-this plugin.
+`make test` runs what a change breaks first. What drives whole programs (a browser, nbgrader's
+commands, an attacked grader) and what takes times is a lane of its own: `make acceptance`, or a
+folder that is named. Times are reported, never asserted: at the end of a run and in
+`test-results/`.
 """
 
 import json
+import os
+import re
+import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from autograder.__main__ import ACCEPTANCE
+
 # In these folders no two tests share anything that takes long to make.
-APART = ("checking", "exercises", "formulas", "instruments", "distributed", "reference")
+APART = ("checking", "formulas", "instruments", "distributed", "reference")
+# Tests of one exercise share what its cases measure; those of one release, its run.
+SHARING = re.compile(r"/exercises/.*\[(u\d\d-[\w-]+)|/test_released.py::.*\[(\w+)\]")
+# What takes long comes first, so that no process works alone at the end.
+LONG = (
+    *("solutions/", "tests/browser/", "tests/benchmarks/", "tests/autograder/grading/"),
+    *("tests/notebooks/test_released", "tests/autograder/exercises/", "tests/autograder/student/"),
+)
 # One browser serves these.
 BROWSER = ("benchmarks", "browser")
-TIMES = Path(__file__).parents[1] / "test-results" / "benchmarks.json"
+# Two threads of each of two processes on two cores wait for one another longer than they work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+ROOT = Path(__file__).parents[1]
+TIMES = ROOT / "test-results" / "benchmarks.json"
+OTHER_LANE = [ROOT / folder for folder in ACCEPTANCE.split()]
+# What graders of this run have measured for the hidden cases, for all of its temporary courses.
+MEASURED = "COURSE_TESTS_MEASURED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Called in the first process and in those that it starts."""
+    if MEASURED not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="measured-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[MEASURED] = folder.name
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders of the other lane where none of them is named."""
+    if collection_path not in OTHER_LANE:
+        return None
+    named = [Path(arg.split("::", maxsplit=1)[0]).resolve() for arg in config.args]
+    is_named = any(path.is_relative_to(collection_path) for path in named)
+    return None if is_named else True
 
 
 class Together(LoadScopeScheduling):
-    """Gives a process whole files, but single tests where none shares anything."""
+    """Gives a process a file, an exercise, or a single test where none shares anything."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = PurePosixPath(nodeid.split("::", maxsplit=1)[0])
         if file.parent.name in BROWSER:
             return "browser"
+        if shared := SHARING.search(nodeid):
+            return shared[1] or shared[2]
         return nodeid if file.parent.name in APART else str(file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests by how long their kind takes, which the scheduler keeps."""
+    items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(nodeid: str) -> int:
+    kinds = (rank for rank, start in enumerate(LONG) if nodeid.startswith(start))
+    return next(kinds, len(LONG))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:

@@ -14,22 +14,27 @@ COURSE_UTILS = {
     "instruments": {"configs"},  # and no formula: a measurement could not disprove it
     "distributed": {"configs", "instruments"},
     "reference": {"configs", "distributed"},
+    "planner": {"configs", "formulas"},
     "records": set(),
-    "show": {"configs", "formulas", "instruments", "distributed", "reference", "records"},
+    "show": {
+        *("configs", "formulas", "instruments", "distributed", "reference", "planner", "records"),
+    },
 }
 AUTOGRADER = {
     "checking": set(),
-    "exercises": {"checking"},
+    "observing": {"checking"},
+    "exercises": {"checking", "observing"},
     "grading": {"checking", "exercises", "student"},
     "authoring": set(),
+    "planning": set(),
     "student": set(),
 }
 MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}
 # These use nothing of the subject: they run before anything is installed, or build what uses it.
 WITHOUT_THE_SUBJECT = {"authoring", "student"}
 
-HEAVY = {"torch", "matplotlib", "ipywidgets", "pandas"}
-DRAWS = {"matplotlib", "ipywidgets"}
+DRAWS = {"matplotlib", "ipywidgets", "anywidget"}
+HEAVY = {*DRAWS, "torch", "pandas"}
 WITHOUT = {
     "configs": HEAVY,
     "formulas": HEAVY,

@@ -1,9 +1,9 @@
 """From text masters to everything that is generated: `make build`.
 
-For each unit: the instructor notebook (executed again only when what it runs has changed), the
-release, and for the course the catalogue, the table of units in the README and the map of the
-packages. Nothing that a person edited by hand is overwritten: the build stops and says how to take
-the edit into the master.
+For each unit: the practice packs of its exercises and the instructor notebook (recorded and
+executed again only when what they run has changed), the release, and for the course the catalogue,
+the table of units in the README and the map of the packages. Nothing that a person edited by
+hand is overwritten: the build stops and says how to take the edit into the master.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from autograder.authoring.dependencies import Dependencies
 from autograder.authoring.errors import BuildError, MasterError
 from autograder.authoring.execution import execute, outputs_of, with_outputs
 from autograder.authoring.master import Master
+from autograder.authoring.practice_packs import PracticePacks
 from autograder.files import write_whole
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,7 @@ class Build:
         self.record: dict[str, dict[str, str]] = _read_record(self.record_file)
         self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
+        self.packs = PracticePacks(root, self.dependencies, check_only=check_only)
         self._present_notebooks: dict[Path, NotebookNode] = {}
 
     def run(self) -> list[Path]:
@@ -97,6 +99,7 @@ class Build:
         released, released_from = self._released(unit_master, target, entry)
         self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
         self._refuse_hand_edits(target.release, released, entry.get("release"))
+        self.packs.bring_up_to_date(unit_master)
         inputs = self._inputs(unit_master)
         # Before any file is written: a cell may fail.
         solved = self._executed(unit_master, target, inputs, entry)
@@ -170,14 +173,16 @@ class Build:
         coded = [item for item in unit_master.unit.exercises if not item.manual]
         code = "\n".join(cell.source for cell in cells)
         try:
-            uses = self.dependencies.fingerprint(code, tuple(item.check_module for item in coded))
+            modules = tuple(name for item in coded for name in self.packs.used_by(item))
+            uses = self.dependencies.fingerprint(code, modules)
         except SyntaxError as error:
             where = f"{error.msg}: {(error.text or '').strip()}"
             raise BuildError(f"{unit_master.path.name} is not Python ({where}).") from None
         tags = [cell.metadata.get("tags", []) for cell in cells]
         worth = [(item.id, item.points) for item in coded]
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
-        return _hash(uses, json.dumps([tags, worth]), pins)
+        packs = [self.packs.content(item).hex() for item in coded]
+        return _hash(uses, json.dumps([tags, worth, packs]), pins)
 
     def _rewrite(self, name: str, change: Callable[[str], str]) -> None:
         """Make a generated part of a text that people write anew, where there is such a text."""

@@ -22,7 +22,8 @@ AS_THEY_ARE = (
     "docs/lectures.md",
     "docs/privacy.md",
 )
-FOR_STAFF = ("autograder/authoring", "autograder/grading")
+SUFFIXES = (".py", ".json", ".safetensors", ".js", ".css")
+FOR_STAFF = ("autograder/authoring", "autograder/exercises", "autograder/grading")
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -55,9 +56,14 @@ def _files(root: Path) -> Iterator[Path]:
     yield from (root / name for name in ("README.md", *AS_THEY_ARE))
     yield from root.glob("notebooks/*/*.ipynb")
     for file in (*root.glob("autograder/**/*"), *root.glob("course_utils/**/*")):
-        room = "/".join(file.relative_to(root).parts[:2])
-        if file.suffix in (".py", ".json") and room not in FOR_STAFF:
+        if file.suffix in SUFFIXES and not _is_for_staff(root, file):
             yield file
+
+
+def _is_for_staff(root: Path, file: Path) -> bool:
+    """Whether a file is no student's: of authoring, of grading or of a check."""
+    package, room, *_ = file.relative_to(root).parts
+    return f"{package}/{room}" in FOR_STAFF
 
 
 def main() -> int:

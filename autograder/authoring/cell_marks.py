@@ -6,7 +6,9 @@ A master says in a word what nbgrader wants in a line of metadata:
     # %% solution="u00-tensor-bytes"        the model answer, between BEGIN and END SOLUTION
     # %% check="u00-tensor-bytes"           comments that say what is verified
     # %% [markdown] text_answer="u00-view"  an answer in words, read by a person
-    # %% setup=true                         the first cell of code, locked
+    # %% setup=true                         the first cell of code, locked and folded
+    # %% [markdown] opening=true            the first cell: picture, promise, a list of goals
+    # %% folded=true                        code that only draws or compares, under its first line
 """
 
 import re
@@ -15,6 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from nbformat import NotebookNode
+
+from autograder.authoring import page
 
 CARD_KEYS = ("title", "difficulty", "importance", "minutes", "points")
 ROLES = ("solution", "check", "text_answer")
@@ -60,7 +64,11 @@ def to_nbgrader(notebook: NotebookNode, unit: str) -> None:
     answers = functions(notebook)
     for cell in notebook.cells:
         marks = cell.metadata
+        if marks.pop("folded", False):
+            page.fold(cell)
         if marks.pop("setup", False):
+            cell.source = f"{page.SETUP_LINE}\n{cell.source}"
+            page.fold(cell)
             marks["nbgrader"] = _nbgrader(f"u{unit}-setup", locked=True)
             marks["tags"] = ["nbval-ignore-output"]
         if name := marks.pop("solution", ""):
@@ -116,5 +124,11 @@ def _mistakes_of_cell(cell: NotebookNode) -> Iterator[str]:
         yield "a solution stands in a cell that is not marked as one"
     if "solution" in marks and not DEFINITION.search(source):
         yield "a solution defines a function or a class"
+    if "folded" in marks and not source.startswith("# "):
+        yield "folded code begins with a comment, which is all that is seen of it"
+    if "exercise" in marks and "</div>" in source:
+        yield "a card's text may not close the box that the build puts around it"
+    if "opening" in marks and "\n\n1. " not in source:
+        yield "an opening ends with a numbered list of what one can do afterwards"
     if "check" in marks and not re.fullmatch(r"(#.*\n?)+", source.strip()):
         yield "a check needs comments that say what is verified, and nothing else"

@@ -43,15 +43,19 @@ class Dependencies:
         return digest.hexdigest()
 
     def of(self, code: str, modules: tuple[str, ...] = ()) -> set[Path]:
-        """Files that the code uses: modules, and all records where `records` is used."""
+        """Files that the code uses: modules, and the data beside them.
+
+        Data are scripts and styles that a widget hands to the page, and all records where `records`
+        is used.
+        """
         found: set[Path] = set()
         new = {path for name in modules if (path := self._file(name))}
         new |= set(self._used(Source(code)))
         while new:
             found |= new
             new = {used for path in new for used in self._used(self.source(path))} - found
-        folders = {path.parent for path in found if path.parent.name == "records"}
-        return found.union(*(folder.glob("*.json") for folder in folders))
+        folders = {path.parent for path in found}
+        return found.union(*(folder.glob(data) for folder in folders for data in _data(folder)))
 
     def _used(self, source: "Source") -> Iterator[Path]:
         """Files that a piece of code names itself."""
@@ -59,7 +63,7 @@ class Dependencies:
             inside = f"{module}.{name}"
             if not name:
                 yield from filter(None, [self._file(module)])
-            elif self._is_package(inside):
+            elif self._is_package(inside) and not self._offered(module, name):
                 yield from (self._home(inside, part) for part in source.attributes_of(name))
             elif self._file(module):
                 yield self._home(module, name)
@@ -67,13 +71,19 @@ class Dependencies:
 
     def _home(self, module: str, name: str) -> Path:
         """The file in which a name is defined that a module offers."""
+        if inner := self._offered(module, name):
+            return self._home(inner, name)
         file = self._file(f"{module}.{name}") or self._file(module)
         assert file is not None, f"{module} is not a module of the course"
-        if file.name == "__init__.py":
-            for inner, offered in self.source(file).imports:
-                if offered == name and self._file(inner):
-                    return self._home(inner, name)
         return file
+
+    def _offered(self, module: str, name: str) -> str | None:
+        """The module from which a package's front imports a name, to offer it."""
+        front = self._file(module)
+        if front is None or front.name != "__init__.py":
+            return None
+        imports = self.source(front).imports
+        return next((inner for inner, each in imports if each == name and self._file(inner)), None)
 
     def _is_package(self, module: str) -> bool:
         file = self._file(module)
@@ -119,6 +129,11 @@ class Source:
     def attributes_of(self, name: str) -> set[str]:
         """What is used of a name, as in ``name.attribute``."""
         return set(re.findall(rf"\b{name}\.(\w+)", self._code))
+
+
+def _data(folder: Path) -> tuple[str, ...]:
+    """Names of files in a folder that its modules read."""
+    return ("*.js", "*.css", "*.json") if folder.name == "records" else ("*.js", "*.css")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

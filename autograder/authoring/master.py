@@ -8,7 +8,6 @@ unit's title, minutes, device and lecture items; marks on its cell lines say the
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.authoring import cell_marks
+from autograder.authoring import cell_marks, page, reading_time
 from autograder.authoring.errors import MasterError
 from autograder.catalogue import Exercise, Unit
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 HIDDEN = re.compile(r"BEGIN HIDDEN TESTS[^\n]*\n(?P<body>.*?)\n[^\n]*END HIDDEN TESTS", re.DOTALL)
 MARKERS = ("BEGIN SOLUTION", "END SOLUTION", "BEGIN HIDDEN TESTS", "END HIDDEN TESTS")
-HEADER = ("title", "minutes", "device", "lecture")
+HEADER = ("title", "device", "lecture")
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,17 @@ def read(path: Path) -> Master:
     header = notebook.metadata.get("course", {})
     mistakes = [f"the header's `course` lacks `{key}`" for key in HEADER if key not in header]
     mistakes += cell_marks.problems(notebook)
+    mistakes += [
+        f"the picture {name} is not in solutions/{path.parent.name}"
+        for cell in notebook.cells
+        for name in page.missing_pictures(path.parent, cell.source)
+    ]
     if mistakes:
         listed = "\n".join(f"  - {mistake}" for mistake in mistakes)
         raise MasterError(f"{path.name} cannot be built:\n{listed}")
     unit = _unit(path, notebook)
     cell_marks.to_nbgrader(notebook, unit.number)
+    _lay_out(unit, header.get("needs", []), path.parent, notebook)
     return Master(path, unit, _instructor_notebook(unit, notebook))
 
 
@@ -71,7 +76,7 @@ def _unit(path: Path, notebook: NotebookNode) -> Unit:
     return Unit(
         folder=path.parent.name,
         title=header["title"],
-        minutes=header["minutes"],
+        minutes=header.get("minutes") or _minutes(notebook),
         device=header["device"],
         lecture=tuple(header["lecture"]),
         exercises=tuple(
@@ -79,6 +84,13 @@ def _unit(path: Path, notebook: NotebookNode) -> Unit:
             for card in cell_marks.cards(notebook)
         ),
     )
+
+
+def _minutes(notebook: NotebookNode) -> int:
+    """What the core takes by its length, where the author names no minutes."""
+    cells = reading_time.core(notebook.cells)
+    of_cards = (card["minutes"] for card in cell_marks.cards(notebook) if not card.get("extra"))
+    return reading_time.length(cells).minutes(sum(of_cards))
 
 
 def _exercise(card: dict[str, Any], function: str) -> Exercise:
@@ -97,36 +109,28 @@ def _exercise(card: dict[str, Any], function: str) -> Exercise:
     )
 
 
+def _lay_out(unit: Unit, needs: list[str], folder: Path, notebook: NotebookNode) -> None:
+    """Give the texts of a page their form: opening, cards, pictures."""
+    items = {item.id: item for item in unit.exercises}
+    for cell in notebook.cells:
+        if cell.metadata.pop("opening", False):
+            cell.source = page.opening(unit, needs, cell.source)
+        if name := cell.metadata.pop("exercise", ""):
+            cell.source = page.card(unit, items[name], cell.source)
+            for key in ("extra", *cell_marks.CARD_KEYS):
+                cell.metadata.pop(key, None)
+        if cell.cell_type == "markdown":
+            cell.source = page.with_pictures(folder, cell.source)
+
+
 def _instructor_notebook(unit: Unit, notebook: NotebookNode) -> NotebookNode:
-    heads = _card_heads(unit)
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
-        if "exercise" in cell.metadata:
-            cell.source = f"{next(heads)}\n\n{cell.source}"
-            for key in ("exercise", "extra", *cell_marks.CARD_KEYS):
-                cell.metadata.pop(key, None)
         cell.id = _cell_id(unit, cell, seen)
     language = {"name": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": language})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
-
-
-def _card_heads(unit: Unit) -> Iterator[str]:
-    """Heading and facts of each exercise's card, in their order."""
-    for position, item in enumerate(unit.exercises, start=1):
-        points = "1 point" if item.points == 1 else f"{item.points:g} points"
-        kind = "extra" if item.extra else "core"
-        reader = " · read by a person" if item.manual else ""
-        yield (
-            f"### Exercise {unit.number}.{position} · {item.title}\n"
-            f"difficulty {_dots(item.difficulty)} · importance {_dots(item.importance)} · "
-            f"{item.minutes} minutes · {points} · {kind}{reader}"
-        )
-
-
-def _dots(count: int) -> str:
-    return "●" * count + "○" * (5 - count)
 
 
 def _cell_id(unit: Unit, cell: NotebookNode, seen: Counter[str]) -> str:

@@ -16,7 +16,10 @@ def with_units(text: str, units: list[Unit]) -> str:
 
 
 def table(units: list[Unit]) -> str:
-    """One row a unit: what it is about, the lecture items, time, device, exercises and points."""
+    """One row a unit: what it is about, the lecture items, time, device, exercises and points.
+
+    Points are those of `progress`: from checks, of extra exercises, and (✎) given by a person.
+    """
     head = "| unit | about | lecture items | minutes | device | exercises | points |"
     return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, units)])
 
@@ -24,10 +27,14 @@ def table(units: list[Unit]) -> str:
 def _row(unit: Unit) -> str:
     link = f"[{unit.number}](notebooks/{unit.folder}/{unit.folder}.ipynb)"
     items = ", ".join(unit.lecture) or "–"
-    core = [item.points for item in unit.exercises if not item.extra]
-    extra = [item.points for item in unit.exercises if item.extra]
-    exercises, points = f"{len(core)}", f"{sum(core):g}"
-    if extra:
-        exercises, points = f"{exercises}, {len(extra)} extra", f"{points}, {sum(extra):g} extra"
+    core = [item for item in unit.exercises if not item.extra]
+    extra = [item for item in unit.exercises if item.extra]
+    kinds = (
+        ("", [item.points for item in core if not item.manual]),
+        (" extra", [item.points for item in extra if not item.manual]),
+        (" ✎", [item.points for item in unit.exercises if item.manual]),
+    )
+    exercises = f"{len(core)}, {len(extra)} extra" if extra else f"{len(core)}"
+    points = ", ".join(f"{sum(each):g}{kind}" for kind, each in kinds if each)
     cells = (link, unit.title, items, str(unit.minutes), unit.device, exercises, points)
     return f"| {' | '.join(cells)} |"

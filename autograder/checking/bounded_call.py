@@ -17,10 +17,12 @@ from pathlib import Path
 
 import course_utils
 from autograder.checking import plain_data
+from autograder.checking.case_objects import ArgumentChanged
 from autograder.checking.plain_data import Plain
 from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, stopped_after
 
 MAX_CHARACTERS = 200  # of a message, and of a line of code
+MAX_NAME = 60  # of an error's class
 
 # Files that no student wrote: the course, the standard library, installed packages.
 NOT_STUDENTS = (
@@ -56,7 +58,8 @@ def observe_within_limits(
 
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
-        trouble one of ``unwritten``, ``raised``, ``stopped``, ``nothing``, ``not plain``.
+        trouble one of ``unwritten``, ``raised``, ``changed``, ``stopped``, ``nothing``,
+        ``not plain``.
     """
     printed = _CountingStream()
     result: dict[str, Plain] = {}
@@ -72,6 +75,8 @@ def observe_within_limits(
         result = {"trouble": "not plain", "what": str(error)}
     except NotImplementedError:
         result = {"trouble": "unwritten"}
+    except ArgumentChanged as error:
+        result = {"trouble": "changed", "name": str(error)}
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -89,7 +94,7 @@ def describe_error(error: BaseException) -> dict[str, Plain]:
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0) if frames else ""
     return {
         "trouble": "raised",
-        "error": type(error).__name__,
+        "error": type(error).__name__[:MAX_NAME],
         "message": _message(error)[:MAX_CHARACTERS],
         "line": line.strip()[:MAX_CHARACTERS],
     }

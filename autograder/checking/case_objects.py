@@ -19,6 +19,10 @@ def model_of(sizes: dict[str, Any]) -> ModelConfig:
 OBJECTS: dict[str, Callable[[Any], Any]] = {"model": model_of, "hardware": device}
 
 
+class ArgumentChanged(Exception):
+    """An answer changed what was passed to it; the message is the argument's name."""
+
+
 def arguments(case: dict[str, Any]) -> dict[str, Any]:
     """The arguments of the student's function, with objects where the case has plain data."""
     return {name: OBJECTS[name](v) if name in OBJECTS else v for name, v in case.items()}

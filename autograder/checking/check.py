@@ -1,59 +1,87 @@
 """What graded cells call, `check` and `grade`, and `answer` for the cells after them.
 
-Both return the points earned as a plain float and never raise. `check` uses practice sizes and says
-everything; `grade` uses the grading seed and more cases, and says only sizes and hint.
+Both return the points earned, which show themselves as the verdict, and never raise. `check` uses
+practice sizes and says everything; `grade` uses the grading seed and more cases, and says only
+sizes and hint.
 """
 
 import inspect
+import os
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from IPython.display import display
-
 from autograder import catalogue, progress_file
-from autograder.checking.lookup import check_of
+from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import PRACTICE_SEEDS, grading_seeds
-from autograder.checking.verdict import Verdict
+from autograder.checking.verdict import Points, Verdict
+
+VALIDATING = "NBGRADER_VALIDATING"
+"""Set while Validate runs a notebook; of a cell that lacks points it shows the error stream."""
+
+SLOW_SECONDS = 2.0
 
 
-def check(exercise: str, answer: object) -> float:
-    """Try an answer on practice sizes, show what is right or wrong, and return the points."""
-    verdict = _verdict(exercise, answer, PRACTICE_SEEDS, tell_all=True)
-    display(verdict)
+def check(exercise: str, answer: object) -> Points:
+    """Try an answer on practice sizes: the points, which show what is right or wrong."""
+    verdict = _verdict(exercise, answer, is_practice=True)
+    if VALIDATING in os.environ and not verdict.passed:
+        print(verdict, file=sys.stderr)
     if verdict.written and verdict.max_points:
         _remember(exercise, answer, verdict.points)
-    return verdict.points
+    return Points(verdict)
 
 
-def grade(exercise: str, answer: object) -> float:
-    """Try an answer on the grading seed's sizes and return the points; shows sizes and hint."""
-    verdict = _verdict(exercise, answer, grading_seeds(), tell_all=False)
-    display(verdict)
-    return verdict.points
+def grade(exercise: str, answer: object) -> Points:
+    """Try an answer on the grading seed's sizes: the points, which show sizes and hint."""
+    return Points(_verdict(exercise, answer, is_practice=False))
 
 
 def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
     """The student's function if its check passes, else the course's own; prints which."""
-    verdict = _verdict(exercise, mine, PRACTICE_SEEDS, tell_all=True)
+    verdict = _verdict(exercise, mine, is_practice=True)
     if verdict.passed:
-        print(f"Using your own {exercise}.")
+        print(f"Using your own “{catalogue.title_of(exercise)}”.")
         return mine
-    print(f"Using the course's {exercise}: yours does not pass its check yet.")
-    return check_of(exercise).reference
+    title = catalogue.title_of(exercise)
+    print(f"Using the course's “{title}”: yours does not pass its check yet.")
+    return practice_check_of(exercise).lent()
 
 
-def _verdict(exercise: str, answer: object, seeds: tuple[int, ...], *, tell_all: bool) -> Verdict:
+def _verdict(exercise: str, answer: object, *, is_practice: bool) -> Verdict:
     """The verdict; if the check itself fails, it says so and gives no points."""
     try:
         max_points = catalogue.exercise(exercise).points
-        result = score_answer(check_of(exercise), answer, seeds)
-        return result.verdict(exercise, max_points, tell_all=tell_all)
+        check = practice_check_of(exercise) if is_practice else check_of(exercise)
+        seeds = PRACTICE_SEEDS if is_practice else grading_seeds()
+        with _told_if_slow():
+            result = score_answer(check, answer, seeds)
+        tries = progress_file.failed_tries(exercise)
+        return result.verdict(exercise, max_points, tell_all=is_practice, is_next_try=tries > 0)
     except Exception as error:
-        sentence = f"The check could not be made ({type(error).__name__}: {error})."
-        hint = "Is the id as the course gave it? If so, would you tell the course's staff?"
+        sentence = f"The check itself failed ({type(error).__name__}: {error})."
+        hint = "Is the id spelled as in the notebook? If so, could you tell the course staff?"
         return Verdict(exercise=exercise, points=0.0, max_points=0.0, sentence=sentence, hint=hint)
+
+
+@contextmanager
+def _told_if_slow() -> Iterator[None]:
+    """In a work folder, say after some seconds that the body still runs."""
+    # To the stream of now: the answer is called with another one.
+    tell = partial(print, "Measuring …", file=sys.stdout, flush=True)
+    timer = threading.Timer(SLOW_SECONDS, tell)
+    timer.daemon = True
+    if progress_file.find():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _remember(exercise: str, answer: object, points: float) -> None:
@@ -61,7 +89,13 @@ def _remember(exercise: str, answer: object, points: float) -> None:
     if getattr(answer, "__name__", "") != catalogue.exercise(exercise).function:
         return
     now = time.strftime("%Y-%m-%dT%H:%M:%S")
-    entry = {"points": points, "source": _source(answer), "checked": now}
+    has_failed = points < catalogue.exercise(exercise).points
+    entry = {
+        "points": points,
+        "source": _source(answer),
+        "checked": now,
+        "failed_tries": progress_file.failed_tries(exercise) + 1 if has_failed else 0,
+    }
     progress_file.remember("exercises", exercise, entry)
 
 

@@ -5,26 +5,31 @@ plain data crosses between them, so the same check serves the notebook, nbgrader
 keeps the student's code in another process.
 """
 
+import importlib
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from autograder.checking.case_objects import arguments
-from autograder.checking.plain_data import Plain
-from autograder.checking.verdict import CaseResult
+from autograder.checking.case_objects import ArgumentChanged, arguments
+from autograder.checking.judges import EqualTo
+from autograder.checking.mistakes import Case
 
-Case = dict[str, Plain]
-"""Named sizes, in the order of the student's arguments."""
-
-
-def case_key(case: Case) -> tuple[Any, ...]:
-    """The values of a case as a hashable key."""
-    return tuple(tuple(each) if type(each) is list else each for each in case.values())
+__all__ = ["Case", "Check", "call"]
 
 
 def call(answer: Any, case: Case) -> object:
-    """Call the student's function with the sizes of a case: `observe` of every formula."""
-    return answer(*arguments(case).values())
+    """Call the student's function with the sizes of a case: `observe` of every formula.
+
+    Raises:
+        ArgumentChanged: If one of its arguments is another one afterwards.
+    """
+    passed, kept = arguments(case), arguments(deepcopy(case))
+    value = answer(*passed.values())
+    for name, each in kept.items():
+        if passed[name] != each:
+            raise ArgumentChanged(name)
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +41,29 @@ class Check:
             named feature occurs among them.
         judge: An `EqualTo` or a `Behaviour`: maps a case and what `observe` returned to the result
             of the case. The measurement cache and the tests read its attributes too.
-        reference: The course's own answer, for cells that need a working one.
         observe: Uses the student's object and returns plain data.
+        fallback: Dotted name of what the course teaches, for cells that need a working answer.
+        answers: Dotted names of modules and functions that would answer it: where an answer is
+            graded they are not there.
         forbidden_modules: Modules outside the course that already hold the answer.
         allowed_names: Names of the course that hold no answer to this exercise.
-        observe_runs_reference: Whether `observe` runs the reference beside the student's object, so
-            that the sandbox cannot remove it.
     """
 
     cases: Callable[[int], list[Case]]
-    judge: Callable[[Case, Plain], CaseResult]
-    reference: Callable[..., Any]
+    judge: EqualTo
     observe: Callable[[Any, Case], object] = call
+    fallback: str = ""
+    answers: tuple[str, ...] = ()
     forbidden_modules: tuple[str, ...] = ()
     allowed_names: tuple[str, ...] = ()
-    observe_runs_reference: bool = False
 
     @property
     def is_formula(self) -> bool:
         """Whether only the value that the function returns is judged."""
         return self.observe is call
+
+    def lent(self) -> Callable[..., Any]:
+        """The course's own answer, for cells that need a working one."""
+        module, _, name = self.fallback.rpartition(".")
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return function

@@ -1,58 +1,59 @@
 """Judges that compare a number, or a dictionary of numbers, with a measurement.
 
-Counts compare with ``==``. A known mistake is stored as the wrong formula itself: if it gives what
-the student's function gave, its hint is shown.
+Counts compare with ``==``. A known mistake that gives what the student's function gave has its hint
+shown.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from autograder.checking import error_hints
 from autograder.checking.error_hints import WHICH_TYPE
-from autograder.checking.exercise_check import Case
+from autograder.checking.mistakes import (
+    ONLY,
+    Case,
+    Mistake,
+    Number,
+    Numbers,
+    as_numbers,
+    is_same,
+)
 from autograder.checking.plain_data import Plain, describe, pack
 from autograder.checking.verdict import CaseResult
 
-Number = int | float
-Numbers = dict[str, Number]
+Summarise = Callable[[Case, Plain, Plain], Plain]
+"""Maps a case, what was observed and what is right to the numbers that are compared."""
+
 LARGEST = 10**100  # a larger number is not printed
+MAX_CHARACTERS = 300  # of a student's keys, where they are named
 NEARLY = 0.02  # a difference that a small term could explain
-ONLY = ""  # the one part of an answer that is a single number
 
 # What the exercises promise: looser than float64 rounding, tighter than any mistake.
 NINE_DIGITS = 1e-9
 
 FLOAT_ROUNDING = 1e-12
+EXACT_IN_A_FLOAT = 2**53
+A_FEW = 4
 SINGLE_ROUNDING = 1e-6  # several roundings of 24 bits
+A_FLOAT = (
+    "Almost: a float keeps 53 bits, about 16 digits. Where does your whole number become a float?"
+)
 ROUNDED_BY_A_FLOAT = (
-    "Nearly. A division with / makes a float, which loses digits. Which order of operations keeps "
-    "the number whole?"
+    "Almost: a division with / gives a float, which loses digits. Which order of operations "
+    "keeps the number whole?"
 )
 NEARLY_A_COUNT = (
-    "Nearly: something small is too much, missing, or thrown away by a rounding. Which of the "
-    "sizes explains a difference as small as this one?"
+    "Almost: something small is extra, missing or rounded away. Which of the sizes explains "
+    "such a small difference?"
 )
-NEARLY_A_NUMBER = "Nearly. Which rounding, yours or that of a constant, loses the digits?"
-
-# To recognise a wrong formula even if its operations come in another order.
-FORMULA_ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong formula that people write, and the hint that leads out of it.
-
-    Attributes:
-        hint: Ends in a question.
-        formula: Called with the values of a case, in order and as plain data: a model is a
-            dictionary of sizes. Gives a number, or a dictionary with the parts of the answer that
-            the mistake is about.
-    """
-
-    hint: str
-    formula: Callable[..., Any]
+# Bits of a whole number: a product that runs over is right but for a multiple of a power of two.
+KEPT_IN = {
+    bits: f"Your number is off by a multiple of 2^{bits}, so something overflowed. In how many "
+    "bits is it kept, and what is the largest number that fits?"
+    for bits in (64, 32)
+}
+NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
 
 
 class EqualTo:
@@ -63,6 +64,7 @@ class EqualTo:
         measure: Callable[..., Plain],
         *mistakes: Mistake,
         relative_tolerance: float = 0.0,
+        labels: Mapping[str, str] | None = None,
         together: bool = False,
     ) -> None:
         """Set what is measured, which mistakes are known, and how exact an answer must be.
@@ -72,18 +74,18 @@ class EqualTo:
                 numbers that share the points equally.
             mistakes: Known mistakes, the most telling first.
             relative_tolerance: Zero for counts; for floats, the rounding error to allow.
+            labels: What a number is called in sentences, where its name is not enough.
             together: Whether all numbers must be right to earn any points, as for an
                 implementation: right results that save too many bytes earn nothing.
         """
-        self.measure, self.mistakes, self.together = measure, mistakes, together
-        self.relative_tolerance = relative_tolerance
+        self.measure, self.together = measure, together
+        self.mistakes = sorted(mistakes, key=lambda mistake: mistake.is_generated)
+        self.relative_tolerance, self.labels = relative_tolerance, dict(labels or {})
         self.cache: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the answer's value with the measurement."""
-        measurement = self.measurement(case)
-        wanted = _named(measurement)
-        given = got if isinstance(measurement, dict) else {ONLY: got}
+        wanted, given = self.wanted(case), self.given(case, got)
         if complaint := _form_complaint(wanted, given):
             sentence, hint = complaint
             parts = [ONLY] if self.together else wanted
@@ -92,19 +94,32 @@ class EqualTo:
         wrong = [name for name in wanted if not right[name]]
         if not wrong:
             whole = {ONLY: True} if self.together else right
-            return CaseResult(right=whole, remark=_remark(wanted, given))
+            remark = "" if self.together else _remark(wanted, given)
+            return CaseResult(right=whole, remark=remark, wanted=wanted, given=given)
         first = wrong[0]
-        hints = [m.hint for m in self.mistakes if _explains(m, case, given, wrong)]
-        if not self.together:
-            hints += _near_miss_hints(given[first], wanted[first])
-        elif all(_differs_by_float32_rounding(given[name], wanted[name]) for name in wrong):
-            hints.append(NEARLY_A_NUMBER)
         return CaseResult(
             right={ONLY: False} if self.together else right,
-            sentence=_difference(first, wanted[first], given[first]),
-            hints=tuple(hints),
+            sentence=_difference(self.labels.get(first, first), wanted[first], given[first]),
+            hints=Explanations(self, case, given, wrong),
             ratio=given[first] / wanted[first] if wanted[first] else None,
+            wanted=wanted,
+            given=given,
         )
+
+    def wanted(self, case: Case) -> Numbers:
+        """The right numbers of a case; what else is measured is for `given` alone."""
+        return as_numbers(self.measurement(case))
+
+    def given(self, case: Case, got: Plain) -> Plain:
+        """The numbers that an answer's value stands for."""
+        return got if isinstance(self.measurement(case), dict) else {ONLY: got}
+
+    def wrong_numbers(self, case: Case, got: Plain) -> Numbers:
+        """Those numbers of an answer's value that are not right."""
+        wanted, given = self.wanted(case), self.given(case, got)
+        if _form_complaint(wanted, given):
+            return {}
+        return {name: given[name] for name in wanted if not is_same(given[name], wanted[name])}
 
     def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
@@ -132,10 +147,27 @@ class Behaviour(EqualTo):
         *mistakes: Mistake,
         scenarios: Sequence[str] = (),
         relative_tolerance: float = 0.0,
+        labels: Mapping[str, str] | None = None,
+        summarise: Summarise | None = None,
     ) -> None:
-        """As for `EqualTo`, with the names of all scenarios."""
-        super().__init__(measure, *mistakes, relative_tolerance=relative_tolerance, together=True)
-        self.scenarios = tuple(scenarios)
+        """As for `EqualTo`, with the names of all scenarios.
+
+        Args:
+            measure: Gives a dictionary: its numbers are compared, all else is for `summarise`.
+            mistakes: Known mistakes, the most telling first.
+            scenarios: Names of the scenarios, if there are some.
+            relative_tolerance: The rounding error to allow.
+            labels: What a number is called in sentences.
+            summarise: Makes the numbers to compare of what was observed.
+        """
+        super().__init__(
+            measure,
+            *mistakes,
+            relative_tolerance=relative_tolerance,
+            labels=labels,
+            together=True,
+        )
+        self.scenarios, self.summarise = tuple(scenarios), summarise
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the numbers of a case; a wrong one costs only its own scenario."""
@@ -145,11 +177,80 @@ class Behaviour(EqualTo):
         right = {name: result.passed or name != case["scenario"] for name in self.scenarios}
         return replace(result, right=right)
 
+    def wanted(self, case: Case) -> Numbers:
+        """The right numbers of a case."""
+        measured = self.measurement(case).items()
+        return {name: each for name, each in measured if isinstance(each, int | float)}
+
+    def given(self, case: Case, got: Plain) -> Plain:
+        """The numbers that an observation stands for."""
+        return self.summarise(case, got, self.measurement(case)) if self.summarise else got
+
+
+class Explanations:
+    """The hints that explain wrong numbers in a case; sought as far as somebody asks."""
+
+    def __init__(self, judge: EqualTo, case: Case, given: Numbers, wrong: list[str]) -> None:
+        """Take a case, all numbers given for it, and the names of the wrong ones."""
+        self._judge, self._case, self._given, self._wrong = judge, case, given, wrong
+
+    def __iter__(self) -> Iterator[str]:
+        """Lost bits; hints of known mistakes that give these numbers; then what nearness tells."""
+        yield from self._lost_bits()
+        yield from (each.hint for each in self._judge.mistakes if self._is_made_by(each))
+        yield from self._near_misses()
+
+    def __contains__(self, hint: object) -> bool:
+        """Whether a hint explains these numbers."""
+        known = (each for each in self._judge.mistakes if each.hint == hint)
+        if any(map(self._is_made_by, known)):
+            return True
+        return hint in self._lost_bits() or hint in self._near_misses()
+
+    def _is_made_by(self, mistake: Mistake) -> bool:
+        """Whether a mistake gives these numbers, in all wrong parts that it is about."""
+        mistaken = mistake.numbers(self._case, self._judge)
+        about = [name for name in self._wrong if name in mistaken]
+        if mistake.is_whole and self._judge.together and not about == self._wrong == [*mistaken]:
+            return False
+        return self._wrong[0] in about and all(
+            is_same(self._given[name], mistaken[name]) for name in about
+        )
+
+    def _lost_bits(self) -> list[str]:
+        """What to ask where whole numbers have run over."""
+        wanted = self._judge.wanted(self._case)
+        pairs = [(self._given[name], wanted[name]) for name in self._wrong]
+        lost = (bits for bits in KEPT_IN if all(_has_run_over(*pair, bits) for pair in pairs))
+        return [KEPT_IN[bits] for bits in lost]
+
+    def _near_misses(self) -> list[str]:
+        wanted, first = self._judge.wanted(self._case), self._wrong[0]
+        if not self._judge.together:
+            return _near_miss_hints(self._given[first], wanted[first])
+        pairs = ((self._given[name], wanted[name]) for name in self._wrong)
+        is_rounding = all(_differs_by_float32_rounding(*pair) for pair in pairs)
+        return [NEARLY_A_NUMBER] if is_rounding else []
+
 
 def _result_of_trouble(trouble: Plain) -> CaseResult:
     sentence, hint = error_hints.sentence_and_hint(trouble)
     hints = (hint, *error_hints.more_hints(trouble))
     return CaseResult(right={ONLY: False}, sentence=sentence, hints=hints)
+
+
+def _has_run_over(given: Number, wanted: Number, bits: int) -> bool:
+    """Whether so many bits keep a number of a larger one, or did so on the way to it.
+
+    Counts are often multiples of large powers of two: then only what the bits hold, or a few times
+    that, is taken for it.
+    """
+    if type(wanted) is not int or not -math.inf < given < math.inf or given % 1:
+        return False
+    has_room = -(2 ** (bits - 1)) <= wanted < 2 ** (bits - 1)
+    if has_room or (int(given) - wanted) % 2**bits:
+        return False
+    return bool(abs(given) < A_FEW * 2**bits or wanted % 2 ** (bits // 2))
 
 
 def _differs_by_float32_rounding(given: Number, wanted: Number) -> bool:
@@ -162,14 +263,12 @@ def _near_miss_hints(given: Number, wanted: Number) -> list[str]:
     has_fraction = type(given) is float and given % 1 != 0
     tolerance = NEARLY if has_fraction else FLOAT_ROUNDING
     if type(wanted) is int and math.isclose(given, wanted, rel_tol=tolerance):
+        if abs(wanted) > EXACT_IN_A_FLOAT and not has_fraction:
+            hints.append(A_FLOAT)
         hints.append(ROUNDED_BY_A_FLOAT)
     if math.isclose(given, wanted, rel_tol=NEARLY):
         hints.append(NEARLY_A_COUNT if type(wanted) is int else NEARLY_A_NUMBER)
     return hints
-
-
-def _named(values: Plain) -> Numbers:
-    return values if isinstance(values, dict) else {ONLY: values}
 
 
 def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
@@ -179,16 +278,17 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
         sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
         return sentence, "What does the exercise ask your function to return?"
     if missing := [name for name in wanted if name not in given]:
-        sentence = f"Wanted the keys {names}; got {', '.join(given) or 'none'}."
-        return sentence, f"Why is {missing[0]!r} in the exercise's text and not in your dictionary?"
+        came = ", ".join(given)[:MAX_CHARACTERS] or "none"
+        sentence = f"Wanted the keys {names}; got {came}."
+        return sentence, f"Which line of yours should set the key {missing[0]!r}?"
     for name, number in wanted.items():
         label = f" for {name}" if name else ""
         if type(given[name]) not in (int, float):
             sentence = f"Wanted {describe(number)}{label}; it returned {describe(given[name])}."
             return sentence, WHICH_TYPE
         if LARGEST < abs(given[name]) < math.inf:
-            sentence = f"Wanted {number:,}{label}; it returned a number beyond all sizes."
-            return sentence, "What happens to your number while the sizes are multiplied?"
+            sentence = f"Wanted {number:,}{label}; it returned a number too large to print."
+            return sentence, "What makes your number grow so fast?"
     return None
 
 
@@ -213,14 +313,3 @@ def _ratio_text(ratio: float) -> str:
     """Four digits, or more if four would show it as 1."""
     short = f"{ratio:.4g}"
     return f"{ratio:.12g}" if short == "1" else short
-
-
-def _explains(mistake: Mistake, case: Case, given: Numbers, wrong: list[str]) -> bool:
-    """Whether a mistake's formula gives the answer's numbers, in all wrong parts that it covers."""
-    mistaken = _named(mistake.formula(*case.values()))
-    return wrong[0] in mistaken and all(
-        math.isclose(given[name], mistaken[name], rel_tol=FORMULA_ROUNDING)
-        or (math.isnan(given[name]) and math.isnan(mistaken[name]))
-        for name in wrong
-        if name in mistaken
-    )

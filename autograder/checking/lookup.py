@@ -1,8 +1,10 @@
-"""Find the check of an exercise."""
+"""Find the check of an exercise: the staff's, which measures, or the one for practice."""
 
 import importlib
+from functools import cache
 
 from autograder import catalogue
+from autograder.checking import practice_pack
 from autograder.checking.exercise_check import Check
 
 
@@ -14,3 +16,14 @@ def check_of(exercise: str) -> Check:
     """
     check: Check = importlib.import_module(catalogue.exercise(exercise).check_module).CHECK
     return check
+
+
+@cache
+def practice_check_of(exercise: str) -> Check:
+    """The check that students have: made of its practice pack, or the staff's where none is.
+
+    Raises:
+        UnknownExercise: If the catalogue holds no such exercise.
+    """
+    is_recorded = practice_pack.path_of(exercise).exists()
+    return practice_pack.load(exercise) if is_recorded else check_of(exercise)

@@ -9,6 +9,7 @@ verdict. A message is JSON plus the tensors in safetensors form; never a pickle.
 """
 
 import json
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,9 +22,11 @@ Plain = Any
 MAX_DEPTH = 20
 MAX_ITEMS = 100_000
 MAX_CHARACTERS = 1_000_000
+MAX_NAME = 60  # of a class, where it is described
 MAX_DIGITS = 4_000
-MAX_TENSOR_BYTES = 2**28
+MAX_TENSOR_BYTES = 2**24
 SCALARS = (type(None), bool, float)
+DICTIONARIES = (dict, Counter, OrderedDict, defaultdict)  # they all arrive as plain ones
 
 
 class NotPlain(ValueError):
@@ -71,7 +74,7 @@ class _Packer:
     def encode(self, value: object, depth: int) -> object:
         self._count(depth)
         kind = type(value)
-        if kind in SCALARS:
+        if any(kind is each for each in SCALARS):  # a metaclass may be equal to anything
             return value
         if kind.__module__ == "numpy":
             return self.encode(_python_scalar(value), depth)
@@ -83,7 +86,7 @@ class _Packer:
             return self._items(value, depth)
         if kind is tuple:
             return {"$tuple": self._items(value, depth)}
-        if kind is dict:
+        if any(kind is each for each in DICTIONARIES):
             return {_key(key): self.encode(item, depth + 1) for key, item in value.items()}  # type: ignore[attr-defined]
         return {"$tensor": self._tensor(value)}
 
@@ -120,8 +123,8 @@ def describe(value: object) -> str:
         return "None"
     if kind.__module__.split(".")[0] in ("torch", "numpy"):
         return f"a {kind.__module__.split('.')[0]}.{kind.__name__}"
-    article = "an" if kind.__name__[0] in "aeiou" else "a"
-    return f"{article} {kind.__name__}"
+    name = kind.__name__[:MAX_NAME]
+    return f"{'an' if name[:1] in tuple('aeiou') else 'a'} {name}"
 
 
 def _python_scalar(value: object) -> object:
@@ -129,7 +132,7 @@ def _python_scalar(value: object) -> object:
     import numpy
 
     kinds = (numpy.int64, numpy.int32, numpy.float64, numpy.float32, numpy.bool_)
-    if type(value) in kinds:
+    if any(type(value) is each for each in kinds):
         return value.item()  # type: ignore[attr-defined]
     raise NotPlain(describe(value))
 
@@ -148,9 +151,9 @@ def _short_text(value: str) -> str:
 
 def _key(key: object) -> str:
     if type(key) is not str:
-        raise NotPlain(f"a dictionary with {describe(key)} as a key, where only strings may be")
+        raise NotPlain(f"a dictionary with {describe(key)} as a key; keys must be strings")
     if key.startswith("$"):
-        raise NotPlain(f"a dictionary with the key {key[:40]!r}; keys may not begin with '$'")
+        raise NotPlain(f"a dictionary with the key {key[:40]!r}; keys must not begin with '$'")
     return _short_text(key)
 
 

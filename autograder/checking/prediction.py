@@ -24,7 +24,7 @@ def predict(name: str, value: Number | None, unit: str) -> None:
     kept = progress_file.load()["predictions"].get(name)
     if kept and kept["revealed"]:
         was = _in_words(kept["value"])
-        print(f"Your prediction was {was} {unit}. The measurement is known, so it stays.")
+        print(f"Your prediction was {was} {unit}. You have seen the measurement, so it stays.")
     elif value is None:
         print("No prediction yet: write a number in place of None and run this cell again.")
     elif type(value) not in (int, float) or not 0 < value < math.inf:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from autograder.grading.errors import GradingError
 from autograder.grading.journal import results_of
 from autograder.grading.result import SubmissionResult
-from autograder.grading.run import Options, Run, configuration, nothing_to_do
+from autograder.grading.run import Options, Run, configuration, left_out, nothing_to_do
 from autograder.grading.sandbox import protection
 from autograder.student.environment import ROOT
 
@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     options = _parser().parse_args(arguments)
     try:
         run = Run(root, options.unit, _options(options), configuration(root))
+        for line in left_out(root, run.unit):
+            print(line)
         if not options.scheduler:
             print("\n".join(protection.describe(options.unsafe)))
         start = time.perf_counter()
@@ -112,6 +114,7 @@ def _options(given: argparse.Namespace) -> Options:
         students=tuple(name for name in given.student.split(",") if name),
         exercise=given.exercise,
         again=given.again,
+        accepts_changes=given.accept_changes,
         is_unsafe=given.unsafe,
         scheduler=given.scheduler,
     )
@@ -124,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--student", default="", help="only these, with commas between them")
     parser.add_argument("--exercise", default="", help="ask again for this exercise only")
     parser.add_argument("--again", action="store_true", help="also what is graded already")
+    parser.add_argument(
+        "--accept-changes", action="store_true", help="take a changed unit into the gradebook"
+    )
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
     parser.add_argument("--unsafe", action="store_true", help="without the sandbox")
     return parser

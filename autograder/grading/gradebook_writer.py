@@ -6,30 +6,30 @@ have given. Manual scores and comments stay unchanged. A run has one store, and 
 
 import contextlib
 import hashlib
+import os
 import re
 import sqlite3
-import time
+import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Base, Gradebook, MissingEntry, Notebook, SubmittedAssignment
+from nbgrader.api import Base, Gradebook, MissingEntry, SubmittedAssignment
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
-from autograder.cells import cell_key, nbgrader_metadata
 from autograder.files import read_line, replacing, write_whole
-from autograder.grading import timestamp
+from autograder.grading import timestamp, unit_in_gradebook
 from autograder.grading.errors import GradingError
 from autograder.grading.result import SubmissionResult
 from autograder.grading.task import GradedSubmission
 
-HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 NUM_BACKUPS = 10
 SECRET_FILE = "submission_secret.txt"
 SECRET = re.compile(r"[0-9a-f]{128}")
@@ -48,26 +48,52 @@ class GradebookWriter:
         self._book: Gradebook | None = None
         self.url = f"sqlite:///{self.gradebook}"
 
-    def check(self, unit: str, release: NotebookNode) -> None:
-        """Check that the gradebook knows a unit in the form of its release.
+    def check(self, unit: str, release: NotebookNode, *, accepts_changes: bool = False) -> None:
+        """Check that grades of a unit in the form of its release fit into the gradebook.
 
         Raises:
             GradingError: If not; the message says what to do.
         """
-        again = f"Run `nbgrader generate_assignment {unit} --force`, then grade again."
         if not self.gradebook.exists():
-            raise GradingError(f"There is no gradebook yet. {again}")
+            return
         self._check_tables()
         with self._open() as book:
-            try:
-                changed = _changed_cells(book.find_notebook(unit, unit), release)
-            except MissingEntry:
-                raise GradingError(f"The gradebook does not know {unit}. {again}") from None
-        if changed:
-            some = ", ".join(changed[:3])
-            raise GradingError(
-                f"{unit} has changed since the gradebook learned it ({some}). {again}"
-            )
+            if accepts_changes or not unit_in_gradebook.knows(book, unit):
+                return
+            if changes := unit_in_gradebook.changes(book, unit, release):
+                raise GradingError(
+                    f"{unit} has changed since the gradebook learned it ({changes}). Shall the "
+                    f"gradebook take it as it is now? `make grade UNIT={unit[:2]} "
+                    "ARGS=--accept-changes` keeps a copy of the gradebook in gradebook_backups, "
+                    "takes the new form, and grades everybody again; grades of what is gone stay "
+                    "in the copy only."
+                )
+
+    def learn(self, unit: str, release: NotebookNode) -> None:
+        """Let the gradebook take the cells of a unit as they are now, if it does not have them.
+
+        Raises:
+            GradingError: If the instructor's notebook, which has the hidden tests, is not there.
+        """
+        with self._open() as book:
+            if unit_in_gradebook.knows(book, unit) and not unit_in_gradebook.changes(
+                book, unit, release
+            ):
+                return
+            path = self.root / "solutions" / unit / f"{unit}.ipynb"
+            if not path.is_file():
+                raise GradingError(
+                    f"{path} is not there: the gradebook takes the cells of {unit} from it."
+                )
+            self.back_up()
+            with _in_one_transaction(book):
+                instructor = nbformat.read(path, as_version=4)
+                unit_in_gradebook.learn(book, unit, instructor, self._config)
+                if changes := unit_in_gradebook.changes(book, unit, release):
+                    raise GradingError(
+                        f"{path} and its release are of two builds ({changes}): run `make build "
+                        f"UNIT={unit[:2]}`, then grade again."
+                    )
 
     def _check_tables(self) -> None:
         """Check that the gradebook has the tables of this version of nbgrader."""
@@ -105,7 +131,7 @@ class GradebookWriter:
     def back_up(self) -> Path:
         """Copy the gradebook; keep the latest copies and the first of each of the last days."""
         folder = self.root / "gradebook_backups"
-        copy = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.db"
+        copy = folder / f"gradebook-{datetime.now():%Y%m%d-%H%M%S-%f}.db"  # two runs a second
         with self.one_sentence_errors():
             folder.mkdir(exist_ok=True)
             with replacing(copy) as beside, _connected(self.gradebook, beside) as (book, kept):
@@ -198,11 +224,20 @@ class GradebookWriter:
     def _open(self) -> Iterator[Gradebook]:
         """The gradebook, including what other processes have written meanwhile."""
         with self.one_sentence_errors():
-            self._book = self._book or Gradebook(self.url, self._course)
+            self._book = self._book or self._connect()
             try:
                 yield self._book
             finally:
                 self._book.db.remove()
+
+    def _connect(self) -> Gradebook:
+        path = os.environ.get("PATH", "")
+        scripts = Path(sys.executable).parent  # a new gradebook runs `alembic` from there
+        os.environ["PATH"] = f"{scripts}{os.pathsep}{path}"
+        try:
+            return Gradebook(self.url, self._course)
+        finally:
+            os.environ["PATH"] = path
 
     def close(self) -> None:
         """Close the gradebook."""
@@ -261,24 +296,6 @@ def _in_one_transaction(book: Gradebook) -> Iterator[None]:
     finally:
         del book.db.commit
     book.db.commit()
-
-
-def _changed_cells(notebook: Notebook, release: NotebookNode) -> list[str]:
-    """Cells whose text or points differ between the gradebook and the release."""
-    texts, points = {}, {}
-    for cell in release.cells:
-        if nbgrader_metadata(cell).get("locked"):
-            texts[cell_key(cell)] = cell.source.rstrip()
-        if nbgrader_metadata(cell).get("grade"):
-            points[cell_key(cell)] = float(nbgrader_metadata(cell)["points"])
-    known_texts = {
-        cell.name: (cell.source or "").split(HIDDEN_TESTS)[0].rstrip()
-        for cell in notebook.source_cells
-    }
-    known_points = {cell.name: cell.max_score for cell in notebook.grade_cells}
-    changed = {name for name, text in texts.items() if known_texts.get(name) != text}
-    changed |= {name for name, most in points.items() if known_points.get(name) != most}
-    return sorted(changed)
 
 
 def _texts(notebook: str) -> list[str]:

@@ -29,9 +29,13 @@ def use_folder(folder: Path) -> None:
 def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
     """Have the judge of a check measure these cases, or read the values from the cache."""
     folder, judge = next(iter(_folders), None), check.judge
-    if folder is None or not isinstance(judge, EqualTo):
+    if not isinstance(judge, EqualTo):
         return  # it measures each case when it judges it
     case_of = {plain_data.pack(case).json: case for case in cases}
+    if folder is None:
+        for case in case_of.values():
+            judge.measurement(case)
+        return
     path, fingerprint = folder / f"{name}.json", _fingerprint(case_of)
     judge.cache |= _read(path, fingerprint)
     if case_of.keys() <= judge.cache.keys():

@@ -14,6 +14,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
+from autograder.global_names import names_read
 
 DEMONSTRATION = "demonstration"
 
@@ -43,32 +44,32 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Quest
         release: The notebook as students got it.
     """
     given = {cell_key(cell) for cell in release.cells if not is_solution(cell)}
-    questions = dict(_questions(notebook))
+    asked = {each.position: each for each in questions(notebook)}
     candidates = [
         position
         for position, cell in enumerate(notebook.cells)
         if cell.cell_type == "code"
-        and position not in questions
+        and position not in asked
         and DEMONSTRATION not in cell.metadata.get("tags", [])
     ]
     theirs = {
         position for position in candidates if cell_key(notebook.cells[position]) not in given
     }
-    answers = {each.name for each in questions.values()}
+    answers = {each.name for each in asked.values()}
     needed = _needed(notebook, candidates, theirs, answers)
     return [
-        questions.get(position) or RunCell(position, notebook.cells[position].source)
-        for position in sorted(needed | questions.keys())
+        asked.get(position) or RunCell(position, notebook.cells[position].source)
+        for position in sorted(needed | asked.keys())
     ]
 
 
-def _questions(notebook: NotebookNode) -> Iterator[tuple[int, Question]]:
+def questions(notebook: NotebookNode) -> Iterator[Question]:
     """The graded cells that a check judges: each calls ``check(exercise, name)``."""
     for position, cell in enumerate(notebook.cells):
         meta = nbgrader_metadata(cell)
         if cell.cell_type == "code" and meta.get("grade") and not meta.get("solution"):
             exercise, name = next(_checks(cell.source))
-            yield position, Question(position, exercise, name)
+            yield Question(position, exercise, name)
 
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:
@@ -104,14 +105,4 @@ def _names(source: str) -> tuple[set[str], set[str]]:
         return set(), set()
     defined = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}
     defined |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_imported()}
-    return set(_read(table)), defined
-
-
-def _read(table: symtable.SymbolTable) -> Iterator[str]:
-    """The global names that a block and those within it read."""
-    is_module = table.get_type() == "module"
-    for symbol in table.get_symbols():
-        if symbol.is_referenced() and (is_module or symbol.is_global()):
-            yield symbol.get_name()
-    for child in table.get_children():
-        yield from _read(child)
+    return set(names_read(table)), defined

@@ -2,13 +2,14 @@
 
 import base64
 import binascii
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from autograder.checking.verdict import Verdict
+from autograder.checking.verdict import Points, Verdict
 from autograder.grading.sandbox.ipython_shell import (
     MAX_CHARACTERS,
     MAX_OUTPUTS,
@@ -17,6 +18,27 @@ from autograder.grading.sandbox.ipython_shell import (
 
 PNG = b"\x89PNG\r\n\x1a\n"
 STREAMS = ("stdout", "stderr")
+MAX_BYTES = 5_000_000
+LINE_BYTES = 16  # what a notebook's file adds to each line of text
+OUTPUT_BYTES = 300  # and to each output
+TOO_MUCH = f"The rest is left out: a notebook's outputs have {MAX_BYTES // 10**6} MB together.\n"
+
+
+class Space:
+    """The space in a notebook's file that the outputs of all its cells share."""
+
+    def __init__(self) -> None:
+        """Begin with all of it."""
+        self._left = MAX_BYTES
+
+    def fitting(self, outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
+        """The first outputs of a cell, as many as fit; a sentence stands for the others."""
+        for count, each in enumerate(outputs):
+            text = json.dumps(each)
+            self._left -= len(text) + LINE_BYTES * text.count("\\n") + OUTPUT_BYTES
+            if self._left < 0:
+                return [*outputs[:count], new_output("stream", name="stderr", text=TOO_MUCH)]
+        return list(outputs)
 
 
 def sanitized(outputs: Any) -> list[NotebookNode]:
@@ -31,13 +53,10 @@ def of_stopped_cell(how: str) -> list[NotebookNode]:
 
 
 def of_verdict(verdict: Verdict) -> list[NotebookNode]:
-    """The verdict as students read it, and the points as nbgrader reads them."""
-    shown = {"text/plain": str(verdict), "text/html": verdict._repr_html_()}
-    points = {"text/plain": repr(float(verdict.points))}
-    return [
-        new_output("display_data", data=shown),
-        new_output("execute_result", data=points, execution_count=None),
-    ]
+    """What `grade` shows: to students the verdict, to nbgrader the points."""
+    points = Points(verdict)
+    shown = {"text/plain": repr(points), "text/html": points._repr_html_()}
+    return [new_output("execute_result", data=shown, execution_count=None)]
 
 
 def _sanitized(entry: Any) -> Iterator[NotebookNode]:

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -218,18 +217,16 @@ def _outcome(future: "Future[bytes]", task: Task) -> GradedSubmission:
     except GradingError:
         raise
     except DEATH_ERRORS:
-        return _failed(task, "The process that graded it died, twice.")
+        return ungraded(task, "The process that graded it died, twice.", is_final=False)
     except Exception as error:
-        return _failed(task, f"It was not graded ({type(error).__name__}: {str(error)[:300]}).")
-
-
-def _failed(task: Task, why: str) -> GradedSubmission:
-    """No points for now; the next run tries again."""
-    return replace(ungraded(task, why), is_final=False)
+        why = f"It was not graded ({type(error).__name__}: {str(error)[:300]})."
+        return ungraded(task, why, is_final=False)
 
 
 def _initialize(client: Client | SubprocessFallback, cache_folder: Path | None) -> None:
     """Prepare a process of the local pool."""
+    # Judges use no GPU: autograd's threads for it would be missing in a forked process.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     process_sandbox.share(client)
     if cache_folder is not None:

@@ -21,17 +21,15 @@ Shown = tuple[NotebookNode, dict[str, Any]]
 EXERCISES = catalogue.by_graded_cell()
 
 
-class Scoring(Preprocessor):
-    """Shows points only at the head of a cell, and in formgrader the model answer to a text."""
+class ModelAnswers(Preprocessor):
+    """Inserts, in formgrader alone, the model answer after each text."""
 
     def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
-        """Remove the second copy of the points, and insert the model answers."""
+        """Insert them."""
         is_formgrader = "submission_id" in resources
         answers = self._answers(resources["notebook_id"]) if is_formgrader else {}
         cells = []
         for cell in notebook.cells:
-            if nbgrader_metadata(cell).get("grade") and cell.cell_type == "code":
-                cell.outputs = [each for each in cell.outputs if "execution_count" not in each]
             cells.append(cell)
             if nbgrader_metadata(cell).get("grade") and cell_key(cell) in answers:
                 cells.append(_folded("Model answer and rubric", answers[cell_key(cell)]))

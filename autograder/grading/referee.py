@@ -1,6 +1,12 @@
-"""Judge one submission: send cases to the sandbox, and judge the observations that come back."""
+"""Judge one submission: send cases to the sandbox, and judge the observations that come back.
 
-from collections.abc import Mapping
+The cells run twice: first alone, for their outputs, then with the questions between them, where
+nothing is left that would answer one. So no output holds what an answer has seen of the hidden
+cases, and no answer has what the course's cells may use.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from nbformat import NotebookNode
@@ -16,12 +22,13 @@ from autograder.checking.single_thread import one_thread
 from autograder.checking.verdict import Verdict
 from autograder.grading import measurement_cache, outputs
 from autograder.grading.errors import GradingError
-from autograder.grading.notebook_plan import Question, steps
+from autograder.grading.notebook_plan import Question, RunCell, steps
 from autograder.grading.sandbox.client import GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.session import Session
 
 Seeds = tuple[int, ...]
+Steps = Sequence[RunCell | Question]
 
 
 def grade_notebook(
@@ -40,18 +47,56 @@ def grade_notebook(
         seeds: Seeds of the hidden cases.
         known: Verdicts that still hold, by exercise; these answers are not observed again.
     """
-    found = []
+    planned = steps(notebook, release)
     try:
-        for step in steps(notebook, release):
-            cell = notebook.cells[step.position]
-            if isinstance(step, Question):
-                found.append(known.get(step.exercise) or judge_answer(session, step, seeds))
-                cell.outputs = outputs.of_verdict(found[-1])
+        ended = _run_for_outputs(session, notebook, planned)
+        session.begin_anew(_answers_of(planned))
+        found = {}
+        for step in _to_judge(planned, ended, known):
+            if isinstance(step, RunCell):
+                with contextlib.suppress(GoneError):
+                    session.run(step.source)
             else:
-                cell.outputs = _run(session, step.source)
+                found[step.exercise] = judge_answer(session, step, seeds)
     finally:
         session.end()
-    return found
+    asked = [step for step in planned if isinstance(step, Question)]
+    verdicts = [found.get(each.exercise) or known[each.exercise] for each in asked]
+    for question, verdict in zip(asked, verdicts, strict=True):
+        notebook.cells[question.position].outputs = outputs.of_verdict(verdict)
+    return verdicts
+
+
+def _answers_of(planned: Steps) -> set[str]:
+    """Names of all that would answer a question."""
+    asked = (each.exercise for each in planned if isinstance(each, Question))
+    return {name for exercise in asked for name in check_of(exercise).answers}
+
+
+def _run_for_outputs(session: Session, notebook: NotebookNode, planned: Steps) -> set[int]:
+    """Give the cells their outputs; the positions of those that ended their process."""
+    space, ended = outputs.Space(), set()
+    for step in planned:
+        if isinstance(step, RunCell):
+            try:
+                reply = session.run(step.source)
+                shown = outputs.sanitized(reply.get("outputs") if type(reply) is dict else None)
+            except GoneError as gone:
+                shown = outputs.of_stopped_cell(str(gone))
+                ended.add(step.position)
+            notebook.cells[step.position].outputs = space.fitting(shown)
+    return ended
+
+
+def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> Steps:
+    """The questions without a known verdict, and the cells before the last one that came back."""
+    asked = [each for each in planned if isinstance(each, Question) and each.exercise not in known]
+    last = asked[-1].position if asked else 0
+    cells = [each for each in planned if isinstance(each, RunCell) and each.position < last]
+    return sorted(
+        [*asked, *(each for each in cells if each.position not in ended)],
+        key=lambda step: step.position,
+    )
 
 
 @one_thread()
@@ -94,6 +139,7 @@ def prepare(exercise: str, seeds: Seeds) -> None:
 
 
 @cache
+@one_thread()
 def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     """The hidden cases of an exercise, measured; the same for every submission."""
     cases = [case for seed in seeds for case in check_of(exercise).cases(seed)]
@@ -105,29 +151,24 @@ def _verdict(exercise: str, result: AnswerResult) -> Verdict:
     return result.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
 
 
-def _run(session: Session, source: str) -> list[NotebookNode]:
-    try:
-        reply = session.run(source)
-    except GoneError as gone:
-        return outputs.of_stopped_cell(str(gone))
-    return outputs.sanitized(reply.get("outputs") if type(reply) is dict else None)
-
-
 def _answer_result(session: Session, question: Question, seeds: Seeds) -> AnswerResult:
     about: dict[str, Plain] = {"exercise": question.exercise, "name": question.name}
     # Only the value that a formula returns counts: there is no observer to tamper with.
     checks_integrity = not check_of(question.exercise).is_formula
 
-    def observe(case: Case) -> dict[str, Plain]:
-        return _observation(
-            session.ask(about | {"do": "observe", "case": case}, checks_integrity=checks_integrity)
-        )
+    def observe(case: Case, **how: Plain) -> dict[str, Plain]:
+        request = about | {"do": "observe", "case": case} | how
+        return _observation(session.ask(request, checks_integrity=checks_integrity))
+
+    def observe_alone(case: Case) -> dict[str, Plain]:
+        return observe(case, alone=True)
 
     try:
         first = _observation(session.ask(about | {"do": "object"}))
         if "trouble" in first:
             return AnswerResult(trouble=first)
-        return score_cases(check_of(question.exercise), cases_of(question.exercise, seeds), observe)
+        check, cases = check_of(question.exercise), cases_of(question.exercise, seeds)
+        return score_cases(check, cases, observe, observe_alone)
     except GoneError as gone:
         return AnswerResult(trouble={"trouble": "gone", "how": str(gone)})
 

@@ -24,6 +24,7 @@ from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake, referee, timestamp
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
+from autograder.grading.intake.wording import shown
 from autograder.grading.journal import Journal, Key, grade_key, lock, path_of
 from autograder.grading.pool import DaskPool, LocalPool, stream
 from autograder.grading.result import SubmissionResult
@@ -46,6 +47,7 @@ class Options:
         students: Only these, or all who handed in.
         exercise: Judge only this exercise again; other verdicts stay.
         again: Whether to grade again what is graded already.
+        accepts_changes: Whether the gradebook takes a unit that has changed as it is now.
         is_unsafe: Whether students' code may run without a sandbox.
         scheduler: Address of a Dask scheduler instead of processes on this machine.
     """
@@ -54,6 +56,7 @@ class Options:
     students: tuple[str, ...] = ()
     exercise: str = ""
     again: bool = False
+    accepts_changes: bool = False
     is_unsafe: bool = False
     scheduler: str = ""
 
@@ -73,15 +76,12 @@ class Run:
             GradingError: If it cannot; the message says what to do.
         """
         self.root, self.options = root, options
-        try:
-            self.unit = find_unit(root / "notebooks", unit)
-        except CommandError as error:
-            raise GradingError(str(error)) from None
-        self.release = (root / "notebooks" / self.unit / f"{self.unit}.ipynb").read_text("utf-8")
+        self.unit, self.release = _find_release(root, unit)
+        self._fresh = nbformat.reads(self.release, as_version=4)
         secret = secret_of(root)
         self.seeds = seeds_from(secret)
         self.store = GradebookWriter(root, config, secret)
-        self.store.check(self.unit, nbformat.reads(self.release, as_version=4))
+        self.store.check(self.unit, self._fresh, accepts_changes=options.accepts_changes)
         self.students = self._students()
         self.earlier: dict[str, SubmissionResult] = {}
         if options.exercise:
@@ -99,8 +99,9 @@ class Run:
             GradingError: If disk or gradebook cannot be written; what is written stays.
         """
         results: list[SubmissionResult] = []
-        path = path_of(self.root, self.unit)
-        with lock(path), contextlib.closing(self.store), self._pool() as pool:
+        path, tidy = path_of(self.root, self.unit), contextlib.closing(self.store)
+        with lock(path), tidy, self.store.one_sentence_errors(), self._pool() as pool:
+            self.store.learn(self.unit, self._fresh)
             journal, keys = Journal(path), dict[str, Key]()
             self.earlier = dict(journal.results)
             for graded in stream(pool, self._tasks(journal, keys)):
@@ -115,11 +116,10 @@ class Run:
 
     def _write(self, journal: Journal, graded: GradedSubmission, key: Key) -> None:
         student = graded.result.student
-        with self.store.one_sentence_errors():
-            journal.record_result(graded.result)
-            self.store.put(graded, self._folder(student))
-            if graded.is_final:
-                journal.record_stored(student, key)
+        journal.record_result(graded.result)
+        self.store.put(graded, self._folder(student))
+        if graded.is_final:
+            journal.record_stored(student, key)
 
     def _pool(self) -> LocalPool | DaskPool:
         if self.options.scheduler:
@@ -188,6 +188,22 @@ class Run:
             )
 
 
+def _find_release(root: Path, unit: str) -> tuple[str, str]:
+    """Folder of a unit, and its notebook as students got it."""
+    for known in catalogue.units():
+        release = root / "notebooks" / known.folder / f"{known.folder}.ipynb"
+        if unit.zfill(2) in (known.number, known.folder) and not release.is_file():
+            raise GradingError(
+                f"The release {release} is not there: `nbgrader generate_assignment` deletes it "
+                f"when it fails. `make build UNIT={known.number}` makes it again."
+            )
+    try:
+        folder = find_unit(root / "notebooks", unit)
+    except CommandError as error:
+        raise GradingError(str(error)) from None
+    return folder, (root / "notebooks" / folder / f"{folder}.ipynb").read_text("utf-8")
+
+
 def _checked_exercises(unit: str) -> list[str]:
     """Ids of the exercises that a check judges."""
     found = next(each for each in catalogue.units() if each.folder == unit)
@@ -201,8 +217,26 @@ def nothing_to_do(num_students: int) -> str:
 
 def students_of(root: Path, unit: str) -> list[str]:
     """The students who handed in something for a unit."""
+    return sorted(filter(_is_text, _names_of_folders(root, unit)))
+
+
+def left_out(root: Path, unit: str) -> list[str]:
+    """A sentence for each folder that handed in something and cannot be graded."""
+    return [
+        f"The folder {shown(name)} of submitted is not graded: its name is no UTF-8. Rename it."
+        for name in sorted(_names_of_folders(root, unit))
+        if not _is_text(name)
+    ]
+
+
+def _names_of_folders(root: Path, unit: str) -> list[str]:
     folders = (root / "submitted").glob("*")
-    return sorted(path.name for path in folders if (path / unit).is_dir())
+    return [path.name for path in folders if (path / unit).is_dir()]
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be stored: a file system takes any bytes."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def secret_of(root: Path) -> str:

@@ -4,11 +4,14 @@ When a cell or an answer ends its process, the other cells run again in a fresh 
 else is lost.
 """
 
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from autograder.checking.plain_data import Plain
 from autograder.checking.time_limit import LIMIT_SECONDS
+from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.client import Client, Conversation, GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
@@ -20,10 +23,19 @@ MAX_CPU_SECONDS = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Processor seconds that one cell, and an answer in one case, may take."""
+    """How long the code of one submission may take.
+
+    Attributes:
+        cell_seconds: Processor time of a cell.
+        answer_seconds: Processor time of an answer in one case.
+        child_seconds: Processor time of all that its process starts.
+        total_seconds: Time by the clock of all cells and answers together.
+    """
 
     cell_seconds: float = 60.0
     answer_seconds: float = LIMIT_SECONDS
+    child_seconds: float = 60.0
+    total_seconds: float = 900.0
 
 
 class Session:
@@ -37,8 +49,9 @@ class Session:
     def __init__(self, client: Client | SubprocessFallback, limits: Limits) -> None:
         """Start nothing before the first request."""
         self._client, self._limits = client, limits
+        self._deadline = time.monotonic() + limits.total_seconds
         self._conversation: Conversation | None = None
-        self._ran: list[dict[str, Any]] = []
+        self._ran: list[tuple[dict[str, Any], bytes]] = []
         self._num_processes = 0
         self.cpu_seconds = 0.0
         self.exit_codes: list[int] = []
@@ -52,7 +65,7 @@ class Session:
         seconds = self._limits.cell_seconds
         request = {"do": "run", "source": source, "seconds": seconds}
         reply = self._request(request, WALL_TIME_FACTOR * seconds).value
-        self._ran.append(request)
+        self._ran.append((request, b""))
         return reply
 
     def ask(self, request: dict[str, Any], *, checks_integrity: bool = False) -> Reply:
@@ -67,7 +80,18 @@ class Session:
         """
         seconds = self._limits.answer_seconds
         limited = request | {"seconds": seconds}
-        return self._request(limited, WALL_TIME_FACTOR * seconds, checks_integrity=checks_integrity)
+        note = framing.CHECK_INTEGRITY if checks_integrity else b""
+        return self._request(limited, WALL_TIME_FACTOR * seconds, note)
+
+    def begin_anew(self, absent: Collection[str]) -> None:
+        """End the process; the next ones start without any cell.
+
+        Args:
+            absent: Dotted names of what is not there in them.
+        """
+        self.end()
+        removal = {"do": "remove", "names": sorted(absent)}
+        self._ran, self._num_processes = [(removal, framing.SEAL)], 0
 
     def end(self) -> None:
         """End the process with all that it started."""
@@ -76,14 +100,25 @@ class Session:
             self.cpu_seconds += self._conversation.cpu_seconds
             self._conversation = None
 
-    def _request(
-        self, request: dict[str, Any], seconds: float, *, checks_integrity: bool = False
-    ) -> Reply:
+    def _request(self, request: dict[str, Any], seconds: float, note: bytes = b"") -> Reply:
         try:
-            return self._running().ask(request, seconds, checks_integrity=checks_integrity)
+            return self._running().ask(request, self._at_most(seconds), note)
         except GoneError:
             self.end()
+            self._at_most(seconds)
             raise
+
+    def _at_most(self, seconds: float) -> float:
+        """How long a request may take by the clock.
+
+        Raises:
+            GoneError: If there is no time left.
+        """
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            most = self._limits.total_seconds
+            raise GoneError(f"all cells and answers together take more than {most:g} seconds")
+        return min(seconds, left)
 
     def _running(self) -> Conversation:
         """The running process, or a fresh one in which the cells have run again."""
@@ -91,7 +126,8 @@ class Session:
             self._num_processes += 1
             if self._num_processes > MAX_PROCESSES or self.cpu_seconds > MAX_CPU_SECONDS:
                 raise GoneError("too much of this notebook ended its process or took too long")
-            self._conversation = self._client.start_conversation()
-            for request in self._ran:
-                self._conversation.ask(request, WALL_TIME_FACTOR * self._limits.cell_seconds)
+            self._conversation = self._client.start_conversation(self._limits.child_seconds)
+            for request, note in self._ran:
+                seconds = self._at_most(WALL_TIME_FACTOR * self._limits.cell_seconds)
+                self._conversation.ask(request, seconds, note)
         return self._conversation

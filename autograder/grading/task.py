@@ -1,6 +1,7 @@
 """Grade one submission: a task as bytes in, its result and its notebook as bytes out.
 
-The same function serves a pool of processes on this machine and a Dask cluster.
+The same function serves a pool of processes on this machine and a Dask cluster. What reads a
+student's bytes runs in a process that is thrown away, so that no submission can stop a run.
 """
 
 import base64
@@ -10,17 +11,20 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 import nbformat
 from nbformat import NotebookNode
 
 from autograder.cells import cell_key, is_solution
 from autograder.checking.verdict import Verdict
-from autograder.grading import course_version, intake, outputs, referee, remarks
+from autograder.grading import course_version, intake, outputs, referee, remarks, throwaway
 from autograder.grading.errors import GradingError, SandboxGoneError
-from autograder.grading.notebook_plan import Question, steps
+from autograder.grading.notebook_plan import questions
 from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import process_sandbox
+from autograder.grading.sandbox.client import Client
+from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
 from autograder.grading.session import Limits, Session
 
 
@@ -37,7 +41,8 @@ class Task:
         remarks: What was found while the files were read.
         known: Verdicts that still hold, by exercise.
         is_unsafe: Whether the code may run without a sandbox.
-        limits: Time limits of a cell and an answer.
+        limits: Time limits of its code.
+        bounds: What judging it may take.
         course: Version of the course that has to grade it.
     """
 
@@ -50,6 +55,7 @@ class Task:
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
     limits: Limits = field(default_factory=Limits)
+    bounds: throwaway.Bounds = field(default_factory=throwaway.Bounds)
     course: str = field(default_factory=course_version.of_course)
 
     def to_bytes(self) -> bytes:
@@ -64,8 +70,9 @@ class Task:
         raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
         known = {name: Verdict(**each) for name, each in entry["known"].items()}
         lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
-        limits = Limits(**entry["limits"])
-        return cls(**entry | {"raw": raw, "known": known, "limits": limits} | lists)
+        limits, bounds = Limits(**entry["limits"]), throwaway.Bounds(**entry["bounds"])
+        objects = {"raw": raw, "known": known, "limits": limits, "bounds": bounds}
+        return cls(**entry | objects | lists)
 
 
 @dataclass(frozen=True)
@@ -107,24 +114,49 @@ def run_task(message: bytes) -> bytes:
 
 
 def grade(task: Task) -> GradedSubmission:
-    """Grade one submission in this process's sandbox.
+    """Grade one submission in a process of its own, which is thrown away.
 
     Raises:
-        GradingError: If no sandbox starts.
+        GradingError: If no sandbox starts, or a check cannot make its cases.
         SandboxGoneError: If the sandbox ended meanwhile.
     """
+    client = process_sandbox.client(task.is_unsafe)
+    release = nbformat.reads(task.release, as_version=4)
+    for question in questions(release):
+        if question.exercise not in task.known:  # measured here, once for all submissions
+            referee.prepare(question.exercise, task.seeds)
+    try:
+        message = throwaway.call(partial(_judged, task, client), task.bounds)
+        graded = GradedSubmission.from_bytes(message)
+    except throwaway.StoppedError as stopped:
+        why = f"It was not graded: {stopped}."
+        graded = ungraded(task, why, is_final=stopped.is_final)
+    if not client.is_open:
+        raise SandboxGoneError("the sandbox ended while it was graded")
+    return graded
+
+
+def _judged(task: Task, client: Client | SubprocessFallback) -> bytes:
+    """The graded submission; what is wrong with the grader itself is left to a person."""
+    try:
+        return _judge(task, client).to_bytes()
+    except MemoryError:
+        raise
+    except Exception as error:
+        why = f"It was not graded ({type(error).__name__}: {str(error)[:300]})."
+        return ungraded(task, why, is_final=False).to_bytes()
+
+
+def _judge(task: Task, client: Client | SubprocessFallback) -> GradedSubmission:
     stopwatch = _Stopwatch()
     release = nbformat.reads(task.release, as_version=4)
     with stopwatch.phase("intake"):
         merged = intake.merge(task.raw, release)
     if merged.is_foreign:
         return ungraded(task, merged.needs_human[0], *merged.remarks)
-    client = process_sandbox.client(task.is_unsafe)
     session = Session(client, task.limits)
     with stopwatch.phase("cells and answers"):
         verdicts = referee.grade_notebook(session, merged.notebook, release, task.seeds, task.known)
-    if not client.is_open:
-        raise SandboxGoneError("the sandbox ended while it was graded")
     answers = {cell_key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
     result = SubmissionResult(
         unit=task.unit,
@@ -144,14 +176,20 @@ def grade(task: Task) -> GradedSubmission:
     return GradedSubmission(result, nbformat.writes(_with_remarks(merged.notebook, result)))
 
 
-def ungraded(task: Task, why: str, *remarks: str) -> GradedSubmission:
-    """No points yet for a submission that a person has to look at first."""
+def ungraded(task: Task, why: str, *remarks: str, is_final: bool = True) -> GradedSubmission:
+    """No points yet for a submission that a person has to look at first.
+
+    Args:
+        task: The submission.
+        why: One sentence for that person.
+        remarks: What else was found.
+        is_final: Whether the next run need not try again.
+    """
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
-    for step in steps(notebook, notebook):
-        if isinstance(step, Question):
-            verdicts.append(referee.not_judged(step.exercise))
-            notebook.cells[step.position].outputs = outputs.of_verdict(verdicts[-1])
+    for question in questions(notebook):
+        verdicts.append(referee.not_judged(question.exercise))
+        notebook.cells[question.position].outputs = outputs.of_verdict(verdicts[-1])
     result = SubmissionResult(
         unit=task.unit,
         student=task.student,
@@ -159,7 +197,8 @@ def ungraded(task: Task, why: str, *remarks: str) -> GradedSubmission:
         remarks=(*task.remarks, *remarks),
         needs_human=(why,),
     )
-    return GradedSubmission(result, nbformat.writes(_with_remarks(notebook, result)))
+    notebook = _with_remarks(notebook, result)
+    return GradedSubmission(result, nbformat.writes(notebook), is_final)
 
 
 def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookNode:

@@ -18,10 +18,12 @@ Not modelled: work other than matrix products, memory, contention of kernels and
 
 import copy
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -96,7 +98,7 @@ class VirtualCluster:
 
         def call(rank: Rank) -> Any:
             args, kwargs = copies[rank.number]
-            comm = _VirtualComm(scheduler, rank, scheduler.world)
+            comm = VirtualComm(scheduler, rank, scheduler.world)
             with _ComputeClock(scheduler, rank, self.flops_per_second):
                 return function(comm, *args, **kwargs)
 
@@ -135,7 +137,9 @@ class _ComputeClock(TorchDispatchMode):
         result = func(*args, **kwargs)
         flops = operation_flops(func, args, kwargs, result)
         if flops:
-            self.rank.compute(flops / self.flops_per_second)
+            is_backward = torch._C._current_graph_task_id() != -1
+            name = "backward" if is_backward else "forward"
+            self.rank.compute(flops / self.flops_per_second, name)
         return result
 
 
@@ -149,12 +153,27 @@ class _VirtualHandle:
         self.scheduler.wait(self.rank, self.transfer)
 
 
-class _VirtualComm(Comm):
+class VirtualComm(Comm):
     """A rank's connection to the other ranks of the same process."""
 
     def __init__(self, scheduler: Scheduler, rank: Rank, group: Group) -> None:
+        """Connect a rank of a run to its group."""
         super().__init__(rank.number, group)
         self._scheduler, self._rank = scheduler, rank
+
+    def compute(self, seconds: float, name: str = "forward") -> None:
+        """Advance this rank's clock, as a matrix product of that pass does.
+
+        Raises:
+            ValueError: If the seconds are negative or without end.
+        """
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"compute: seconds must be zero or above, got {seconds!r}")
+        self._rank.compute(seconds, name)
+
+    def on_compute(self, listener: Callable[[float, str], None]) -> None:
+        """Call ``listener(seconds, name)`` whenever this rank's clock advances by compute."""
+        self._rank.on_compute = listener
 
     def _start(self, call: Call, tensor: Tensor | None, output: Tensor | None) -> _VirtualHandle:
         return self._post(call, PostedCall(tensor, output, self._rank.clock))
@@ -171,4 +190,4 @@ class _VirtualComm(Comm):
         posts, number = handle.transfer.posts, handle.transfer.exchange.number
         members = tuple(each for each in self._group.members if posts[each].colour == colour)
         group = Group(members, f"{self._group.name}/{number}: {colour}")
-        return _VirtualComm(self._scheduler, self._rank, group)
+        return VirtualComm(self._scheduler, self._rank, group)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, heappushpop
 from typing import Any
 
-import torch
-
 from course_utils.distributed.call_matching import (
     Call,
     CommError,
@@ -38,6 +36,7 @@ class Rank:
         waits_for: The transfer that it waits for.
         has_returned: Whether the function has returned.
         result: What the function returned.
+        on_compute: Called with the seconds and the name of each compute.
     """
 
     number: int
@@ -49,11 +48,13 @@ class Rank:
     waits_for: Transfer | None = None
     has_returned: bool = False
     result: Any = None
+    on_compute: Callable[[float, str], None] | None = None
 
-    def compute(self, seconds: float) -> None:
+    def compute(self, seconds: float, name: str) -> None:
         """Advance the clock; compute in the same pass extends the last event."""
-        is_backward = torch._C._current_graph_task_id() != -1
-        name, start = "backward" if is_backward else "forward", self.clock
+        if self.on_compute:
+            self.on_compute(seconds, name)
+        start = self.clock
         self.clock += seconds
         last = self.log[-1] if self.log else None
         if isinstance(last, Event) and (last.kind, last.name) == ("compute", name):

@@ -18,11 +18,13 @@ Sources: Korthikanti et al. 2022, Reducing Activation Recomputation in Large Tra
 section 4.1; Dao et al. 2022, FlashAttention, section 3.1.
 """
 
-from course_utils.configs import ModelConfig, RunConfig
+from course_utils.configs import Kernels, ModelConfig, RunConfig, gpt, precision
 
 FP32_BYTES = 4
+BF16_BYTES = 2
 INDEX_BYTES = 8  # token ids are 64-bit integers
 MASK_BYTES = 1  # a dropout mask holds booleans
+PRECISION_OF = {2: "bf16", 4: "fp32"}  # by the bytes of an activation
 
 
 def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
@@ -56,6 +58,58 @@ def layer_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
         "ffn": feed_forward_saved_bytes(model, run),
     }
     return {f"{part}_{name}": size for part, sizes in parts.items() for name, size in sizes.items()}
+
+
+def kept_by_operation(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """Bytes that single operations keep in bf16, each on a hidden state or on all scores.
+
+    Returns:
+        ``linear``, ``rms_norm``, ``gelu``, ``softmax``, ``dropout`` and ``addition``.
+    """
+    num_numbers = num_sequences * seq_len * hidden_size
+    num_scores = num_sequences * num_heads * seq_len**2
+    kept = dict.fromkeys(("linear", "rms_norm", "gelu"), 2 * num_numbers)
+    kept["rms_norm"] += FP32_BYTES * num_sequences * seq_len
+    return kept | {"softmax": 2 * num_scores, "dropout": MASK_BYTES * num_numbers, "addition": 0}
+
+
+def gpt_layer_bytes(
+    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+) -> dict[str, int]:
+    """Bytes that one GPT layer keeps in 16 bits, with dropout and all scores in memory.
+
+    Returns:
+        ``norms``, ``attention``, ``scores`` and ``feed_forward``.
+    """
+    kernels = Kernels(is_attention_fused=False, dropout_fraction=0.1)
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=kernels)
+    model = gpt(hidden_size, num_heads)
+    scores = sum(_core_bytes(model, run).values())
+    parts = _layer_bytes_by_part(model, run)
+    return parts | {"attention": parts["attention"] - scores, "scores": scores}
+
+
+def llama_layer_bytes(
+    model: ModelConfig, num_sequences: int, seq_len: int, element_bytes: int
+) -> dict[str, int]:
+    """Bytes that one Llama layer with fused attention keeps.
+
+    Returns:
+        ``norms``, ``attention`` and ``feed_forward``.
+    """
+    used = precision(PRECISION_OF[element_bytes])
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, precision=used)
+    return _layer_bytes_by_part(model, run)
+
+
+def _layer_bytes_by_part(model: ModelConfig, run: RunConfig) -> dict[str, int]:
+    return {
+        "norms": 2 * sum(norm_saved_bytes(model, run).values()),
+        "attention": sum(attention_saved_bytes(model, run).values()),
+        "feed_forward": sum(feed_forward_saved_bytes(model, run).values()),
+    }
 
 
 def _require_ordinary_layers(model: ModelConfig) -> None:
@@ -141,6 +195,26 @@ def _dropout_mask(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     return {"dropout_mask": MASK_BYTES * _num_tokens(run) * model.hidden_size}
 
 
+def autocast_saved_bytes(
+    num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
+) -> dict[str, int]:
+    """Bytes that linear, GELU, linear keep when called in a row in one region of autocast in bf16.
+
+    Autocast copies each weight once. The first weight is needed for the gradient of its input,
+    which every call but the first has.
+
+    Returns:
+        ``weights``, the copies that are kept, and ``activations``.
+    """
+    matrix = BF16_BYTES * hidden_size * ffn_size
+    is_first_needed = wants_input_grad or num_calls > 1
+    inputs = hidden_size + ffn_size + ffn_size
+    return {
+        "weights": matrix * (2 if is_first_needed else 1),
+        "activations": num_calls * BF16_BYTES * num_tokens * inputs,
+    }
+
+
 def loss_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
     """Bytes that the cross-entropy of one micro-batch keeps: ``s b v`` log-probabilities.
 
@@ -180,6 +254,21 @@ def model_saved_bytes(model: ModelConfig, run: RunConfig) -> dict[str, int]:
         "head": _hidden_bytes(model, run),
         "loss": sum(loss_saved_bytes(model, run).values()),
     }
+
+
+def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
+    """Bytes that a Llama-like model keeps for each sequence, in bf16 with the loss in fp32.
+
+    Args:
+        model: Without latent attention or experts.
+        seq_len: Tokens of the sequence.
+        layer_bytes: What one layer keeps for one sequence.
+    """
+    run = RunConfig(seq_len=seq_len, is_loss_fp32=True)
+    parts = model_saved_bytes(model, run)
+    of_the_mean = loss_saved_bytes(model, run)["weight"]  # one for all sequences
+    around = sum(parts.values()) - parts["layers"] - of_the_mean
+    return model.num_layers * layer_bytes + around
 
 
 def _num_tokens(run: RunConfig) -> int:

@@ -9,7 +9,7 @@ dimension, f feed-forward size, v vocabulary, L layers.
 
     >>> matmul_flops(rows=2, inner=3, columns=5)
     {'forward_flops': 60, 'backward_flops': 120}
-    >>> sum(forward_flops(preset("Llama-3-8B"), num_sequences=1, seq_len=8192).values())
+    >>> model_flops(preset("Llama-3-8B"), num_sequences=1, seq_len=8192)
     158140695838720
 """
 
@@ -43,6 +43,71 @@ def matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
     grad_a = 2 * m * n * d  # dY[m, n] @ B.T[n, d]
     grad_b = 2 * d * m * n  # A.T[d, m] @ dY[m, n]
     return {"forward_flops": forward, "backward_flops": grad_a + grad_b}
+
+
+def attention_flops(
+    num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
+) -> dict[str, int]:
+    """FLOPs of one layer's attention, forward, in a model as wide as its heads together.
+
+    Args:
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+        num_heads: Query heads a.
+        num_kv_heads: Key and value heads a_kv.
+        head_dim: Width d of one head.
+
+    Returns:
+        ``projection_flops`` (to queries, keys, values, and out) and ``core_flops`` (scores, and
+        values weighed by them).
+
+    Raises:
+        ValueError: If a size is not above zero.
+    """
+    require_positive("attention_flops", num_sequences=num_sequences, num_kv_heads=num_kv_heads)
+    b, s, h, shared = num_sequences, seq_len, num_heads * head_dim, num_kv_heads * head_dim
+    query = output = _product_flops(b * s, h, h)
+    key = value = _product_flops(b * s, h, shared)
+    scores = _product_flops(s, head_dim, s)
+    weighted_values = _product_flops(s, s, head_dim)
+    return {
+        "projection_flops": query + key + value + output,
+        "core_flops": b * num_heads * (scores + weighted_values),
+    }
+
+
+def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
+    """FLOPs of one gated feed-forward block, forward: ``6 t h f`` for t tokens.
+
+    Args:
+        num_tokens: Tokens t of the batch.
+        hidden_size: Width h.
+        ffn_size: Inner width f.
+
+    Raises:
+        ValueError: If a size is not above zero.
+    """
+    up = gate = _product_flops(num_tokens, hidden_size, ffn_size)
+    down = _product_flops(num_tokens, ffn_size, hidden_size)
+    return up + gate + down
+
+
+def _product_flops(rows: int, inner: int, columns: int) -> int:
+    return matmul_flops(rows, inner, columns)["forward_flops"]
+
+
+def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
+    """FLOPs of one forward pass, from token ids to logits: the sum of `forward_flops`.
+
+    Args:
+        model: Any of the course's models.
+        num_sequences: Sequences b.
+        seq_len: Tokens s of each.
+
+    Raises:
+        ValueError: If a size is not above zero.
+    """
+    return sum(forward_flops(model, num_sequences, seq_len).values())
 
 
 def forward_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
@@ -116,3 +181,19 @@ def router_flops_per_token(model: ModelConfig, layer: int) -> int:
     if sizes is None or layer < sizes.num_dense_layers:
         return 0
     return 2 * model.hidden_size * sizes.num_experts
+
+
+def crossover_length(model: ModelConfig) -> int:
+    """The first length at which the core of the first layer's attention has caught up.
+
+    There it takes at least as many FLOPs as the rest of the layer, projections and feed-forward
+    block: ``h (1 + a_kv / a) + 3 h f / (2 a d)`` tokens, rounded up.
+
+    Args:
+        model: A model without experts in its first layer.
+
+    Source:
+        Lecture S, "majority for most L < 4D" (S7).
+    """
+    rest = projection_flops_per_token(model) + feed_forward_flops_per_token(model, layer=0)
+    return -(-rest // attention_core_flops(model, num_sequences=1, seq_len=1))

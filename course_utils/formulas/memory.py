@@ -15,7 +15,7 @@ parameter. The allocator's rounding is left out.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from course_utils.configs import ModelConfig, Precision, RunConfig
+from course_utils.configs import ModelConfig, Precision, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
 
@@ -71,6 +71,24 @@ def state_bytes(num_params: int, precision: Precision) -> dict[str, int]:
         "gradients": precision.gradient_bytes * num_params,
         "master_weights": precision.master_weight_bytes * num_params,
         "moments": precision.moment_bytes * num_params,
+    }
+
+
+def state_bytes_of_recipe(num_params: int, recipe: str) -> dict[str, int]:
+    """Bytes that training with Adam keeps, where all that the optimizer holds is one part.
+
+    Args:
+        num_params: Parameters N, embeddings included.
+        recipe: Name of a precision.
+
+    Returns:
+        ``weights``, ``gradients`` and ``optimizer``.
+    """
+    parts = state_bytes(num_params, precision(recipe))
+    return {
+        "weights": parts["weights"],
+        "gradients": parts["gradients"],
+        "optimizer": parts["master_weights"] + parts["moments"],
     }
 
 

@@ -8,6 +8,7 @@ size, v vocabulary, L layers. A tied head shares the embedding's matrix and is c
 """
 
 from course_utils.configs import Experts, LatentAttention, ModelConfig
+from course_utils.formulas.designs import expert_parameters
 
 
 def parameters(model: ModelConfig) -> dict[str, int]:
@@ -30,6 +31,19 @@ def parameters(model: ModelConfig) -> dict[str, int]:
     }
 
 
+def parameters_by_part(model: ModelConfig) -> dict[str, int]:
+    """Parameters of a whole model, where embedding and head are one part.
+
+    Returns:
+        ``attention``, ``feed_forward``, ``norms`` and ``embedding_and_head``.
+    """
+    parts = parameters(model)
+    return {
+        **{name: parts[name] for name in ("attention", "feed_forward", "norms")},
+        "embedding_and_head": parts["embedding"] + parts["head"],
+    }
+
+
 def active_parameters(model: ModelConfig) -> dict[str, int]:
     """Parameters that one token uses: of a mixture of experts only the chosen ones.
 
@@ -38,10 +52,9 @@ def active_parameters(model: ModelConfig) -> dict[str, int]:
     """
     parts = parameters(model)
     if model.experts is not None:
-        sizes = model.experts
-        idle = sizes.num_experts - sizes.experts_per_token
-        num_layers = model.num_layers - sizes.num_dense_layers
-        parts["feed_forward"] -= num_layers * idle * _expert_parameters(model, sizes)
+        layer = _expert_parameters(model, model.experts)
+        idle = layer["total_parameters"] - layer["active_parameters"]
+        parts["feed_forward"] -= (model.num_layers - model.experts.num_dense_layers) * idle
     return parts
 
 
@@ -68,14 +81,19 @@ def feed_forward_parameters(model: ModelConfig, layer: int) -> int:
     """Parameters of the feed-forward block of one layer: ``3 h f`` gated, ``2 h f`` plain."""
     h, f, sizes = model.hidden_size, model.ffn_size, model.experts
     if sizes is not None and layer >= sizes.num_dense_layers:
-        experts = sizes.num_experts + sizes.num_shared_experts
-        return h * sizes.num_experts + experts * _expert_parameters(model, sizes)
+        return _expert_parameters(model, sizes)["total_parameters"]
     biases = (f if model.is_gated else 0) + f + h if model.has_biases else 0
     return (3 if model.is_gated else 2) * h * f + biases
 
 
-def _expert_parameters(model: ModelConfig, sizes: Experts) -> int:
-    return 3 * model.hidden_size * sizes.expert_ffn_size
+def _expert_parameters(model: ModelConfig, sizes: Experts) -> dict[str, int]:
+    return expert_parameters(
+        model.hidden_size,
+        sizes.num_experts,
+        sizes.experts_per_token,
+        sizes.expert_ffn_size,
+        sizes.num_shared_experts,
+    )
 
 
 def norm_parameters(size: int, model: ModelConfig) -> int:

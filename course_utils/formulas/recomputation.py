@@ -17,9 +17,11 @@ Sources: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, sectio
 al. 2022, section 5.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from course_utils.configs import ModelConfig, RunConfig
+from course_utils.configs import Kernels, ModelConfig, RunConfig
 from course_utils.configs.validation import require_positive
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.formulas.flops import attention_core_flops, forward_flops
@@ -104,6 +106,24 @@ def recomputed_flops(
     return layers - _num_segments(model, layers_per_segment) * skipped
 
 
+def recomputed_flops_of_layer(
+    model: ModelConfig, num_sequences: int, seq_len: int
+) -> dict[str, int]:
+    """FLOPs that run again in one layer with attention written out, without and with early stop.
+
+    Returns:
+        ``"full"``, ``"full_early"``, ``"selective"`` and ``"selective_early"``.
+    """
+    kernels = Kernels(is_attention_fused=False)
+    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=kernels)
+    layer = replace(model, num_layers=1)
+    return {
+        policy + suffix: recomputed_flops(layer, run, policy, stops_early=stops_early)
+        for policy in ("full", "selective")
+        for suffix, stops_early in (("", False), ("_early", True))
+    }
+
+
 def _skipped_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
     """FLOPs of the last product of a segment or attention core, if nothing after it is kept."""
     if model.experts is not None:
@@ -123,24 +143,42 @@ def _skipped_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
     return 0 if is_needed else 2 * b * model.num_heads * s * s * value_width
 
 
+def segment_bytes(
+    num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
+) -> dict[str, int]:
+    """Bytes that layers in segments keep after the forward pass, and at the backward pass's peak.
+
+    ``ceil(L / k) u``, and ``(floor(L / k) - 1) u + k A`` for k <= L: during the backward pass of
+    the last full segment, the inputs of the segments before it are kept; its own is part of what
+    its first layer keeps. A shorter segment after it keeps less: one input more, but at least one
+    layer fewer.
+
+    Args:
+        num_layers: Layers L.
+        layers_per_segment: Layers k of each segment but perhaps the last.
+        boundary_bytes: Bytes u of one tensor between layers.
+        layer_bytes: Bytes A that one layer keeps when it records, its input among them.
+
+    Returns:
+        ``"after_forward"`` and ``"peak"``.
+
+    Raises:
+        ValueError: If k is not above zero.
+    """
+    require_positive("segment_bytes", layers_per_segment=layers_per_segment)
+    size = min(layers_per_segment, num_layers)
+    peak = (num_layers // size - 1) * boundary_bytes + size * layer_bytes
+    return {"after_forward": -(-num_layers // size) * boundary_bytes, "peak": peak}
+
+
 def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: int) -> int:
     """Peak of the bytes kept in the backward pass: boundaries and the layers of one segment.
-
-    ``(floor(L / k) - 1) u + k A`` for k <= L: during the backward pass of the last full segment,
-    the inputs of the segments before it are kept; its own is part of what its first layer keeps. A
-    shorter segment after it keeps less: one input more, but at least one layer fewer.
 
     Raises:
         ValueError: If k is not above zero, or if the model has latent attention or experts.
     """
-    require_positive("segment_peak_bytes", layers_per_segment=layers_per_segment)
-    num_segments = _num_segments(model, layers_per_segment)
     u, layer = boundary_bytes(model, run), _layer_bytes(model, run, is_selective=False)
-    in_last = model.num_layers - (num_segments - 1) * layers_per_segment
-    peaks = [(num_segments - 1) * u + in_last * layer]
-    if num_segments > 1:
-        peaks.append((num_segments - 2) * u + layers_per_segment * layer)
-    return max(peaks)
+    return segment_bytes(model.num_layers, layers_per_segment, u, layer)["peak"]
 
 
 def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
@@ -151,6 +189,33 @@ def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
     """
     sizes = range(1, model.num_layers + 1)
     return min(sizes, key=lambda k: segment_peak_bytes(model, run, k))
+
+
+def cheapest_plan(
+    num_layers: int, options: Sequence[dict[str, Any]], cap_bytes: int
+) -> dict[str, int]:
+    """How many layers take which option, so that the bytes fit and the fewest FLOPs run again.
+
+    Layer by layer, for every sum of bytes that can occur, the plan with the fewest FLOPs.
+
+    Args:
+        num_layers: Equal layers.
+        options: Each with ``"name"``, ``"kept_bytes"`` and ``"recomputed_flops"`` of one layer.
+        cap_bytes: What all layers may keep together.
+
+    Returns:
+        Numbers of layers by name; empty if nothing fits.
+    """
+    cheapest = {0: (0, dict.fromkeys((each["name"] for each in options), 0))}
+    for _ in range(num_layers):
+        longer: dict[int, tuple[int, dict[str, int]]] = {}
+        for kept, (flops, plan) in cheapest.items():
+            for each in options:
+                total, cost = kept + each["kept_bytes"], flops + each["recomputed_flops"]
+                if total <= cap_bytes and (total not in longer or cost < longer[total][0]):
+                    longer[total] = cost, plan | {each["name"]: plan[each["name"]] + 1}
+        cheapest = longer
+    return min(cheapest.values(), key=lambda pair: pair[0], default=(0, {}))[1]
 
 
 def _num_segments(model: ModelConfig, layers_per_segment: int) -> int:

@@ -20,10 +20,11 @@ al. 2020, Scaling Laws for Neural Language Models, section 2.1 (6N without embed
 
 from collections.abc import Callable
 
-from course_utils.configs import ModelConfig
+from course_utils.configs import Device, ModelConfig
 from course_utils.configs.validation import find_named, require_not_negative, require_positive
-from course_utils.formulas.flops import attention_core_flops, forward_flops
+from course_utils.formulas.flops import attention_core_flops
 from course_utils.formulas.parameters import active_parameters
+from course_utils.formulas.training_flops import training_flops_per_token
 
 
 def _six_n(model: ModelConfig, seq_len: int) -> int:
@@ -45,14 +46,9 @@ def _palm(model: ModelConfig, seq_len: int) -> int:
     return _six_n(model, seq_len) + 3 * _attention_per_token(model, seq_len)
 
 
-def _exact(model: ModelConfig, seq_len: int) -> int:
-    """All matrix products, three times a forward pass, with full attention."""
-    return 3 * sum(forward_flops(model, 1, seq_len).values()) // seq_len
-
-
 def _causal(model: ModelConfig, seq_len: int) -> int:
     """As exact, but with the half of attention that a causal mask leaves."""
-    return _exact(model, seq_len) - 3 * _attention_per_token(model, seq_len) // 2
+    return training_flops_per_token(model, seq_len) - 3 * _attention_per_token(model, seq_len) // 2
 
 
 def _attention_per_token(model: ModelConfig, seq_len: int) -> int:
@@ -64,7 +60,7 @@ CONVENTIONS: dict[str, Callable[[ModelConfig, int], int]] = {
     "6N": _six_n,
     "6N without embedding": _six_n_without_embedding,
     "PaLM": _palm,
-    "exact": _exact,
+    "exact": training_flops_per_token,
     "causal": _causal,
 }
 
@@ -113,6 +109,40 @@ def model_flops_utilisation(
     """
     flops = model_flops_per_token(model, seq_len, convention)
     return _utilisation(flops, tokens_per_second, peak_flops_per_second)
+
+
+def utilisation_by_convention(
+    model: ModelConfig, num_params: int, seq_len: int, tokens_per_second: int, hardware: Device
+) -> dict[str, float]:
+    """MFU of one run in bf16, over the dense peak, by the four conventions that papers use.
+
+    Args:
+        model: Sizes of the model.
+        num_params: All its parameters N.
+        seq_len: Tokens of one sequence.
+        tokens_per_second: Of one device.
+        hardware: The device.
+
+    Returns:
+        ``counted`` (every matrix product, full attention), ``causal`` (half of the attention),
+        ``six_n`` and ``six_n_and_attention`` (6N, without and with the full attention).
+
+    Raises:
+        ValueError: If a number is not above zero.
+    """
+    require_positive("utilisation_by_convention", num_params=num_params)
+    six_n, core = 6 * num_params, 3 * _attention_per_token(model, seq_len)
+    flops_per_token = {
+        "counted": training_flops_per_token(model, seq_len),
+        "causal": _causal(model, seq_len),
+        "six_n": six_n,
+        "six_n_and_attention": six_n + core,
+    }
+    peak = hardware.dense_flops_per_second("bf16")
+    return {
+        name: _utilisation(flops, tokens_per_second, peak)
+        for name, flops in flops_per_token.items()
+    }
 
 
 def hardware_flops_utilisation(

@@ -6,31 +6,54 @@ from course_utils.instruments.bit_patterns import numbers_of
 from course_utils.instruments.device_memory import PeakMemory, measure_peak
 from course_utils.instruments.fake import fake_tensors
 from course_utils.instruments.flop_count import FlopCount, count_flops
+from course_utils.instruments.machine import Machine, Move, OutOfFastMemory
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.memory_tracer import trace_memory
+from course_utils.instruments.moved_bytes import MovedBytes, Operation, Traffic, count_bytes
+from course_utils.instruments.overlap import Overlap, measure_overlap
+from course_utils.instruments.process_memory import ProcessGrowth, watch_process
+from course_utils.instruments.profiling import Profile, named_range, profile
+from course_utils.instruments.roofline import Roofline, fastest_seconds, measure_roofline
 from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
 from course_utils.instruments.timing import Timing, time_call
 
 __all__ = [
     "FlopCount",
+    "Machine",
     "Mark",
     "MemoryTrace",
+    "Move",
+    "MovedBytes",
+    "Operation",
+    "OutOfFastMemory",
+    "Overlap",
     "PeakMemory",
     "Phase",
     "PhaseStart",
+    "ProcessGrowth",
+    "Profile",
+    "Roofline",
     "SavedBytes",
     "SavedTensor",
     "Timing",
     "TracedStorage",
+    "Traffic",
+    "count_bytes",
     "count_flops",
     "count_saved_bytes",
     "fake_tensors",
+    "fastest_seconds",
+    "measure_overlap",
     "measure_peak",
+    "measure_roofline",
+    "named_range",
     "numbers_of",
+    "profile",
     "read_history",
     "storage_bytes",
     "time_call",
     "trace_allocator",
     "trace_memory",
+    "watch_process",
 ]

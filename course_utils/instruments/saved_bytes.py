@@ -82,9 +82,9 @@ class SavedBytes:
             return ""
         largest = max(self.unseen, key=lambda each: each.storage_bytes)
         return (
-            f"{self.unseen_bytes:,} bytes live on that autograd was not given, the largest tensor "
-            f"of shape {largest.shape} and made by `{largest.operation}`: keep tensors with "
-            f"ctx.save_for_backward, not as attributes of ctx and not in a closure"
+            f"{self.unseen_bytes:,} bytes stay alive where autograd does not see them, the largest "
+            f"tensor of shape {largest.shape} and made by `{largest.operation}`: keep tensors with "
+            f"ctx.save_for_backward, not as attributes of ctx or in a closure"
         )
 
 
@@ -122,6 +122,11 @@ def count_saved_bytes(call: Callable[[], Tensor], *owners: nn.Module | Tensor) -
     known = {_storage_key(tensor) for tensor in _dense_tensors([result, *_leaves(result)])}
     unseen = made.alive_except(saved.keys() | owned | known)
     return SavedBytes(tensors=tuple(saved.values()), unseen=tuple(unseen))
+
+
+def saved_bytes(call: Callable[[], Tensor], parameters: Iterable[Tensor]) -> int:
+    """Bytes that autograd keeps for the backward pass of ``call()``, parameters left out."""
+    return count_saved_bytes(call, *parameters).total_bytes
 
 
 def _tensors_of(owner: nn.Module | Tensor) -> Iterator[Tensor]:

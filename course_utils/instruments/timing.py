@@ -114,20 +114,24 @@ def time_call(
     chosen = device_to_measure(device)
     for _ in range(num_warm_up):
         call()
-    seconds_of_runs = _seconds_on_gpu if chosen.type == "cuda" else _seconds_on_cpu
+    seconds_of_runs = seconds_on_gpu if chosen.type == "cuda" else seconds_on_cpu
     return Timing(seconds=tuple(seconds_of_runs(call, num_runs)), device=device_name(chosen))
 
 
-def _seconds_on_cpu(call: Callable[[], object], num_runs: int) -> list[float]:
+def seconds_on_cpu(
+    call: Callable[[], object], num_runs: int, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """Seconds of each run by a clock of the CPU."""
     seconds = []
     for _ in range(num_runs):
-        start = time.perf_counter()
+        start = clock()
         call()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return seconds
 
 
-def _seconds_on_gpu(call: Callable[[], object], num_runs: int) -> list[float]:
+def seconds_on_gpu(call: Callable[[], object], num_runs: int) -> list[float]:
+    """Seconds of each run by the current GPU's own clock."""
     pairs = []
     for _ in range(num_runs):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

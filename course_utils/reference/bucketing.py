@@ -89,10 +89,9 @@ def accumulate_together(
             batch.
         backward: Runs backward, then sums ``grad`` over all ranks.
     """
-    *earlier, last = micro_batches
-    for micro_batch in earlier:
+    for micro_batch in micro_batches[:-1]:
         micro_batch().backward()
-    backward(comm, model, last())
+    backward(comm, model, micro_batches[-1]())
 
 
 def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:

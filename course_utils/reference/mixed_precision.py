@@ -61,3 +61,16 @@ class TrainingState:
             "gradients": [each for each in gradients if each is not None],
             "optimizer": [*master, moments["exp_avg"], moments["exp_avg_sq"]],
         }
+
+
+@torch.no_grad()
+def step_on_masters(weights: list[Tensor], masters: list[Tensor], learning_rate: float) -> None:
+    """One step of SGD on fp32 masters, rounded into the bf16 weights; gradients are freed.
+
+    Weights without a gradient stay as they are, as do their masters.
+    """
+    for weight, master in zip(weights, masters, strict=True):
+        if weight.grad is not None:
+            master.add_(weight.grad.float(), alpha=-learning_rate)
+            weight.copy_(master)
+            weight.grad = None

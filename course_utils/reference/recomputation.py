@@ -21,12 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint as torch_checkpoint
+from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import (
+    CheckpointPolicy,
     create_selective_checkpoint_contexts,
     get_device_states,
     set_device_states,
 )
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 aten = torch.ops.aten
 
@@ -159,3 +161,46 @@ def in_segments(
     return nn.ModuleList(
         Segment(list(layers)[start : start + layers_per_segment], keep) for start in starts
     )
+
+
+def run_in_segments(
+    layers: Sequence[nn.Module],
+    x: Tensor,
+    layers_per_segment: int,
+    checkpoint: Callable[..., Tensor],
+) -> Tensor:
+    """Layers in a row, every ``layers_per_segment`` of them through one ``checkpoint``."""
+    rest = list(layers)
+    while rest:
+        segment, rest = rest[:layers_per_segment], rest[layers_per_segment:]
+        x = checkpoint(nn.Sequential(*segment), x)
+    return x
+
+
+def save_products(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """A policy that saves the results of products, and recomputes all others."""
+    is_product = op in PRODUCTS
+    return CheckpointPolicy.MUST_SAVE if is_product else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def loss_in_pieces(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    num_pieces: int,
+    checkpoint: Callable[..., Tensor],
+) -> Tensor:
+    """Mean cross-entropy of logits ``hidden @ weight.T`` that never live all at once.
+
+    Each piece of the tokens goes through ``checkpoint``, so that no piece keeps its log-softmax.
+    """
+    total = hidden.new_zeros(())
+    for part, some in zip(
+        hidden.tensor_split(num_pieces), targets.tensor_split(num_pieces), strict=True
+    ):
+        total = total + checkpoint(_summed_loss, part, weight, some)
+    return total / len(targets)
+
+
+def _summed_loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    return cross_entropy(hidden @ weight.T, targets, reduction="sum")

@@ -1,9 +1,11 @@
 """Tables, figures and explorers."""
 
 from course_utils.show.allocator import allocator_levels
+from course_utils.show.attention_tiles import blocks_and_traffic, tile_walk
 from course_utils.show.batch_size import (
     batch_plan,
     batch_schedule,
+    learning_rates,
     noise_estimates,
     noise_over_loss,
     steps_against_examples,
@@ -15,9 +17,10 @@ from course_utils.show.data_parallel import (
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
 )
-from course_utils.show.explorer import explorer
+from course_utils.show.explorer import Choice, explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
+from course_utils.show.layer_diagram import layer_diagram, layer_explorer
 from course_utils.show.memory_budget import memory_over_length, training_memory
 from course_utils.show.memory_over_time import births_and_deaths, memory_timeline, memory_timelines
 from course_utils.show.number_formats import (
@@ -32,24 +35,32 @@ from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
 from course_utils.show.records import recorded
 from course_utils.show.ring import ring_steps
+from course_utils.show.roofline import device_roof, rooflines, steps_on_roofline
 from course_utils.show.segments import live_tensors
+from course_utils.show.trace import trace_picture
 from course_utils.show.try_call import try_it
 
 __all__ = [
+    "Choice",
     "Picture",
     "all_reduce_over_ranks",
     "allocator_levels",
     "batch_plan",
     "batch_schedule",
     "births_and_deaths",
+    "blocks_and_traffic",
     "cluster_timeline",
     "cluster_timelines",
     "computed_and_measured",
+    "device_roof",
     "explorer",
     "exposed_over_tokens",
     "facts_of_formats",
     "flop_shares",
     "gradient_exponents",
+    "layer_diagram",
+    "layer_explorer",
+    "learning_rates",
     "live_tensors",
     "memory_against_flops",
     "memory_over_length",
@@ -62,12 +73,16 @@ __all__ = [
     "recomputation_over_length",
     "recorded",
     "ring_steps",
+    "rooflines",
     "running_sums",
     "same_bytes_two_numbers",
     "shares_over_length",
     "step_over_bucket_bytes",
     "steps_against_examples",
+    "steps_on_roofline",
+    "tile_walk",
     "tokens_per_second_over_devices",
+    "trace_picture",
     "training_memory",
     "try_it",
     "with_progress",

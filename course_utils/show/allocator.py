@@ -9,7 +9,7 @@ from typing import Any
 from course_utils import colours
 from course_utils.instruments import MemoryTrace
 from course_utils.show.memory_over_time import MAX_COLUMNS, UNITS, format_bytes
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_TOP, Picture, axes
 
 
 def allocator_levels(
@@ -61,12 +61,12 @@ def _draw_levels(
 def _mark_steps(ax: Any, trace: MemoryTrace) -> None:
     """Mark the first request of each training step."""
     operations = trace.request_operations()
-    at_top = {"xycoords": ("data", "axes fraction"), "va": "top", "color": colours.NEUTRAL}
+    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
     for phase in trace.phases:
         if phase.name == "forward":
             start = 1 + bisect_left(operations, phase.start)
             ax.axvline(start, color=colours.NEUTRAL, linewidth=0.8)
-            ax.annotate(f" step {phase.step}", (start, 1.0), **at_top)
+            ax.annotate(f"step {phase.step}", (start, 1.0), xycoords=AT_TOP, **beside)
 
 
 def _columns(levels: Sequence[int]) -> dict[int, int]:
@@ -80,11 +80,9 @@ def _caption(trace: MemoryTrace, allocated: Sequence[int], reserved: Sequence[in
     operations = zip(trace.request_operations(), pairwise([0, *reserved]), strict=True)
     reserving = [operation for operation, (old, new) in operations if new > old]
     starts = [phase.start for phase in trace.phases if phase.name == "forward"]
-    before = sum(operation == 0 for operation in trace.request_operations())
     by_step = Counter(max(1, bisect_right(starts, operation)) for operation in reserving)
     times = ", ".join(f"{by_step[n]:,} times in step {n}" for n in range(1, len(starts) + 1))
     return (
-        f"{len(reserved):,} requests, the first {before:,} for what is there before step 1: "
-        f"at most {format_bytes(max(allocated))} are allocated and "
-        f"{format_bytes(max(reserved))} reserved. The device is asked {times}."
+        f"At most {format_bytes(max(allocated))} are allocated and {format_bytes(max(reserved))} "
+        f"reserved; the device is asked {times}."
     )

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_utils import colours
 from course_utils.configs import RunConfig, device, preset
@@ -13,14 +14,19 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.batch_size import num_steps, steps_and_examples
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_LEFT, AT_TOP, WIDTH, Picture, axes, text_on
 
 GIB = 2**30
 SEQ_LEN = 4096  # tokens per sequence in `batch_plan`
 DEVICE = "A100-80"  # the device of its memory bar
+MEMORY_AXIS_GIB = 200  # where its axis ends, whatever the model and the micro-batch
 
-# Coordinates of a label: a value on one axis, and an end of the other.
-AT_TOP, AT_LEFT = ("data", "axes fraction"), ("axes fraction", "data")
+PROPORTIONAL: dict[str, Any] = {
+    "color": colours.NEUTRAL,
+    "linestyle": "--",
+    "label": "in proportion to the batch",
+}
+IN_WORDS = FuncFormatter(lambda value, _: f"{value:,.6g}")
 
 
 def steps_against_examples(
@@ -34,21 +40,20 @@ def steps_against_examples(
         critical_batch_size: B_c of the fit.
     """
     min_examples = min_steps * critical_batch_size
-    figure, ax = axes(height=3.4)
+    figure, ax = axes(height=3.8)
     _draw_hyperbola(ax, min_steps, critical_batch_size)
     _draw_runs(ax, steps)
     _mark_minima(ax, min_steps, min_examples)
     ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(IN_WORDS)
+    ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 3)))
     ax.set_xlabel("examples to the loss (log scale)")
-    ax.set_ylabel("steps to it (log scale)")
-    ax.legend(frameon=False, fontsize=8)
+    ax.set_ylabel("steps to the loss (log scale)")
+    ax.legend(frameon=False)
     caption = (
-        f"Steps against examples: by the fit no batch needs fewer than {min_steps:,.1f} steps or "
-        f"than {min_examples:,.0f} examples, and one of the critical batch size, "
-        f"{critical_batch_size:,.0f}, needs twice as many of both. Measured: "
-        f"{_describe_runs(steps)}; the steps of a batch size differ from those of the hyperbola "
-        f"by up to {_largest_deviation(steps, min_steps, critical_batch_size):.0%}."
+        f"By the fit no batch needs fewer than {min_steps:,.1f} steps or {min_examples:,.0f} "
+        f"examples, and one of {critical_batch_size:,.0f} needs twice as many of both."
     )
     return Picture(figure, caption)
 
@@ -57,7 +62,7 @@ def _draw_runs(ax: Any, steps: Mapping[int, int]) -> None:
     """Draw each run as a dot, labelled with its batch size."""
     for size, count in steps.items():
         ax.plot([size * count], [count], "o", color=colours.MEASURED)
-        place = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
+        place = {"xytext": (6, 5), "textcoords": "offset points"}
         ax.annotate(f"{size:,}", (size * count, count), **place)
     ax.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
 
@@ -66,22 +71,9 @@ def _mark_minima(ax: Any, min_steps: float, min_examples: float) -> None:
     """Draw the asymptotes of the hyperbola."""
     ax.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
     ax.axhline(min_steps, color=colours.NEUTRAL, linestyle="--", linewidth=1)
-    label = {"textcoords": "offset points", "fontsize": 8, "color": colours.NEUTRAL}
-    ax.annotate("E_min", (min_examples, 1), xytext=(3, -8), xycoords=AT_TOP, **label)
-    ax.annotate("S_min", (0.1, min_steps), xytext=(0, 3), xycoords=AT_LEFT, **label)
-
-
-def _largest_deviation(steps: Mapping[int, int], min_steps: float, critical: float) -> float:
-    """The largest relative deviation of the measured steps from the fit."""
-    fitted = {size: steps_and_examples(min_steps, critical, size)["steps"] for size in steps}
-    return max(abs(count / fitted[size] - 1) for size, count in steps.items())
-
-
-def _describe_runs(steps: Mapping[int, int]) -> str:
-    return "; ".join(
-        f"batches of {size:,}, {size * count:,} examples in {count:,} steps"
-        for size, count in steps.items()
-    )
+    label = {"textcoords": "offset points"}
+    ax.annotate("$E_{min}$", (min_examples, 1), xytext=(3, -10), xycoords=AT_TOP, **label)
+    ax.annotate("$S_{min}$", (0.1, min_steps), xytext=(0, 3), xycoords=AT_LEFT, **label)
 
 
 def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
@@ -94,6 +86,41 @@ def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
     style = {"color": colours.COMPUTED, "markersize": 9, "label": "critical batch size"}
     ax.plot([middle["examples"]], [middle["steps"]], "D", **style)
     ax.set_yscale("log")
+
+
+def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: float) -> Picture:
+    """Best learning rates over the batch size, beside two rules that agree at one batch size.
+
+    One rule is in proportion to the batch size; the other, of McCandlish et al., to
+    ``1 / (1 + B_c / B)``.
+
+    Args:
+        best: The best learning rate, by batch size.
+        anchor: The batch size at which both rules give the measured rate.
+        critical_batch_size: B_c of the second rule.
+    """
+    sizes = sorted(best)
+    curve = [sizes[0] * (sizes[-1] / sizes[0]) ** (n / 60) for n in range(61)]
+    bend = {size: 1 / (1 + critical_batch_size / size) for size in (anchor, *curve)}
+    bent = [best[anchor] * bend[size] / bend[anchor] for size in curve]
+    figure, ax = axes()
+    ax.plot(curve, [best[anchor] * size / anchor for size in curve], **PROPORTIONAL)
+    ax.plot(curve, bent, color=colours.COMPUTED, label="in proportion to $1/(1 + B_c/B)$")
+    ax.plot(sizes, [best[size] for size in sizes], "o", color=colours.MEASURED, label="measured")
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    ax.yaxis.set_major_formatter(IN_WORDS)
+    ax.minorticks_off()
+    ax.set_xlabel("examples in a batch (log scale)")
+    ax.set_ylabel("best learning rate (log scale)")
+    ax.legend(frameon=False)
+    largest, factor = sizes[-1], sizes[-1] / anchor
+    caption = (
+        f"From batches of {anchor:,} to {largest:,} the batch grows {factor:,.0f} times, and the "
+        f"best learning rate {best[largest] / best[anchor]:,.1f} times."
+    )
+    return Picture(figure, caption)
 
 
 def noise_over_loss(
@@ -110,14 +137,16 @@ def noise_over_loss(
     ax.plot(losses, exact, "o-", color=colours.MEASURED, label="exact")
     ax.plot(losses, estimated, "x", color=colours.COMPUTED, label="estimated", markersize=9)
     ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 3)))
+    ax.yaxis.set_major_formatter(IN_WORDS)
+    ax.minorticks_off()
     ax.invert_xaxis()
     ax.set_xlabel("loss, falling from left to right")
     ax.set_ylabel("noise scale (log scale)")
     ax.legend(frameon=False)
     caption = (
         f"While the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}, the noise scale grows "
-        f"from {exact[0]:,.0f} to {exact[-1]:,.0f} examples; estimated {estimated[0]:,.0f} and "
-        f"{estimated[-1]:,.0f}."
+        f"from {exact[0]:,.0f} to {exact[-1]:,.0f} examples."
     )
     return Picture(figure, caption)
 
@@ -132,22 +161,22 @@ def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Pic
     """
     finite = sorted(value for value in each if math.isfinite(value))
     limit = 4 * exact
-    figure, ax = axes(height=2.4)
+    figure, ax = axes()
     clipped = [min(max(value, 0), limit) for value in finite]
     ax.hist(clipped, bins=32, range=(0, limit), color=colours.NEUTRAL)
     ax.patches[-1].set_color(colours.WRONG)
     ax.patches[-1].set_label(f"{limit * 31 / 32:,.0f} and more")
-    ax.axvline(exact, color=colours.MEASURED, label="exact")
-    ax.axvline(of_means, color=colours.COMPUTED, linestyle="--", label="ratio of means")
+    ax.axvline(exact, color=colours.MEASURED, label=f"exact: {exact:,.0f}")
+    means = f"ratio of means: {of_means:,.0f}"
+    ax.axvline(of_means, color=colours.COMPUTED, linestyle="--", label=means)
     less = " (below zero: first bar)" if finite[0] < 0 else ""
     ax.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
     ax.set_ylabel("pairs")
     ax.legend(frameon=False)
     low, high = finite[len(finite) // 20], finite[-1 - len(finite) // 20]
     caption = (
-        f"{len(each):,} estimates of a noise scale of {exact:,.0f}: nine of ten finite ones lie "
-        f"between {low:,.0f} and {high:,.0f}, {len(each) - len(finite):,} are infinite. The ratio "
-        f"of the means is {of_means:,.0f}."
+        f"Of {len(each):,} estimates {len(each) - len(finite):,} are infinite, and nine of ten of "
+        f"the others lie between {low:,.0f} and {high:,.0f}."
     )
     return Picture(figure, caption)
 
@@ -164,11 +193,11 @@ def batch_schedule(schedule: Sequence[tuple[int, int]], total_tokens: int) -> Pi
     ends = [*(start for start, _ in schedule[1:]), total_tokens]
     counts = [num_steps(schedule[: n + 1], end) for n, end in enumerate(ends)]  # steps so far
     stages = [now - before for before, now in pairwise([0, *counts])]
-    figure, ax = axes(width=7.0)
+    figure, ax = axes()
     ax.stairs(sizes, starts, baseline=None, color=colours.COMPUTED, linewidth=2)
     for start, end, size, count in zip(starts, starts[1:], sizes, stages, strict=False):
         middle = math.sqrt(start * end) or end / 2
-        place = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8, "ha": "center"}
+        place = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center"}
         ax.annotate(f"{count:,} steps", (middle, size), **place)
     ax.set_xscale("symlog", linthresh=starts[1])
     ax.set_xlim(0, 1.3 * starts[-1])
@@ -179,11 +208,11 @@ def batch_schedule(schedule: Sequence[tuple[int, int]], total_tokens: int) -> Pi
     ax.minorticks_off()
     ax.set_xlabel("tokens seen, in billions (log scale beyond the first stage)")
     ax.set_ylabel("batch, million tokens")
-    described = "; ".join(
-        f"{size:g} million from {start:,.0f} billion on for {count:,} steps"
-        for start, size, count in zip(starts, sizes, stages, strict=False)
+    caption = (
+        f"The batch grows from {sizes[0]:g} to {sizes[-1]:g} million tokens, in {counts[-1]:,} "
+        f"steps in all."
     )
-    return Picture(figure, f"Batch in tokens: {described}; {counts[-1]:,} steps in all.")
+    return Picture(figure, caption)
 
 
 def batch_plan(
@@ -214,19 +243,16 @@ def batch_plan(
     saved_bytes = sum(model_saved_bytes(preset(model), run).values())
     total_bytes = sum(state.values()) + saved_bytes
     is_fitting = total_bytes <= device(DEVICE).memory_bytes
-    figure = Figure(figsize=(7.0, 2.8), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 0.8))
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
-    _draw_place(left, steps, examples, critical_batch_tokens)
+    _draw_place(left, steps, examples)
     _draw_memory(right, state, saved_bytes, is_fitting)
     caption = (
-        f"{global_batch_size:,} sequences of {SEQ_LEN:,} are {tokens:,} tokens a step: "
-        f"{_describe_accumulation(global_batch_size, micro_batch_size, num_devices)}. At a "
-        f"critical batch size of {critical_batch_tokens:,} tokens that is {steps:,.3g} times the "
-        f"fewest steps and {examples:,.3g} times the fewest tokens. {model}, {micro_batch_size:,} "
-        f"at once: {total_bytes / GIB:,.1f} GiB on each device, of which saved for backward "
-        f"{saved_bytes / GIB:,.1f}; that {_verdict(is_fitting)} on an {DEVICE}."
+        f"A step of {tokens:,} tokens: "
+        f"{_describe_accumulation(global_batch_size, micro_batch_size, num_devices)}, with "
+        f"{total_bytes / GIB:,.1f} GiB on each; that {_verdict(is_fitting)} on an {DEVICE}."
     )
     return Picture(figure, caption)
 
@@ -243,7 +269,7 @@ def _verdict(is_fitting: bool) -> str:
     return "fits" if is_fitting else "does not fit"
 
 
-def _draw_place(ax: Any, steps: float, examples: float, critical_batch_tokens: int) -> None:
+def _draw_place(ax: Any, steps: float, examples: float) -> None:
     """Draw the hyperbola in units of the fewest steps and tokens, and this batch as a dot."""
     powers = [quarter / 4 for quarter in range(-45, 30)]
     line = [steps_and_examples(1, 1, 2**power) for power in powers]
@@ -255,11 +281,13 @@ def _draw_place(ax: Any, steps: float, examples: float, critical_batch_tokens: i
     ax.set_xlim(0.8, 2**7)
     ax.set_ylim(0.8, 2**11.5)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_major_formatter(IN_WORDS)
     ax.set_xlabel("tokens over the fewest (log scale)")
     ax.set_ylabel("steps over the fewest (log scale)")
-    million = critical_batch_tokens / 10**6
-    ax.set_title(f"critical batch size {million:g} million tokens", fontsize=9)
+    ax.set_title(
+        f"{steps:,.3g} times the fewest steps, {examples:,.3g} times the fewest tokens",
+        fontsize="medium",
+    )
 
 
 def _draw_memory(ax: Any, state: Mapping[str, int], saved_bytes: int, is_fitting: bool) -> None:
@@ -276,11 +304,14 @@ def _draw_memory(ax: Any, state: Mapping[str, int], saved_bytes: int, is_fitting
         height += part / GIB
     limit = device(DEVICE).memory_bytes / GIB
     ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1, label=DEVICE)
-    colour = colours.RIGHT if is_fitting else colours.WRONG
-    ax.set_title(_verdict(is_fitting), fontsize=9, color=colour)
-    ax.set_ylim(0, 1.15 * max(limit, height))
+    ax.set_title(f"{'✓' if is_fitting else '✗'} {_verdict(is_fitting)}", fontsize="medium")
+    ax.set_ylim(0, MEMORY_AXIS_GIB)
+    if height > MEMORY_AXIS_GIB:
+        inside = {"ha": "center", "va": "top", "color": text_on(colours.ACTIVATIONS)}
+        below = {"xytext": (0, -4), "textcoords": "offset points"}
+        ax.annotate(f"{height:,.0f} ↑", (0, 1), xycoords=AT_TOP, **below, **inside)
     ax.set_xticks([])
     ax.set_ylabel("GiB on a device")
     handles, labels = ax.get_legend_handles_labels()
-    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False, "fontsize": 8}
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
     ax.legend(handles[::-1], labels[::-1], **place)

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 
 from course_utils import colours
 from course_utils.distributed import ClusterRun
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_LEFT, Picture, axes
 
 # A row has two lanes: what the device does, and below it what its links do. Each is the lower end
 # and the height of its bars, relative to the row.
@@ -17,7 +17,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "forward": {"facecolor": colours.COMPUTE, "alpha": 0.55},
     "backward": {"facecolor": colours.COMPUTE},
     "communication": {"facecolor": colours.COMMUNICATION},
-    "exposed": {"facecolor": "white", "edgecolor": colours.COMMUNICATION, "hatch": "////"},
+    "exposed": {"facecolor": "none", "edgecolor": colours.COMMUNICATION, "hatch": "////"},
     "idle": {"facecolor": colours.IDLE},
 }
 LABELS = {
@@ -33,12 +33,15 @@ MAX_ROWS = 16
 Row = tuple[str, ClusterRun, int]
 
 
-def cluster_timeline(run: ClusterRun, ranks: Sequence[int] | None = None) -> Picture:
+def cluster_timeline(
+    run: ClusterRun, ranks: Sequence[int] | None = None, *, limit_seconds: float | None = None
+) -> Picture:
     """A Gantt chart: for each rank what its device does, and below it what its links do.
 
     Args:
         run: A run of a virtual cluster.
         ranks: Ranks to draw; by default the first 16.
+        limit_seconds: Where the axis ends, to compare runs; by default at the end of the step.
 
     Raises:
         ValueError: If there is no such rank.
@@ -46,13 +49,13 @@ def cluster_timeline(run: ClusterRun, ranks: Sequence[int] | None = None) -> Pic
     shown = list(range(min(run.num_ranks, MAX_ROWS)) if ranks is None else ranks)
     if not shown or not set(shown) <= set(range(run.num_ranks)):
         raise ValueError(f"cluster_timeline: there are ranks 0 to {run.num_ranks - 1}, got {shown}")
-    figure = _draw_rows([(f"rank {rank}", run, rank) for rank in shown])
+    figure = _draw_rows([(f"rank {rank}", run, rank) for rank in shown], limit_seconds)
     most_exposed = max(shown, key=run.exposed_seconds)
     return Picture(
         figure,
-        f"{_which_ranks(shown, run.num_ranks)}The step takes {_format_seconds(run.step_seconds)}. "
-        f"{_describe_rank(run, most_exposed)} "
-        f"on rank {most_exposed}, which has most communication exposed.",
+        f"{_which_ranks(shown, run.num_ranks)}The step takes {_format_seconds(run.step_seconds)}; "
+        f"{_format_seconds(run.exposed_seconds(most_exposed))} of it are exposed communication on "
+        f"rank {most_exposed}.",
     )
 
 
@@ -73,27 +76,31 @@ def cluster_timelines(runs: Mapping[str, ClusterRun], rank: int = 0) -> Picture:
             raise ValueError(f"cluster_timelines: {name!r} has no rank {rank}")
     figure = _draw_rows([(name, run, rank) for name, run in runs.items()])
     described = "; ".join(
-        f"{name}: {_format_seconds(run.step_seconds)}, of which "
-        f"{_format_seconds(run.exposed_seconds(rank))} exposed"
+        f"{_format_seconds(run.step_seconds)}, {_format_seconds(run.exposed_seconds(rank))} of it "
+        f"exposed ({name})"
         for name, run in runs.items()
     )
-    return Picture(figure, f"Rank {rank} of each on one scale. {described}.")
+    return Picture(figure, f"Rank {rank} of each, on one scale: {described}.")
 
 
-def _draw_rows(rows: Sequence[Row]) -> Figure:
-    figure, ax = axes(width=7.0, height=1.3 + 0.38 * len(rows))
+def _draw_rows(rows: Sequence[Row], limit_seconds: float | None = None) -> Figure:
+    figure, ax = axes(height=1.3 + 0.4 * len(rows))
     last = max(run.step_seconds for _, run, _ in rows)
-    size, unit = _unit_of(last)
+    limit = limit_seconds or last
+    size, unit = _unit_of(limit)
     for place, (_, run, rank) in enumerate(rows):
         _draw_row(ax, run, rank, -place, size)
     ax.set_yticks([-place for place in range(len(rows))], [label for label, _, _ in rows])
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(0.5 - len(rows), 0.5)
-    ax.set_xlim(0, 1.01 * last / size if last else 1)
+    ax.set_ylim(0.5 - len(rows), 0.5 if limit_seconds is None else 0.9)
+    ax.set_xlim(0, 1.01 * limit / size if limit else 1)
+    if last > limit:
+        above = {"xytext": (0, 2), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+        ax.annotate(f"{_format_seconds(last)} →", (1, 0.38), xycoords=AT_LEFT, **above)
     ax.set_xlabel(f"virtual time in {unit}")
     drawn = {name for _, run, rank in rows for name, spans in _spans(run, rank).items() if spans}
     swatches = [Patch(label=LABELS[name], **STYLES[name]) for name in STYLES if name in drawn]
-    figure.legend(handles=swatches, ncols=3, frameon=False, loc="outside upper center")
+    figure.legend(handles=swatches, ncols=5, frameon=False, loc="outside upper center")
     return figure
 
 
@@ -124,18 +131,6 @@ def _draw_row(ax: Any, run: ClusterRun, rank: int, place: int, size: float) -> N
         bars = [(start / size, (end - start) / size) for start, end in spans]
         line = {"linewidth": 0.3, "edgecolor": "white"}
         ax.broken_barh(bars, (place + low, height), **{**line, **STYLES[name]})
-
-
-def _describe_rank(run: ClusterRun, rank: int) -> str:
-    """The parts of a rank's step, in words."""
-    calls = run.communications(rank)
-    return (
-        f"Compute {_format_seconds(run.compute_seconds(rank))}, {len(calls):,} "
-        f"{'call that communicates' if len(calls) == 1 else 'calls that communicate'} for "
-        f"{_format_seconds(run.communication_seconds(rank))}, of which "
-        f"{_format_seconds(run.exposed_seconds(rank))} exposed, without compute beside it, and "
-        f"{_format_seconds(run.idle_seconds(rank))} idle"
-    )
 
 
 def _format_seconds(seconds: float) -> str:

@@ -39,7 +39,8 @@ def step_over_bucket_bytes(
         line = {"color": colours.COMMUNICATION, "label": name}
         ax.plot(sizes, list(milliseconds.values()), style, **line)
         _label_clipped(ax, milliseconds, highest)
-        described.append(f"{name}: {_describe_steps(milliseconds)}")
+        best = min(milliseconds, key=milliseconds.__getitem__)
+        described.append(f"{format_bytes(best, digits=0)} ({name}, {milliseconds[best]:.2f} ms)")
     below = {"color": colours.COMPUTE, "linestyle": "--", "label": "computation alone"}
     ax.axhline(1e3 * compute_seconds, **below)
     ax.set_xscale("log", base=2)
@@ -48,12 +49,8 @@ def step_over_bucket_bytes(
     ax.set_ylim(0.99e3 * compute_seconds, highest)
     ax.set_ylabel("virtual ms of a step (not from 0)")
     ax.legend(frameon=False, loc="upper center")
-    caption = (
-        f"How long a step takes with buckets of several sizes, on an axis that begins at the time "
-        f"of computation. {'. '.join(described)}. "
-        f"Computation alone takes {1e3 * compute_seconds:.2f} ms."
-    )
-    return Picture(figure, caption)
+    alone = f"computation alone takes {1e3 * compute_seconds:.2f} ms"
+    return Picture(figure, f"The step is shortest with buckets of {', '.join(described)}; {alone}.")
 
 
 def _label_clipped(ax: Any, milliseconds: Mapping[int, float], highest: float) -> None:
@@ -61,12 +58,6 @@ def _label_clipped(ax: Any, milliseconds: Mapping[int, float], highest: float) -
     for size, value in milliseconds.items():
         if value > highest:
             ax.annotate(f"↑ {value:.2f}", (size, highest), ha="center", va="top")
-
-
-def _describe_steps(milliseconds: Mapping[int, float]) -> str:
-    steps = (f"{ms:.2f} ms at {format_bytes(size, digits=0)}" for size, ms in milliseconds.items())
-    best = min(milliseconds, key=milliseconds.__getitem__)
-    return f"{', '.join(steps)}; shortest at {format_bytes(best, digits=0)}"
 
 
 def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Picture:
@@ -88,10 +79,9 @@ def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Pictu
     ax.set_xlabel("tokens on each rank (log scale)")
     ax.set_ylabel("exposed, % of the step")
     ax.legend(frameon=False)
-    described = (f"{share:.0f} % at {each:,}" for each, share in zip(tokens, shares, strict=True))
     caption = (
-        f"Of the step the rank waits for its links {', '.join(described)} tokens. The computed "
-        f"threshold is {threshold:,} tokens."
+        f"The exposed part of the step falls from {shares[0]:.0f} % at {tokens[0]:,} tokens to "
+        f"{shares[-1]:.0f} % at {tokens[-1]:,}; the computed threshold is {threshold:,}."
     )
     return Picture(figure, caption)
 
@@ -109,16 +99,15 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
         counts = sorted(rate)
         kept = [100 * rate[count] / rate[counts[0]] for count in counts]
         ax.plot(counts, kept, f"{marker}{line}", color=colour, label=name)
-        described.append(f"{name}: {kept[-1]:.0f} % on {counts[-1]:,}")
+        described.append(f"{kept[-1]:.0f} % ({name})")
     ax.set_xscale("log", base=2)
     ax.set_xticks(counts, [f"{count:,}" for count in counts])
     ax.set_ylim(bottom=0)
     ax.set_xlabel("devices (log scale)")
     ax.set_ylabel("tokens/s of each, % of the first")
     ax.legend(frameon=False)
-    return Picture(
-        figure, f"What a device keeps of its rate on {counts[0]:,} devices. {'; '.join(described)}."
-    )
+    what = f"What a device on {counts[-1]:,} keeps of its rate on {counts[0]:,}"
+    return Picture(figure, f"{what}: {'; '.join(described)}.")
 
 
 def all_reduce_over_ranks(
@@ -136,9 +125,7 @@ def all_reduce_over_ranks(
         ranks = sorted(seconds)
         values = [1e3 * seconds[each] for each in ranks]
         ax.plot(ranks, values, marker, color=colour, label=name, clip_on=False)
-        described.append(
-            f"{name}: {values[0]:.2f} ms on {ranks[0]} ranks, {values[-1]:.2f} on {ranks[-1]}"
-        )
+        described.append(f"{values[-1]:.2f} ms ({name})")
     line = {"color": colours.COMPUTED, "label": "ring, computed", "zorder": 0}
     ax.plot(sorted(computed), [1e3 * computed[each] for each in sorted(computed)], **line)
     ax.set_xlim(left=0)
@@ -147,4 +134,4 @@ def all_reduce_over_ranks(
     ax.set_xlabel("ranks")
     ax.set_ylabel("virtual ms")
     ax.legend(frameon=False)
-    return Picture(figure, f"The same sum in several ways. {'; '.join(described)}.")
+    return Picture(figure, f"The same sum on {ranks[-1]} ranks: {', '.join(described)}.")

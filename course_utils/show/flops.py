@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.colors import to_rgb
 from matplotlib.ticker import PercentFormatter
 
 from course_utils import colours
 from course_utils.configs import preset
 from course_utils.formulas.flops import forward_flops
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_TOP, Picture, axes, text_on
 
 # Narrower bars are too narrow for a number.
 LABELLED_SHARE = 0.05
-HALF_BRIGHT = 0.5
 
 LABELS = {
     "projections": "projections",
@@ -30,13 +28,6 @@ COLOURS = {
 }
 
 
-def _readable_on(colour: str) -> str:
-    """Black on bright colours, white on dark ones."""
-    red, green, blue = to_rgb(colour)
-    luma = 0.299 * red + 0.587 * green + 0.114 * blue  # ITU-R BT.601
-    return "black" if luma > HALF_BRIGHT else "white"
-
-
 def flop_shares(model: str, seq_len: int) -> Picture:
     """Shares of a published model's forward FLOPs, and training FLOPs per token.
 
@@ -46,26 +37,24 @@ def flop_shares(model: str, seq_len: int) -> Picture:
     """
     parts = forward_flops(preset(model), num_sequences=1, seq_len=seq_len)
     total = sum(parts.values())
-    figure, ax = axes(height=1.5)
+    figure, ax = axes(height=1.8)
     left = 0.0
     for name, part in parts.items():
         if part:
             share = part / total
             bars = ax.barh([0], [share], left=left, color=COLOURS[name], label=LABELS[name])
             if share >= LABELLED_SHARE:
-                text_colour = _readable_on(COLOURS[name])
+                text_colour = text_on(COLOURS[name])
                 ax.bar_label(bars, [f"{share:.0%}"], label_type="center", color=text_colour)
             left += share
     ax.set_xlim(0, 1)
     ax.set_yticks([])
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    ax.set_xlabel("share of the FLOPs")
+    ax.set_xlabel(f"share of {3 * total / seq_len / 1e9:,.1f} GFLOPs per token in training")
     ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    largest_first = sorted((part / total, LABELS[name]) for name, part in parts.items() if part)
-    shares = ", ".join(f"{label} {share:.1%}" for share, label in reversed(largest_first))
     caption = (
-        f"{model} at {seq_len:,} tokens: {3 * total / seq_len / 1e9:,.1f} GFLOPs for each token in "
-        f"training: {shares}."
+        f"{model} at {seq_len:,} tokens: the attention core takes {parts['attention'] / total:.1%} "
+        f"of the FLOPs and the output head {parts['head'] / total:.1%}."
     )
     return Picture(figure, caption)
 
@@ -89,19 +78,18 @@ def shares_over_length(
     labels = [LABELS[name] for name in parts]
     ax.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
     ax.axvline(crossover, color="white", linestyle="--")
-    half = f"core is half at {crossover:,} "
-    ax.annotate(half, (crossover, 0.92), color="white", fontsize=8, ha="right")
+    beside = {"xytext": (-6, -6), "textcoords": "offset points", "ha": "right", "va": "top"}
+    half = f"core is half at {crossover:,}"
+    ax.annotate(half, (crossover, 1), xycoords=AT_TOP, color="white", **beside)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
+    ax.set_xticks(lengths, [f"{length:,}" for length in lengths])
     ax.set_xlim(lengths[0], lengths[-1])
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel("tokens in a sequence (log scale)")
     ax.set_ylabel("share of a layer's FLOPs")
     ax.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    core = dict(zip(parts, shares, strict=True))["attention"]
     caption = (
-        f"The attention core grows from {core[0]:.1%} of a layer's FLOPs at {lengths[0]:,} tokens "
-        f"to {core[-1]:.1%} at {lengths[-1]:,}; it is half or more from {crossover:,} tokens on."
+        f"From {crossover:,} tokens on, the attention core takes half of a layer's FLOPs or more."
     )
     return Picture(figure, caption)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from course_utils import colours
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_TOP, Picture, axes, power_of_two
 
 SMALLEST_NORMAL, SMALLEST = -14, -24  # exponents of fp16
 SHADES = (colours.GRADIENTS, colours.NEUTRAL)
@@ -18,7 +18,7 @@ def gradient_exponents(gradients: Mapping[str, Tensor]) -> Picture:
     Args:
         gradients: One or two tensors, by name; zeros are left out.
     """
-    figure, ax = axes(height=2.8)
+    figure, ax = axes()
     described = []
     for (name, tensor), colour in zip(gradients.items(), SHADES, strict=False):
         values = tensor.detach().flatten().abs().double()
@@ -33,11 +33,12 @@ def gradient_exponents(gradients: Mapping[str, Tensor]) -> Picture:
         described.append(
             f"{name}: {_percent(lost)} become zero in fp16, {_percent(coarse)} keep fewer bits"
         )
-    for power, words in ((SMALLEST_NORMAL, "← fewer bits "), (SMALLEST - 1, "← zero ")):
+    left_of = {"xytext": (-4, 0), "textcoords": "offset points", "ha": "right", "va": "top"}
+    for power, words in ((SMALLEST_NORMAL, "← fewer bits"), (SMALLEST - 1, "← zero")):
         ax.axvline(power, color=colours.NEUTRAL, linestyle=":")
-        ax.text(power, 1, words, ha="right", va="top", transform=ax.get_xaxis_transform())
-    ax.xaxis.set_major_formatter(lambda power, _: f"$2^{{{power:.0f}}}$")
-    ax.set_xlabel("size of a gradient, to the next power of two below it")
+        ax.annotate(words, (power, 1), xycoords=AT_TOP, **left_of)
+    ax.xaxis.set_major_formatter(lambda power, _: power_of_two(power))
+    ax.set_xlabel("absolute value of a gradient, rounded down to a power of two")
     ax.set_ylabel("share of the gradients")
     ax.legend(frameon=False, loc="center left")
     return Picture(figure, f"Gradients of {'; '.join(described)}.")

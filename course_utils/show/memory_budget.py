@@ -16,14 +16,16 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import POLICIES, kept_bytes, segment_peak_bytes
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_LEFT, Picture, axes, text_on
 
-GIB = 2**30
+GB = 10**9
 SHOWN_DEVICES = ("A100-40", "A100-80", "H200")
+AXIS_GB = 220  # where the axis of `training_memory` ends, whatever is counted
+LABELLED_GB = 5  # narrower parts are too narrow for a number
 
 # The logits' log-softmax is saved for backward too: the colour of activations, hatched.
 STYLES: dict[str, dict[str, Any]] = {
-    "parameters": {"color": colours.PARAMETERS},
+    "weights": {"color": colours.PARAMETERS},
     "gradients": {"color": colours.GRADIENTS},
     "optimizer states": {"color": colours.OPTIMIZER_STATES},
     "activations": {"color": colours.ACTIVATIONS},
@@ -42,7 +44,7 @@ def memory_parts(model: str, run: RunConfig, recomputation: str = "none") -> dic
     else:
         in_layers = kept_bytes(sizes, run, recomputation)
     return {
-        "parameters": state["weights"],
+        "weights": state["weights"],
         "gradients": state["gradients"],
         "optimizer states": state["master_weights"] + state["moments"],
         "activations": in_layers + around_layers,
@@ -77,38 +79,46 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
         is_loss_fp32=True,
     )
     parts = memory_parts(model, run, recomputation)
-    figure, ax = axes(height=1.9)
+    figure, ax = axes(height=2.2)
+    _draw_bar(ax, parts)
+    _mark_devices(ax)
+    ax.set_yticks([])
+    ax.set_xlabel("GB counted")
+    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    total_bytes = sum(parts.values())
+    return Picture(
+        figure, f"{model}: {total_bytes / GB:,.1f} GB counted, {_where_it_fits(total_bytes)}."
+    )
+
+
+def _draw_bar(ax: Any, parts: dict[str, int]) -> None:
+    """Draw parts beside each other, with their GB where there is room, and what is beyond."""
     left = 0.0
     for name, part in parts.items():
-        ax.barh([0], [part / GIB], left=left, label=name, **STYLES[name])
-        left += part / GIB
-    _mark_devices(ax, left)
-    ax.set_yticks([])
-    ax.set_xlabel("GiB counted")
-    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
-    caption = (
-        f"{model}, {micro_batch_size:,} × {seq_len:,} tokens, {recipe}, attention {attention}, "
-        f"recomputation {recomputation}: {left:,.1f} GiB, of which activations "
-        f"{parts['activations'] / GIB:,.1f} and the loss {parts['loss'] / GIB:,.1f}. "
-        f"{_where_it_fits(sum(parts.values()))}"
-    )
-    return Picture(figure, caption)
+        gb = part / GB
+        ax.barh([0], [gb], left=left, label=name, **STYLES[name])
+        if name != "loss" and gb >= LABELLED_GB and left + gb <= AXIS_GB:
+            colour = text_on(STYLES[name]["color"])
+            ax.text(left + gb / 2, 0, f"{gb:,.0f}", ha="center", va="center", color=colour)
+        left += gb
+    if left > AXIS_GB:
+        above = {"xytext": (0, 0), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+        ax.annotate(f"{left:,.0f} GB →", (1, 0.5), xycoords=AT_LEFT, **above)
 
 
-def _mark_devices(ax: Any, total_gib: float) -> None:
+def _mark_devices(ax: Any) -> None:
+    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "bottom"}
     for name in SHOWN_DEVICES:
-        line = device(name).memory_bytes / GIB
-        ax.axvline(line, color=colours.MEASURED, linestyle="--", linewidth=1)
-        ax.text(line, 0.5, f" {name}", va="bottom", fontsize=8)
-    ax.set_xlim(0, 1.15 * max(total_gib, device(SHOWN_DEVICES[-1]).memory_bytes / GIB))
-    ax.set_ylim(-0.5, 0.7)
+        line = device(name).memory_bytes / GB
+        ax.axvline(line, color=colours.MEASURED, linestyle="--", linewidth=1, zorder=0)
+        ax.annotate(name, (line, 0.5), **beside)
+    ax.set_xlim(0, AXIS_GB)
+    ax.set_ylim(-0.5, 0.8)
 
 
 def _where_it_fits(total_bytes: int) -> str:
     fits = [name for name in SHOWN_DEVICES if total_bytes <= device(name).memory_bytes]
-    if fits:
-        return f"What is counted fits on {', '.join(fits)}."
-    return f"That is more than {', '.join(SHOWN_DEVICES[:-1])} and {SHOWN_DEVICES[-1]} have."
+    return f"which fits on {', '.join(fits)}" if fits else "more than any of these devices has"
 
 
 def memory_over_length(
@@ -122,7 +132,7 @@ def memory_over_length(
         lengths: Tokens per sequence.
     """
     kernels = Kernels(is_attention_fused=attention == "fused")
-    figure, ax = axes(height=3.0)
+    figure, ax = axes(height=3.8)
     places: dict[float, str] = {}
     totals: dict[tuple[str, int], float] = {}
     for group, policy in enumerate(POLICIES):
@@ -134,34 +144,32 @@ def memory_over_length(
         middle = first + (len(lengths) - 1) / 2
         ax.text(middle, 1.0, policy, ha="center", va="bottom", transform=ax.get_xaxis_transform())
     _label_lengths(ax, places)
-    ax.set_ylabel(f"GiB counted, {model}")
+    ax.set_ylabel(f"GB counted, {model}")
     last = lengths[-1]
     caption = (
-        f"{model}, one sequence, bf16 with fp32 master weights, attention {attention}: without "
-        f"recomputation {totals['none', lengths[0]]:,.1f} GiB at {lengths[0]:,} tokens and "
-        f"{totals['none', last]:,.1f} at {last:,}; selective {totals['selective', last]:,.1f} and "
-        f"full {totals['full', last]:,.1f} there."
+        f"{model}, attention {attention}: at {last:,} tokens {totals['none', last]:,.1f} GB "
+        f"without recomputation, {totals['selective', last]:,.1f} with selective and "
+        f"{totals['full', last]:,.1f} with full."
     )
     return Picture(figure, caption)
 
 
 def _draw_stack(ax: Any, place: float, parts: dict[str, int]) -> float:
-    """Draw parts on top of each other; return the height in GiB."""
+    """Draw parts on top of each other; return the height in GB."""
     bottom = 0.0
     for name, part in parts.items():
-        ax.bar([place], [part / GIB], bottom=bottom, **STYLES[name])
-        bottom += part / GIB
+        ax.bar([place], [part / GB], bottom=bottom, **STYLES[name])
+        bottom += part / GB
     return bottom
 
 
 def _label_lengths(ax: Any, places: dict[float, str]) -> None:
     """Add the lengths below, the line of a device, and a legend."""
-    limit = device("A100-80").memory_bytes / GIB
+    limit = device("A100-80").memory_bytes / GB
     ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1)
-    where = ("axes fraction", "data")
-    ax.annotate("A100-80", (1, limit), xycoords=where, va="center", fontsize=8)
-    ax.set_xticks(list(places), list(places.values()), rotation=45, ha="right", fontsize=8)
+    ax.annotate("A100-80", (1, limit), xycoords=AT_LEFT, va="center")
+    ax.set_xticks(list(places), list(places.values()))
     ax.set_xlabel("tokens of one sequence; above: what is recomputed")
     handles = [Patch(label=name, **style) for name, style in STYLES.items()]
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.38)}
-    ax.legend(handles=handles, ncols=5, frameon=False, fontsize=8, **place)
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.08)}
+    ax.legend(handles=handles, ncols=5, frameon=False, **place)

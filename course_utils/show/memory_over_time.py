@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace, TracedStorage
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_TOP, WIDTH, Picture, axes
 
 COLOURS = {
     "parameters": colours.PARAMETERS,
@@ -25,7 +25,13 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 MAX_COLUMNS = 300
 
 
-def memory_timeline(trace: MemoryTrace, step: int | None = None) -> Picture:
+def memory_timeline(
+    trace: MemoryTrace,
+    step: int | None = None,
+    *,
+    limit_bytes: int | None = None,
+    names: Sequence[str] = (),
+) -> Picture:
     """Live bytes over operations, stacked by category, with the training steps and the peak marked.
 
     The caption says where the peak is, what is live there, and which tensor other than a parameter
@@ -34,19 +40,26 @@ def memory_timeline(trace: MemoryTrace, step: int | None = None) -> Picture:
     Args:
         trace: A trace of one or more training steps.
         step: The training step to draw, from 1, with its phases; by default all steps.
+        limit_bytes: The highest peak that the axis has room for, to compare traces; by default
+            this one.
+        names: What begins with each forward pass, where one traced call runs a loop of them; by
+            default the traced steps.
 
     Raises:
-        ValueError: If there is no such step.
+        ValueError: If there is no such step, or not one name for each forward pass.
     """
-    figure, ax = axes(height=3.2)
+    titles = _titles(trace, names)
+    figure, ax = axes(height=3.6)
     shown = _operations(trace, step)
-    unit_bytes, unit = _unit_of(_peak_bytes(trace, shown))
-    _draw_stack(ax, trace, shown, unit_bytes)
+    limit = limit_bytes or _peak_bytes(trace, shown)
+    unit_bytes, unit = _unit_of(limit)
+    _draw_stack(ax, trace, shown, unit_bytes, MAX_COLUMNS)
     _mark_peak(ax, trace, shown, unit_bytes)
-    _mark_phases(ax, trace, step)
+    ax.set_ylim(0, 1.3 * limit / unit_bytes)
+    _mark_phases(ax, trace, step, titles)
     ax.set_ylabel(f"live memory in {unit}")
-    ax.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return Picture(figure, _timeline_caption(trace, step))
+    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return Picture(figure, _timeline_caption(trace, step, titles))
 
 
 def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None) -> Picture:
@@ -59,22 +72,24 @@ def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None)
     Raises:
         ValueError: If a trace has no such step.
     """
-    figure = Figure(figsize=(7.0, 3.0), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     all_axes = figure.subplots(1, len(traces), sharey=True, squeeze=False)[0]
     shown = {name: _operations(trace, step) for name, trace in traces.items()}
     highest = max(_peak_bytes(trace, shown[name]) for name, trace in traces.items())
     unit_bytes, unit = _unit_of(highest)
     for ax, (name, trace) in zip(all_axes, traces.items(), strict=True):
         ax.spines[["top", "right"]].set_visible(False)
-        _draw_stack(ax, trace, shown[name], unit_bytes)
+        _draw_stack(ax, trace, shown[name], unit_bytes, MAX_COLUMNS // len(traces))
         _mark_peak(ax, trace, shown[name], unit_bytes)
         ax.set_title(name, fontsize="medium")
         ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     all_axes[0].set_ylim(0, 1.15 * highest / unit_bytes)
     all_axes[0].set_ylabel(f"live memory in {unit}")
     _add_shared_legend(figure, traces)
-    peaks = "; ".join(f"{name}: {_describe_peak(trace, step)}" for name, trace in traces.items())
-    return Picture(figure, f"Live memory on one scale. {peaks}.")
+    peaks = "; ".join(
+        f"{_describe_peak(trace, step, {})} ({name})" for name, trace in traces.items()
+    )
+    return Picture(figure, f"Peaks on one scale: {peaks}.")
 
 
 def _add_shared_legend(figure: Figure, traces: Mapping[str, MemoryTrace]) -> None:
@@ -101,25 +116,25 @@ def _operations(trace: MemoryTrace, step: int | None) -> range:
     return range(phases[0].start, phases[-1].stop)
 
 
-def _draw_stack(ax: Any, trace: MemoryTrace, shown: range, unit_bytes: int) -> None:
-    columns = dict(_columns(trace, shown))
-    ax.stackplot(
-        list(columns),
-        [[line[at] / unit_bytes for at in columns.values()] for line in trace.live_bytes.values()],
-        labels=[_in_words(category) for category in trace.live_bytes],
-        colors=[COLOURS[category] for category in trace.live_bytes],
-        linewidth=0,
-        step="post",
-    )
+def _draw_stack(
+    ax: Any, trace: MemoryTrace, shown: range, unit_bytes: int, max_columns: int
+) -> None:
+    """Draw each category from zero up to the sum so far, the later ones behind it."""
+    columns = dict(_columns(trace, shown, max_columns))
+    edges, tops = [*columns, shown.stop], [0.0] * len(columns)
+    for place, (category, line) in enumerate(trace.live_bytes.items()):
+        tops = [top + line[at] / unit_bytes for top, at in zip(tops, columns.values(), strict=True)]
+        area = {"color": COLOURS[category], "label": _in_words(category), "linewidth": 0}
+        ax.stairs(tops, edges, fill=True, zorder=-place, **area)
     ax.set_xlim(shown.start, shown.stop - 1)
     ax.set_xlabel("operation")
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def _columns(trace: MemoryTrace, shown: range) -> Iterator[tuple[int, int]]:
+def _columns(trace: MemoryTrace, shown: range, max_columns: int) -> Iterator[tuple[int, int]]:
     """The start of each stretch of operations, and where it has the most live bytes."""
-    width = -(-len(shown) // MAX_COLUMNS)
+    width = -(-len(shown) // max_columns)
     for start in shown[::width]:
         stretch = range(start, min(start + width, shown.stop))
         yield start, _peak_at(trace, stretch)
@@ -140,34 +155,45 @@ def _mark_peak(ax: Any, trace: MemoryTrace, shown: range, unit_bytes: int) -> No
     ax.plot([peak_at], [peak], "v", color=colours.MEASURED, clip_on=False)
     above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
     ax.annotate(format_bytes(peak_bytes), (peak_at, peak), **above)
-    ax.set_ylim(0, 1.3 * peak)
 
 
-def _mark_phases(ax: Any, trace: MemoryTrace, step: int | None) -> None:
+def _titles(trace: MemoryTrace, names: Sequence[str]) -> dict[int, str]:
+    """The name of what begins with each forward pass, by its first operation, if there are any."""
+    starts = [phase.start for phase in trace.phases if phase.name == "forward"]
+    return dict(zip(starts, names, strict=True)) if names else {}
+
+
+def _mark_phases(ax: Any, trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> None:
     """Mark the start of each phase with a line, and name each training step, or its phases."""
-    at_top = {"xycoords": ("data", "axes fraction"), "va": "top", "color": colours.NEUTRAL}
+    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
     for phase in trace.phases if _has_training(trace) else ():
         if step is None or phase.step == step:
             is_first = phase.name == "forward"
             line = {"linewidth": 0.8} if is_first else {"linewidth": 0.3, "ymax": 0.92}
             ax.axvline(phase.start, color=colours.NEUTRAL, **line)
-            name = f" step {phase.step}" if step is None else f" {PHASES[phase.name]}"
+            name = (
+                titles.get(phase.start, f"step {phase.step}")
+                if step is None
+                else PHASES[phase.name]
+            )
             if is_first or step is not None:
-                ax.annotate(name, (phase.start, 1.0), **at_top)
+                ax.annotate(name, (phase.start, 1.0), xycoords=AT_TOP, **beside)
 
 
-def _describe_peak(trace: MemoryTrace, step: int | None) -> str:
+def _describe_peak(trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> str:
     """The peak and its phase: ``31.00 GiB in the backward pass of step 2``."""
     peak_at = _peak_at(trace, _operations(trace, step))
-    return f"{format_bytes(trace.total_bytes[peak_at])} {_locate(trace, peak_at)}"
+    return f"{format_bytes(trace.total_bytes[peak_at])} {_locate(trace, peak_at, titles)}"
 
 
-def _locate(trace: MemoryTrace, operation: int) -> str:
+def _locate(trace: MemoryTrace, operation: int, titles: Mapping[int, str]) -> str:
     """Where an operation is, as in ``in the backward pass of step 2``."""
     if not _has_training(trace):
         return f"at operation {operation:,}"
     phase = next((each for each in trace.phases if operation < each.stop), trace.phases[-1])
-    return f"in the {PHASES[phase.name]} of step {phase.step}"
+    begun = [title for start, title in titles.items() if start <= phase.start]
+    title = begun[-1] if begun else f"step {phase.step}"
+    return f"in the {PHASES[phase.name]} of {title}"
 
 
 def _has_training(trace: MemoryTrace) -> bool:
@@ -175,18 +201,12 @@ def _has_training(trace: MemoryTrace) -> bool:
     return any(phase.name != "forward" for phase in trace.phases)
 
 
-def _timeline_caption(trace: MemoryTrace, step: int | None) -> str:
-    num_steps = trace.phases[-1].step
+def _timeline_caption(trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> str:
     peak_at = _peak_at(trace, _operations(trace, step))
-    peak = format_bytes(trace.total_bytes[peak_at])
-    live = trace.live_at(peak_at)
-    parts = ", ".join(f"{_in_words(name)} {format_bytes(size)}" for name, size in live.items())
-    what = "training step" if _has_training(trace) else "call"
-    which = f"{num_steps} {what}{'s' * (num_steps > 1)}" if step is None else f"Step {step}"
-    return (
-        f"{which}: the peak of {peak} is {_locate(trace, peak_at)}. Live there: {parts}."
-        f"{_largest_caption(trace, peak_at)}"
-    )
+    live = [each for each in trace.live_at(peak_at).items() if each[1]]
+    parts = ", ".join(f"{_in_words(name)} {format_bytes(size)}" for name, size in live)
+    peak = f"Peak of {_describe_peak(trace, step, titles)}: {parts}"
+    return f"{peak}{_largest_caption(trace, peak_at)}."
 
 
 def _largest_caption(trace: MemoryTrace, peak_at: int) -> str:
@@ -197,8 +217,8 @@ def _largest_caption(trace: MemoryTrace, peak_at: int) -> str:
     largest = live[0]
     made = f"made by {largest.operation}" if largest.operation else "there from the beginning"
     return (
-        f" Beside the parameters the largest tensor has shape {largest.shape}, takes "
-        f"{format_bytes(largest.storage_bytes)} and is {made}."
+        f"; beside the parameters the largest tensor has shape {largest.shape} and "
+        f"{format_bytes(largest.storage_bytes)}, {made}"
     )
 
 
@@ -223,13 +243,14 @@ def births_and_deaths(
     made = [*kept, *(_made_in(trace, step, "temporaries") if has_temporaries else ())]
     if not kept:
         raise ValueError(f"births_and_deaths: step {step} of this trace keeps no activation")
-    figure, ax = axes(height=3.2)
+    figure, ax = axes(height=3.6)
     unit_bytes, unit = _unit_of(sum(each.storage_bytes for each in made))
     height = _draw_lifetimes(ax, made, trace, unit_bytes)
     for phase in trace.phases:
         if (phase.step, phase.name) == (step, "backward"):
             ax.axvline(phase.start, color=colours.NEUTRAL, linestyle="--")
-            ax.annotate(" backward pass", (phase.start, 1.03 * height), color=colours.NEUTRAL)
+            beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
+            ax.annotate("backward pass", (phase.start, 1), xycoords=AT_TOP, **beside)
     ax.set_ylim(0, 1.12 * height)
     ax.set_xlabel("operation")
     if has_temporaries:
@@ -237,10 +258,10 @@ def births_and_deaths(
         labels = ["activations", "temporaries of the backward pass"]
         place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
         ax.legend(swatches, labels, ncols=2, frameon=False, **place)
-    ax.set_ylabel(f"{unit} made so far")
+    ax.set_ylabel(f"tensors as made, as thick as their {unit}")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     about_temporaries = _temporaries_caption(made[len(kept) :], trace) if has_temporaries else ""
-    return Picture(figure, _lifetimes_caption(kept, trace, step) + about_temporaries)
+    return Picture(figure, f"{_lifetimes_caption(kept, trace)}{about_temporaries}.")
 
 
 def _draw_lifetimes(
@@ -279,24 +300,18 @@ def _lifetime(storage: TracedStorage, trace: MemoryTrace) -> int:
     return end - storage.born
 
 
-def _lifetimes_caption(kept: Sequence[TracedStorage], trace: MemoryTrace, step: int) -> str:
+def _lifetimes_caption(kept: Sequence[TracedStorage], trace: MemoryTrace) -> str:
     total = sum(each.storage_bytes for each in kept)
     first, last = (_lifetime(each, trace) for each in (kept[0], kept[-1]))
     return (
-        f"The forward pass of step {step} makes {len(kept):,} activations, "
-        f"{format_bytes(total)} together, each bar as thick as its bytes. The first of them lives "
-        f"for {first:,} operations; the last, of shape {kept[-1].shape} and made by "
-        f"{kept[-1].operation}, for {last:,}."
+        f"Of {len(kept):,} activations, {format_bytes(total)} together, the first lives for "
+        f"{first:,} operations and the last for {last:,}"
     )
 
 
 def _temporaries_caption(temporaries: Sequence[TracedStorage], trace: MemoryTrace) -> str:
-    total = format_bytes(sum(each.storage_bytes for each in temporaries))
     longest = max((_lifetime(each, trace) for each in temporaries), default=0)
-    return (
-        f" The backward pass makes {len(temporaries):,} temporaries, {total} one after the other, "
-        f"none of which lives for more than {longest:,} operations."
-    )
+    return f"; none of {len(temporaries):,} temporaries lives for more than {longest:,}"
 
 
 def format_bytes(num_bytes: int, digits: int = 2) -> str:

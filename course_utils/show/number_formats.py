@@ -17,16 +17,16 @@ from course_utils.formulas.number_formats import (
     smallest,
     smallest_normal,
 )
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import AT_LEFT, Picture, axes, power_of_two, text_on
 from course_utils.show.segments import LINES
 
 FIELDS = {"sign": colours.SIGN, "exponent": colours.EXPONENT, "mantissa": colours.MANTISSA}
 SUMS = (  # the exact sum is a wide line behind the others
-    {"color": "#cccccc", "lw": 6},
+    {"color": colours.IDLE, "lw": 6, "alpha": 0.5},  # dashes are seen on it on dark pages too
     {"color": colours.MEASURED, "lw": 1.2, "linestyle": "--"},
     {"color": LINES[2], "lw": 2},
 )
-TEXT = {"sign": "black", "exponent": "white", "mantissa": "black"}
+NUM_BOXES = 32  # bits of the longest number: a box is as wide in every format
 
 
 def nearest_number(exponent_bits: int, mantissa_bits: int, value: str) -> Picture:
@@ -40,17 +40,16 @@ def nearest_number(exponent_bits: int, mantissa_bits: int, value: str) -> Pictur
     x = float(value)
     shape = NumberFormat(num_exponent_bits=exponent_bits, num_mantissa_bits=mantissa_bits)
     nearest = rounded(x, exponent_bits, mantissa_bits)
-    figure, ax = axes(width=6.4, height=2.2)
+    figure, ax = axes(height=2.4)
     ax.axis("off")
     bits = bits_of(nearest, exponent_bits, mantissa_bits)
     _draw_bits(ax, bits, shape)
-    width = max(len(bits), 12)
     if math.isfinite(nearest):
         low, high = neighbours(nearest, exponent_bits, mantissa_bits)
-        _draw_neighbours(ax, x, (low, nearest, high), width, _num_digits(mantissa_bits))
+        _draw_neighbours(ax, x, (low, nearest, high), _num_digits(mantissa_bits))
     else:
-        _draw_overflow(ax, x, largest(shape), width)
-    ax.set_xlim(-0.5, width + 0.5)
+        _draw_overflow(ax, x, largest(shape))
+    ax.set_xlim(-0.5, NUM_BOXES + 0.5)
     ax.set_ylim(-0.6, 3.2)
     patches = [Patch(color=colour, label=field) for field, colour in FIELDS.items()]
     ax.legend(handles=patches, frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0))
@@ -64,38 +63,36 @@ def _draw_bits(ax: Any, bits: str, shape: NumberFormat) -> None:
     for place, (bit, field) in enumerate(zip(bits, fields, strict=True)):
         box = Rectangle((place, 2.0), 1, 1, facecolor=FIELDS[field], edgecolor="white")
         ax.add_patch(box)
-        ax.text(place + 0.5, 2.45, bit, ha="center", va="center", color=TEXT[field])
+        ax.text(place + 0.5, 2.45, bit, ha="center", va="center", color=text_on(FIELDS[field]))
 
 
-def _draw_neighbours(
-    ax: Any, x: float, numbers: Sequence[float], width: int, num_digits: int
-) -> None:
+def _draw_neighbours(ax: Any, x: float, numbers: Sequence[float], num_digits: int) -> None:
     """Draw three numbers on a line, and mark the value between them."""
     low, middle, high = (_or_next_power(number, numbers[1]) for number in numbers)
 
     def place(number: float) -> float:
-        return width * (0.1 + 0.8 * (number - low) / (high - low))
+        return NUM_BOXES * (0.1 + 0.8 * (number - low) / (high - low))
 
-    ax.plot([0, width], [0.7, 0.7], color=colours.NEUTRAL, lw=1)
+    ax.plot([0, NUM_BOXES], [0.7, 0.7], color=colours.NEUTRAL, lw=1)
     for number, at in zip(numbers, (low, middle, high), strict=True):
         ax.plot([place(at)] * 2, [0.5, 0.9], color=colours.NEUTRAL, lw=1)
         ax.text(place(at), 0.35, _format_number(number, num_digits), ha="center", va="top")
     ax.plot([place(x)], [0.95], "v", color=colours.MEASURED)
 
 
-def _draw_overflow(ax: Any, x: float, last: float, width: int) -> None:
+def _draw_overflow(ax: Any, x: float, last: float) -> None:
     """Draw the largest number on a line, the value beyond it, and an arrow to infinity."""
     ends = {"color": colours.NEUTRAL, "lw": 1}
-    ax.annotate("", (width, 0.7), (0, 0.7), arrowprops={"arrowstyle": "->", **ends})
-    ax.plot([0.25 * width] * 2, [0.5, 0.9], **ends)
-    ax.plot([0.65 * width], [0.95], "v", color=colours.MEASURED)
+    ax.annotate("", (NUM_BOXES, 0.7), (0, 0.7), arrowprops={"arrowstyle": "->", **ends})
+    ax.plot([0.25 * NUM_BOXES] * 2, [0.5, 0.9], **ends)
+    ax.plot([0.65 * NUM_BOXES], [0.95], "v", color=colours.MEASURED)
     texts = {
         0.25: f"largest: {_format_number(math.copysign(last, x))}",
         0.65: _format_number(x),
         0.97: _format_number(math.copysign(math.inf, x)),
     }
     for place, text in texts.items():
-        ax.text(place * width, 0.35, text, ha="center", va="top")
+        ax.text(place * NUM_BOXES, 0.35, text, ha="center", va="top")
 
 
 def _or_next_power(number: float, beside: float) -> float:
@@ -118,21 +115,12 @@ def _caption(x: float, nearest: float, shape: NumberFormat) -> str:
 
     words = f"{number(x)} with {exponent_bits} bits of exponent and {mantissa_bits} of mantissa"
     if math.isinf(nearest):
-        found = f"{words} is infinite."
-    elif nearest == x:
-        found = f"{words} is exact."
-    elif nearest == 0:
-        found = f"{words} becomes 0."
-    else:
-        found = f"{words} becomes {number(nearest)}, off by {abs(nearest / x - 1):.2g} of it."
-    if math.isfinite(nearest):
-        low, high = neighbours(nearest, exponent_bits, mantissa_bits)
-        found += f" Its neighbours are {number(low)} and {number(high)}."
-    ends = (_format_number(smallest(shape)), _format_number(largest(shape)))
-    return (
-        f"{found} Above zero the format reaches from {ends[0]} to {ends[1]}; the spacing above 1 "
-        f"is {_format_number(2.0**-mantissa_bits)}."
-    )
+        return f"{words} is infinite."
+    if nearest == x:
+        return f"{words} is exact."
+    if nearest == 0:
+        return f"{words} becomes 0."
+    return f"{words} becomes {number(nearest)}: relative error {abs(nearest / x - 1):.2g}."
 
 
 def _format_number(number: float, num_digits: int = 6) -> str:
@@ -151,22 +139,22 @@ def _facts(numbers: Sequence[float]) -> dict[str, Any]:
         "largest": f"{finite[-1]:,.6g}",
         "smallest above 0": f"{min(each for each in finite if each > 0):.3g}",
         "next after 1": f"{min(each for each in finite if each > 1):.6g}",
-        "from 1 up to 2": sum(1 <= each < 2 for each in finite),
+        "from 1 up to 2": f"{sum(1 <= each < 2 for each in finite):,}",
         "between -1 and 1": f"{below_one / len(finite):.0%}",
     }
 
 
 def ranges_and_spacings() -> Picture:
     """From the smallest to the largest number of every format, and its spacing above 1."""
-    figure, ax = axes(width=6.4, height=3.2)
-    ranges = []
-    for row, (name, each) in enumerate(reversed(FORMATS.items())):
+    figure, ax = axes()
+    for row, each in enumerate(reversed(FORMATS.values())):
         ends = [math.log2(f(each)) for f in (smallest, smallest_normal, largest)]
         ax.barh(row, ends[1] - ends[0], left=ends[0], color=colours.EXPONENT, alpha=0.35)
         ax.barh(row, ends[2] - ends[1], left=ends[1], color=colours.EXPONENT)
-        ax.text(140, row, f"$2^{{-{each.num_mantissa_bits}}}$", va="center")
-        ranges.append(f"{name} from 2^{ends[0]:.0f} to {_format_number(largest(each))}")
-    ax.text(140, len(FORMATS) - 0.45, "spacing\nabove 1", va="bottom")
+        ax.annotate(
+            power_of_two(-each.num_mantissa_bits), (1.01, row), xycoords=AT_LEFT, va="center"
+        )
+    ax.annotate("spacing above 1", (1.01, len(FORMATS) - 0.5), xycoords=AT_LEFT, va="bottom")
     ax.set_yticks(
         range(len(FORMATS)),
         [
@@ -175,14 +163,10 @@ def ranges_and_spacings() -> Picture:
         ],
     )
     ticks = range(-150, 101, 50)
-    ax.set_xticks(list(ticks), [f"$2^{{{tick}}}$" for tick in ticks])
+    ax.set_xticks(list(ticks), [power_of_two(tick) for tick in ticks])
     ax.set_xlim(-160, 135)
-    ax.set_xlabel("size of a number (log scale); pale: subnormal")
-    caption = (
-        f"Above zero, {'; '.join(reversed(ranges))}. The exponent's bits set the range, those of "
-        "the mantissa the spacing."
-    )
-    return Picture(figure, caption)
+    ax.set_xlabel("absolute value (log scale); pale: subnormal")
+    return Picture(figure, "Exponent bits set the range, mantissa bits the spacing.")
 
 
 def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
@@ -192,14 +176,14 @@ def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
         sums: By name, the sum after one term, two terms, and so on; the first is exact.
         stop: The sum at which rounding swallows every further term in the last precision.
     """
-    figure, ax = axes(height=3.0)
-    ax.axhline(stop, color=colours.COMPUTED, lw=2, label="predicted stop")
+    figure, ax = axes()
+    ax.axhline(stop, color=colours.COMPUTED, lw=2, label=f"predicted stop: {stop:,.6g}")
     described = []
     exact = next(iter(sums.values()))[-1]
     for style, (name, values) in zip(SUMS, sums.items(), strict=False):
         ax.plot(range(1, len(values) + 1), values, label=name, **style)
         error = abs(values[-1] / exact - 1)
-        off = f" (off by {error:.2g} of it)" if error else ""
+        off = f" (relative error {error:.2g})" if error else ""
         described.append(f"{name} {values[-1]:,.6g}{off}")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
@@ -210,6 +194,4 @@ def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
     ax.set_ylabel("sum (log scale)")
     ax.legend(frameon=False)
     terms = len(next(iter(sums.values())))
-    return Picture(
-        figure, f"After {terms:,} terms: {'; '.join(described)}. The predicted stop is {stop:,.6g}."
-    )
+    return Picture(figure, f"After {terms:,} terms: {'; '.join(described)}.")

@@ -1,15 +1,17 @@
 """Figures that several units share."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from course_utils import colours
 from course_utils.show.memory_over_time import format_bytes
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, text_on
 
 FEW = 1000  # smaller values are ticks themselves
+MAX_TICKS = 8
 MIN_TICK_DISTANCE = 1 / 8  # of the length of an axis that starts at zero
+AXIS_GB = 1200  # where the axis of `same_bytes_two_numbers` ends, whatever the model
+LONG_GB = 1000  # beside longer bars there is no room for a number
 
 
 def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three rows of numbers
@@ -29,8 +31,8 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
         computed: The formula's value for each size.
         measured: The measurement for each size; None where there is none.
         size_label: What the size counts.
-        unit: ``"bytes"``, with ticks in KiB to TiB, or any other unit, with ticks at powers of ten;
-            values below 1,000 are ticks themselves.
+        unit: Of bytes, such as ``"bytes kept"``, with ticks in KiB to TiB, or any other, with ticks
+            at powers of ten; values below 1,000 are ticks themselves.
         is_log: Whether both axes are logarithmic; linear ones start at zero.
         message: A sentence to add to the caption.
     """
@@ -54,14 +56,15 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     ax.set_ylabel(unit + scale)
     ax.legend(frameon=False)
     on_line = sum(c == m for c, m in zip(computed, measured, strict=True))
-    what = f"{unit[0].upper()}{unit[1:]} against {size_label}, {sizes[0]:,} to {sizes[-1]:,}"
+    what = f"{unit[0].upper()}{unit[1:]} against {size_label}"
     caption = f"{what}: {on_line} of {len(dots)} measurements lie exactly on the computed line."
     return Picture(figure, f"{caption} {message}".strip())
 
 
 def _set_y_ticks(ax: Any, computed: Sequence[float], unit: str, is_log: bool) -> None:
-    if unit == "bytes":
-        ticks = [2**power for power in range(0, 50) if min(computed) <= 2**power <= max(computed)]
+    if unit.startswith("bytes"):
+        powers = [each for each in range(50) if min(computed) <= 2**each <= max(computed)]
+        ticks = [2**each for each in powers[:: 1 + len(powers) // MAX_TICKS]]
         ax.set_yticks(ticks, [format_bytes(tick, digits=0) for tick in ticks])
     elif is_log and max(computed) < FEW:
         ax.set_yticks(computed, [f"{each:,}" for each in computed])
@@ -77,29 +80,28 @@ def _apart(sizes: Sequence[int]) -> list[int]:
 
 
 def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) -> Picture:
-    """A model's training state in GB and in GiB.
-
-    The axis ends at a round number, so a larger model usually has a longer bar.
-    """
+    """A model's training state in GB and in GiB, on an axis that is the same for every model."""
     num_bytes = billion_parameters * 10**9 * bytes_per_parameter
     gb, gib = num_bytes / 10**9, num_bytes / 2**30
-    figure, ax = axes(height=1.6)
-    bars = ax.barh(["GiB", "GB"], [gib, gb], color=colours.NEUTRAL)
-    ax.bar_label(bars, [f"{gib:,.1f}", f"{gb:,.0f}"], padding=4)
-    ax.set_xlim(0, _round_limit(1.1 * gb))
+    figure, ax = axes(height=1.8)
+    ax.barh(["GiB", "GB"], [gib, gb], color=colours.NEUTRAL)
+    for row, (value, text) in enumerate(((gib, f"{gib:,.1f} GiB"), (gb, f"{gb:,.0f} GB"))):
+        _label_bar(ax, row, value, text)
+    ax.set_xlim(0, AXIS_GB)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel("the number that is printed for the same bytes")
+    ax.set_xlabel("number printed for the same bytes")
     caption = (
         f"{billion_parameters:,} billion parameters of {bytes_per_parameter} bytes: a paper prints "
-        f"{gb:,.0f} GB, torch prints {gib:,.1f} GiB, a number {gb - gib:,.1f} smaller, "
-        f"by {1 - gib / gb:.1%}."
+        f"{gb:,.0f} GB, torch {gib:,.1f} GiB, which is {gb - gib:,.1f} less, or {1 - gib / gb:.1%}."
     )
     return Picture(figure, caption)
 
 
-def _round_limit(value: float) -> int:
-    """The first of 1, 2, 5, 10, 20, ... that is at least ``value``."""
-    limit, steps = 1, itertools.cycle((2, 2.5, 2))
-    while limit < value:
-        limit = int(limit * next(steps))
-    return limit
+def _label_bar(ax: Any, row: int, value: float, text: str) -> None:
+    """Write a value beside its bar, or inside a long one, with an arrow if that leaves the axis."""
+    inside = {"xytext": (-4, 0), "ha": "right", "color": text_on(colours.NEUTRAL)}
+    beside = {"xytext": (4, 0), "ha": "left", "color": colours.MEASURED}
+    place = inside if value > LONG_GB else beside
+    words = f"{text} →" if value > AXIS_GB else text
+    end = (min(value, AXIS_GB), row)
+    ax.annotate(words, end, textcoords="offset points", va="center", **place)

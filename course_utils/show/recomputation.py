@@ -17,6 +17,7 @@ from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
 
 GIB = 2**30
+AXIS_GIB = (2**-8, 2**13)  # the axis over length: every model here, with each policy
 
 ATTENTIONS = {
     "fused": Kernels(),
@@ -32,22 +33,22 @@ def memory_against_flops(points: Mapping[str, tuple[int, float]]) -> Picture:
         points: By policy, the bytes that it keeps, and its recomputed FLOPs as a fraction of the
             training FLOPs without recomputation.
     """
-    figure, ax = axes(height=3.2)
+    figure, ax = axes(height=3.6)
     for name, (num_bytes, fraction) in points.items():
         ax.plot([fraction], [num_bytes / GIB], "o", color=colours.ACTIVATIONS)
         place = {"xytext": (6, 4), "textcoords": "offset points"}
-        ax.annotate(name, (fraction, num_bytes / GIB), fontsize=8, **place)
+        ax.annotate(name, (fraction, num_bytes / GIB), **place)
     ax.set_yscale("log", base=2)
     ax.set_xlim(-0.02, 1.35 * max(fraction for _, fraction in points.values()) + 0.02)
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xlabel("FLOPs that run again, as a share of the layers' own")
     ax.set_ylabel("GiB kept by the layers (log scale)")
-    described = (
-        f"{name} {format_bytes(num_bytes)} for +{fraction:.1%}"
-        for name, (num_bytes, fraction) in points.items()
+    cheap, small = (min(points.items(), key=lambda point: point[1][n]) for n in (1, 0))
+    ends = (
+        f"{format_bytes(kept)} for +{again:.1%} ({name})" for name, (kept, again) in (cheap, small)
     )
-    return Picture(figure, f"Kept, and FLOPs of the layers that run again: {'; '.join(described)}.")
+    return Picture(figure, f"The fewer bytes are kept, the more runs again: {' and '.join(ends)}.")
 
 
 def recomputation_over_length(
@@ -71,24 +72,26 @@ def recomputation_over_length(
     without = [kept_bytes(preset(model), run, "none") for run in runs]
     kept = [kept_bytes(preset(model), run, recomputation) for run in runs]
     more = [_recomputed_fraction(model, run, recomputation) for run in runs]
-    figure, ax = axes(height=2.8)
+    figure, ax = axes(height=3.4)
     _draw_line(ax, lengths, without, color=colours.NEUTRAL, label="no recomputation")
     if recomputation != "none":
         _draw_line(ax, lengths, kept, color=colours.ACTIVATIONS, label=recomputation)
         _label_dots(ax, lengths, kept, [f"+{each:.1%}" for each in more])
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_ylim(*AXIS_GIB)
+    ax.set_yticks([2**power for power in range(-3, 13, 3)])
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    ax.margins(x=0.1)
     ax.set_xticks(lengths, [f"{each:,}" for each in lengths])
     ax.set_xlabel("tokens of one sequence (log scale); at the dots: FLOPs that run again")
     ax.set_ylabel("GiB kept by the layers (log scale)")
-    ax.legend(ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
-    last = f"{format_bytes(kept[-1])} instead of {format_bytes(without[-1])}"
+    ax.legend(ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     caption = (
-        f"{model}, one sequence in bf16, attention {attention}, recomputation {recomputation}: at "
-        f"{lengths[-1]:,} tokens the layers keep {last}, {1 - kept[-1] / without[-1]:.1%} less, "
-        f"for +{more[-1]:.1%} of the layers' FLOPs; at {lengths[0]:,} tokens "
-        f"{1 - kept[0] / without[0]:.1%} less for +{more[0]:.1%}."
+        f"{model}, attention {attention}: at {lengths[-1]:,} tokens the layers keep "
+        f"{format_bytes(kept[-1])}, {1 - kept[-1] / without[-1]:.1%} less, for "
+        f"+{more[-1]:.1%} of the layers' FLOPs."
     )
     return Picture(figure, caption)
 
@@ -101,8 +104,7 @@ def _label_dots(
     ax: Any, lengths: Sequence[int], num_bytes: Sequence[int], texts: Sequence[str]
 ) -> None:
     """Write a text below each dot, where no line passes: bytes grow with the length."""
-    ax.margins(x=0.08, y=0.15)
-    below = {"xytext": (6, -4), "textcoords": "offset points", "va": "top", "fontsize": 8}
+    below = {"xytext": (6, -4), "textcoords": "offset points", "va": "top"}
     for length, size, text in zip(lengths, num_bytes, texts, strict=True):
         ax.annotate(text, (length, size / GIB), **below)
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
-from course_utils.show.picture import Picture
+from course_utils.show.picture import WIDTH, Picture
 
 MAX_RANKS = 6
 
@@ -50,24 +50,21 @@ def ring_steps(num_ranks: int) -> Picture:
     if not 2 <= num_ranks <= MAX_RANKS:
         raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
     states, sent = ring_states(num_ranks)
-    figure = Figure(figsize=(1.5 * len(states), 2.2), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.9 + min(2, WIDTH / len(states))), layout="constrained")
     all_axes = figure.subplots(1, len(states))
     for step, (ax, state) in enumerate(zip(all_axes, states, strict=True)):
         _draw_state(ax, state, sent[step] if step < len(sent) else None)
         ax.set_title(_title(step, num_ranks), fontsize=9)
-        ax.set_xticks(range(num_ranks), [f"part {part}" for part in range(num_ranks)])
-        ax.tick_params(axis="x", length=0, labelsize=7)
+        ax.set_xticks(range(num_ranks))
+        ax.set_xlabel("part", fontsize=8)
+        ax.tick_params(length=0, labelsize=8)
     all_axes[0].set_yticks(
         [-rank for rank in range(num_ranks)], [f"rank {rank}" for rank in range(num_ranks)]
     )
     return Picture(
         figure,
-        f"A row is one of {num_ranks} ranks, a column a part of the tensor. The number in a part "
-        f"counts the ranks whose numbers are summed in it. Framed parts are sent next, each to the "
-        f"rank below, from the last rank to the first. In the first {num_ranks - 1} turns what "
-        f"arrives is added to the part that is there; then each rank holds one part that is "
-        f"complete. In the other {num_ranks - 1} it replaces the part, and then each rank holds "
-        f"all.",
+        "The number in a part counts the ranks that are summed in it; framed parts go next to the "
+        "rank below, from the last to the first.",
     )
 
 

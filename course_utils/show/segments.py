@@ -6,7 +6,7 @@ from course_utils.instruments import MemoryTrace
 from course_utils.show.picture import Picture, axes
 
 # Shades from light to dark: segment length is a quantity, not a category.
-LINES = ("#9a9a9a", "#bd93dd", "#7f4fb5", "#3b0f70")
+LINES = ("#8a8a8a", "#c9a5ea", "#9966cc", "#7a45bf")
 STYLES = ("--", "-", "-", "-")
 
 
@@ -22,17 +22,19 @@ def live_tensors(traces: Mapping[str, MemoryTrace], tensor_bytes: int) -> Pictur
     """
     if len(traces) > len(LINES):
         raise ValueError(f"live_tensors draws at most {len(LINES)} traces, got {len(traces)}")
-    figure, ax = axes(height=3.2)
+    figure, ax = axes(height=3.6)
     described = []
     for colour, style, (name, trace) in zip(LINES, STYLES, traces.items(), strict=False):
         live = [each / tensor_bytes for each in trace.working_bytes]
-        peak, kept = max(live), trace.kept_bytes / tensor_bytes
+        peak = max(live)
         ax.plot(live, style, color=colour, drawstyle="steps-post", label=name)
         ax.plot([live.index(peak)], [peak], "v", color=colour)
-        described.append(f"{name}: {kept:,.0f} kept by the forward pass, at most {peak:,.0f} live")
+        described.append(f"{peak:,.0f} ({name})")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("operation")
-    ax.set_ylabel("live, in u")
-    ax.legend(frameon=False, loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
-    return Picture(figure, f"In u, one tensor between two layers. {'; '.join(described)}.")
+    ax.set_ylabel("live, in u: tensors between two layers")
+    ax.legend(frameon=False, loc="lower center", ncols=4, bbox_to_anchor=(0.5, 1.0))
+    return Picture(
+        figure, f"Most live at once, in tensors between two layers: {', '.join(described)}."
+    )

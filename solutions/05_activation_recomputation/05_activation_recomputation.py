@@ -1,9 +1,9 @@
 # ---
 # jupyter:
 #   course:
-#     title: Activation recomputation
-#     minutes: 120
+#     title: Keep it, or compute it again?
 #     device: CPU
+#     needs: ["01", "03", "04"]
 #     lecture: [E16, S14, B4, S19]
 #   jupytext:
 #     notebook_metadata_filter: course
@@ -16,66 +16,48 @@
 #     name: python3
 # ---
 
-# %% [markdown]
-# # 05 · Activation recomputation
+# %% [markdown] opening=true
+# ![Bars for the layers of Llama-3-8B. Keep everything: 44 GB. Keep layer inputs: 2 GB, and run the forward pass again.](hero.svg)
 #
-# Keep less for the backward pass and compute the rest again when it is needed. You build it, measure what it saves and what it costs, and choose what to recompute so that a model fits.
+# The layers of Llama-3-8B keep 44 GB of activations for one long sequence. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and what it costs.
 #
-# | goes with | time | device | before this |
-# |---|---|---|---|
-# | lecture E (*Efficient LLMs*), recomputation (E16); lecture S (*Scaling LLM Training, Part I*), activation checkpointing and hands-on 2 (S14, S19); lecture B (*Building LLMs in Practice*), B4 | 120 minutes, and 40 for the extras | CPU | 01, 03, 04 |
-#
-# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
-
-# %% [markdown]
-# ## What you can do afterwards
+# Your training plan knows how large these activations are. It does not know yet which of them it could drop.
 #
 # 1. **Build** activation recomputation as an autograd function.
-# 2. **Compute** what segments of layers keep and cost, and **find** the best length of a segment.
-# 3. **Measure** the FLOPs that come on top, with and without early stop.
-# 4. **Choose** policies, and **make** a plan that fits a memory cap.
-
-# %% [markdown]
-# ## Symbols of these lectures
+# 2. **Compute** what segments of layers keep.
+# 3. **Measure** what recomputation costs in FLOPs and in seconds, and **explain** the gap.
+# 4. **Choose** what to keep so that a training step fits on a device.
 #
 # | here | lecture E | lecture S | lecture B | meaning |
 # |---|---|---|---|---|
-# | b | bs, mbs | bs | b | sequences of a micro-batch |
-# | s | seq | L | S | tokens of a sequence |
-# | h | h | D | D, dim | width of the residual stream |
-# | a | n_heads | H | attention heads | query heads; a_kv for keys and values |
-# | d | | | | width of one head |
-# | f | 4h | F | dim_ff | inner width of the feed-forward block |
-# | L | L | num_layers | L | layers |
-# | v | v | | vocab | words of the vocabulary |
-# | N | N | P | | parameters |
-# | k | | | | layers of a segment |
-# | u | | | | bytes of a boundary, the tensor between two layers |
-# | A | | | | bytes that one layer keeps when it records, its input among them |
-#
-# The idea has three names: *activation recomputation*, *activation checkpointing* (lecture S), *gradient checkpointing*. A **checkpoint** is here PyTorch's word for one call that is recomputed; it has nothing to do with a model saved on disk.
-
-# %% [markdown]
-# ## Setup
-#
-# Run this cell first.
+# | $b$, $s$ | bs, seq | bs, L | b, S | sequences, tokens in each |
+# | $a$, $h$ | n_heads, h | H, D | heads, dim | heads, width |
+# | $L$ | L | num_layers | L | layers |
+# | $v$ | v | | vocab | size of the vocabulary |
+# | $k$ | | | | layers in a segment |
+# | $u$ | | | | bytes of a boundary, the tensor between two layers |
+# | $A$ | | | | bytes that one layer keeps, its input among them |
 
 # %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import torch
+from IPython.display import display
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from autograder import answer, check, compare, predict
-from course_utils.configs import MODELS, PRECISIONS, Kernels, ModelConfig, RunConfig, gpt, preset
+from autograder import answer, check, compare, plan, predict, progress
+from course_utils.configs import MODELS, Kernels, ModelConfig, RunConfig, gpt, preset
 from course_utils.instruments import (
     count_flops,
     count_saved_bytes,
@@ -87,21 +69,23 @@ from course_utils.instruments import (
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.recomputation import in_segments
 from course_utils.show import (
+    Choice,
     births_and_deaths,
-    computed_and_measured,
     explorer,
+    layer_diagram,
     live_tensors,
     memory_against_flops,
-    memory_timeline,
     recomputation_over_length,
-    recorded,
     try_it,
 )
 
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
 # %% [markdown]
-# ## A tour: how long does an activation live?
+# ## How long does an activation live?
 #
-# Sixteen small layers in a row, from 32 numbers for each token to 128 and back. Each layer counts how often it is called.
+# Sixteen small layers in a row, each from 32 numbers per token to 128 and back. Each counts how often it runs.
 
 
 # %%
@@ -118,20 +102,21 @@ class Layer(nn.Module):
 
 layers = nn.ModuleList(Layer(32) for _ in range(16))
 x = torch.randn(4096, 32)
-u = storage_bytes(x)
 
 # %% [markdown]
-# A tensor between two layers is a **boundary**; it takes **u** bytes. What does one layer keep, in u?
+# A tensor between two layers is a **boundary**. It takes $u$ bytes. What does one layer keep, in $u$?
 
 # %% tags=["nbval-check-output"]
-one = count_saved_bytes(lambda: layers[0](x), layers[0])
-pd.DataFrame([{"kept by": t.operation, "in u": t.storage_bytes // u} for t in one.tensors])
+u = storage_bytes(x)
+kept_by_one = count_saved_bytes(lambda: layers[0](x), layers[0])
+pd.DataFrame([{"kept by": t.operation, "in u": t.storage_bytes // u} for t in kept_by_one.tensors])
 
 # %% [markdown]
-# The input, and two tensors inside that are four times as wide. Now a whole step through all sixteen, which begins by making the first input, as an embedding would. Each bar is one of these tensors, as thick as its bytes, from the operation that makes it to the one that frees it; a bar lies on those that were made before.
+# Its input, and two tensors inside that are four times as wide: $A = 9u$. Now a training step through all sixteen. Each bar is a tensor, from the operation that makes it to the one that frees it.
 
 
-# %%
+# %% folded=true
+# Figure: the life of every activation in one step
 def run_plain(x):
     for layer in layers:
         x = layer(x)
@@ -143,42 +128,43 @@ def step_of(forward):
 
 
 plain_trace = step_of(run_plain)
+print(f"kept by the forward pass: {plain_trace.kept_bytes / u:.0f} u", end=", ")
+print(f"most live in the backward pass: {max(plain_trace.working_bytes) / u:.0f} u")
 births_and_deaths(plain_trace)
 
-# %% tags=["nbval-check-output"]
-print(f"kept by the forward pass: {plain_trace.kept_bytes / u:.0f} u")
-
 # %% [markdown]
-# The first activation lives the longest: made at the very beginning, needed at the very end. It need not stay: the boundary before a layer, **one** u, is enough to make the eight inside it again. Activations are not all equal (B4): some are large and quickly made again, and those are the ones to free.
+# The first activation lives longest: made first, needed last. (The $4u$ on top of $144u$ are a gradient on its way back.) But a layer's input, $1u$, is enough to compute its other $8u$ again.
 #
-# **Recomputation** keeps the input of a layer in the forward pass, frees everything inside, and in the backward pass runs the layer again before going back through it. It trades compute for memory. Done to every layer it is called **full** (E16): only boundaries are kept.
+# **Activation recomputation** (or *checkpointing*) keeps the input of a layer, frees everything inside, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is called **full** (E16). (A **checkpoint** here is one such call, not a model saved on disk.)
 #
-# **Predict.** If each of the sixteen layers keeps nothing but its input, how many u are left after the forward pass?
+# **Guess first.** Each of the sixteen layers now keeps nothing but its input. How many $u$ are live at most, instead of 148?
 
 # %%
 predict("u05-boundaries", None, "u")
 
 # %% [markdown]
-# **Predict.** And if all sixteen layers *together* keep nothing but the input of the first: how many u are live at the worst moment of the backward pass? Without recomputation it is this many:
+# ## A checkpoint in four steps
+#
+# ![Forward keeps only x. Backward runs the function again from x, recording, and goes back through it.](checkpoint.svg)
+#
+# **Step 1: run forward without recording.** Nothing is kept, and nothing leads back.
 
 # %% tags=["nbval-check-output"]
-print(f"at most {max(plain_trace.working_bytes) / u:.0f} u")
-
-# %%
-predict("u05-one-segment", None, "u")
+layer = layers[0]
+with torch.no_grad():
+    y = layer(x)
+print("leads back:", y.requires_grad)
 
 # %% [markdown]
-# ## An autograd function
-#
-# An **autograd function** says by itself what is kept and what happens in backward. `forward` gets a context `ctx` and the inputs, `backward` gets `ctx` and the gradient of the result, and returns **one gradient for each input of** `forward`, `None` where there is none to give.
+# **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result. It returns one gradient **for each argument of** `forward`, or `None`.
 
 
 # %% tags=["nbval-check-output"]
 class Power(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, exponent):
-        ctx.exponent = exponent  # no tensor: an attribute will do
-        ctx.save_for_backward(x)  # tensors: here, so that autograd knows of them
+        ctx.exponent = exponent  # not a tensor: an attribute is fine
+        ctx.save_for_backward(x)  # a tensor: autograd has to know
         return x**exponent
 
     @staticmethod
@@ -192,89 +178,40 @@ Power.apply(two, 3).backward()
 print(two.grad)
 
 # %% [markdown]
-# Could backward leave the derivative to autograd? Break it on purpose: put the result away and go back through it.
-
-
-# %% tags=["nbval-check-output"]
-class Careless(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.result = x**3
-        return ctx.result.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        ctx.result.backward(grad)
-
-
-try:
-    Careless.apply(two).backward()
-except RuntimeError as error:
-    print(error)
-
-# %% [markdown]
-# Inside of an autograd function **nothing is recorded**: its result has no history to go back through. Two repairs: switch recording on with `enable_grad`, and record from a copy without history that wants a gradient. Without the copy, backward would walk on into the graph *before* the function, which is not its own. `ctx.needs_input_grad` says for each input whether its gradient is wanted:
-
+# **Step 3: run again, this time recording.** Inside `backward`, recording is off too: switch it on. And start from a copy *without history*: otherwise backward would not stop at $x$.
 
 # %% tags=["nbval-check-output"]
-class Careful(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, mask):
-        ctx.copy = x.detach().requires_grad_()
-        with torch.enable_grad():
-            ctx.result = ctx.copy**3 * mask
-        return ctx.result.detach()
-
-    @staticmethod
-    def backward(ctx, grad):
-        print("gradient wanted:", ctx.needs_input_grad)
-        ctx.result.backward(grad)
-        return ctx.copy.grad, None
-
-
-two.grad = None
-Careful.apply(two * 1, torch.tensor([True])).backward()
-print(two.grad)
+fresh = x.detach().requires_grad_()
+with torch.enable_grad():
+    again = layer(fresh)
+print("leads back:", again.requires_grad)
 
 # %% [markdown]
-# The gradient is right and nothing is saved: all that was recorded in forward waits on `ctx`. Recomputation leaves recording off in forward, and does these steps in backward.
-#
-# Tools for what comes now:
-#
-# | tool | what it does |
-# |---|---|
-# | `with torch.enable_grad():` | records what is computed inside, wherever it stands |
-# | `tensor.detach()` | the same numbers without history |
-# | `tensor.requires_grad_(True)` | from here on a gradient is wanted for it |
-# | `ctx.needs_input_grad` | for each input of `forward` whether its gradient is wanted |
-# | `torch.autograd.backward(y, grad)` | back from y, whose gradient is `grad`, to *all* leaves behind it: fills in their `.grad` |
-# | `torch.get_rng_state()`, `torch.set_rng_state(state)` | where the generator of random numbers stands |
-# | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")` | how **autocast**, PyTorch's automatic mixed precision, is set |
-# | `with torch.autocast("cpu", dtype=…, enabled=…):` | sets it |
+# **Step 4: hand the gradients on.** `torch.autograd.backward(y, grad)` starts from the gradient of $y$ and fills in `.grad` of *every* leaf that $y$ was made from: the input, and the parameters inside.
 
-# %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=30 difficulty=5 importance=5
-# **Write** `checkpoint`: `function(*tensors)` as an autograd function that keeps only the inputs and runs the function again in backward. Write it yourself, without `torch.utils.checkpoint`. Four scenarios, each a quarter of the points; in each of them results, gradients, calls and bytes must all be right:
+# %% tags=["nbval-check-output"]
+grad = torch.ones_like(again)  # in a network it comes from the next layer
+torch.autograd.backward(again, grad)
+print("of the input:", tuple(fresh.grad.shape), "of a weight:", tuple(layer.up.weight.grad.shape))
+
+# %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=25 difficulty=5 importance=5
+# **Write** `checkpoint`: it returns `function(*tensors)`, one tensor. Use an autograd function that keeps only the inputs and runs `function` again in backward, without `torch.utils.checkpoint` or `saved_tensors_hooks`. Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, calls and bytes must all be right.
 #
-# | scenario | what counts |
-# |---|---|
-# | `gradients` | They reach the inputs **and** the parameters that the function uses inside. The function is called once in forward and once in backward. The inputs themselves, no copies, are kept with `save_for_backward`; no other tensor stays alive, the result neither. |
-# | `random` | The function draws random numbers (dropout). The second run draws those of the first, and afterwards the generator goes on as if the second run had drawn nothing. |
-# | `frozen_inputs` | Some inputs want no gradient: they came with `requires_grad` off, as data do, or cannot have one, as a mask of true and false. Where *no* input wants one, parameters inside still get theirs: autograd calls `backward` only if an input of `apply` wants a gradient. |
-# | `autocast` | The second run has the autocast of the first, on or off and of the same type, also when autocast is over by then, or has begun only since. |
+# | scenario | what counts | useful |
+# |---|---|---|
+# | `gradients` | They reach the inputs **and** the parameters inside. The function runs once in forward and once in backward. `save_for_backward` keeps the inputs themselves, no copies. No other tensor stays alive: neither the result nor, after backward, that of the second run. | steps 1 to 4 |
+# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator goes on as if the second run had drawn nothing. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
+# | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Where *no* input requires one, the parameters still get theirs; yet autograd calls `backward` only if an argument of `apply` requires a gradient. | `ctx.needs_input_grad`: true or false for each argument of `forward` |
+# | `autocast` | The second run has the autocast (automatic mixed precision) of the first, on or off and of the same type, whatever it is by then. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
 #
-# The state of the generator may be kept as you like. Begin with the first scenario; the check says which of them pass. Numbers are on the CPU. On a GPU its generator and its autocast have to be restored too; `torch.utils.checkpoint` does it.
+# Store the generator's state wherever you like.
 #
-# *Worked case:* one layer and its input of 2 · 3 numbers in float64: **48** bytes kept, **1** call in forward, **1** in backward.
+# *By hand:* one layer and its input of 2 · 3 numbers in float64 → **48** bytes kept, **1** call in forward, **1** in backward.
 
 
 # %% solution="u05-checkpoint"
 def checkpoint(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """function(*tensors), of which only the inputs are kept for backward.
-
-    Args:
-        function: Gives one tensor; is called again in backward.
-        tensors: All of its inputs.
-    """
+    """function(*tensors), of which only the inputs are kept for backward."""
     ### BEGIN SOLUTION
 
     class Recomputed(torch.autograd.Function):
@@ -327,35 +264,36 @@ try_it(gradient_through, checkpoint)
 # Results and gradients in float64, calls, kept bytes: plain, random, frozen inputs, autocast.
 
 # %% [markdown]
-# <details><summary>"element 0 of tensors does not require grad"</summary>
+# <details><summary>Hint: "element 0 of tensors does not require grad"</summary>
 #
-# Where in your class is recording switched off, and who does that? Which of the tensors that go into the second run want a gradient?
+# Where in your class is recording off? Which of the tensors that go into the second run require a gradient?
 # </details>
 #
-# <details><summary>"Trying to backward through the graph a second time"</summary>
+# <details><summary>Hint: "Trying to backward through the graph a second time"</summary>
 #
-# The saved inputs have a history of their own, which the rest of the network goes through later. What makes the same numbers without it?
+# The saved inputs have a history, which belongs to the rest of the network. What gives you the same numbers without it?
 # </details>
 #
-# <details><summary>My inputs get gradients, my parameters do not</summary>
+# <details><summary>Hint: my inputs get gradients, my parameters do not</summary>
 #
-# Parameters are not among the arguments: the function knows them by itself. Do you ask for chosen gradients, or do you go back to all leaves?
+# Do you ask for the gradients of chosen tensors, or do you go back to all leaves?
 # </details>
 #
-# <details><summary>With dropout my gradients are wrong</summary>
+# <details><summary>Hint: with dropout my gradients are wrong</summary>
 #
-# A dropout that decides differently is a different function. Where must the generator stand when the second run begins? And where when your backward returns, so that nobody notices?
+# Where must the generator stand when the second run begins? And where when your backward returns, so that nobody notices?
 # </details>
 #
-# <details><summary>Where no input wants a gradient, backward never comes</summary>
+# <details><summary>Hint: where no input requires a gradient, backward never runs</summary>
 #
-# Autograd looks at what `apply` is given. A tensor of no use at all that wants a gradient would do: what does backward return for it?
+# What if you give `apply` one more tensor, an empty one that requires a gradient? What does backward return for it?
 # </details>
 
 # %% [markdown]
-# **Measure.** The same sixteen layers, each through your checkpoint. Bars of the second colour are what the backward pass makes, gradients of activations and recomputed tensors: many, and short.
+# **Check your guess:** the same sixteen layers, each through your checkpoint. The second color is what the backward pass makes for a moment.
 
-# %%
+# %% folded=true tags=["nbval-check-output"]
+# Measured: what is kept, how often each layer runs, and the gradients
 checkpoint_of = answer("u05-checkpoint", checkpoint)
 
 
@@ -365,26 +303,6 @@ def each_layer_again(x):
     return x
 
 
-again_trace = step_of(each_layer_again)
-births_and_deaths(again_trace, has_temporaries=True)
-
-# %% tags=["nbval-check-output"]
-for layer in layers:
-    layer.num_calls = 0
-each_layer_again(x).sum().backward()
-print("calls of each layer:", [layer.num_calls for layer in layers])
-compare(
-    "u05-boundaries",
-    "u",
-    computed=len(layers),
-    measured=again_trace.kept_bytes / u,
-)
-
-# %% [markdown]
-# **Explain.** 16 u instead of 144, for a second run of every layer. The gradients are the same to the last bit:
-
-
-# %% tags=["nbval-check-output"]
 def gradients(forward):
     for parameter in layers.parameters():
         parameter.grad = None
@@ -392,26 +310,39 @@ def gradients(forward):
     return [parameter.grad for parameter in layers.parameters()]
 
 
-pairs = zip(gradients(run_plain), gradients(each_layer_again), strict=True)
-print(all(torch.equal(one, other) for one, other in pairs))
+again_trace = step_of(each_layer_again)
+plain_gradients = gradients(run_plain)
+for layer in layers:
+    layer.num_calls = 0
+pairs = zip(plain_gradients, gradients(each_layer_again), strict=True)
+print("gradients equal to the last bit:", all(torch.equal(one, other) for one, other in pairs))
+print("runs of each layer:", {layer.num_calls for layer in layers})
+print(f"kept by the forward pass: {again_trace.kept_bytes / u:.0f} u")
+compare("u05-boundaries", "u", measured=round(max(again_trace.working_bytes) / u))
+
+# %% folded=true
+# Figure: the life of every tensor with recomputation
+births_and_deaths(again_trace, has_temporaries=True)
 
 # %% [markdown]
-# PyTorch's own is `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)`. With `use_reentrant=True` it is an autograd function like yours, without the tensor of no use: where no input wants a gradient it gives none to the parameters. The other form keeps the graph of the first run without its tensors, and stops the second run as soon as it has all of them back.
+# Kept: $16u$ instead of $144u$, for a second run of every layer. Live at the worst moment: 29 instead of 148. The rest is the layer that runs again, its result, and a gradient.
+#
+# PyTorch's own, `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)`, also **stops early**: the second run ends with the last tensor that backward needs.
 
 # %% [markdown]
 # ## Segments
 #
-# Nothing says that a checkpoint holds one layer. A **segment** of k layers keeps one boundary for all of them; to go back through it, all that its k layers keep is there at once.
+# A **segment** of $k$ layers in one checkpoint keeps one boundary for all of them. Lecture S keeps every √L-th layer (S14).
 #
-# **Predict.** Lecture S keeps every √L-th layer (S14). Llama-3.2-1B has L = 16 layers. With how many layers in a segment are the fewest bytes kept at the worst moment?
+# **Guess first.** One segment around all sixteen layers keeps a single boundary. How many $u$ are live at the worst moment of its backward pass?
 
 # %%
-predict("u05-best-length", None, "layers in a segment")
+predict("u05-one-segment", None, "u")
 
 # %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=8 difficulty=2 importance=5
-# **Write** `run_in_segments`: run `layers` one after the other on `x`, every `layers_per_segment` of them through `checkpoint(function, x)`, which is given. All segments are recomputed, the last one too; it may be shorter. All or nothing: results, gradients, two calls of each layer, kept bytes, and the peak of live bytes.
+# **Write** `run_in_segments`: run `layers` one after the other on `x`, every `layers_per_segment` of them through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
 #
-# *Worked case:* 5 layers, 2 in a segment: 3 segments, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 **3,600** bytes.
+# *By hand:* 5 layers, 2 in a segment, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 → **3,600** bytes.
 
 
 # %% solution="u05-segments"
@@ -421,14 +352,7 @@ def run_in_segments(
     layers_per_segment: int,
     checkpoint: Callable[..., Tensor],
 ) -> Tensor:
-    """All layers in a row, recomputed in segments.
-
-    Args:
-        layers: Each from a tensor to one of the same shape.
-        x: Input of the first.
-        layers_per_segment: Layers k of each segment but the last, which may be shorter.
-        checkpoint: Takes a function and its inputs; keeps the inputs alone.
-    """
+    """All layers in a row, recomputed in segments."""
     ### BEGIN SOLUTION
     for start in range(0, len(layers), layers_per_segment):
         segment = nn.Sequential(*layers[start : start + layers_per_segment])
@@ -437,7 +361,8 @@ def run_in_segments(
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Try it: five layers in segments of two, each printing its name when it runs
 class Named(nn.Module):
     def __init__(self, name):
         super().__init__()
@@ -463,20 +388,21 @@ try_it(in_twos, run_in_segments)
 # Equal segments and a shorter last one; calls, kept bytes, peak; gradients in float64.
 
 # %% [markdown]
-# <details><summary>In backward every segment runs the last layers</summary>
+# <details><summary>Hint: in backward every segment runs the last layers</summary>
 #
-# A function that you define in a loop looks its variables up when it is *called*. What do they hold when backward calls it? Which ways do you know to give a function a value of its own?
+# A function defined in a loop looks its variables up when it is *called*. What do they hold when backward calls it?
 # </details>
 #
-# <details><summary>Only some lengths of segments are wrong</summary>
+# <details><summary>Hint: only some lengths of segments are wrong</summary>
 #
 # Write down the first and the last layer of each segment for 5 layers and segments of 2.
 # </details>
 
 # %% [markdown]
-# **Measure.** The same chain in segments of 1, 2, 4, 8 and 16 layers, through your two functions:
+# **Check your guess:** the chain in segments of 1 to 16 layers, through your two functions.
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: kept and live tensors, by the length of a segment
 segments_of = answer("u05-segments", run_in_segments)
 
 
@@ -485,23 +411,18 @@ def trace_of(layers_per_segment):
 
 
 traces = {k: trace_of(k) for k in (1, 2, 4, 8, 16)}
-table = {
+kept_and_live = {
     k: {
         "kept by forward, in u": round(each.kept_bytes / u),
         "most live, in u": round(max(each.working_bytes) / u),
     }
     for k, each in traces.items()
 }
-pd.DataFrame(table).T.rename_axis("layers per segment")
+display(pd.DataFrame(kept_and_live).T.rename_axis("layers in a segment"))
+compare("u05-one-segment", "u", measured=kept_and_live[16]["most live, in u"])
 
-# %% tags=["nbval-check-output"]
-compare(
-    "u05-one-segment",
-    "u",
-    measured=table[16]["most live, in u"],
-)
-
-# %%
+# %% folded=true
+# Figure: live tensors over one step, for four lengths
 live_tensors(
     {
         "no recomputation": plain_trace,
@@ -513,86 +434,45 @@ live_tensors(
 )
 
 # %% [markdown]
-# **Explain.** The teeth of the forward pass are the insides of layers, made and freed again where nothing records. One segment around everything saves **nothing**: it keeps one boundary in forward, and makes all 144 u again before it goes back through the last layer. The peak is one u *higher* than without. The best lies between few boundaries and few layers at once.
+# One segment around everything saves **nothing**: it makes all $144u$ again before it can go back through the last layer. Its peak is even $1u$ *higher* than without recomputation: the result of the second run. Short segments keep more boundaries, long ones more layers at once.
 
 # %% [markdown]
-# ## A real model
+# ## How long should a segment be?
 #
-# A whole training step of Llama-3.2-1B, one sequence of 4,096 tokens, in bf16 with AdamW and the loss in fp32, on fake tensors. Every block is recomputed, or none. (A few seconds.)
-
-
-# %% tags=["nbval-check-output"]
-def training_step(layers_per_segment):
-    run = RunConfig(seq_len=4096, precision=PRECISIONS["bf16"], is_loss_fp32=True)
-    with fake_tensors():
-        training = Training(preset("Llama-3.2-1B"), run)
-        if layers_per_segment:
-            blocks = in_segments(training.model.blocks, layers_per_segment)
-            training.model.blocks = blocks
-        return trace_memory(training.step, *training.owners, num_steps=2)
-
-
-real_steps = {"no block": training_step(0), "every block": training_step(1)}
-for recomputed, each in real_steps.items():
-    print(f"{recomputed} recomputed: {each.peak_bytes / 2**30:.2f} GiB at the peak")
+# Two sizes decide: $u$, and $A$, all that one layer keeps. After the forward pass only the inputs of segments are kept. The backward pass takes the segments from the end. It runs one again, goes back through it, and frees all of it.
+#
+# **Guess first.** Llama-3.2-1B has $L = 16$ layers. How many layers in a segment give the lowest peak?
 
 # %%
-memory_timeline(real_steps["every block"], 2)
+predict("u05-best-length", None, "layers in a segment")
 
-# %% [markdown]
-# **Explain.** What is left? The largest tensors at the peak that are neither weights nor states:
-
-# %% tags=["nbval-check-output"]
-recomputed_step = real_steps["every block"]
-at_peak = recomputed_step.storages_at(recomputed_step.peak_at)
-working = [t for t in at_peak if t.category in ("activations", "temporaries")][:3]
-facts = [(t.operation, t.shape, round(t.storage_bytes / 2**30, 2)) for t in working]
-pd.DataFrame(facts, columns=["made by", "shape", "GiB"])
-
-# %% [markdown]
-# They are the loss's: the log-softmax that the forward pass keeps, and two gradients. The loss belongs to no block, so that recomputing blocks cannot touch it.
-
-# %% [markdown]
-# ## How much do segments keep?
+# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=10 difficulty=3 importance=4
+# **Write** `segment_bytes`: what `num_layers` layers keep in segments of `layers_per_segment`, of which the last may be shorter. Each key is half of the points.
 #
-# Two sizes decide: u, and **A**, all that one layer keeps when it records, its input among it. When the forward pass is over, only the boundaries before segments are kept. Then the backward pass takes the segments from the end: it runs one again, now recording, goes back through it, and frees all of it.
-
-# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=12 difficulty=3 importance=4
-# **Write** `segment_bytes`: what L layers keep in segments of k layers, of which the last is shorter where k does not divide L: a dictionary with `"after_forward"`, when the forward pass is over, and `"peak"`, the most at one moment of the backward pass, two `int`s in bytes. Each is half of the points.
+# | key | bytes |
+# |---|---|
+# | `"after_forward"` | kept when the forward pass is over |
+# | `"peak"` | kept at the worst moment of the backward pass |
 #
-# - The input of a segment counts u bytes (`boundary_bytes`) until the backward pass is through with that segment.
-# - Of the segment that has run again each layer counts A bytes (`layer_bytes`).
-# - A layer's input is among its A bytes, and the first layer's input is that of the segment.
-# - What does not count: gradients, the result of the last layer, and what lives for a moment.
+# - The input of a segment counts $u$ bytes (`boundary_bytes`) until the backward pass is through with that segment.
+# - In the segment that has run again, each layer counts $A$ bytes (`layer_bytes`), its input among them.
+# - Gradients, the last layer's result, and what lives for a moment do not count.
 #
-# *Worked case:* 7 layers in segments of 3, so of 3, 3 and 1; u is 12, A is 50: **36** and **162**.
+# *By hand:* 7 layers in segments of 3, 3 and 1, $u = 12$, $A = 50$ → **36**, **162**.
 
 
 # %% solution="u05-segment-peak"
 def segment_bytes(
     num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
 ) -> dict[str, int]:
-    """Bytes that layers in segments keep for the backward pass.
-
-    Args:
-        num_layers: Layers L.
-        layers_per_segment: Layers k of each segment but perhaps the last.
-        boundary_bytes: Bytes u of one tensor between layers.
-        layer_bytes: Bytes A that one layer keeps when it records, its input among them.
-
-    Returns:
-        "after_forward" and "peak".
-    """
+    """Bytes that layers in segments keep: "after_forward" and "peak"."""
     ### BEGIN SOLUTION
-    num_segments = -(-num_layers // layers_per_segment)
-    inputs_before, layers_left = num_segments, num_layers
-    peak = 0
-    while layers_left:
-        inputs_before -= 1
-        running = layers_left - inputs_before * layers_per_segment
-        peak = max(peak, inputs_before * boundary_bytes + running * layer_bytes)
-        layers_left -= running
-    return {"after_forward": num_segments * boundary_bytes, "peak": peak}
+    starts = range(0, num_layers, layers_per_segment)
+    at_once = []
+    for num_inputs_before, start in enumerate(starts):
+        running = min(layers_per_segment, num_layers - start)
+        at_once.append(num_inputs_before * boundary_bytes + running * layer_bytes)
+    return {"after_forward": len(starts) * boundary_bytes, "peak": max(at_once)}
     ### END SOLUTION
 
 
@@ -603,26 +483,27 @@ try_it(segment_bytes, 7, 3, 12, 50)
 # Segments of one layer, of all layers, and short last ones; two real models.
 
 # %% [markdown]
-# <details><summary>My peak is wrong where k does not divide L</summary>
+# <details><summary>Hint: my peak is wrong where k does not divide L</summary>
 #
-# Draw the worked case: which segment runs again first, and how many layers has it? Which inputs are still kept then? Now the same for the next segment. Which of the two moments is the worse?
+# In the case by hand, which segment runs again first? Which inputs are still kept then? And when the next one runs?
 # </details>
 #
-# <details><summary>My peak is one boundary too high</summary>
+# <details><summary>Hint: my peak is one boundary too high</summary>
 #
-# List the tensors of the segment that runs again. Which of them was there before it ran?
+# Which tensor of the segment that runs again was there before it ran?
 # </details>
 
 # %% [markdown]
-# **Measure.** All 16 layers of Llama-3.2-1B at 4,096 tokens, forward and backward, on fake tensors. The trace sees *everything* that is live beside weights and their gradients, so it must lie above your formula:
+# **Hold it against** all 16 layers of Llama-3.2-1B at 4,096 tokens, on fake tensors.
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the peak of Llama-3.2-1B, by the length of a segment
 segment_of = answer("u05-segment-peak", segment_bytes)
 llama, bf16 = preset("Llama-3.2-1B"), torch.bfloat16
 
 
-def between_layers(seq_len=4096):
-    return torch.ones(1, seq_len, llama.hidden_size, dtype=bf16, requires_grad=True)
+def between_layers(model=llama, seq_len=4096):
+    return torch.ones(1, seq_len, model.hidden_size, dtype=bf16, requires_grad=True)
 
 
 def traced_peak(layers_per_segment):
@@ -637,21 +518,17 @@ def traced_peak(layers_per_segment):
 def layer_and_boundary(name, seq_len):
     """Bytes A that one layer of a model keeps, and bytes u of its input."""
     with fake_tensors():
-        layer = Block(preset(name), 0, dtype=bf16)
-        x = torch.ones(1, seq_len, preset(name).hidden_size, dtype=bf16, requires_grad=True)
+        layer, x = Block(preset(name), 0, dtype=bf16), between_layers(preset(name), seq_len)
         return count_saved_bytes(lambda: layer(x), layer).total_bytes, storage_bytes(x)
 
 
-# %% tags=["nbval-check-output"]
 of_layer, between = layer_and_boundary("Llama-3.2-1B", 4096)
 segment_peaks = pd.DataFrame(index=pd.Index([1, 2, 4, 16], name="layers in a segment"))
 ways_to_cut = segment_peaks.index
 segment_peaks["computed"] = [segment_of(16, k, between, of_layer)["peak"] for k in ways_to_cut]
 segment_peaks["traced"] = [traced_peak(k) for k in ways_to_cut]
 segment_peaks["difference"] = segment_peaks["traced"] - segment_peaks["computed"]
-(segment_peaks / 2**20).round(1).add_suffix(", MiB")
-
-# %% tags=["nbval-check-output"]
+display((segment_peaks / 2**20).round(1).add_suffix(", MiB"))
 compare(
     "u05-best-length",
     "layers in a segment",
@@ -660,398 +537,227 @@ compare(
 )
 
 # %% [markdown]
-# **Explain.** The difference is the same in every row: what the backward pass of one layer makes for a moment. The rest is your formula.
+# The difference is the same in every row: what one layer's backward pass makes for a moment. Where $k$ divides $L$, the derivative of your peak with respect to $k$ is zero at
 #
-# Which k is best? Where k divides L the peak is (L/k − 1)·u + k·A. Its slope in k, −L·u/k² + A, is zero at k = √(L·u/A), which makes **√(L·A/u) segments**. The √L of S14 is the special case A = u: layers that keep nothing but their input. Those of a transformer keep much more:
+# $$k = \sqrt{\frac{L\,u}{A}}$$
+#
+# The √L of lecture S is the case $A = u$. The layers of a transformer keep much more.
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Table: the best length for three models
+rows = {}
 for name, seq_len in (("Llama-3.2-1B", 4096), ("Llama-3-8B", 8192), ("Llama-3-70B", 8192)):
     of_layer, between = layer_and_boundary(name, seq_len)
     L = preset(name).num_layers
-    gib = {k: segment_of(L, k, between, of_layer)["peak"] / 2**30 for k in (1, 2, round(L**0.5))}
-    told = ", ".join(f"{size:.2f} for k = {k}" for k, size in gib.items())
-    ratio = of_layer / between
-    print(f"{name}: A is {ratio:.1f} u, estimate k = {(L / ratio) ** 0.5:.2f}; peak in GiB: {told}")
+    gib = [segment_of(L, k, between, of_layer)["peak"] / 2**30 for k in (1, 2, round(L**0.5))]
+    rows[name] = [of_layer / between, (L * between / of_layer) ** 0.5, *gib]
+columns = ["A / u", "best k, estimated", "peak, GiB: k = 1", "k = 2", "k = √L"]
+pd.DataFrame(rows, index=columns).T.round(2)
 
 # %% [markdown]
-# Checkpointing every layer, the rule of thumb, is no laziness: it is the best or next to it. Segments of √L layers keep two and a half times as much as the best in each of these models.
-
-# %% [markdown]
-# ## What the slides say, and what their code does
+# So checkpoint every layer: it is the best choice or close to it. Segments of √L layers keep about two and a half times as much.
 #
-# Lecture S (S14) draws a chain of which every √L-th layer is kept: memory O(√L), one to two runs of each layer. Its code then wraps **every** layer in `torch.utils.checkpoint` (S19): that keeps L boundaries, O(L), and the inside of one layer at a time. For the chain of the tour √16 = 4:
-
-# %% tags=["nbval-check-output"]
-for k, what in ((4, "every 4th, as drawn"), (1, "every one, as coded")):
-    print(f"{what}: {table[k]['kept by forward, in u']} u kept,", end=" ")
-    print(f"{table[k]['most live, in u']} u at most")
-
-# %% [markdown]
-# What the code does is better here, because what a layer keeps is nine times its boundary: A is 9 u. And the "one to two runs" are exactly two: with every layer in a segment each runs twice, as the counts above say; only a last segment left alone runs once.
+# <details><summary>From the slides: a picture of √L, and a name</summary>
 #
-# A second slide of lecture S calls "checkpointing after a block's residual" *selective* recomputation. That is **full** recomputation everywhere else, lecture E included (E16): the residual after a block *is* the boundary. *Selective* recomputation keeps most of a layer and makes only the **core** of its attention again: all between queries, keys and values and the input of the output projection.
+# Lecture S draws a chain that keeps every √L-th layer, memory O(√L), with one to two runs of each (S14). Its code wraps *every* layer in `torch.utils.checkpoint` (S19): L boundaries, O(L), and exactly two runs. Since A is much larger than u, the code is better than the picture.
 #
-# PyTorch has a function for layers in a row. Count the calls:
-
-# %% tags=["nbval-check-output"]
-from torch.utils.checkpoint import checkpoint_sequential
-
-chain = nn.Sequential(*layers)
-for layer in layers:
-    layer.num_calls = 0
-four = step_of(lambda x: checkpoint_sequential(chain, 4, x, use_reentrant=False))
-print([layer.num_calls for layer in layers])
-print(f"{four.kept_bytes / u:.0f} u kept, {max(four.working_bytes) / u:.0f} u at most")
-
-# %% [markdown]
-# It leaves the last of its four segments alone. Backward goes through that one first, so that what it frees would be needed again at once: one run of four layers is saved, and in this chain the peak is no higher. In a model the loss stands behind the layers, and all that this segment keeps lies beside what the loss keeps.
+# Another slide calls checkpointing after a block's residual *selective*. That residual *is* the boundary: everybody else calls it *full*.
+# </details>
 
 # %% [markdown]
 # ## What does it cost?
 #
-# The bytes are paid for in FLOPs. Lecture S says that compute is O(num_layers) with and without recomputation, which is true and hides a constant.
+# A layer takes three passes' worth of FLOPs: one forward, two backward. Recomputation adds a fourth.
 #
-# **Predict.** By how many percent do the FLOPs of the *layers* in training grow when every layer runs again from its input?
+# **Guess first.** By how many percent do the FLOPs of the *whole* Llama-3.2-1B grow, with PyTorch's checkpoint around every layer?
 
 # %%
-predict("u05-full-cost", None, "%")
+predict("u05-full-cost", None, "percent")
 
-# %% [markdown]
-# PyTorch's own checkpoint **stops early**: it counts the tensors that the backward pass needs, and stops the second run when it has made the last of them. What would come after it is never run.
-#
-# What exactly runs again you can work out yourself: an **extra**, for bonus points and about 12 minutes. Without it go on at **Measure**.
-
-# %% FLOPs that run again [markdown] exercise="u05-recomputed-flops" points=3 minutes=12 difficulty=3 importance=5 extra=true
-# **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer executes again, where attention is **written out** (the field says *materialised*: every score is in memory) and nothing is dropped: a dictionary of four `int`s, each a quarter of the points.
-#
-# | key | what runs again |
-# |---|---|
-# | `"full"` | the layer, from its input |
-# | `"selective"` | the core of attention: from queries, keys and values to the input of the output projection |
-# | `"full_early"`, `"selective_early"` | the same without what comes after the last needed tensor: one that some gradient inside is made from |
-#
-# Only matrix products count, with two operations for multiply and add; attention counts as the full square. The sizes are `model.hidden_size`, `.ffn_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`; a feed-forward block has three matrices if `.is_gated`, otherwise two.
-#
-# *Worked case:* width 4, two heads, a gated block of inner width 3, one sequence of 2 tokens: full **464** and **416** stopped early, selective **64** and **32**.
+# %% folded=true tags=["nbval-check-output"]
+# Measured: one layer under PyTorch's checkpoint, and the whole Llama-3.2-1B
+scores_in_memory = Kernels(is_attention_fused=False)
 
 
-# %% solution="u05-recomputed-flops"
-def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
-    """FLOPs that the backward pass of one layer executes again.
-
-    Args:
-        model: Sizes of the model.
-        num_sequences: Sequences b.
-        seq_len: Tokens s of each.
-
-    Returns:
-        "full", "full_early", "selective" and "selective_early".
-    """
-    ### BEGIN SOLUTION
-    tokens = num_sequences * seq_len
-    h, d, kv = model.hidden_size, model.head_dim, model.num_kv_heads
-    projections = 2 * tokens * h * d * (2 * model.num_heads + 2 * kv)
-    scores = values = 2 * tokens * seq_len * model.num_heads * d
-    one_matrix = 2 * tokens * h * model.ffn_size
-    before_last = projections + scores + values + (2 if model.is_gated else 1) * one_matrix
-    return {
-        "full": before_last + one_matrix,
-        "full_early": before_last,
-        "selective": scores + values,
-        "selective_early": scores,
-    }
-    ### END SOLUTION
-
-
-# %%
-tiny = ModelConfig(num_layers=1, hidden_size=4, num_heads=2, ffn_size=3, vocab_size=7)
-try_it(recomputed_flops, tiny, 1, 2)
-
-# %% check="u05-recomputed-flops"
-# GPT and Llama; own and shared keys and values; the layer of Llama-3.2-1B.
-
-# %% [markdown]
-# <details><summary>I see nothing that can be left out</summary>
-#
-# Which tensors stand in the two gradients of `x @ weight`? Is its result among them? Now look at the last product of what runs again: who asks for its result?
-# </details>
-#
-# <details><summary>Only models with shared keys are wrong</summary>
-#
-# Which of the products become smaller with fewer heads of keys and values, and which do not?
-# </details>
-
-# %% [markdown]
-# **Measure.** One layer of each model under PyTorch's checkpoint, on the meta device (sizes and no numbers, unit 01), with `early_stop=False` and as it comes:
-
-
-# %% tags=["nbval-check-output"]
-from torch.utils.checkpoint import checkpoint as torch_checkpoint
-
-written_out = Kernels(is_attention_fused=False)
-
-
-def counted(name, seq_len, **options):
+def flops_of_layer(name, seq_len, **options):
     """Forward and backward FLOPs of one layer, with options under PyTorch's checkpoint."""
-    layer = Block(preset(name), 0, "meta", kernels=written_out)
+    layer = Block(preset(name), 0, "meta", kernels=scores_in_memory)
     x = torch.empty(1, seq_len, preset(name).hidden_size, device="meta", requires_grad=True)
     run = partial(torch_checkpoint, layer, use_reentrant=False, **options) if options else layer
-    return count_flops(lambda: run(x))
+    return sum(count_flops(lambda: run(x)))
 
 
-# %% tags=["nbval-check-output"]
-again_of = answer("u05-recomputed-flops", recomputed_flops)
-costs = {}
-for name, seq_len in (("GPT-3-175B", 2048), ("Llama-3.2-1B", 4096)):
-    plain_flops, mine = sum(counted(name, seq_len)), again_of(preset(name), 1, seq_len)
-    for key, is_early in (("full", False), ("full_early", True)):
-        more = sum(counted(name, seq_len, early_stop=is_early)) - plain_flops
-        costs[name, key] = {"computed": mine[key], "counted": more, "of": plain_flops}
-        costs[name, key]["counted, %"] = 100 * more / plain_flops
-shown_costs = pd.DataFrame(costs).T.drop(columns="of")
-shown_costs.astype({"computed": int, "counted": int}).round(1)
-
-# %%
-lengths = (512, 1024, 2048, 4096, 8192, 16384)
-computed_and_measured(
-    lengths,
-    [again_of(llama, 1, s)["full_early"] for s in lengths],
-    [
-        sum(counted("Llama-3.2-1B", s, early_stop=True)) - sum(counted("Llama-3.2-1B", s))
-        for s in lengths
-    ],
-    size_label="tokens",
-    unit="FLOPs that run again",
-)
-
-# %% tags=["nbval-check-output"]
-llama_full = costs["Llama-3.2-1B", "full"]
-compare(
-    "u05-full-cost",
-    "%",
-    computed=100 * llama_full["computed"] / llama_full["of"],
-    measured=llama_full["counted, %"],
-)
-
-# %% [markdown]
-# **Explain.** Training takes three passes' worth of FLOPs, one forward and two backward; recomputation adds a fourth, a third more. PyTorch's default leaves out the last product of each layer, the down projection, and adds less. And a model is more than its layers: its head runs only once. Count the whole Llama-3.2-1B:
-
-# %% tags=["nbval-check-output"]
 ids = torch.zeros(1, 4096, dtype=torch.long, device="meta")
-whole_model = Transformer(llama, "meta", kernels=written_out)
+whole_model = Transformer(llama, "meta", kernels=scores_in_memory)
 model_flops = sum(count_flops(lambda: whole_model(ids)))
-for key in ("full", "full_early"):
-    cost = costs["Llama-3.2-1B", key]
-    of_model = 16 * cost["counted"] / model_flops
-    print(f"{key}: +{cost['counted, %']:.1f} % for the layers, +{of_model:.1%} for the model")
+layer_flops = flops_of_layer("Llama-3.2-1B", 4096)
+more_flops = {
+    name: flops_of_layer("Llama-3.2-1B", 4096, early_stop=is_early) - layer_flops
+    for name, is_early in (("the whole layer", False), ("with an early stop", True))
+}
+for name, more in more_flops.items():
+    of_layers, of_model = more / layer_flops, 16 * more / model_flops
+    print(f"{name:18}: +{of_layers:.1%} for the layers, +{of_model:.1%} for the model")
+compare("u05-full-cost", "percent", measured=1600 * more_flops["with an early stop"] / model_flops)
 
 # %% [markdown]
-# The "30–40 %" of E16 has another unit: it is *time*, measured on GPUs, where norms, kernel launches and communication count too. Measure it on your device: one training step of a small real model, without recomputation and with every block recomputed as a whole. (A few seconds; on a laptop nothing else should run.)
-
-# %% tags=["nbval-ignore-output"]
-device = "cuda" if torch.cuda.is_available() else "cpu"
-small_width = {"cpu": 192, "cuda": 2048}[device]
-small_model = ModelConfig(
-    num_layers=4,
-    hidden_size=small_width,
-    num_heads=small_width // 64,
-    ffn_size=4 * small_width,
-    vocab_size=1024,
-)
-small_run = RunConfig(seq_len=small_width, precision=PRECISIONS["fp32"])
-
-
-def step_cost(is_recomputed):
-    """Median seconds and FLOPs of a training step."""
-    training = Training(small_model, small_run, adamw="fused", device=device)
-    if is_recomputed:
-        training.model.blocks = in_segments(training.model.blocks)
-    timing = time_call(training.step, num_warm_up=2, num_runs=6, device=device)
-    return timing.median_seconds, sum(count_flops(training.loss))
-
-
-(seconds_plain, flops_plain), (seconds_again, flops_again) = step_cost(False), step_cost(True)
-print(f"{device}: {1000 * seconds_plain:.1f} ms without, {1000 * seconds_again:.1f} ms with")
-print(f"time +{seconds_again / seconds_plain - 1:.0%}, FLOPs +{flops_again / flops_plain - 1:.0%}")
-
-# %% [markdown]
-# What was recorded on a GPU, steps of Llama-3.2-1B at 4,096 tokens:
-
-# %% tags=["nbval-ignore-output"]
-recorded("times", ["policy", "is_attention_fused", "median_seconds", "tokens_per_second"])
-
-# %% [markdown]
-# Times differ from run to run and from device to device; FLOPs do not. The optimizer's step takes time and runs once; norms take hardly a FLOP and run twice.
+# An early stop leaves out the last product of each layer, whose result no gradient needs. And a model is more than its layers: the head runs only once.
 #
-# The fourth pass is work for the hardware and no progress for the model. So there are two utilizations, each a share of the device's peak rate: **HFU**, of the hardware, counts the FLOPs that run, **MFU** only those of the model.
+# *Hardware* FLOPs utilization (**HFU**) counts the fourth pass, *model* FLOPs utilization (**MFU**) does not. MosaicML prints 61.57 % and 46.18 % for one run: 4 to 3.
 
 # %% [markdown]
-# A published table (MosaicML, 1B at 65,536 tokens, full recomputation) has 61.57 % and 46.18 %. Their ratio is exactly 4/3, as by definition: it counts a whole fourth pass. What runs with an early stop is less, and an HFU that counts the whole pass all the same flatters:
-
-# %% tags=["nbval-check-output"]
-print(f"in the table: {61.57 / 46.18:.3f}")
-for key in ("full", "full_early"):
-    print(f"{key}, counted: {1 + costs['Llama-3.2-1B', key]['counted, %'] / 100:.3f}")
-
-# %% [markdown]
-# ## Is it 70 % for 2.7 %?
+# ## Selective recomputation
 #
-# E16 offers something between: *selective* recomputation, "70 % of activation memory for 2.7 % compute". Measure both numbers for the lectures' GPT layer (16 bits, dropout, attention written out) at two sizes:
+# Between nothing and everything: keep most of a layer, and compute only the **core** of attention again, from queries, keys and values to the input of the output projection. Lecture E promises "70 % of activation memory for 2.7 % compute" (E16). The GPT layer of the lectures (16 bits, dropout, scores in memory), at three sizes:
 
 
-# %% tags=["nbval-check-output"]
-def kept_and_flops(model, seq_len, kernels, device="meta"):
+# %% folded=true tags=["nbval-check-output"]
+# Measured: bytes saved and FLOPs added by selective recomputation
+def kept_and_flops(model, seq_len, **kernels):
     """Bytes that one layer keeps, and its FLOPs forward and backward."""
-    layer = Block(model, 0, device, bf16, kernels)
-    x = torch.empty(1, seq_len, model.hidden_size, dtype=bf16, device=device, requires_grad=True)
+    layer = Block(model, 0, "meta", bf16, Kernels(is_attention_fused=False, **kernels))
+    x = torch.empty(1, seq_len, model.hidden_size, dtype=bf16, device="meta", requires_grad=True)
     kept = count_saved_bytes(lambda: layer(x), layer).total_bytes
     return kept, sum(count_flops(lambda: layer(x)))
 
 
-# %% tags=["nbval-check-output"]
 def selective_in_percent(hidden_size, num_heads, seq_len):
-    model, options = gpt(hidden_size, num_heads), {"is_attention_fused": False}
-    options["dropout_fraction"] = 0.1
-    kept, flops = kept_and_flops(model, seq_len, Kernels(**options))
-    selective = Kernels(**options, is_attention_recomputed=True)
-    still_kept, more_flops = kept_and_flops(model, seq_len, selective)
-    mine = again_of(model, 1, seq_len)
-    return {
-        "bytes saved, measured": 100 * (1 - still_kept / kept),
-        "FLOPs more, counted": 100 * (more_flops / flops - 1),
-        "FLOPs more, yours": 100 * mine["selective"] / (3 * mine["full"]),
-        "with an early stop": 100 * mine["selective_early"] / (3 * mine["full"]),
-        "as the paper counts": 100 * 3 * mine["selective"] / (3 * mine["full"]),
-    }
+    model = gpt(hidden_size, num_heads)
+    kept, flops = kept_and_flops(model, seq_len, dropout_fraction=0.1)
+    still_kept, more = kept_and_flops(
+        model, seq_len, dropout_fraction=0.1, is_attention_recomputed=True
+    )
+    return {"bytes saved, %": 100 * (1 - still_kept / kept), "FLOPs, %": 100 * (more / flops - 1)}
 
 
-sizes = {"GPT-3, 2,048 tokens": (12288, 96, 2048), "1B, 4,096 tokens": (2048, 32, 4096)}
-pd.DataFrame({name: selective_in_percent(*each) for name, each in sizes.items()}).round(2)
+gpt_sizes = {
+    "GPT-3 175B, 2,048 tokens": (12288, 96, 2048),
+    "GPT 22B, 2,048 tokens": (6144, 64, 2048),
+    "GPT 1B, 4,096 tokens": (2048, 32, 4096),
+}
+selective = {name: selective_in_percent(*sizes) for name, sizes in gpt_sizes.items()}
+pd.DataFrame(selective).T.round(1)
 
 # %% [markdown]
-# **Explain.** Both numbers of the slide belong to one model at one length, GPT-3 at 2,048 tokens. What the core keeps is 5 a s² b of 34 sbh + 5 a s² b, a share that grows with a·s/h. And the 2.7 % charges the core three times; it runs once more, for 0.9 %. For a GPT of 1B with 32 heads at 4,096 tokens it is nine tenths of the bytes, for 8.3 % of the layers' FLOPs, or half of that with an early stop. (Llama-3.2-1B has the same core in larger layers: there it will be 7.2 %.)
-#
-# "Save the MLP, discard attention" says too much: queries, keys, values and the projections stay. Only what has two sides of the length goes. With **fused** attention that is already gone, because the kernel recomputes by itself (S14). What can selective recomputation still save there?
+# The 70 % holds for GPT-3 at 2,048 tokens, where the second run of the core costs 0.9 %. The core keeps $5\,as^2b$ of $34\,sbh + 5\,as^2b$ bytes, a share that grows with $as/h$. (*Written out* means scores in memory.)
 
-# %% tags=["nbval-check-output"]
-with fake_tensors():
-    kept, flops = kept_and_flops(llama, 4096, Kernels(), "cpu")
-    again = Kernels(is_attention_recomputed=True)
-    still_kept, more_flops = kept_and_flops(llama, 4096, again, "cpu")
-print(f"{1 - still_kept / kept:.2%} of the bytes, for {more_flops / flops - 1:.1%} more FLOPs")
-print(
-    f"written out: {again_of(llama, 1, 4096)['selective'] / costs['Llama-3.2-1B', 'full']['of']:.1%}"
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    recomputation_over_length,
+    model=Choice(
+        "model", [name for name in MODELS if "Llama" in name or "GPT" in name], "Llama-3.2-1B"
+    ),
+    attention=Choice("attention", ["fused", "written out", "written out, dropout"], "written out"),
+    recomputation=Choice("recomputation", ["none", "selective", "full"], "selective"),
 )
 
 # %% [markdown]
-# 7.0 % and not 7.2 %, as fused attention takes more FLOPs in training to begin with: its backward pass makes the scores again anyway.
+# With **fused** attention nothing is left to select: the kernel keeps no scores and computes them again by itself (S14, unit 06).
+#
+# <details><summary>From the slides: 2.7 %, O(num_layers), and a plot for 8B</summary>
+#
+# The 2.7 % of E16 charges the core three times. Lecture S has O(num_layers) either way; the O hides a third. The "8B" of the plots is a GPT of 6.97 billion parameters with scores in memory; Llama-3-8B with fused attention keeps a ninth of it.
+# </details>
 
 # %% [markdown]
-# The plots beside E16, taken from the Ultra-Scale Playbook, show none, selective and full for "8B". Count the parameters of the model that they were made for, a GPT of that width and depth:
+# ### A published clock
+#
+# NVIDIA timed one layer of that 22B model, split over eight A100s: 19.6 ms forward and backward. **Guess first.** Selective recomputation adds 1.8 % FLOPs. By how many percent did the time grow?
 
-# %% tags=["nbval-check-output"]
-gpt_8b = gpt(4096, 32, num_layers=32, vocab_size=128256, num_positions=0, is_tied=True)
-dropped = Kernels(is_attention_fused=False, dropout_fraction=0.1)
-for name, model, kernels in (
-    ("GPT of the plots, attention written out", gpt_8b, dropped),
-    ("Llama-3-8B, attention written out", preset("Llama-3-8B"), written_out),
-    ("Llama-3-8B, attention fused", preset("Llama-3-8B"), Kernels()),
-):
-    with fake_tensors():
-        num_params = sum(p.numel() for p in Transformer(model).parameters())
-        gib = 32 * kept_and_flops(model, 8192, kernels, "cpu")[0] / 2**30
-    print(f"{name}: {num_params:,} parameters, {gib:,.0f} GiB in its layers at 8,192 tokens")
+# %%
+predict("u05-published", None, "percent more")
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: counted FLOPs against published milliseconds (Korthikanti et al. 2022, table 4)
+published = {"none": (7.7, 11.9), "selective": (7.7, 13.2), "full": (7.7, 19.5)}  # both passes
+counted_22b = {"none": 0.0, "selective": selective["GPT 22B, 2,048 tokens"]["FLOPs, %"]}
+counted_22b["full"] = 100 / 3
+rows = {
+    name: {
+        "forward, ms": forward,
+        "backward, ms": backward,
+        "time, %": 100 * ((forward + backward) / sum(published["none"]) - 1),
+        "FLOPs, %": counted_22b[name],
+    }
+    for name, (forward, backward) in published.items()
+}
+display(pd.DataFrame(rows).T.round(1))
+compare(
+    "u05-published",
+    "percent more",
+    computed=counted_22b["selective"],
+    measured=rows["selective"]["time, %"],
+)
 
 # %% [markdown]
-# Not the Llama-3-8B that people train, and not its kernels. The same model with attention fused: 172 → 41 GiB, a quarter; against the plots' GPT a ninth.
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation took almost four times what its FLOPs say. Which operations of the core count no FLOPs, and what keeps the device busy while they run? (05.6 asks you.)
 
 # %% [markdown]
 # ## Not all activations are equal
 #
-# B4 says so, and this is why. In 16 bits the result of a product takes 2 bytes a number and costs 2 FLOPs for each of the numbers that it sums over: to keep a byte saves as many FLOPs as the sum is long. A norm, a gate or an addition costs next to nothing, and takes as many bytes.
+# A layer of Llama-3.2-1B, with the FLOPs that each operation takes:
 
-# %% tags=["nbval-check-output"]
-h, f, s = llama.hidden_size, llama.ffn_size, 4096
-kv = llama.num_kv_heads * llama.head_dim
-results = [
-    ("queries, keys, values, output", 2 * (2 * h + 2 * kv), h),
-    ("gate, up", 2 * 2 * f, h),
-    ("down (kept in vain: see below)", 2 * h, f),
-    ("attention", 2 * h, 2 * s),
-    ("norms, silu, gate · up, additions", 2 * (4 * h + 2 * f), 0),
-]
-pd.DataFrame(results, columns=["result", "bytes a token", "FLOPs a byte"]).set_index("result")
+# %% folded=true
+# Diagram: the FLOPs of one layer at 4,096 tokens
+layer_diagram(llama, seq_len=4096, show="flops")
 
 # %% [markdown]
-# The table lists what is *made*. Without recomputation some of it is not kept, as no gradient asks for the result of an addition. And with a policy the layer's input is kept too, 2 h bytes a token.
+# In 16 bits, the result of a matrix product takes 2 bytes a number, and 2 FLOPs for each term of its sum. So each byte kept saves as many FLOPs as the sum is long: thousands. A norm, a gate or an addition takes as many bytes and costs next to nothing. **Keep what is expensive, free what is cheap** (B4).
 #
-# So keep what is dear and free what is cheap. PyTorch's checkpoint takes a **policy**: a function that it asks about every operation. This one listens and keeps nothing:
+# PyTorch's checkpoint takes a **policy**: a function that it calls for each operation. This one only listens:
 
 # %% tags=["nbval-check-output"]
-from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
-
 heard = []
 
 
-def listen(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+def listen(ctx, op, *args, **kwargs):
     heard.append(str(op))
     return CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def ask(policy):
-    """What PyTorch's checkpoint takes to ask a policy."""
-    return partial(create_selective_checkpoint_contexts, policy)
-
-
 with fake_tensors():
-    asked = Block(llama, 0, dtype=bf16)
-    torch_checkpoint(asked, between_layers(), use_reentrant=False, context_fn=ask(listen))
-print(f"{len(heard)} operations in one layer, among them:")
-for words in ("mm.", "attention", "silu", "mul.Tensor", "add.Tensor"):
-    found = [op for op in heard if words in op]
-    print(f"{len(found):3} × {found[0]}")
+    contexts = partial(create_selective_checkpoint_contexts, listen)
+    block = Block(llama, 0, dtype=bf16)
+    torch_checkpoint(block, between_layers(), use_reentrant=False, context_fn=contexts)
+for name in ("mm.default", "attention", "silu", "mul.Tensor"):
+    found = [op for op in heard if name in op]
+    print(len(found), "×", found[0])
 
 # %% [markdown]
-# **Predict.** The layers of Llama-3.2-1B keep 5.63 GiB at 4,096 tokens. How many are left if no product runs twice?
+# **Guess first.** The layers of Llama-3.2-1B keep 5.63 GiB at 4,096 tokens. How many GiB are left if no product may run twice?
 
 # %%
 predict("u05-free", None, "GiB")
 
 # %% A policy of your own [markdown] exercise="u05-policy" points=2 minutes=8 difficulty=3 importance=4
-# **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else be kept, in layers of GPT and Llama.
+# **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else may be kept, in layers of GPT and Llama.
 #
 # | operation | what it is |
 # |---|---|
 # | `torch.ops.aten.mm.default` | a linear layer without bias |
 # | `torch.ops.aten.addmm.default` | a linear layer with bias |
-# | `torch.ops.aten.bmm.default` | many products at once, as in attention that is written out |
+# | `torch.ops.aten.bmm.default` | many products at once, as in attention with scores in memory |
 # | `torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default` | fused attention on a CPU; on a GPU without `_for_cpu` |
 #
-# `op` is such an operation; the other arguments, those of the call, may be left alone. A policy that returns nothing is taken to recompute everything, without a word.
+# `op` is such an operation; you need no other argument.
 #
-# *Worked case:* `mm.default` is to be saved, `silu.default` is not.
+# *By hand:* `mm.default` is saved, `silu.default` is not.
 
 
 # %% solution="u05-policy"
 def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    """Whether the result of an operation is kept or computed again.
-
-    Args:
-        ctx: Whether this is the first run or the second; not needed here.
-        op: The operation, as torch.ops.aten.mm.default.
-        args: What the operation is called with.
-        kwargs: The same by name.
-    """
+    """Whether the result of an operation is kept or computed again."""
     ### BEGIN SOLUTION
     aten = torch.ops.aten
-    dear = [
+    expensive = [
         aten.mm.default,
         aten.addmm.default,
         aten.bmm.default,
         aten._scaled_dot_product_flash_attention_for_cpu.default,
     ]
-    keep, let_go = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
-    return keep if op in dear else let_go
+    keep, again = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
+    return keep if op in expensive else again
     ### END SOLUTION
 
 
@@ -1063,20 +769,21 @@ try_it(policy, None, torch.ops.aten.silu.default)
 # Real layers of GPT and Llama with fused attention and with attention written out.
 
 # %% [markdown]
-# <details><summary>Nothing is kept at all</summary>
+# <details><summary>Hint: nothing is kept at all</summary>
 #
 # Print `op`, and print what you compare it with. Is `torch.ops.aten.mm` the same as `torch.ops.aten.mm.default`?
 # </details>
 #
-# <details><summary>It is right for Llama and wrong for GPT</summary>
+# <details><summary>Hint: it is right for Llama and wrong for GPT</summary>
 #
-# What has a linear layer of GPT that one of Llama has not? Which row of the table is that?
+# What does a linear layer of GPT have that one of Llama has not? Which row of the table is that?
 # </details>
 
 # %% [markdown]
-# **Measure.** A layer under PyTorch's checkpoint, with a policy or without. What a policy keeps lies in a cache of PyTorch's own, of which autograd knows nothing: the instrument finds it in the memory that autograd does not report.
+# **Check your guess.**
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: bytes kept and FLOPs that run again, per layer
 policy_of = answer("u05-policy", policy)
 
 
@@ -1090,11 +797,11 @@ class Under(nn.Module):
     def forward(self, x):
         if self.how == "none":
             return self.layers(x)
-        options = {} if self.how == "full" else {"context_fn": ask(self.how)}
+        contexts = partial(create_selective_checkpoint_contexts, self.how)
+        options = {} if self.how == "full" else {"context_fn": contexts}
         return torch_checkpoint(self.layers, x, use_reentrant=False, **options)
 
 
-# %%
 def kept_and_backward(layers):
     """Bytes that live between the passes, and FLOPs of the backward pass."""
     saved = count_saved_bytes(lambda: layers(between_layers()), layers)
@@ -1111,270 +818,106 @@ def layer_under(how, num_layers=1):
     return kept // num_layers, (backward - plain_backward) // num_layers
 
 
-# %% tags=["nbval-check-output"]
 def as_read(measured):
     """A table of kept bytes and FLOPs that run again, in MiB and GFLOP."""
     rows = {name: (kept / 2**20, flops / 10**9) for name, (kept, flops) in measured.items()}
     return pd.DataFrame(rows, index=["kept, MiB", "again, GFLOP"]).T.round(1)
 
 
-measured = {name: layer_under(how) for name, how in (("none", "none"), ("products", policy_of))}
-as_read(measured)
-
-# %% tags=["nbval-check-output"]
+ways = {"none": "none", "products": policy_of, "full": "full"}
+measured = {name: layer_under(how) for name, how in ways.items()}
+display(as_read(measured))
 compare("u05-free", "GiB", measured=16 * measured["products"][0] / 2**30)
 
 # %% [markdown]
-# **Explain.** Two fifths of the bytes go for not one product: norms, rotations, gates and additions run again, which takes time and hardly a FLOP. Where attention is written out the same policy keeps all scores, and should not: a score sums over one head's 64 numbers, the cheapest bytes that any product makes. Selective recomputation begins just there.
-#
-# Who asks for the result of `down`? Nobody: it goes into an addition, and the second run stops before it. Your policy keeps it all the same, at 4,096 bytes a token. The check wants it so, as in a segment of several layers the next norm does ask. Where a segment is one layer, leave it out:
-
-
-# %% tags=["nbval-check-output"]
-def needed_products(ctx, op, *args, **kwargs):
-    """All products but the one whose weight is as high as the feed-forward block is wide."""
-    if op == torch.ops.aten.mm.default and args[1].shape[0] == llama.ffn_size:
-        return CheckpointPolicy.PREFER_RECOMPUTE
-    return policy_of(ctx, op, *args, **kwargs)
-
-
-measured["needed products"] = layer_under(needed_products)
-saved_in_vain = 1 - measured["needed products"][0] / measured["products"][0]
-print(f"{saved_in_vain:.1%} fewer bytes, {measured['needed products'][1]} FLOPs again")
+# Two fifths of the bytes are gone, and not one product runs twice. Norms, rotations and gates do. (Scores are the cheapest products: each sums over only one head's 64 numbers. That is why selective recomputation begins there.)
 
 # %% [markdown]
-# ## A plan under a cap
+# ### What the clock says
 #
-# Every layer may have its own policy. Two more of them, between all products and none:
+# **Guess first.** Four small layers on this machine. With your policy no product runs twice, so the FLOPs grow by nothing. By how many percent do the *seconds* grow?
 
+# %%
+predict("u05-clock", None, "percent more")
 
-# %% tags=["nbval-check-output"]
-def without_gate_up(ctx, op, *args, **kwargs):
-    """The needed products but the two widest, gate and up."""
-    if op == torch.ops.aten.mm.default and args[1].shape[-1] == llama.ffn_size:
-        return CheckpointPolicy.PREFER_RECOMPUTE
-    return needed_products(ctx, op, *args, **kwargs)
-
-
-def attention_alone(ctx, op, *args, **kwargs):
-    if "attention" in str(op):
-        return CheckpointPolicy.MUST_SAVE
-    return CheckpointPolicy.PREFER_RECOMPUTE
-
-
-WAYS = {
-    "none": "none",
-    "products": policy_of,
-    "needed products": needed_products,
-    "without gate, up": without_gate_up,
-    "attention": attention_alone,
-    "full": "full",
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: four layers on this machine, forward and backward, in three ways (10 to 60 seconds)
+laptop = ModelConfig(num_layers=4, hidden_size=256, num_heads=4, ffn_size=704, vocab_size=1)
+blocks_of_laptop = [Block(laptop, n) for n in range(4)]
+tokens_of_laptop = torch.randn(1, 512, 256, requires_grad=True)
+num_threads = torch.get_num_threads()
+torch.set_num_threads(1)
+chains = {
+    name: nn.Sequential(*(Under(how, each) for each in blocks_of_laptop))
+    for name, how in ways.items()
 }
-measured = {name: measured.get(name) or layer_under(how) for name, how in WAYS.items()}
-as_read(measured)
+seconds = {name: [] for name in ways}
+for name in 6 * list(ways):  # in turns, and the best of each: other programs disturb all alike
+    timing = time_call(
+        lambda chain=chains[name]: chain(tokens_of_laptop).sum().backward(),
+        num_warm_up=1,
+        num_runs=1,
+        device="cpu",
+    )
+    seconds[name].append(timing.median_seconds)
+torch.set_num_threads(num_threads)
+clock = pd.DataFrame({"ms": {name: 1000 * min(each) for name, each in seconds.items()}})
+clock["FLOPs"] = [sum(count_flops(lambda c=c: c(tokens_of_laptop))) for c in chains.values()]
+for column, told in (("FLOPs", "FLOPs, %"), ("ms", "time, %")):
+    clock[told] = 100 * (clock[column] / clock[column].iloc[0] - 1)
+display(clock.drop(columns="FLOPs").round(1))
+compare("u05-clock", "percent more", measured=clock.loc["products", "time, %"])
 
 # %% [markdown]
-# As points, with segments of 2 and 4 layers beside them: these keep less when the forward pass is over, and more at the peak, as you know. Full recomputation comes cheaper here than with attention written out, because fused attention makes the scores twice anyway, and because PyTorch stops early.
-
-# %%
-with fake_tensors():
-    block = Block(llama, 0, dtype=bf16)
-    training_flops = sum(count_flops(lambda: block(between_layers())))
-drawn = measured | {f"full, k = {k}": layer_under("full", k) for k in (2, 4)}
-memory_against_flops(
-    {
-        name: (16 * kept, flops / training_flops)
-        for name, (kept, flops) in drawn.items()
-        if name != "products"
-    }
-)
-
-# %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=14 difficulty=3 importance=4
-# **Write** `plan`: choose an option for each of `num_layers` equal layers, so that the bytes that all of them keep together are at most `cap_bytes`, and the FLOPs that run again are the fewest possible.
-#
-# - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
-# - Return a dictionary from names to numbers of layers; a name without layers may be left out.
-# - If no plan fits, return the empty dictionary.
-#
-# All or nothing. Several plans may be equally good. Sixteen layers and six options have 20,349 plans, few enough to try them all; but 6¹⁶, 2.8 million millions, if you choose for each layer in turn and count every order.
-#
-# *Worked case:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4): **three selective, one full**, 19 bytes and 7 FLOPs.
-
-
-# %% solution="u05-plan"
-def plan(num_layers: int, options: list[dict[str, Any]], cap_bytes: int) -> dict[str, int]:
-    """How many layers take which option, with the fewest FLOPs under a cap of bytes.
-
-    Args:
-        num_layers: Layers to be planned.
-        options: Each with "name", "kept_bytes" and "recomputed_flops".
-        cap_bytes: What all layers may keep together.
-
-    Returns:
-        Numbers of layers by name; empty if nothing fits.
-    """
-    ### BEGIN SOLUTION
-
-    def plans(layers, names):
-        if len(names) == 1:
-            yield {names[0]: layers}
-            return
-        for count in range(layers + 1):
-            for made in plans(layers - count, names[1:]):
-                yield {names[0]: count, **made}
-
-    def total(made, field):
-        return sum(made[each["name"]] * each[field] for each in options)
-
-    every = plans(num_layers, [each["name"] for each in options])
-    fitting = [made for made in every if total(made, "kept_bytes") <= cap_bytes]
-    return min(fitting, key=lambda made: total(made, "recomputed_flops"), default={})
-    ### END SOLUTION
-
-
-# %%
-three_options = [
-    {"name": "none", "kept_bytes": 10, "recomputed_flops": 0},
-    {"name": "selective", "kept_bytes": 6, "recomputed_flops": 1},
-    {"name": "full", "kept_bytes": 1, "recomputed_flops": 4},
-]
-try_it(plan, 4, three_options, 19)
-
-# %% check="u05-plan"
-# Caps below every plan, met to the byte, between and above all; two options to five, up to 16 layers.
+# The count says 0 and the clock does not: norms, rotations and gates count no FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
 
 # %% [markdown]
-# <details><summary>My plan fits and is not the best</summary>
+# ## The loss belongs to no layer
 #
-# Work through the worked case with your own rule. Does its first layer get *none*, because that still fits? Can the best plan be reached after that? What would it take to be sure of every choice?
-# </details>
-#
-# <details><summary>How do I go through all plans?</summary>
-#
-# A plan is how many layers take each option, and the numbers add up to the layers. Which module of the standard library makes all selections of some things in which the order does not count and each may come again?
-# </details>
-
-# %% [markdown]
-# What does your plan choose for Llama-3.2-1B under smaller and smaller caps?
-
-# %% tags=["nbval-check-output"]
-plan_of = answer("u05-plan", plan)
-options = [
-    {"name": name, "kept_bytes": kept, "recomputed_flops": flops}
-    for name, (kept, flops) in measured.items()
-]
-plans = {}
-for cap_gib in (6, 3, 2, 1, 0.5, 0.25, 0.2):
-    chosen = plan_of(16, options, int(cap_gib * 2**30))
-    plans[cap_gib] = {name: count for name, count in chosen.items() if count}
-    flops = sum(count * measured[name][1] for name, count in chosen.items())
-    told = f"+{flops / (16 * training_flops):5.1%}  {plans[cap_gib]}" if chosen else "no plan fits"
-    print(f"{cap_gib:4} GiB: {told}")
-
-# %% [markdown]
-# **Measure.** Run the plan for 2 GiB (S19): sixteen real layers, each as planned, forward and backward.
-
-# %% tags=["nbval-check-output"]
-chosen = plans[2]
-with fake_tensors():
-    ways = [WAYS[name] for name, count in chosen.items() for _ in range(count)]
-    blocks = [Block(llama, n, dtype=bf16) for n in range(16)]
-    planned = nn.Sequential(*(Under(how, each) for how, each in zip(ways, blocks, strict=True)))
-    kept, backward = kept_and_backward(planned)
-    _, plain_backward = kept_and_backward(nn.Sequential(*blocks))
-planned_sums = tuple(sum(n * measured[name][i] for name, n in chosen.items()) for i in (0, 1))
-ran = (kept, backward - plain_backward)
-print("the same to the byte and to the FLOP:", planned_sums == ran)
-as_read({"planned": planned_sums, "measured": ran})
-
-# %% [markdown]
-# **Explain.** The plan holds to the byte and to the FLOP. Where everything fits, several plans cost nothing; under a smaller cap it never needs *none* or all products, as to keep the needed ones costs no FLOP more and fewer bytes. What the cap leaves out is the layer that runs again, which for a moment has all its A bytes, and the loss.
-
-# %% [markdown]
-# ## Which one to choose?
-#
-# A whole training step of Llama-3.2-1B at 4,096 tokens, with AdamW and the loss in fp32: what is live at its peak, in GB as on a data sheet. AdamW is `fused`, one kernel for all; in the last row it is `foreach`, which PyTorch takes on a GPU unless told otherwise. (Ten seconds.) With `fused` the temporaries at the peak are two gradients of the logits, and the log-softmax is among the activations, 2.1 GB each and for each sequence.
+# A whole training step of Llama-3.2-1B on 4,096 tokens: weights in bf16, the loss in fp32, and 12 bytes of optimizer states per parameter (AdamW with an fp32 copy of the weights). What is live at its peak, in GB?
 
 
-# %% tags=["nbval-check-output"]
-def live_at_peak(how, num_sequences, adamw="fused"):
-    """GB live at the peak of the second training step, by category, and the phase of the peak."""
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the peak of the second training step, by what is recomputed (some 10 seconds)
+def traced_step(how, num_sequences=1, loss_of=None):
+    """The second training step, with the layers and the loss as told."""
     run = RunConfig(micro_batch_size=num_sequences, seq_len=4096, is_loss_fp32=True)
     with fake_tensors():
-        training = Training(llama, run, adamw=adamw)
+        training = Training(llama, run, adamw="fused")
         training.model.blocks = nn.ModuleList(Under(how, each) for each in training.model.blocks)
+        if loss_of:
+            training.loss = partial(loss_of, training)
         training.step()
-        second_step = trace_memory(training.step, *training.owners)
-    parts = second_step.live_at(second_step.peak_at) | {"peak": second_step.peak_bytes}
-    in_gb = {name.replace("_", " "): round(size / 10**9, 1) for name, size in parts.items()}
-    return in_gb | {"in the": second_step.peak_phase.name}
+        return trace_memory(training.step, *training.owners)
 
 
-# %% tags=["nbval-check-output"]
-peaks_of_choices = {
-    ("none", 1): live_at_peak("none", 1),
-    ("products", 1): live_at_peak(policy_of, 1),
-    ("full", 1): live_at_peak("full", 1),
-    ("none", 4): live_at_peak("none", 4),
-    ("full, foreach", 1): live_at_peak("full", 1, "foreach"),
-}
-choices = pd.DataFrame(peaks_of_choices).T.rename_axis(["recomputation", "sequences"])
-choices
+def in_gb(step):
+    parts = step.live_at(step.peak_at) | {"peak": step.peak_bytes}
+    return {name.replace("_", " "): round(size / 10**9, 1) for name, size in parts.items()}
+
+
+steps = {name: traced_step(how) for name, how in ways.items()}
+pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T
 
 # %% [markdown]
-# On a GPU ask for `fused=True`: PyTorch's default needs 9.9 GB more for a moment of the optimizer's step, all gradients in fp32 and a temporary for each weight (unit 04), and then no recomputation helps.
+# The peak comes at the loss, before there is any gradient of a weight. With full recomputation the layers keep 0.27 GB, and the step still needs 23.9. Its largest activations and temporaries:
 
-# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=5 difficulty=3 importance=5
-# **Write** three to five sentences: which recomputation would you choose to train a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Give at least three numbers from this notebook, and say what else than the layers decides. Of 24 GB a program gets less: the driver's context and what the allocator cannot use take half a GB to two.
-#
-# Double-click the cell below to write.
-
-# %% [markdown] text_answer="u05-choose"
-# <!-- BEGIN SOLUTION -->
-# On 24 GB only full recomputation comes near: without it one sequence needs 29.7 GB at the peak, with all products kept still 27.3 GB, with full recomputation 23.9 GB. Its layers then keep 0.27 GB, and the rest is not theirs: weights and optimizer states take 17.3 GB and the loss 6.3 GB, log-softmax and two gradients of 2.1 GB each. AdamW has to be fused: PyTorch's default for a GPU needs 9.9 GB more in its step, 29.7 GB, and then no recomputation helps. The driver's context wants half a GB or more, so 23.9 GB will hardly fit: shorter sequences, a loss in pieces (the first extra) or smaller optimizer states have to come next. On 80 GB four sequences fit without any, in 66.8 GB, and FLOPs that run again would buy nothing. For more sequences keep the products: 2.4 GB less for each and not one product again, where full recomputation takes a quarter more FLOPs in the layers, about a fifth more in the model.
-#
-# *Rubric:* half a point for full recomputation on 24 GB and none, or all products kept, on 80 GB; one for three numbers that fit the choice; half for state, loss or the optimizer's step (fused), which no recomputation of layers makes smaller.
-# <!-- END SOLUTION -->
+# %% folded=true tags=["nbval-check-output"]
+# Table: the largest tensors at the peak, with full recomputation
+at_peak = steps["full"].storages_at(steps["full"].peak_at)
+working = [t for t in at_peak if t.category in ("activations", "temporaries")][:3]
+facts = [(t.operation, t.shape, round(t.storage_bytes / 10**9, 1)) for t in working]
+pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 
 # %% [markdown]
-# ## All of it at once
+# They are the loss's: the log-softmax and two gradients of the logits, $4\,sbv$ bytes each. No recomputation of layers touches them.
 #
-# Move the sliders: when is recomputation of the core enough, and when does it save nothing? The percentages are of the layers' FLOPs, without early stop and with the scores counted once: so *full* is +33.3 % with fused attention too, where the plan counted less.
+# But each token has logits of its own. So the tokens can go through head and loss **in pieces**, and with recomputation no piece has to keep its log-softmax.
 
-# %%
-explorer(
-    recomputation_over_length,
-    model=([name for name in MODELS if "Llama" in name or "GPT" in name], "Llama-3.2-1B"),
-    attention=(["fused", "written out", "written out, dropout"], "written out"),
-    recomputation=(["none", "selective", "full"], "selective"),
-)
-
-# %% [markdown]
-# The same picture standing still:
-
-# %%
-recomputation_over_length("Llama-3.2-1B", attention="written out", recomputation="selective")
-
-# %% [markdown]
-# ## Going further
+# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3
+# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with the logits `hidden @ weight.T`, in at most `num_pieces` pieces, the longest as short as possible, each through `checkpoint(function, *tensors)`, which is given. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
 #
-# All that follows is **extra** too: bonus points, in any order, about 30 minutes. The recap is at the end.
-
-# %% [markdown]
-# ## A loss in pieces
-#
-# The logits of Llama-3.2-1B take 4 · s · b · v bytes in fp32, for one sequence of 4,096 tokens that many, and at the peak three such tensors are live:
-
-# %% tags=["nbval-check-output"]
-print(f"{4 * 4096 * 1 * 128256 / 2**30:.2f} GiB")
-
-# %% [markdown]
-# The loss is a mean over tokens, and each token has logits of its own. So the tokens can go through the head and the loss in pieces, and with recomputation no piece has to keep its log-softmax.
-
-# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3 extra=true
-# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with logits `hidden @ weight.T`, in `num_pieces` pieces of about one length, each through `checkpoint(function, *tensors)`, which is given. `hidden` is (tokens, h), `weight` (v, h), `targets` (tokens,); the last piece may be shorter. All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
-#
-# *Worked case:* 11 tokens in 3 pieces of 4, 4 and 3.
+# *By hand:* 11 tokens in 3 pieces → pieces of **4**, **4** and **3**.
 
 
 # %% solution="u05-loss-in-pieces"
@@ -1385,15 +928,7 @@ def loss_in_pieces(
     num_pieces: int,
     checkpoint: Callable[..., Tensor],
 ) -> Tensor:
-    """Mean cross-entropy whose logits never live all at once.
-
-    Args:
-        hidden: What goes into the head, shape (tokens, h).
-        weight: Of the head, shape (v, h).
-        targets: The right word of each token, shape (tokens,).
-        num_pieces: Pieces of tokens, one after the other.
-        checkpoint: Takes a function and its inputs; keeps the inputs alone.
-    """
+    """Mean cross-entropy whose logits never live all at once."""
     ### BEGIN SOLUTION
 
     def summed_loss(hidden, weight, targets):
@@ -1420,38 +955,34 @@ try_it(small_loss, loss_in_pieces)
 # Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
 
 # %% [markdown]
-# <details><summary>It is right only if all pieces have one length</summary>
+# <details><summary>Hint: it is right only if all pieces have one length</summary>
 #
-# In a mean of means, how much does one token of a piece of 3 count, and one of a piece of 4?
+# In a mean of means, how much does a token of a piece of 3 count, and one of a piece of 4?
 # </details>
 #
-# <details><summary>All logits are kept</summary>
+# <details><summary>Hint: all logits are kept</summary>
 #
-# Which product makes them, and does it stand before or behind the point where you divide?
+# Do you compute them before or after you divide the tokens?
 # </details>
 
 # %% [markdown]
-# **Measure.** Head and loss of Llama-3.2-1B alone, forward and backward, in fp32:
+# **Hold it against** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
 
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: peak of head and loss, at once and in pieces
 pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
 
 
-def head_trace(loss):
+def head_peak_gb(loss):
     with fake_tensors():
         hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
         targets = torch.empty(4096, dtype=torch.long)
-        step = lambda: loss(hidden, weight, targets).backward()  # noqa: E731
-        return trace_memory(step, hidden, weight)
+        traced = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
+    return round((traced.peak_bytes - traced.total_bytes[0]) / 10**9, 1)
 
 
-def head_peak_gib(loss):
-    traced = head_trace(loss)
-    return round((traced.peak_bytes - traced.total_bytes[0]) / 2**30, 2)
-
-
-def whole_loss(hidden, weight, targets):
+def at_once(hidden, weight, targets):
     return F.cross_entropy(hidden @ weight.T, targets)
 
 
@@ -1459,40 +990,128 @@ def loss_in(num_pieces):
     return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
 
 
-print("at once:", head_peak_gib(whole_loss), "GiB beside hidden states and weight")
-for n in (1, 2, 4, 16):
-    print(f"in pieces, {n}:", head_peak_gib(loss_in(n)), "GiB")
+head_peaks = {"at once": head_peak_gb(at_once)}
+head_peaks |= {f"in {n}": head_peak_gb(loss_in(n)) for n in (1, 2, 4, 16)}
+pd.DataFrame(head_peaks, index=["peak, GB"])
 
 # %% [markdown]
-# **Explain.** One piece is no better than none, and sixteen are no better than four: logits are no longer what fills the memory. What does?
-
-# %% tags=["nbval-check-output"]
-pieces_trace = head_trace(loss_in(16))
-largest = pieces_trace.storages_at(pieces_trace.peak_at)[:5]
-made = [{"made by": t.operation or "given", "shape": t.shape} for t in largest]
-pd.DataFrame(made).assign(GiB=[round(t.storage_bytes / 2**30, 2) for t in largest])
+# More than four pieces gain little: what fills the memory now is the gradient of the weight. Each piece makes one of its own and adds it to the sum so far.
 
 # %% [markdown]
-# The weight's gradient, as large as the weight: each piece makes one of its own, which autograd adds to the sum so far. Kernels that fuse head and loss add into one tensor, and they need no second run: they make a piece's gradient in the forward pass, while its logits are there.
+# ## Which one would you choose?
+#
+# The training step again, also with the loss in 16 pieces and with four sequences, in GB:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: five training steps of Llama-3.2-1B (some 10 seconds)
+def loss_in_16(training):
+    model = training.model
+    head, model.head = model.head, nn.Identity()
+    hidden = model(training.ids).flatten(0, 1)
+    model.head = head
+    weight, targets = model.embedding.weight, training.targets.flatten()
+    return pieces_of(hidden.float(), weight.float(), targets, 16, checkpoint_of)
+
+
+steps["full, loss in pieces"] = traced_step("full", 1, loss_in_16)
+steps["none, 4 sequences"] = traced_step("none", 4)
+pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis("recomputation")
+
+# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=6 difficulty=3 importance=5
+# **Write** five to eight sentences:
+#
+# - Which recomputation would you choose for a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Does it fit, and what besides the layers has to shrink? Give three numbers. Driver and allocator take 0.5 to 2 GB of the device for themselves.
+# - Selective recomputation added 1.8 % FLOPs to the 22B layer, and 7 % time. Where did the rest of the time go?
+
+# %% [markdown] text_answer="u05-choose"
+# <!-- BEGIN SOLUTION -->
+# On 24 GB: full recomputation, and the loss in pieces. Without recomputation one sequence needs 29.7 GB at the peak, with the products kept 27.3, with full recomputation 23.9, which is too much beside 0.5 to 2 GB for driver and allocator. Its layers then keep 0.27 GB, so recomputing layers has no more to give: the rest is weights and optimizer states, 17.3 GB, and the loss, three tensors of 2.1 GB. With the loss in 16 pieces the peak is 21.9 GB, and that fits. On 80 GB four sequences fit without any recomputation, in 66.8 GB, and FLOPs that run again would buy nothing. For more sequences keep the products: 2.4 GB less for each, and not one product twice.
+#
+# The core of attention is more than its two products. Scaling, mask, softmax and dropout go over $as^2b$ scores again and again; they count no FLOPs, but they read and write the largest tensors of the layer, and the bandwidth of the memory sets their time. The count of FLOPs is right, and blind to them.
+#
+# *Rubric:* half a point for full recomputation on 24 GB, and none or all products kept on 80 GB; half for three numbers that fit the choice; half for the loss (in pieces) or the state, which no recomputation of layers makes smaller; half for softmax, dropout or mask, which count no FLOPs and move memory.
+# <!-- END SOLUTION -->
 
 # %% [markdown]
-# ## The best length of a segment
+# ## Extras
+#
+# Bonus points, in any order.
+#
+# ### What exactly runs again?
+
+# %% FLOPs that run again [markdown] exercise="u05-recomputed-flops" points=3 minutes=12 difficulty=3 importance=5 extra=true
+# **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer runs again, with the scores in memory and without dropout. Each key is a quarter of the points.
+#
+# | key | what runs again |
+# |---|---|
+# | `"full"` | the layer, from its input |
+# | `"selective"` | the core of attention: from queries, keys and values to the input of the output projection |
+# | `"full_early"`, `"selective_early"` | the same, up to the last tensor that some gradient inside is made from |
+#
+# Conventions and sizes are those of unit 01; a feed-forward block has three matrices if `model.is_gated`, otherwise two.
+#
+# *By hand:* the model `tiny`, one sequence of 2 tokens → **464**, **64**, and with an early stop **416**, **32**.
+
+
+# %% solution="u05-recomputed-flops"
+def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
+    """FLOPs of one layer that run again: "full", "selective", each also "_early"."""
+    ### BEGIN SOLUTION
+    tokens = num_sequences * seq_len
+    h, d, kv = model.hidden_size, model.head_dim, model.num_kv_heads
+    projections = 2 * tokens * h * d * (2 * model.num_heads + 2 * kv)
+    scores = values = 2 * tokens * seq_len * model.num_heads * d
+    one_matrix = 2 * tokens * h * model.ffn_size
+    before_last = projections + scores + values + (2 if model.is_gated else 1) * one_matrix
+    return {
+        "full": before_last + one_matrix,
+        "full_early": before_last,
+        "selective": scores + values,
+        "selective_early": scores,
+    }
+    ### END SOLUTION
+
+
+# %%
+tiny = ModelConfig(num_layers=1, hidden_size=4, num_heads=2, ffn_size=3, vocab_size=7)
+try_it(recomputed_flops, tiny, 1, 2)
+
+# %% check="u05-recomputed-flops"
+# GPT and Llama; own and shared keys and values; the layer of Llama-3.2-1B.
+
+# %% [markdown]
+# <details><summary>Hint: I see nothing that can be left out</summary>
+#
+# Does the result of `x @ weight` stand in its own two gradients? Who then needs the result of the last product that runs again?
+# </details>
+
+# %% [markdown]
+# **Hold it against** PyTorch's checkpoint:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: your FLOPs and those that PyTorch runs again
+again_of = answer("u05-recomputed-flops", recomputed_flops)
+rows = {}
+for name, seq_len in (("GPT-3-175B", 2048), ("Llama-3.2-1B", 4096)):
+    without = flops_of_layer(name, seq_len)
+    for key, is_early in (("full", False), ("full_early", True)):
+        ran = flops_of_layer(name, seq_len, early_stop=is_early) - without
+        rows[name, key] = {"computed": again_of(preset(name), 1, seq_len)[key], "counted": ran}
+pd.DataFrame(rows).T.map("{:,}".format)
+
+# %% [markdown]
+# ### The best length, exactly
 
 # %% The best length of a segment [markdown] exercise="u05-best-segment" points=1 minutes=7 difficulty=2 importance=3 extra=true
-# **Write** `best_layers_per_segment`: the k for which the peak of `segment_bytes` is lowest, an `int`; among several the smallest. Write the peak again for it, in a line or two. The estimate √(L·u/A) is not enough: segments are whole layers.
+# **Write** `best_layers_per_segment`: the length for which the peak of `segment_bytes` is lowest; of several, the smallest. Write the peak again for it.
 #
-# *Worked case:* 16 layers that keep nothing but their input, u = A = 12: **3** (as good as 4, 5 and 6).
+# *By hand:* 16 layers that keep nothing but their input, $u = A = 12$ → **3** (as good as 4, 5 and 6).
 
 
 # %% solution="u05-best-segment"
 def best_layers_per_segment(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
-    """Layers of a segment for which the fewest bytes are kept at once.
-
-    Args:
-        num_layers: Layers L.
-        boundary_bytes: Bytes u of one tensor between layers.
-        layer_bytes: Bytes A that one layer keeps when it records, its input among them.
-    """
+    """Layers of a segment for which the fewest bytes are kept at once."""
     ### BEGIN SOLUTION
 
     def most_kept(size):
@@ -1510,79 +1129,160 @@ try_it(best_layers_per_segment, 16, 12, 12)
 # Layers that keep little and much beside their input; equal peaks; one layer; two real models.
 
 # %% [markdown]
-# <details><summary>I am one or two layers off</summary>
+# <details><summary>Hint: I am one or two layers off</summary>
 #
-# What is the peak for the lengths beside your own? Which segment is the worst where k does not divide L?
+# What is the peak for the lengths beside your own? Which segment is worst where k does not divide L?
 # </details>
 
 # %% [markdown]
-# ## What selective recomputation leaves
-
-# %% What each kind keeps [markdown] exercise="u05-selective-bytes" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
-# **Write** `kept_bytes`: what one GPT layer of the lectures keeps (16 bits, dropout, attention written out, inner width 4 h) without recomputation, with the core of attention computed again, and with the whole layer computed again: a dictionary with `"none"`, `"selective"` and `"full"`, three `int`s in bytes, each a third of the points. Both LayerNorms keep two numbers of 4 bytes for each token.
+# ### A plan under a cap
 #
-# The core begins with queries, keys and values, ends with the input of the output projection, and has a dropout of the scores inside.
+# Every layer may have its own policy. Nobody needs the result of `down` in a segment of one layer: it goes into an addition. So keep the *needed* products; or leave out gate and up too, the two widest; or keep attention alone:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: six options for a layer of Llama-3.2-1B
+def needed_products(ctx, op, *args, **kwargs):
+    """All products but the one whose weight is as high as the feed-forward block is wide."""
+    if op == torch.ops.aten.mm.default and args[1].shape[0] == llama.ffn_size:
+        return CheckpointPolicy.PREFER_RECOMPUTE
+    return policy_of(ctx, op, *args, **kwargs)
+
+
+def without_gate_up(ctx, op, *args, **kwargs):
+    """The needed products but the two widest, gate and up."""
+    if op == torch.ops.aten.mm.default and args[1].shape[-1] == llama.ffn_size:
+        return CheckpointPolicy.PREFER_RECOMPUTE
+    return needed_products(ctx, op, *args, **kwargs)
+
+
+def attention_alone(ctx, op, *args, **kwargs):
+    if "attention" in str(op):
+        return CheckpointPolicy.MUST_SAVE
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+ways |= {
+    "needed products": needed_products,
+    "without gate, up": without_gate_up,
+    "attention": attention_alone,
+}
+measured |= {name: layer_under(how) for name, how in ways.items() if name not in measured}
+as_read(measured)
+
+# %% folded=true
+# Figure: what each option keeps and costs, with segments of 2 and 4 layers beside them
+with fake_tensors():
+    block = Block(llama, 0, dtype=bf16)
+    training_flops = sum(count_flops(lambda: block(between_layers())))
+drawn = measured | {f"full, k = {k}": layer_under("full", k) for k in (2, 4)}
+memory_against_flops(
+    {
+        name: (16 * kept, flops / training_flops)
+        for name, (kept, flops) in drawn.items()
+        if name != "products"
+    }
+)
+
+# %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=14 difficulty=3 importance=4 extra=true
+# **Write** `choose_options`: choose an option for each of `num_layers` equal layers, so that together they keep at most `cap_bytes`, and the fewest FLOPs run again.
 #
-# *Worked case:* one sequence of 3 tokens, width 8, two heads: **954**, **864** and **48**.
+# - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
+# - Return a dictionary from names to numbers of layers, or an empty one if no plan fits.
+#
+# All or nothing. Several plans may be equally good. Sixteen layers and six options have 20,349 plans, few enough to try them all; with every order they would be 6¹⁶.
+#
+# *By hand:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4) → **three selective, one full**.
 
 
-# %% solution="u05-selective-bytes"
-def kept_bytes(
-    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
+# %% solution="u05-plan"
+def choose_options(
+    num_layers: int, options: list[dict[str, Any]], cap_bytes: int
 ) -> dict[str, int]:
-    """Bytes that one GPT layer keeps under three kinds of recomputation.
+    """How many layers take which option, with the fewest FLOPs under a cap of bytes."""
 
-    Args:
-        num_sequences: Sequences b.
-        seq_len: Tokens s of each.
-        hidden_size: Width h.
-        num_heads: Heads a.
-
-    Returns:
-        "none", "selective" and "full".
-    """
     ### BEGIN SOLUTION
-    tokens = num_sequences * seq_len
-    stream, scores = tokens * hidden_size, num_heads * tokens * seq_len
-    beside_core = 34 * stream + 2 * 2 * 4 * tokens
-    return {"none": beside_core + 5 * scores, "selective": beside_core, "full": 2 * stream}
+    def total(chosen, field):
+        return sum(option[field] for option in chosen)
+
+    plans = itertools.combinations_with_replacement(options, num_layers)
+    fitting = [each for each in plans if total(each, "kept_bytes") <= cap_bytes]
+    best = min(fitting, key=lambda each: total(each, "recomputed_flops"), default=())
+    names = [option["name"] for option in best]
+    return {name: names.count(name) for name in names}
     ### END SOLUTION
 
 
 # %%
-try_it(kept_bytes, 1, 3, 8, 2)
+three_options = [
+    {"name": "none", "kept_bytes": 10, "recomputed_flops": 0},
+    {"name": "selective", "kept_bytes": 6, "recomputed_flops": 1},
+    {"name": "full", "kept_bytes": 1, "recomputed_flops": 4},
+]
+try_it(choose_options, 4, three_options, 19)
 
-# %% check="u05-selective-bytes"
-# A real layer: one head and many; one sequence and several; GPT-3 and 1B.
+# %% check="u05-plan"
+# Caps below every plan, met to the byte, between and above all; two options to five, up to 16 layers.
 
 # %% [markdown]
-# <details><summary>My selective keeps too little</summary>
+# <details><summary>Hint: my plan fits and is not the best</summary>
 #
-# From what is the core computed again, and who reads its result?
+# In the case by hand, does the first layer get *none*, because that still fits? Can the best plan be reached after that?
+# </details>
+#
+# <details><summary>Hint: how do I go through all plans?</summary>
+#
+# Which function of `itertools` makes all selections in which the order does not count and each thing may come again?
 # </details>
 
 # %% [markdown]
-# ## Recap
-#
-# 1. *Build*: run forward without recording, keep the inputs; in backward run again with recording, under the same random numbers and the same autocast.
-# 2. *Compute what is kept*: one input for each segment, and at the peak all that one segment keeps beside the inputs before it; for a transformer one layer a segment is the best or next to it.
-# 3. *Compute what it costs*: one more forward pass, a third more FLOPs for the layers, less for a whole model; less where the second run stops early, and much less where only the core of attention runs again.
-# 4. *Choose*: products are dear, everything else is free; a policy says what is kept, and a plan which layer has which policy.
+# **Hold it against** Llama-3.2-1B under smaller and smaller caps. The plan for 2 GiB is then run:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: plans under seven caps, and one of them run
+options_of = answer("u05-plan", choose_options)
+options = [
+    {"name": name, "kept_bytes": kept, "recomputed_flops": flops}
+    for name, (kept, flops) in measured.items()
+]
+plans = {}
+for cap_gib in (6, 3, 2, 1, 0.5, 0.25, 0.2):
+    chosen = options_of(16, options, int(cap_gib * 2**30))
+    plans[cap_gib] = {name: count for name, count in chosen.items() if count}
+    flops = sum(count * measured[name][1] for name, count in chosen.items())
+    told = f"+{flops / (16 * training_flops):5.1%}  {plans[cap_gib]}" if chosen else "no plan fits"
+    print(f"{cap_gib:4} GiB: {told}")
+chosen = plans[2]
+with fake_tensors():
+    hows = [ways[name] for name, count in chosen.items() for _ in range(count)]
+    blocks = [Block(llama, n, dtype=bf16) for n in range(16)]
+    planned = nn.Sequential(*(Under(how, each) for how, each in zip(hows, blocks, strict=True)))
+    kept, backward = kept_and_backward(planned)
+    _, plain_backward = kept_and_backward(nn.Sequential(*blocks))
+planned_sums = tuple(sum(n * measured[name][i] for name, n in chosen.items()) for i in (0, 1))
+ran = (kept, backward - plain_backward)
+print("run as planned, to the byte and to the FLOP:", planned_sums == ran)
+as_read({"planned": planned_sums, "measured": ran})
+
+# %% [markdown]
+# *None*, *products* and *needed products* cost no FLOP, so a generous cap may get any of them. The cap leaves out the loss, and the layer that runs again.
+
+# %% [markdown]
+# ## What you know now
 #
 # | quantity | value |
 # |---|---|
-# | kept after the forward pass, segments of k layers | ⌈L/k⌉ · u |
-# | peak in the backward pass | (⌊L/k⌋ − 1) · u + k · A |
-# | segments with the lowest peak, roughly | √(L · A/u); √L only where A = u |
-# | FLOPs again, full | one forward pass of the layers: +33 % of theirs; for Llama-3.2-1B at 4,096 tokens +27 % with its head, +22 % with an early stop |
-# | less with an early stop | 2bsfh for each segment |
-# | FLOPs again, selective | 4bas²d for each layer; 2bas²d with an early stop |
-# | bytes saved by selective, GPT layer | 5as²b of 34sbh + 5as²b |
-# | result of a product, 16 bits | as many FLOPs a byte as the sum is long |
-# | HFU / MFU with full recomputation | 4/3 by definition; less runs with an early stop |
+# | kept after the forward pass | one boundary for each segment |
+# | peak in the backward pass | boundaries, and the segment that runs again: lowest near $k = \sqrt{Lu/A}$, for a transformer 1 or 2 |
+# | FLOPs, full | one more forward pass of the layers, +33.3 %; for all of Llama-3.2-1B at 4,096 tokens +27.5 %, with an early stop +21.6 % |
+# | selective, GPT layer | saves $5\,as^2b$ of $34\,sbh + 5\,as^2b$ bytes; runs the core again |
 #
-# ## Further reading
+# **Your plan** can now choose: the layers of Llama-3-8B keep 44 GB, 27 or 2. With all of them recomputed, 177 GB become 135. The state stays (units 09 and 10).
 #
-# - Chen et al. 2016, *Training Deep Nets with Sublinear Memory Cost*, sections 3 and 4 (20 minutes): where √n comes from, and segments within segments.
-# - Korthikanti et al. 2022, *Reducing Activation Recomputation in Large Transformer Models*, sections 5 and 6 (20 minutes): selective recomputation, and what it brought on real clusters.
-# - PyTorch documentation, `torch.utils.checkpoint` (10 minutes): early stop, random numbers, policies.
+# *To read on:* Chen et al. 2016, *Training Deep Nets with Sublinear Memory Cost*, sections 3 and 4 (20 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, sections 5 and 6 (20 minutes). PyTorch's page on `torch.utils.checkpoint` (10 minutes).
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %%
+progress("05")

@@ -1,9 +1,9 @@
 # ---
 # jupyter:
 #   course:
-#     title: Mixed precision
-#     minutes: 120
+#     title: Where are 16 bits enough?
 #     device: CPU
+#     needs: ["01", "03"]
 #     lecture: [E12, E13, S11, B7]
 #   jupytext:
 #     notebook_metadata_filter: course
@@ -16,52 +16,34 @@
 #     name: python3
 # ---
 
-# %% [markdown]
-# # 07 · Mixed precision
+# %% [markdown] opening=true
+# ![The bits of three formats. fp32 has 8 bits of exponent and 23 of mantissa, bf16 8 and 7, fp16 5 and 10. In bf16, 1 + 0.001 is 1. In fp16, 10 to the −8 is 0.](hero.svg)
 #
-# Numbers of fewer bits make training faster and lighter, until one of them is too large, too small or too close to its neighbour. You build numbers from their bits, find where each format breaks, and train in 16 bits as safely as in 32.
+# On paper, an A100 multiplies 16 times as fast in bf16 as in fp32. But in bf16 $1 + 0.001$ is 1, and in fp16 $10^{-8}$ is 0. You will see training fail for both reasons, and build the fixes.
 #
-# | goes with | time | device | before this |
-# |---|---|---|---|
-# | lecture E (*Efficient LLMs*), bytes in mixed precision (E12, E13); lecture S (*Scaling LLM Training, Part I*), bytes per parameter (S11); lecture B (*Building LLMs in Practice*), formats and rates (B7) | 120 minutes, and 55 for the extras | CPU | 01, 03, 04 |
+# Your training plan counts 16 bytes per parameter and divides by the bf16 peak. It cannot say yet why 12 of them are fp32.
 #
-# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
-
-# %% [markdown]
-# ## What you can do afterwards
-#
-# 1. **Build** numbers from their bits, and round to any format.
-# 2. **Predict** where a format breaks: what overflows, what vanishes, and what becomes of a long sum.
+# 1. **Build** numbers from their bits.
+# 2. **Predict** what overflows, what vanishes, and where a long sum stops.
 # 3. **Write** master weights and loss scaling.
-# 4. **Choose** a format for each part of training, and the peak rate to divide by.
-
-# %% [markdown]
-# ## Names and symbols
+# 4. **Choose** a format for each part of training, and the peak to divide by.
 #
-# The lectures name formats and give them no letters. Each number has one **sign** bit, then bits of **exponent** and of **mantissa**:
+# | here | in torch | exponent + mantissa bits |
+# |---|---|---|
+# | fp32 | `torch.float32` | 8 + 23 |
+# | tf32 | (fp32, inside a product) | 8 + 10 |
+# | bf16 | `torch.bfloat16` | 8 + 7 |
+# | fp16 | `torch.float16` | 5 + 10 |
+# | fp8-e5m2 | `torch.float8_e5m2` | 5 + 2 |
+# | fp8-e4m3 | `torch.float8_e4m3fn` | 4 + 3 |
 #
-# | here | in torch | in words | exponent + mantissa bits |
-# |---|---|---|---|
-# | fp32 | `torch.float32` | single precision | 8 + 23 |
-# | tf32 | (fp32, inside of a product) | TensorFloat-32 | 8 + 10 |
-# | bf16 | `torch.bfloat16` | brain float | 8 + 7 |
-# | fp16 | `torch.float16` | half precision | 5 + 10 |
-# | fp8-e5m2 | `torch.float8_e5m2` | fp8 with a wide range | 5 + 2 |
-# | fp8-e4m3 | `torch.float8_e4m3fn` | fp8 with more digits | 4 + 3 |
-#
-# M counts bits of mantissa, N parameters; in an extra, s counts tokens, h and f are the outer and inner width of a layer.
-
-# %% [markdown]
-# ## Setup
-#
-# Run this cell first.
+# $M$ is the number of mantissa bits.
 
 # %% setup=true
 from course_utils.preflight import check_setup
 
 check_setup()
 
-import copy
 import math
 
 import pandas as pd
@@ -69,78 +51,186 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder import answer, check, compare, predict
-from course_utils import show
-from course_utils.configs import DEVICES, FORMATS, PRECISIONS, ModelConfig, RunConfig, preset
-from course_utils.instruments import fake_tensors, numbers_of, storage_bytes, trace_memory
-from course_utils.reference import Training, Transformer, token_loss
-from course_utils.reference.mixed_precision import TrainingState
-from course_utils.show import nearest_number, try_it
+from autograder import answer, check, compare, plan, predict, progress
+from course_utils import colours
+from course_utils.configs import DEVICES, FORMATS, ModelConfig
+from course_utils.instruments import count_saved_bytes, numbers_of, storage_bytes, time_call
+from course_utils.reference import Transformer, token_loss
+from course_utils.show import (
+    Choice,
+    Picture,
+    computed_and_measured,
+    explorer,
+    facts_of_formats,
+    gradient_exponents,
+    nearest_number,
+    ranges_and_spacings,
+    running_sums,
+    try_it,
+)
+from course_utils.show.picture import axes
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
 
 # %% [markdown]
-# ## A tour: one number in 8 bits
+# ## Four runs of one small model
 #
-# Put 0.3 into the smallest format and look at what is there:
+# A one-layer transformer learns to predict the next word, four times, from the same weights and on the same batches. Only the formats differ:
+#
+# | run | weights and Adam's moments | products |
+# |---|---|---|
+# | fp32 | fp32 | fp32 |
+# | bf16 | bf16 | bf16 |
+# | bf16, fp32 weights | fp32 | bf16 |
+# | fp16, fp32 weights | fp32 | fp16 |
+#
+# The largest models take 16 million tokens per optimizer step, in small pieces called **micro-batches**, and divide each piece's loss by all 16 million. Our runs divide by 16 million too. Adam does not mind: it divides by the size of the gradients.
+#
+# **Guess first.** The fp32 run ends at a loss near 0.6. How many of the other three end more than 10 % above it, and which?
+
+# %%
+predict("u07-runs", None, "runs")
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the four runs, 600 steps each (about 15 seconds)
+SIZES = ModelConfig(num_layers=1, hidden_size=32, num_heads=4, ffn_size=64, vocab_size=32)
+SHARE = 128 / 2**24  # a micro-batch of 128 tokens, a step of 16 million
+
+
+def batches(num_steps):
+    """Each word is 7 after the last one, or 14 in a fifth of the cases."""
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(num_steps):
+        jumps = torch.where(torch.rand(8, 17, generator=generator) < 0.2, 14, 7).cumsum(1)
+        words = (torch.randint(32, (8, 1), generator=generator) + jumps) % 32
+        yield words[:, :-1].contiguous(), words[:, 1:].contiguous()
+
+
+def train(weights, products, scaler=None, num_steps=600):
+    """The model after its steps; of each its loss, scale, share of weights unchanged, median move."""
+    torch.manual_seed(0)
+    model = Transformer(SIZES).to(weights)
+    adamw = torch.optim.AdamW(model.parameters(), 3e-4, eps=1e-12)  # eps below all gradients
+    losses, scales, still, moves = [], [], [], []
+    after = torch.cat([each.detach().flatten() for each in model.parameters()])
+    for ids, targets in batches(num_steps):
+        before = after
+        adamw.zero_grad()
+        with torch.autocast("cpu", products, enabled=products != weights):
+            loss = token_loss(model(ids), targets, is_fp32=True)
+        if scaler is None:
+            (SHARE * loss).backward()
+            adamw.step()
+        else:
+            scales.append(scaler.scale)
+            scaler.scaled(SHARE * loss).backward()
+            scaler.step(adamw)
+            scaler.update()
+        losses.append(loss.item())
+        after = torch.cat([each.detach().flatten() for each in model.parameters()])
+        still.append((after == before).double().mean().item())
+        moves.append((after - before).abs().median().item())
+    run = {"model": model, "losses": losses, "last": sum(losses[-20:]) / 20}
+    return run | {"scales": scales, "still": still, "moves": moves}
+
+
+def loss_curves(runs, caption):
+    figure, ax = axes()
+    styles = {
+        "fp32": {"color": colours.IDLE, "lw": 6, "alpha": 0.5},
+        "bf16": {"color": colours.PARAMETERS, "lw": 2},
+        "bf16, fp32 weights": {"color": colours.MEASURED, "lw": 1.2, "linestyle": "--"},
+        "fp16, fp32 weights": {"color": colours.GRADIENTS, "lw": 2},
+        "fp16, fp32 weights, scaled": {"color": colours.MEASURED, "lw": 1.2, "linestyle": "--"},
+    }
+    for name, run in runs.items():
+        smooth = torch.tensor(run["losses"]).unfold(0, 20, 5).mean(1)
+        ax.plot(range(20, 20 + 5 * len(smooth), 5), smooth, label=name, **styles[name])
+    ax.set_ylim(0, 3.6)
+    ax.set_xlabel("steps")
+    ax.set_ylabel("loss, mean of 20 steps")
+    ax.legend(frameon=False)
+    return Picture(figure, caption)
+
+
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # on tensors this small a second thread only waits
+runs = {
+    "fp32": train(torch.float32, torch.float32),
+    "bf16": train(torch.bfloat16, torch.bfloat16),
+    "bf16, fp32 weights": train(torch.float32, torch.bfloat16),
+    "fp16, fp32 weights": train(torch.float32, torch.float16),
+}
+torch.set_num_threads(threads)
+loss_curves(runs, "The dashed run lies on that of fp32; two others fall behind.")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the last losses
+last_losses = {name: f"{run['last']:.2f}" for name, run in runs.items()}
+pd.DataFrame({"loss at the end": last_losses})
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: how many of them are more than 10 % above that of fp32
+worse = [name for name, run in runs.items() if run["last"] > 1.1 * runs["fp32"]["last"]]
+compare("u07-runs", "runs", measured=len(worse))
+
+# %% [markdown]
+# Two runs end at twice the loss. Multiplying in 16 bits is not the reason: the dashed run does that too, and matches fp32. One of the two loses its *steps*, the other its *gradients*.
+
+# %% [markdown]
+# ## One number in 8 bits
+#
+# Put 0.3 into a format of 8 bits, and look at what is there:
 
 # %% tags=["nbval-check-output"]
 in_8_bits = torch.tensor(0.3).to(torch.float8_e5m2)
 print(in_8_bits.item(), "has the bits", format(in_8_bits.view(torch.uint8).item(), "08b"))
 
-# %% [markdown]
-# Eight bits can say 256 things, and 0.3 is not among them. The bits, and the two numbers beside it:
-
-# %%
+# %% folded=true
+# Drawing: the bits, and the two numbers beside it
 nearest_number(exponent_bits=5, mantissa_bits=2, value="0.3")
 
 # %% [markdown]
-# From left to right: the sign; the exponent 01101, which is 13, minus a **bias** of 15, so 2⁻²; and the mantissa 01, a quarter of the way to the next power of two: 2⁻² · 1.25 = 0.3125. The distance between two neighbours is called the **spacing**; here it is 0.0625.
-#
-# Now break it on purpose. Lecture B's table (B7) lists fp16 and bf16 side by side, with the same bytes and the same rate. Square 300 in both:
-
-# %% tags=["nbval-check-output"]
-for dtype in (torch.float16, torch.bfloat16):
-    print(dtype, (torch.tensor(300.0, dtype=dtype) ** 2).item())
+# From the left: the **sign**; the **exponent** 01101, which is 13, minus a **bias** of 15, so $2^{-2}$; the **mantissa** 01, a quarter of the way to the next power of two. That is $2^{-2} \cdot 1.25 = 0.3125$. The distance to the next number is the **spacing**: 0.0625.
 
 # %% [markdown]
-# fp16 has lost the number, bf16 has its third digit wrong. Both divide 16 bits between **range** and **digits**, and neither has enough of both.
+# ![The numbers of fp8-e5m2 from 0 to 8 on a line, closer and closer together towards 0.](numbers.svg)
 
 # %% [markdown]
-# ## Numbers from bits
+# Every power of two is followed by equally many numbers up to the next. So the spacing grows with the number and stays about the same *relative* to it.
 #
-# **Predict.** How many numbers has fp16, with its 10 bits of mantissa, from 1 up to but without 2?
+# **Guess first.** How many numbers does fp16, with 10 bits of mantissa, have from 1 up to but not including 2?
 
 # %%
 predict("u07-between", None, "numbers")
 
 # %% A number from its bits [markdown] exercise="u07-value" points=2 minutes=12 difficulty=2 importance=4
-# **Write** `value_of`: the number that a pattern stands for, a `float`. `bits` is a text such as `"00111110"`: sign, then `num_exponent_bits` of exponent, then the mantissa. Read as whole numbers, with M bits of mantissa and bias = 2^(exponent bits − 1) − 1:
+# **Write** `value_of`: the number that a pattern of bits stands for, a `float`. `bits` is a string such as `"00111110"`: the sign, `num_exponent_bits` of exponent, and $M$ bits of mantissa. Read exponent and mantissa as whole numbers $e$ and $m$; the bias is $2^{\text{exponent bits} - 1} - 1$.
 #
-# | exponent | number | name |
+# | exponent bits | number | name |
 # |---|---|---|
-# | all zeros | ± 2^(1 − bias) · mantissa / 2^M | subnormal, or zero |
-# | all ones | ± infinity if the mantissa is 0, otherwise NaN | |
-# | any other | ± 2^(exponent − bias) · (1 + mantissa / 2^M) | normal, with a **hidden one** |
+# | all zeros | $2^{1 - \text{bias}} \cdot m / 2^M$ | zero, or **subnormal** |
+# | all ones | infinity if $m = 0$, otherwise NaN | |
+# | any other | $2^{e - \text{bias}} \cdot (1 + m / 2^M)$ | **normal**, with a **hidden one** |
 #
-# A sign bit of 1 means minus. `math.inf` and `math.nan` are there for you.
+# A sign bit of 1 means minus; a zero may lose its sign. Use `math.inf` and `math.nan`.
 #
-# *Worked case:* `"00111110"` with 5 bits of exponent: 2^(15 − 15) · (1 + 2/4) = **1.5**.
+# *By hand:* `"00111110"` with 5 bits of exponent → **1.5**; `"00000001"`, the smallest number above zero → $2^{-16}$.
 
 
 # %% solution="u07-value"
 def value_of(bits: str, num_exponent_bits: int) -> float:
-    """The number that a pattern of bits stands for, by the rules of IEEE 754.
-
-    Args:
-        bits: Zeros and ones: sign, exponent, mantissa.
-        num_exponent_bits: How many of them are the exponent.
-    """
+    """The number that a pattern of bits stands for, by the rules of IEEE 754."""
     ### BEGIN SOLUTION
     exponent_bits, mantissa_bits = bits[1 : 1 + num_exponent_bits], bits[1 + num_exponent_bits :]
     sign = -1 if bits[0] == "1" else 1
     exponent, mantissa = int(exponent_bits, 2), int(mantissa_bits, 2)
     part = mantissa / 2 ** len(mantissa_bits)
-    bias = 2 ** (len(exponent_bits) - 1) - 1
-    if exponent == 2**num_exponent_bits - 1:
+    all_ones = 2**num_exponent_bits - 1
+    bias = all_ones // 2
+    if exponent == all_ones:
         return sign * math.inf if mantissa == 0 else math.nan
     if exponent == 0:
         return sign * part * 2.0 ** (1 - bias)
@@ -156,43 +246,36 @@ try_it(value_of, "00000001", 5)
 # fp8, fp16, bf16, tf32, fp32; zero, subnormal, normal, infinite, NaN.
 
 # %% [markdown]
-# <details><summary>My zero is a very small number</summary>
+# <details><summary>Hint: my zero is a very small number</summary>
 #
-# With a hidden one every number is at least a power of two. For which exponent does the exercise leave it out?
+# With a hidden one every number is at least a power of two. For which exponent does the table leave it out?
 # </details>
 #
-# <details><summary>My subnormal numbers are half of what they should be</summary>
+# <details><summary>Hint: my subnormal numbers are half of what they should be</summary>
 #
-# The smallest normal number has exponent 1. Which power of two is that? The largest subnormal number lies one spacing below it.
+# The largest subnormal number lies one spacing below the smallest normal one, whose exponent field is 1. Which power of two is that?
 # </details>
 
 # %% [markdown]
-# **Measure.** Your function on every pattern of three formats, against the same bits in a tensor of torch:
+# **Check your guess**, and your function on every pattern of three formats, against the same bits in a tensor:
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: all patterns of bf16, fp16 and fp8
 value = answer("u07-value", value_of)
-
-
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8-e5m2": torch.float8_e5m2}
-numbers = {}
+numbers, agreeing = {}, {}
 for name, dtype in TYPES.items():
     width = FORMATS[name].num_bits
     patterns = [format(n, f"0{width}b") for n in range(2**width)]
     mine = [value(bits, FORMATS[name].num_exponent_bits) for bits in patterns]
     pairs = zip(mine, numbers_of(dtype), strict=True)
     equal = sum(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
-    print(f"{name}: {equal:,} of {len(mine):,} patterns agree")
+    agreeing[name] = {"patterns": f"{len(mine):,}", "that agree": f"{equal:,}"}
     numbers[name] = mine
+pd.DataFrame(agreeing).T
 
-# %% [markdown]
-# fp8-e4m3 follows other rules: it has no infinity and one NaN of each sign, so that its largest exponent holds numbers too. Its numbers come from torch. A table from the patterns alone:
-
-# %% tags=["nbval-check-output"]
-numbers["fp8-e4m3"] = numbers_of(torch.float8_e4m3fn)
-numbers["int8"] = list(range(-128, 128))
-show.facts_of_formats(numbers)
-
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Table: your guess beside the measurement
 compare(
     "u07-between",
     "numbers",
@@ -200,164 +283,66 @@ compare(
     measured=sum(1 <= each < 2 for each in numbers["fp16"]),
 )
 
+# %% folded=true tags=["nbval-check-output"]
+# Table: what the patterns say of each format
+numbers["fp8-e4m3"] = numbers_of(torch.float8_e4m3fn)
+numbers["int8"] = list(range(-128, 128))
+facts_of_formats(numbers)
+
 # %% [markdown]
-# **Explain.** From one power of two to the next there are always 2^M numbers, so that the spacing grows with the number, and *relative* to the number stays about the same. About half of a format's numbers lie between −1 and 1. int8 is the opposite: one spacing for all, and nothing between 0 and 1; it needs a scale beside it (an extra).
+# About half of a format's numbers lie between −1 and 1. fp8-e4m3 has a rule of its own: it has no infinity, and most patterns with an exponent of ones are numbers, up to 448. int8 has the same spacing everywhere.
 #
-# All formats at one glance:
+# All formats at a glance:
 
-# %%
-show.ranges_and_spacings()
+# %% folded=true
+# Figure: from the smallest to the largest number
+ranges_and_spacings()
 
 # %% [markdown]
-# bf16 is fp32 with its last 16 bits cut off: the same range. fp16 spends three of those bits on digits instead, and pays with range. tf32 has the range of the one and the digits of the other.
+# bf16 is fp32 without its last 16 bits. fp16 has three more bits of mantissa, and pays for them with range. tf32 has bf16's range and fp16's mantissa.
 
 # %% [markdown]
 # ## Rounding
 #
-# Every result of an operation is rounded to the nearest number of its format. The spacing there is 2^(power − M), where 2^power is the power of two at or below the number's size. Below the smallest normal number it shrinks no further.
-
-# %% Round to any format [markdown] exercise="u07-round" points=3 minutes=14 difficulty=4 importance=4
-# **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
+# Every result is rounded to the nearest number of its format. The spacing there is $2^{p - M}$, where $2^p$ is the power of two at or below its absolute value. A **tie**, exactly halfway between two numbers, goes to the one whose last bit is 0.
 #
-# - It is a whole multiple of the spacing. A **tie**, exactly in the middle, goes to the even multiple, as with Python's `round`.
-# - The power never falls below 1 − bias: there the numbers are subnormal.
-# - The largest number is one spacing below 2^(bias + 1). What would be rounded to 2^(bias + 1) or beyond is infinity, with the sign of `x`.
-#
-# Two lines are there: 2^above is the first power of two above the size of `x`.
-#
-# *Worked case:* 0.3 in 5 + 2 bits: the spacing is 2^(−2 − 2) = 0.0625, 0.3 is 4.8 times as large, and 5 times are **0.3125**.
+# Try it: which value breaks which format, and how?
 
-
-# %% solution="u07-round"
-def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
-    """The number of a format nearest to ``x``; infinite if ``x`` is too large.
-
-    Args:
-        x: A finite number.
-        num_exponent_bits: Bits of the format's exponent.
-        num_mantissa_bits: Bits of its mantissa.
-    """
-    bias = 2 ** (num_exponent_bits - 1) - 1
-    _, above = math.frexp(x)  # 0 for x = 0: every spacing is right there
-    ### BEGIN SOLUTION
-    spacing = 2.0 ** (max(above - 1, 1 - bias) - num_mantissa_bits)
-    nearest = round(x / spacing) * spacing
-    if abs(nearest) >= 2.0 ** (bias + 1):
-        return math.copysign(math.inf, x)
-    return nearest
-    ### END SOLUTION
-
-
-# %%
-try_it(rounded, 0.3, 5, 2)
-try_it(rounded, -70000.0, 5, 10)
-
-# %% check="u07-round"
-# Five formats; ties, both ends of the range, subnormal numbers, both signs.
-
-# %% [markdown]
-# <details><summary>Only some numbers are wrong, by one spacing</summary>
-#
-# Is each of them exactly in the middle between two neighbours? What do 0.5, 1.5 and 2.5 become with `round`, and what with your way?
-# </details>
-#
-# <details><summary>All my spacings are twice too large</summary>
-#
-# What does `math.frexp(1.0)` give? Which power of two is at or below 1?
-# </details>
-#
-# <details><summary>Very small numbers do not become zero</summary>
-#
-# How small is the smallest spacing of the format? Below half of it, which number is nearest?
-# </details>
-
-# %% [markdown]
-# **Measure.** Two thousand numbers of all sizes, against torch's conversion:
-
-# %% tags=["nbval-check-output"]
-rounded_of = answer("u07-round", rounded)
-generator = torch.Generator().manual_seed(0)
-powers = torch.randint(-30, 20, (2000,), generator=generator)
-samples = torch.randn(2000, generator=generator) * 2.0**powers
-for name, dtype in TYPES.items():
-    sizes = FORMATS[name]
-    widths = (sizes.num_exponent_bits, sizes.num_mantissa_bits)
-    pairs = zip(samples.tolist(), samples.to(dtype).double().tolist(), strict=True)
-    equal = sum(rounded_of(x, *widths) == theirs for x, theirs in pairs)
-    print(f"{name}: {equal:,} of {len(samples):,} equal")
-
-# %% [markdown]
-# **Explain.** These numbers are fp32, so torch rounds once. From float64 it goes to bf16 by way of fp32, rounds twice, and can land on the wrong neighbour.
-#
-# Move the sliders: which value breaks which format?
-
-# %%
-show.explorer(
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
     nearest_number,
-    exponent_bits=([2, 3, 4, 5, 6, 7, 8], 5),
-    mantissa_bits=([1, 2, 3, 4, 5, 7, 10, 23], 10),
-    value=(["1e-38", "1e-8", "0.001", "0.1", "1.0", "1.003", "257", "65504", "70000"], "0.1"),
+    exponent_bits=Choice("exponent, bits", [2, 3, 4, 5, 6, 7, 8], 5),
+    mantissa_bits=Choice("mantissa, bits", [1, 2, 3, 4, 5, 7, 10, 23], 10),
+    value=Choice(
+        "value",
+        ["1e-38", "1e-8", "0.001", "0.1", "1.0", "1.003", "257", "65504", "70000"],
+        "0.1",
+    ),
 )
 
 # %% [markdown]
-# Two of its positions standing still:
+# A number can be **too large**, **too small**, or **too close** to its neighbor:
 
-# %%
-nearest_number(exponent_bits=8, mantissa_bits=7, value="257")
-
-# %%
-nearest_number(exponent_bits=5, mantissa_bits=10, value="70000")
-
-# %% [markdown]
-# ## Where formats break
-#
-# **Too large.** The largest number of fp16 is 65,504. From half a spacing above it on everything is infinite:
-
-# %% tags=["nbval-check-output"]
-for large in (65_504.0, 65_519.0, 65_520.0, 70_000.0):
-    in_fp16, in_bf16 = rounded_of(large, 5, 10), rounded_of(large, 8, 7)
-    print(f"{large:,.0f} in fp16: {in_fp16:,.0f}   in bf16: {in_bf16:,.0f}")
+# %% folded=true tags=["nbval-check-output"]
+# Table: too large, too small, too close
+examples = torch.tensor([65_519, 65_520, 1e-8, 257, 1.001])
+in_formats = {name: examples.to(TYPES[name]).tolist() for name in ("bf16", "fp16")}
+table = pd.DataFrame(in_formats, index=["65,519", "65,520", "1e-8", "257", "1.001"])
+table.map("{:,.7g}".format)
 
 # %% [markdown]
-# **Too small.** Gradients can be as small as 10⁻⁸; below you look at some:
-
-# %% tags=["nbval-check-output"]
-print(f"1e-8 in fp16: {rounded_of(1e-8, 5, 10)}   in bf16: {rounded_of(1e-8, 8, 7):.4g}")
-
-# %% [markdown]
-# **Too close.** bf16 has 8 significant bits: 257 becomes 256, as above. Positions of tokens would coincide, and so rotary angles are computed in fp32 also where the rest is bf16.
-#
-# **Without telling.** fp8-e4m3 has no infinity to round to. This torch gives its largest number instead, and an overflow leaves no trace:
-
-# %% tags=["nbval-check-output"]
-print(torch.tensor([400.0, 500.0, 1e6, math.inf]).to(torch.float8_e4m3fn).tolist())
-
-# %% [markdown]
-# **tf32** is no format to store numbers in: an fp32 tensor keeps its 4 bytes, and tensor cores may round the *factors* of a product to 10 bits of mantissa. For matrix products torch leaves that off until you turn it on, with the setting below; a CPU has its own, in `torch.backends.mkldnn`.
-
-# %% tags=["nbval-ignore-output"]
-factor = 1 + 2**-12
-print("one factor, rounded to tf32:", rounded_of(factor, 8, 10))
-if torch.cuda.is_available():
-    matmul, one = torch.backends.cuda.matmul, torch.eye(64, device="cuda")
-    before = matmul.fp32_precision
-    for mode in ("ieee", "tf32"):
-        matmul.fp32_precision = mode
-        print(f"on this GPU, {mode}: {(factor * one @ one)[0, 0].item()}")
-    matmul.fp32_precision = before
-else:
-    print("No CUDA device here: on one, this cell also multiplies with and without tf32.")
+# - fp16 ends at 65,504; half a spacing above that, infinity begins.
+# - bf16 has 8 significant bits. Positions 256 and 257 would be the same, so rotary angles are computed in fp32.
+# - **tf32** is not a storage format: a tensor keeps its 4 bytes, and tensor cores round the *factors* of a product. PyTorch leaves it off for matrix products until you turn it on.
 
 # %% [markdown]
 # ## A long sum
 #
-# **Predict.** You add 0.01 to a running sum in bf16, 4,096 times, and start at 0. What is the sum?
+# **Guess first.** You add 0.01 to a running sum in bf16, 4,096 times, starting at 0. Where does the sum end?
 
 # %%
 predict("u07-sum", None, "in bf16")
-
-# %% [markdown]
-# As the sum grows, its spacing grows, and the term does not:
 
 # %% tags=["nbval-check-output"]
 term, total, shown = torch.tensor(0.01).bfloat16(), torch.tensor(0.0).bfloat16(), []
@@ -365,24 +350,22 @@ for n in range(1, 4097):
     total = total + term
     if n in (1, 16, 64, 256, 512, 1024, 4096):
         shown.append({"terms": n, "sum": total.item(), "exact": n * term.item()})
-pd.DataFrame(shown)
+pd.DataFrame(shown).set_index("terms")
+
+# %% [markdown]
+# The spacing grows with the sum, and the term does not.
 
 # %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=12 difficulty=3 importance=5
-# **Write** `stops_at`: the value that a running sum of equal terms never leaves, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Give it without adding: with 52 bits of mantissa it would take 10¹⁶ terms.
+# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 bits of mantissa would take $10^{16}$ terms.
 #
-# Think of the spacing at the sum: from 2^k to 2^(k + 1) it is 2^(k − M). How small must a term be against it to be rounded away, and what happens to a tie?
+# How small must a term be, compared with the spacing at the sum, to be rounded away? And a tie?
 #
-# *Worked case:* the term 1.0 with 2 bits of mantissa: 1, 2, … 8, and 8 + 1 = 9 lies between 8 and 10, a tie that goes to **8.0**.
+# *By hand:* the term 1.0 with 2 bits of mantissa: 1, 2, … 8, and then 9 lies between 8 and 10 → **8.0**.
 
 
 # %% solution="u07-stops"
 def stops_at(term: float, num_mantissa_bits: int) -> float:
-    """The value at which a running sum of equal terms stops growing.
-
-    Args:
-        term: A positive number of the format.
-        num_mantissa_bits: Bits of the format's mantissa.
-    """
+    """The value at which a running sum of equal terms stops growing."""
     ### BEGIN SOLUTION
     power_above_term = math.ceil(math.log2(term))
     return 2.0 ** (power_above_term + 1 + num_mantissa_bits)
@@ -396,25 +379,25 @@ try_it(stops_at, 1.0, 2)
 # Powers of two and terms between them; five formats.
 
 # %% [markdown]
-# <details><summary>My value is half of the right one</summary>
+# <details><summary>Hint: my value is half of the right one</summary>
 #
-# At your value the spacing is as large as the term, or less. Which terms are still rounded *up* to a whole spacing?
+# At your value the spacing is no larger than the term. Which terms are still rounded *up* to a whole spacing?
 # </details>
 #
-# <details><summary>Only terms that are no power of two are wrong</summary>
+# <details><summary>Hint: only terms that are not powers of two are wrong</summary>
 #
-# The spacing changes at powers of two only. Which is the first one where it is at least twice the term?
+# The spacing changes only at powers of two. Which is the first one where it is at least twice the term?
 # </details>
 
 # %% [markdown]
-# **Measure.** The sum above, and how far one can count with ones in torch (fp32 begins shortly before its end):
+# **Check your guess**, and see how far each format can count in ones:
 
-# %% tags=["nbval-check-output"]
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: counting in ones (fp32 starts just before its end)
 stop_of = answer("u07-stops", stops_at)
-compare("u07-sum", "in bf16", computed=stop_of(term.item(), 7), measured=total.item())
 
 
-# %% tags=["nbval-check-output"]
 def counted(dtype, start=0.0):
     total, before = start, -1.0
     while total != before:
@@ -422,81 +405,79 @@ def counted(dtype, start=0.0):
     return int(total)
 
 
-table = {
-    name: {"computed": stop_of(1.0, FORMATS[name].num_mantissa_bits), "counted": counted(dtype)}
-    for name, dtype in TYPES.items()
-}
-table["fp32"] = {"computed": stop_of(1.0, 23), "counted": counted(torch.float32, 2.0**24 - 9)}
-pd.DataFrame(table).T.map("{:,.0f}".format)
+ends = {}
+for name, dtype in (TYPES | {"fp32": torch.float32}).items():
+    start = 2.0**24 - 9 if name == "fp32" else 0.0
+    computed = stop_of(1.0, FORMATS[name].num_mantissa_bits)
+    ends[name] = {"computed": f"{computed:,.0f}", "counted": f"{counted(dtype, start):,}"}
+pd.DataFrame(ends).T
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: your guess beside the measurement
+compare("u07-sum", "in bf16", computed=stop_of(term.item(), 7), measured=total.item())
 
 # %% [markdown]
-# **Explain.** And yet torch's own sum is right:
+# And yet torch's own sum of the 4,096 terms is right:
 
 # %% tags=["nbval-check-output"]
 terms = torch.full((4096,), 0.01, dtype=torch.bfloat16)
 print(terms.sum().item(), "of", 4096 * term.item())
 
 # %% [markdown]
-# Its running sums are in fp32, and only the result is rounded. Matrix products need the same: each number of a result is a sum of thousands of products. Here is one of 4,096 products of numbers between ½ and 1. In two of the three lines the factors are rounded to bf16; in one of them the running sum as well, with your `rounded`:
-
-# %%
-generator = torch.Generator().manual_seed(0)
-exact_a, exact_b = (torch.empty(4096).uniform_(0.5, 1, generator=generator) for _ in "ab")
-products = (exact_a.bfloat16().double() * exact_b.bfloat16().double()).tolist()
+# It adds in fp32 and rounds once, at the end. Matrix products need the same: each number of the result is a long sum, here of 4,096 terms:
 
 
-def running(widths):
-    total, sums = 0.0, []
+# %% folded=true
+# Figure: one entry of a matrix product, three ways
+def running(products, dtype):
+    total, sums = torch.tensor(0.0, dtype=dtype), []
     for product in products:
-        total = rounded_of(total + product, *widths)
-        sums.append(total)
+        total = (total.float() + product).to(dtype)
+        sums.append(total.item())
     return sums
 
 
-show.running_sums(
+generator = torch.Generator().manual_seed(0)
+exact_a, exact_b = (torch.empty(4096).uniform_(0.5, 1, generator=generator) for _ in "ab")
+products = exact_a.bfloat16().float() * exact_b.bfloat16().float()
+running_sums(
     {
         "exact factors, exact sum": (exact_a.double() * exact_b.double()).cumsum(0).tolist(),
-        "bf16 factors, sum in fp32": running((8, 23)),
-        "bf16 factors, sum in bf16": running((8, 7)),
+        "bf16 factors, sum in fp32": running(products, torch.float32),
+        "bf16 factors, sum in bf16": running(products, torch.bfloat16),
     },
     stop=stop_of(1.0, 7),
 )
 
 # %% [markdown]
-# No product is larger than 1, so that from 256, where the sum of ones stops, none can move the sum. The bf16 *factors* do little harm: their errors go both ways, and the sum is off by less than 0.01 %. So tensor cores take factors of 16 bits and add in fp32 (Micikevicius et al. 2018, section 3.3). For fp8 it is not that simple: DeepSeek-V3 found that the tensor cores of an H800 add fp8 products with fewer bits than fp32 has, and moves its sums out of them at intervals (its report, section 3.3).
+# Most terms lie between 0.5 and 1, so the bf16 sum stops at 256. The bf16 *factors* do little harm: their errors go both ways, and the fp32 sum is off by less than 0.01 %. So tensor cores take 16-bit factors and **add in fp32**. That is why the dashed run does so well.
 
 # %% [markdown]
-# ## A thousand small steps
+# ## Steps that vanish
 #
-# A weight of 1 gets a small step, 0.001, a thousand times over.
+# A weight of 1 takes a thousand steps of 0.005. Exact sums end at 6.
 #
-# **Predict.** What is 1 + 0.001 + 0.001 + …, a thousand times, if every sum is rounded to bf16?
+# **Guess first.** Where does $1 + 0.005 + 0.005 + \dots$ end if every sum is rounded to bf16?
 
 # %%
 predict("u07-thousand-steps", None, "in bf16")
 
 # %% Master weights [markdown] exercise="u07-master" points=3 minutes=13 difficulty=3 importance=5
-# **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep all digits from step to step. For each weight and its master:
+# **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep every digit from step to step. For each weight and its master:
 #
-# 1. turn the gradient to fp32;
-# 2. take learning rate · gradient, in fp32, off the master, **in place**: the same tensor in the same memory;
+# 1. convert the gradient to fp32;
+# 2. subtract learning rate · gradient, in fp32, from the master, **in place**: the same tensor in the same memory;
 # 3. round the master into the weight, in place;
 # 4. free the gradient: set `weight.grad` to None.
 #
 # Do not hold all gradients in fp32 at once. A weight whose `.grad` is None stays as it is, as does its master.
 #
-# *Worked case:* a weight and a master of 1, the gradient 1 in each of four steps, learning rate 0.01: master **0.96**, weight **0.9609375**.
+# *By hand:* a weight and a master of 1, a gradient of 1 in each of four steps, learning rate 0.01 → master **0.96**, weight **0.9609375**.
 
 
 # %% solution="u07-master"
 def update(weights: list[Tensor], masters: list[Tensor], learning_rate: float) -> None:
-    """One step of SGD on master weights.
-
-    Args:
-        weights: Leaves in bf16 that want a gradient; each has one, or None, in `.grad`.
-        masters: One for each weight, in fp32, of the same shape.
-        learning_rate: Of all.
-    """
+    """One step of SGD on master weights; the weights, in bf16, follow them."""
     ### BEGIN SOLUTION
     for weight, master in zip(weights, masters, strict=True):
         if weight.grad is None:
@@ -523,43 +504,62 @@ try_it(four_steps, update)
 # Few weights, many, one without gradient: numbers, memory, gradients left. A third each.
 
 # %% [markdown]
-# <details><summary>An error says that a leaf is used in an in-place operation</summary>
+# <details><summary>Hint: an error about a leaf variable in an in-place operation</summary>
 #
-# Autograd records what is done to a weight that wants a gradient. Is an update part of the loss? Which context did unit 03 use to switch recording off?
+# Is an update part of the loss? Which context switches recording off?
 # </details>
 #
-# <details><summary>My masters are right, but the weights do not change</summary>
+# <details><summary>Hint: my masters are right, but the weights do not change</summary>
 #
-# What does an equals sign do in Python: does it write into a tensor, or give a name to another one?
+# Does an equals sign write into a tensor, or does it give the name to another tensor?
 # </details>
 
 # %% [markdown]
-# **Measure.** A thousand steps in bf16 alone, and with a master:
+# **Check your guess:** a thousand steps in bf16 alone, and with a master:
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: a thousand steps of 0.005
 update_of = answer("u07-master", update)
 alone = torch.ones(1).bfloat16()
 weight, master = nn.Parameter(alone.clone()), torch.ones(1)
 for _ in range(1000):
-    alone += 0.001
+    alone += 0.005
     weight.grad = torch.full_like(weight, -1)
-    update_of([weight], [master], 0.001)
-print(f"master {master.item():.4f}, and its weight {weight.item()}")
+    update_of([weight], [master], 0.005)
+print(f"master {master.item():.3f}, and its weight {weight.item()}")
 compare("u07-thousand-steps", "in bf16", measured=alone.item())
 
 # %% [markdown]
-# **Explain.** The next bf16 number above 1 is 1.0078: a sum that is less than half a spacing away from the old number is rounded back to it. Adam's step of a weight is about as large as the learning rate. This is the share of weights, Gaussian with a deviation of 0.02, that one such step leaves where they are:
+# From 1 to 2 the spacing is 0.0078: each step is rounded *up* to a whole one, and the sum runs ahead. From 2 on the spacing doubles, and every step is rounded away.
+#
+# In the four runs, Adam's first step is as large as the learning rate, $3 \cdot 10^{-4}$, and 30 % of the weights begin above 1/8 in absolute value.
+#
+# **Guess first.** What percentage of the weights did the *last* step of the bf16 run leave unchanged?
 
-# %% tags=["nbval-check-output"]
-gaussian = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
-typical = (0.02 * gaussian).bfloat16()
-for rate in (1e-3, 1e-4, 1e-5):
-    print(f"step {rate:g}: {(typical + rate == typical).double().mean():.0%} do not move")
+# %%
+predict("u07-still", None, "percent")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: weights that a step did not move, and how large a step is
+rows = {}
+for name in ("bf16", "bf16, fp32 weights"):
+    still, moves = runs[name]["still"], runs[name]["moves"]
+    rows[name] = {
+        "unchanged by the first step": f"{still[0]:.0%}",
+        "by the last": f"{still[-1]:.0%}",
+        "median first step": f"{moves[0]:.2g}",
+        "median last step": f"{moves[-1]:.2g}",
+    }
+pd.DataFrame(rows).T
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Table: your guess beside the measurement
+compare("u07-still", "percent", measured=round(100 * runs["bf16"]["still"][-1], 1))
 
 # %% [markdown]
-# A run that ends with a small learning rate would stop learning early. That is why the 16 N bytes of unit 03 hold 4 N for master weights (E12): the two bytes that the products read are not enough to *remember*. Without masters one has to round at random, up or down with the right odds (**stochastic rounding**, an extra).
+# That is the first failure: steps shrink during training, the spacing does not. **16 bits are enough to multiply by a weight, but too few to remember it.**
 #
-# Adam's moments are running averages: without new gradients the second one is multiplied by 0.999 in each step. A thousand steps:
+# Adam's moments are memories too. While a gradient is zero, each step multiplies the second moment by 0.999. After a thousand steps:
 
 # %% tags=["nbval-check-output"]
 in_bf16, in_fp32 = torch.tensor(1.0).bfloat16(), torch.tensor(1.0)
@@ -568,114 +568,54 @@ for _ in range(1000):
 print(f"in bf16 {in_bf16.item()}, in fp32 {in_fp32.item():.4f}")
 
 # %% [markdown]
-# In bf16 the moment never forgets, and so moments are fp32 too.
+# In bf16 the moment never decays, so moments are fp32 too.
 
 # %% [markdown]
-# ## Gradients that underflow
+# ## Gradients that vanish
 #
-# fp16 has 5 bits for the exponent: its smallest normal number is 2⁻¹⁴, its smallest of all 2⁻²⁴, and what lies at 2⁻²⁵ or below becomes 0. Are gradients so small? Train a small model in fp32 and look at those of its weights and of its logits:
+# The smallest normal number of fp16 is $2^{-14}$, the smallest of all $2^{-24}$, and whatever is $2^{-25}$ or less becomes 0. Here are the gradients of the small model's logits and weights, after its fp32 run:
 
-# %% tags=["demonstration"]
-torch.set_num_threads(1)  # on tensors as small as these a second one waits more than it works
-torch.manual_seed(0)
-small = Transformer(
-    ModelConfig(num_layers=1, hidden_size=64, num_heads=4, ffn_size=128, vocab_size=512)
-)
-adamw = torch.optim.AdamW(small.parameters(), 1e-2)
-
-
-def batch():
-    """Each word is 7 or 14 after the last one, at random."""
-    jumps = 7 * torch.randint(1, 3, (16, 65)).cumsum(1)
-    words = (torch.randint(512, (16, 1)) + jumps) % 512
-    return words[:, :-1].contiguous(), words[:, 1:].contiguous()
-
-
-for _ in range(60):
-    ids, targets = batch()
-    adamw.zero_grad()
-    token_loss(small(ids), targets).backward()
-    adamw.step()
-
-# %% tags=["demonstration"]
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Figure: gradients in fp32, and where fp16 ends
+small = runs["fp32"]["model"]
 small.zero_grad()
-logits = small(ids)
+some_ids, some_targets = next(batches(1))
+logits = small(some_ids)
 logits.retain_grad()
-token_loss(logits, targets).backward()
-fp32_gradients = [each.grad.clone() for each in small.parameters()]
-of_weights = torch.cat([each.flatten() for each in fp32_gradients])
-show.gradient_exponents({"logits": logits.grad, "weights": of_weights})
-
-# %% tags=["demonstration"]
-vanished = logits.grad[logits.grad.half() == 0]
-print(f"what becomes 0 of the logits has {vanished.norm() / logits.grad.norm():.2%} of their norm")
+(SHARE * token_loss(logits, some_targets)).backward()
+of_weights = torch.cat([each.grad.flatten() for each in small.parameters()])
+gradient_exponents({"logits": logits.grad, "weights": of_weights})
 
 # %% [markdown]
-# Why are they small? The loss is a mean, so that a token's share is divided by the number of tokens. And a logit's gradient is about the probability of its word, which for most words is next to nothing; those vanish, and here nobody misses them. In a larger batch all gradients are smaller, the important ones too. **Loss scaling** multiplies the loss by a factor before the backward pass, so that every gradient on the way is larger by it, and divides the weights' gradients before the optimizer reads them.
+# Nearly all gradients of the logits are lost, and the backward pass goes on with the rest. Why so small? The loss is a mean over all tokens of the step. And a logit's gradient is about the probability of its word, tiny for most words.
 #
-# How far are the gradients of all weights from those in fp32? In the last column the loss is divided by another 4,096: the 1,024 tokens are a micro-batch of a batch of four million.
-
-
-# %% tags=["demonstration"]
-def off_by(dtype, scale=1, share=1, pair=(ids, targets)):
-    """The distance of all gradients from those in fp32 above, relative to these."""
-    small.zero_grad()
-    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-        loss = token_loss(small(pair[0]), pair[1], is_fp32=True)  # logits in dtype, loss in fp32
-    (loss * share * scale).backward()
-    mine = torch.cat([each.grad.flatten() for each in small.parameters()]) / (share * scale)
-    return f"{((mine - of_weights).norm() / of_weights.norm()).item():.2%}"
-
-
-rows = {
-    "fp16": (torch.float16, 1),
-    "fp16, scaled by 2^16": (torch.float16, 2**16),
-    "bf16": (torch.bfloat16, 1),
-}
-shares = {"1,024 tokens": 1, "a micro-batch of 4 M": 2**-12}
-table = {name: {kind: off_by(*row, shares[kind]) for kind in shares} for name, row in rows.items()}
-pd.DataFrame(table).T
-
-# %% tags=["demonstration"]
-print("fp32, another batch:", off_by(torch.float32, pair=batch()))
-
-# %% [markdown]
-# Without a scale fp16 gives no usable gradients there. bf16 has the exponents of fp32 and needs none: its row stays the same. With three bits less than fp16 its rounding error is larger, and still small beside the difference between two batches. This is why models are trained in bf16 wherever the hardware has it.
-#
-# Which scale? As large as possible, and the largest possible one changes in training. So it is found by trying: after an overflow make it smaller and skip the step, after a while without overflow try a larger one.
+# **Loss scaling** multiplies the loss by a factor before the backward pass, and so every gradient. Before the optimizer reads the gradients of the weights, they are divided by it. The best scale is the largest that does not overflow, and changes during training. So it is found by trying: after an overflow, skip the step and lower the scale; after a while without one, raise it.
 
 # %% A loss scaler [markdown] exercise="u07-scaler" points=4 minutes=20 difficulty=4 importance=4
-# **Write** the three methods of `LossScaler`, called in this order in every step of training:
+# **Write** three methods of `LossScaler`, called in this order in every training step:
 #
 # 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
-# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None). If one holds an inf or a NaN it **skips** the optimizer's step, else it makes it; it returns whether it did.
-# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, by `growth_factor` after `growth_interval` good steps **in a row**; then counting begins anew.
+# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None, for some weights or for all). If any number in them is an inf or a NaN, it **skips** the optimizer's step; otherwise it takes it. It returns whether it did.
+# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**; then counting starts again.
 #
 # Weights: `group["params"]` of each `group` in `optimizer.param_groups`.
 #
-# *Worked case:* scale 1,024, factors 2 and 0.5, interval 2, five good steps: **1024, 2048, 2048, 4096, 4096**.
+# *By hand:* scale 1,024, factors 2 and 0.5, interval 2, five good steps → **1024, 2048, 2048, 4096, 4096**.
 
 
 # %% solution="u07-scaler"
 class LossScaler:
-    """A scale for the loss, made smaller by an overflow and larger by good steps."""
+    """A scale for the loss: an overflow lowers it, good steps raise it."""
 
     def __init__(
         self, scale: float, growth_factor: float, backoff_factor: float, growth_interval: int
     ) -> None:
-        """Begin with a scale.
-
-        Args:
-            scale: The first one.
-            growth_factor: What multiplies it after enough good steps.
-            backoff_factor: What multiplies it after a skipped step.
-            growth_interval: How many good steps in a row are enough.
-        """
+        """Begin with a scale."""
         self.scale = scale
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval = growth_interval
         self.good_steps = 0  # in a row
-        self.stepped = False  # whether the last step was made
+        self.stepped = False  # whether the last step was taken
 
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to call backward on."""
@@ -730,49 +670,48 @@ try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
 # Beside torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
 
 # %% [markdown]
-# <details><summary>My scale grows too early or too late</summary>
+# <details><summary>Hint: my scale grows too early or too late</summary>
 #
-# Write down the count after each step of the worked case. At which number does the scale grow, and where does the count go then? Where does it go after an overflow?
+# Write down the count after each step of the case. What does it become when the scale grows, and what after an overflow?
 # </details>
 #
-# <details><summary>An overflow gets through</summary>
+# <details><summary>Hint: an overflow gets through</summary>
 #
-# How can you ask a whole tensor whether all of its numbers are finite? With two weights, what becomes of the first one's answer when you ask the second?
+# Does your test find an inf as well as a NaN? With two weights, what becomes of the first one's answer when you ask the second?
 # </details>
 
 # %% [markdown]
-# **Measure.** The small model in fp16, with a scale that is much too large at first:
+# **Fix the fp16 run** with your scaler. It starts much too high, at $2^{40}$:
 
-
-# %% tags=["demonstration"]
-def train_in_fp16(scaler, num_steps):
-    model, history = copy.deepcopy(small), []
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    for _ in range(num_steps):
-        words, next_words = batch()
-        optimizer.zero_grad()
-        with torch.autocast("cpu", torch.float16):
-            loss = token_loss(model(words), next_words, is_fp32=True)
-        power = math.log2(scaler.scale)
-        scaler.scaled(loss).backward()
-        stepped = scaler.step(optimizer)
-        scaler.update()
-        history.append({"scale": f"2^{power:.0f}", "loss": loss.item(), "stepped": stepped})
-    return history
-
-
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the fp16 run once more, with your scaler (about 5 seconds)
 scaler_of = answer("u07-scaler", LossScaler)
-pd.DataFrame(train_in_fp16(scaler_of(2.0**28, 2.0, 0.5, 6), num_steps=22))
+threads = torch.get_num_threads()
+torch.set_num_threads(1)
+scaled_run = train(torch.float32, torch.float16, scaler_of(2.0**40, 2.0, 0.5, 100))
+torch.set_num_threads(threads)
+powers_of_scale = [f"{math.log2(each):.0f}" for each in scaled_run["scales"]]
+print("scale, powers of two:", *powers_of_scale[:8], "…", powers_of_scale[-1])
+print(f"last loss {scaled_run['last']:.2f}, in fp32 {runs['fp32']['last']:.2f}")
+mended = {name: runs[name] for name in ("fp32", "fp16, fp32 weights")}
+loss_curves(
+    mended | {"fp16, fp32 weights, scaled": scaled_run},
+    "With a loss scale, fp16 lies on the fp32 curve too.",
+)
 
 # %% [markdown]
-# **Explain.** The first steps only look for the scale; the loss is finite in them, the gradients are not. After six good steps a larger one is tried. `torch.amp.GradScaler` does the same, starts at 2¹⁶ and grows after 2,000 good steps. It never lets the scale itself become infinite in fp32, and refuses a step where no weight has a gradient. If every step is skipped, however small the scale, then the loss or a gradient is not finite whatever the scale: no scaler helps there.
+# The first steps only search for the scale: the loss is finite, the gradients are not. `torch.amp.GradScaler` does the same; it starts at $2^{16}$ and grows after 2,000 good steps.
+#
+# bf16 has the range of fp32 and needs no scale. So models are trained in bf16 wherever the hardware has it.
 
 # %% [markdown]
 # ## What autocast does
 #
-# Weights in fp32, products in bf16: inside of `with torch.autocast(…):`, its **region**, torch decides for each operation. It casts the inputs of products down, those of delicate operations up, and leaves the others alone. The type of each result, for inputs in both precisions:
+# What rounds the fp32 weights before each product? Inside `with torch.autocast(…):`, its **region**, PyTorch casts the inputs of products down, those of sensitive operations up, and leaves the rest alone.
 
-# %%
+# %% folded=true
+# Measured: the type of each result, for inputs in both precisions
+names = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 device = "cuda" if torch.cuda.is_available() else "cpu"
 high = torch.ones(4, 4, device=device)
 low, labels = high.bfloat16(), torch.zeros(4, dtype=torch.long, device=device)
@@ -789,185 +728,224 @@ operations = {
     "cross_entropy, bf16": (lambda: F.cross_entropy(low, labels), "fp32"),
 }
 with torch.autocast(device, torch.bfloat16):
-    types = {name: (run().dtype, told) for name, (run, told) in operations.items()}
+    types = {name: (names[run().dtype], told) for name, (run, told) in operations.items()}
 pd.DataFrame(types, index=[f"measured ({device})", "CUDA, by the documentation"]).T
 
 # %% [markdown]
-# On a GPU softmax, norms, sums and exponentials give fp32; a CPU leaves their results in bf16. The last column is quoted, not measured: run the cell on a GPU to see. The result's type differs by device; inside, both may add in fp32, as torch's sum above did.
+# The last column is quoted: a GPU keeps more in fp32 than a CPU. Under autocast the fp32 weights *are* the masters, and no `update` is needed.
+
+# %% [markdown]
+# ## What is it worth?
 #
-# With autocast the weights are fp32 and *are* the masters: nobody needs `update`. The casts are copies that come and go; an extra counts them.
-
-# %% [markdown]
-# ## Why, if it is 16 N either way?
+# **Mixed precision saves no state** (E13): weights, gradients and optimizer take 16 bytes per parameter in fp32 and in bf16, 18 with gradients in fp32 (E12, S11). But saved activations take half the bytes, and products run faster. By its data sheet an A100 does $312 \cdot 10^{12}$ FLOP/s on tensor cores in bf16, and $19.5 \cdot 10^{12}$ in fp32 without them: 16 times as many.
 #
-# Lecture E asks why anybody trains in mixed precision when the total is the same (E13). The state in bytes for each parameter, after a real step of AdamW:
+# **Guess first.** Multiply two 1,024 × 1,024 matrices on one thread of this machine's processor. How many times as fast is bf16 as fp32?
 
-# %% tags=["nbval-check-output"]
-num_params = 1000
-table = {}
-for recipe in PRECISIONS:
-    state = TrainingState(num_params, recipe)
-    state.step()
-    parts = {part: sum(map(storage_bytes, held)) for part, held in state.tensors().items()}
-    table[recipe] = parts | {"all": sum(parts.values())}
-(pd.DataFrame(table).T / num_params).round().astype(int)
+# %%
+predict("u07-clock", None, "times as fast")
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: products and a training step by this machine's clock (about 5 seconds)
+def seconds_of(call):
+    return time_call(call, num_runs=5, device="cpu").median_seconds
+
+
+def product_seconds(size, dtype):
+    factor = torch.ones(size, size, dtype=dtype)
+    return seconds_of(lambda: factor @ factor)
+
+
+def step_seconds(products):
+    model, (words, next_words) = Transformer(SIZES), next(batches(1))
+
+    def step():
+        with torch.autocast("cpu", products, enabled=products != torch.float32):
+            loss = token_loss(model(words), next_words, is_fp32=True)
+        loss.backward()
+
+    return time_call(step, num_runs=50, device="cpu").median_seconds
+
+
+threads = torch.get_num_threads()
+torch.set_num_threads(1)
+times_faster = product_seconds(1024, torch.float32) / product_seconds(1024, torch.bfloat16)
+of_fp16 = product_seconds(256, torch.float32) / product_seconds(256, torch.float16)
+of_step = step_seconds(torch.float32) / step_seconds(torch.bfloat16)
+torch.set_num_threads(threads)
+capabilities = torch.cpu.get_capabilities()
+bf16_names = [name for name in capabilities if "bf16" in name and capabilities[name]]
+print("bf16 instructions in this processor:", ", ".join(bf16_names) or "none")
+ratios = {
+    "a product in bf16": times_faster,
+    "a product in fp16": of_fp16,
+    "the small model's step in bf16": of_step,
+    "a product in bf16, A100 by its data sheet": 16,
+}
+pd.DataFrame({"times as fast as in fp32": {name: f"{n:.2g}" for name, n in ratios.items()}})
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Table: your guess beside the measurement
+compare("u07-clock", "times as fast", measured=round(times_faster, 2))
 
 # %% [markdown]
-# fp32 and bf16 come to the same: no gain. The last two sum gradients over micro-batches in fp32, instead of those in bf16 or beside them. Lecture S lists 16, 18 and 16 (S11); 20 is the dearest way. Now a whole step of Llama-3.2-1B at 4,096 tokens in fake tensors; about ten seconds.
+# The 16 comes from tensor cores, circuits for 16-bit products, which most CPUs lack:
+#
+# - With bf16 instructions, a vector holds twice as many numbers: a factor of two. A larger one means that fp32 products are slow here.
+# - Without them PyTorch has to convert, and bf16 is *slower*, as fp16 is on most processors.
+# - The small model's step gains little or loses: products are a small part of it, and autocast adds casts.
+#
+# On a GPU too, a format speeds up products and not the rest.
+#
+# **fp8** stores what a product reads in one byte. It reaches from $2^{-9}$ to 448 (e4m3) or from $2^{-16}$ to 57,344 (e5m2), so each tensor, or tile of one, needs a scale. A matrix, to e4m3 and back:
 
-# %% tags=["demonstration"]
-steps = {}
-for recipe in ("fp32", "bf16"):
-    with fake_tensors():
-        run = RunConfig(seq_len=4096, precision=PRECISIONS[recipe])
-        training = Training(preset("Llama-3.2-1B"), run)
-        trace = trace_memory(training.step, *training.owners, num_steps=2)
-    num_weights = sum(p.numel() for p in training.model.parameters())
-    at_peak = trace.live_at(trace.peak_at)
-    steps[recipe] = {
-        "16 N": 16 * num_weights,
-        "activations": trace.kept_bytes,
-        "peak": trace.peak_bytes,
-        "of it gradients": at_peak["gradients"],
-        "of it temporaries": at_peak["temporaries"],
-    }
-(pd.DataFrame(steps) / 2**30).round(2)
-
-# %% [markdown]
-# **Explain.** In GiB: the activations take half, and they decide how much fits. (The peak is below state and activations together: there, where the backward pass begins, the weights have no gradients yet.) And the products run faster: on an A100 at 312 · 10¹² FLOP/s instead of 156 in tf32, by its data sheet. (19.5 is fp32 without tensor cores.) What was recorded on a GPU:
-
-# %% tags=["nbval-ignore-output"]
-show.recorded("times", ("kind", "shape", "flops_per_second"))
-
-# %% [markdown]
-# **fp8** goes on the same way, with one byte for the weights and activations that a product reads. Its two formats reach from 2⁻⁹ to 448 (e4m3) and from 2⁻¹⁶ to 57,344 (e5m2), so that numbers need a scale, as the loss did above. In the simplest recipe each tensor has one, and master weights, gradients and moments stay as they are; others scale smaller tiles. A weight there and back:
-
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: a matrix in fp8-e4m3 with one scale, and numbers too large for it
 matrix = 0.02 * torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
 fp8_scale = 448 / matrix.abs().max()
 in_fp8 = (matrix * fp8_scale).to(torch.float8_e4m3fn)
 back = in_fp8.float() / fp8_scale
 print(f"{storage_bytes(in_fp8):,} bytes and one scale, instead of {storage_bytes(matrix):,}")
 print(f"off by {((back - matrix).norm() / matrix.norm()).item():.1%}")
+print("500 and a million become", torch.tensor([500.0, 1e6]).to(torch.float8_e4m3fn).tolist())
+
+# %% [markdown]
+# e4m3 has no infinity, so an overflow leaves no trace. An H800 adds fp8 products with fewer bits than fp32, so DeepSeek-V3 moves its partial sums to fp32 every 128 products (its report, section 3.3).
 
 # %% [markdown]
 # ## Which peak?
 #
-# A faster product needs another denominator for the MFU, and data sheets tempt. Their largest figures have a star: *with sparsity*. Hardware can skip two of every four weights if they are zero (2:4 sparsity); in training they are not. The **dense** peak can be counted: every tensor core does so many multiply-adds in each tick of its clock.
-
-# %% The dense peak [markdown] exercise="u07-peak" points=1.5 minutes=6 difficulty=1 importance=4
-# **Write** `dense_peak`: a dictionary with `"dense_flops_per_second"`, an `int`, and `"mfu"`, a fraction: the FLOPs that a run does in a second, over that peak. Each is half of the points. A multiply-add is two FLOPs; `multiply_adds_per_clock` is that of **one** core, for dense products.
+# Utilization needs a peak to divide by. The largest figures on a data sheet have a star: *with sparsity*, where two of every four weights are zero. In training they are not. The **dense** peak can be counted:
 #
-# *Worked case:* 2 cores, 4 multiply-adds, 1 MHz; 1,000 FLOPs for a token, 6,400 tokens in a second: **16,000,000** and **0.4**.
-
-
-# %% solution="u07-peak"
-def dense_peak(
-    num_tensor_cores: int,
-    multiply_adds_per_clock: int,
-    clock_mhz: int,
-    flops_per_token: int,
-    tokens_per_second: int,
-) -> dict[str, int | float]:
-    """Dense peak of a device, and the part of it that a run uses.
-
-    Args:
-        num_tensor_cores: Of the device.
-        multiply_adds_per_clock: Of one core, dense.
-        clock_mhz: Millions of ticks in a second.
-        flops_per_token: Forward and backward.
-        tokens_per_second: Of this device.
-
-    Returns:
-        "dense_flops_per_second" and "mfu".
-    """
-    ### BEGIN SOLUTION
-    flops_per_clock = 2 * num_tensor_cores * multiply_adds_per_clock
-    peak = flops_per_clock * clock_mhz * 10**6
-    return {"dense_flops_per_second": peak, "mfu": flops_per_token * tokens_per_second / peak}
-    ### END SOLUTION
-
-
-# %%
-try_it(dense_peak, 2, 4, 1, 1000, 6400)
-
-# %% check="u07-peak"
-# Two real devices and made-up ones, counted operation by operation.
-
-# %% [markdown]
-# <details><summary>My peak is twice what the sheet calls dense, or half of it</summary>
+# $$\text{peak} = 2 \cdot \text{tensor cores} \cdot \text{multiply-adds per tick} \cdot \text{clock}$$
 #
-# Which factor of two did you put in, and which one stands behind the star? How many FLOPs is one multiply-add?
-# </details>
+# An A100 has 432 tensor cores with 256 multiply-adds per tick each, at 1,410 MHz; an H100 SXM 528 with 512, at 1,830 MHz.
 
-# %% [markdown]
-# **Measure.** The A100 has 432 tensor cores with 256 multiply-adds at 1,410 MHz, the H100 SXM 528 with 512 at 1,830 MHz. Beside them what the sheets say:
-
-# %% tags=["nbval-check-output"]
-peak_of = answer("u07-peak", dense_peak)
-peaks = {
-    "A100-80": peak_of(432, 256, 1410, 1, 1)["dense_flops_per_second"],
-    "H100-SXM": peak_of(528, 512, 1830, 1, 1)["dense_flops_per_second"],
-}
-sheets = []
+# %% folded=true tags=["nbval-check-output"]
+# Table: bf16 peaks counted and printed, TFLOP/s
+peaks = {"A100-80": 2 * 432 * 256 * 1410e6, "H100-SXM": 2 * 528 * 512 * 1830e6}
+rates = {}
 for name, sheet in DEVICES.items():
     dense, sparse = sheet.dense_flops_per_second("bf16"), sheet.sparse_flops_per_second("bf16")
-    sheets.append(
-        {
-            "device": name,
-            "counted": f"{peaks[name] / 1e12:,.1f}" if name in peaks else "",
-            "dense": f"{dense / 1e12:,.1f}",
-            "with sparsity": f"{sparse / 1e12:,.1f}",
-        }
-    )
-pd.DataFrame(sheets).set_index("device")
-
-# %% tags=["nbval-check-output"]
-h100 = DEVICES["H100-SXM"]
-dense, starred = h100.dense_peaks, h100.sparse_flops_per_second("bf16")
-print(f"bf16 {dense['bf16'] / dense['fp32']:.1f} x fp32, TF32 {dense['tf32'] / 1e12:.1f} TFLOP/s")
-print(
-    f"a run at 40% of dense would report {0.4 * dense['bf16'] / starred:.0%} of the starred figure"
-)
+    rates[name] = {
+        "counted": f"{peaks[name] / 1e12:,.1f}" if name in peaks else "",
+        "dense": f"{dense / 1e12:,.1f}",
+        "with sparsity": f"{sparse / 1e12:,.1f}",
+    }
+pd.DataFrame(rates).T
 
 # %% [markdown]
-# **Explain.** The table of A100 rates in lecture B (B7) prints 156, 312 and 624 for TF32, bf16 and int8, with twice as much behind a star: take the first. Of the H100 sheet lecture S quotes rows with a star, those of the tensor cores (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times and not 30. Of somebody else's MFU ask: which peak?
-
-# %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=8 difficulty=2 importance=5
-# **Write** for a model of 8B, to be trained on cards whose tensor cores take fp16, bf16 and fp8, one format for each of these, and why, in half a sentence to a sentence: (1) weights and activations in the products, (2) master weights, (3) gradients as the backward pass leaves them, (4) their sum over many micro-batches, (5) Adam's moments, (6) softmax, norms and loss. Say what would make you choose fp8 for (1).
+# 40 % of the dense peak is 20 % of the starred one. When somebody reports a utilization, ask: *of which peak?*
 #
-# Double-click the cell below to write.
+# <details><summary>From the slides: starred rates</summary>
+#
+# Lecture B's table of A100 rates (B7) prints 156, 312 and 624 for TF32, bf16 and int8, and twice as much behind a star: take the first. Lecture S quotes the starred rows of the H100 (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times, not 30.
+# </details>
+
+# %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=10 difficulty=2 importance=5
+# An 8B model trains on cards whose tensor cores take fp16, bf16 and fp8. **Write** one sentence each: which format, and why, for
+#
+# 1. weights and activations in the products (and what would make you choose fp8),
+# 2. master weights,
+# 3. gradients as the backward pass leaves them,
+# 4. their sum over many micro-batches,
+# 5. Adam's moments,
+# 6. softmax, norms and loss?
+#
+# Then explain the curves: the second and the third run both multiply in bf16. Why does one fail, and would loss scaling mend it?
 
 # %% [markdown] text_answer="u07-choose"
 # <!-- BEGIN SOLUTION -->
 # (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) bf16: it is used once; the exponent keeps small ones. (4) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (5) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16. (6) fp32: exponentials and long sums; a small share of the time.
 #
-# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, half for fp32 in (4), (5) and (6) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
+# The second run kept its weights in bf16. Its gradients were good, but nine of ten weights did not move in a step, because the step was less than half their spacing; the third run remembered the steps in fp32. Loss scaling would not have helped: it lifts gradients, and is divided out before the step. The step of Adam and the spacing of the weights stay as they were.
+#
+# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, as in the second run, which loss scaling would not mend, half for fp32 in (4), (5) and (6) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
-# ## Going further
+# ## Extras
 #
-# All that follows is **extra**: bonus points, in any order. The recap is at the end.
+# Bonus points, in any order. The recap is at the end.
+#
+# ### Rounding, by hand
+#
+# The spacing at $x$ is $2^{p - M}$, where $2^p$ is the power of two at or below $|x|$.
+
+# %% Round to any format [markdown] exercise="u07-round" points=3 minutes=14 difficulty=4 importance=4 extra=true
+# **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
+#
+# - It is a whole multiple of the spacing. A **tie**, exactly halfway, goes to the even multiple, as with Python's `round`.
+# - The power $p$ never falls below $1 - \text{bias}$: there the numbers are subnormal.
+# - The largest number is one spacing below $2^{\text{bias} + 1}$. What would be rounded to that power or beyond becomes infinity, with the sign of `x`.
+#
+# Given: $2^{\text{above}}$ is the first power of two above $|x|$.
+#
+# *By hand:* 0.3 with 5 + 2 bits → **0.3125**; −70,000 with 5 + 10 bits → **−∞**.
+
+
+# %% solution="u07-round"
+def rounded(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
+    """The number of a format nearest to ``x``; infinite if ``x`` is too large."""
+    bias = 2 ** (num_exponent_bits - 1) - 1
+    _, above = math.frexp(x)  # 0 for x = 0: every spacing is right there
+    ### BEGIN SOLUTION
+    spacing = 2.0 ** (max(above - 1, 1 - bias) - num_mantissa_bits)
+    nearest = round(x / spacing) * spacing
+    if abs(nearest) >= 2.0 ** (bias + 1):
+        return math.copysign(math.inf, x)
+    return nearest
+    ### END SOLUTION
+
+
+# %%
+try_it(rounded, 0.3, 5, 2)
+try_it(rounded, -70000.0, 5, 10)
+
+# %% check="u07-round"
+# Five formats; ties, both ends of the range, subnormal numbers, both signs.
 
 # %% [markdown]
-# ## Eight bits without an exponent
+# <details><summary>Hint: only some numbers are wrong, by one spacing</summary>
 #
-# Lecture B's table (B7) also has int8, at twice the rate of bf16. An int8 number is a whole number from −128 to 127; what it counts is said once for a whole row, by a **scale**: x ≈ scale · integer.
+# Is each of them exactly halfway between two neighbors? What does `round` make of 0.5, 1.5 and 2.5, and what do you?
+# </details>
+#
+# <details><summary>Hint: all my spacings are twice too wide</summary>
+#
+# What does `math.frexp(1.0)` give? Which power of two is at or below 1?
+# </details>
 
-# %% Quantise to int8 [markdown] exercise="u07-int8" points=1.5 minutes=9 difficulty=2 importance=2 extra=true
-# **Write** `quantised`: a pair of tensors. The first holds the integers, of the shape of `x` and of type `torch.int8`; the second one fp32 scale for each row, of shape (rows, 1). The largest size in a row becomes 127 or −127; everything else is rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
+# %% [markdown]
+# **Compare it with torch's conversion** of two thousand fp32 numbers, tiny to huge:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: two thousand numbers
+rounded_of = answer("u07-round", rounded)
+generator = torch.Generator().manual_seed(0)
+powers = torch.randint(-30, 20, (2000,), generator=generator)
+samples = torch.randn(2000, generator=generator) * 2.0**powers
+for name, dtype in TYPES.items():
+    sizes = FORMATS[name]
+    widths = (sizes.num_exponent_bits, sizes.num_mantissa_bits)
+    pairs = zip(samples.tolist(), samples.to(dtype).double().tolist(), strict=True)
+    equal = sum(rounded_of(x, *widths) == theirs for x, theirs in pairs)
+    print(f"{name}: {equal:,} of {len(samples):,} equal")
+
+# %% [markdown]
+# ### Eight bits without an exponent
 #
-# *Worked case:* the row [254, −3]: the scale **2**, the integers **127** and **−2**.
+# Lecture B's table (B7) also has int8, at twice the rate of bf16. int8 holds integers from −128 to 127, and a whole row shares one **scale**: $x \approx \text{scale} \cdot \text{integer}$.
+
+# %% Quantize to int8 [markdown] exercise="u07-int8" points=1.5 minutes=9 difficulty=2 importance=2 extra=true
+# **Write** `quantised`, for a matrix `x` in fp32: a pair of tensors. The first holds the integers, in the shape of `x` and of type `torch.int8`; the second one fp32 scale per row, in the shape (rows, 1). The largest absolute value in a row becomes 127 or −127; everything else is rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
+#
+# *By hand:* the row [254, −3] → the integers **127** and **−2**, the scale **2**.
 
 
 # %% solution="u07-int8"
 def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Integers of 8 bits and a scale for each row, so that scale times integer is nearly x.
-
-    Args:
-        x: Numbers in fp32 (rows, columns).
-    """
+    """Integers of 8 bits and a scale for each row, so that scale times integer is nearly x."""
     ### BEGIN SOLUTION
     largest = x.abs().max(dim=1, keepdim=True).values
     scale = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
@@ -982,15 +960,21 @@ try_it(quantised, torch.tensor([[254.0, -3.0]]))
 # Rows of several sizes; the largest below zero; rows of zeros; ties.
 
 # %% [markdown]
-# <details><summary>A row of zeros becomes NaN</summary>
+# <details><summary>Hint: a row of zeros becomes NaN</summary>
 #
-# What is 0 / 0? Which scale would do no harm there?
+# What is 0 / 0, and which scale does the exercise ask for there?
 # </details>
 
 # %% [markdown]
-# **Measure.** A product of two quantised matrices: integers times integers, added in int32, and scaled back at the end. Its typical error, beside that of the same product with factors in bf16:
+# A product of two such matrices adds integers in int32, and scales the sums at the end. Its error, and what one outlier does:
 
-# %% tags=["nbval-check-output"]
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the error of a product, and a row with an outlier
+def typical_error(result):
+    return ((result - exact_product).norm() / exact_product.norm()).item()
+
+
 quantised_by = answer("u07-int8", quantised)
 x, w = (torch.randn(64, 512, generator=torch.Generator().manual_seed(n)) for n in (1, 2))
 (x_integers, x_scales), (w_integers, w_scales) = quantised_by(x), quantised_by(w)
@@ -998,49 +982,33 @@ sums = x_integers.int() @ w_integers.int().T
 product = sums * x_scales * w_scales.T
 exact_product = x.double() @ w.double().T
 bf16_product = x.bfloat16().double() @ w.bfloat16().double().T
-
-
-def typical_error(result):
-    return ((result - exact_product).norm() / exact_product.norm()).item()
-
-
 print(f"typical error: int8 {typical_error(product):.2%}, bf16 {typical_error(bf16_product):.2%}")
 print(f"largest sum of integers: {sums.abs().max().item():,}; int16 ends at {2**15 - 1:,}")
-
-# %% [markdown]
-# The sums need more than 16 bits, hence int32. Now a single outlier in one row:
-
-# %% tags=["nbval-check-output"]
 with_outlier = x.clone()
 with_outlier[0, 0] = 100.0
 integers, _ = quantised_by(with_outlier)
-print("different integers in the row of the outlier:", len(integers[0].unique()))
-print("different integers in the row below:         ", len(integers[1].unique()))
+print("different integers in a row with an outlier:", len(integers[0].unique()))
+print("different integers in the row below it:     ", len(integers[1].unique()))
 
 # %% [markdown]
-# **Explain.** The outlier takes the range for itself, and 511 numbers share the few integers that are left. A format with an exponent would not have noticed it.
+# The outlier takes nearly the whole range. An exponent would not notice it.
 
 # %% [markdown]
-# ## Rounding by chance
+# ### Rounding at random
 #
-# Where rounding to the nearest loses every small step, rounding **by chance** keeps them on average: a number a third of the way between two neighbours goes up in a third of the cases. Of an fp32 number, bf16 keeps the upper 16 bits. The lower ones say how far it is on the way to the next number; a random number of 16 bits is enough to decide.
+# **Stochastic rounding** keeps small steps on average: a number a third of the way to its upper neighbor goes up in a third of the cases. bf16 keeps the upper 16 bits of an fp32 number. The lower 16 say how far it is on the way to the next one, and a random number of 16 bits decides.
 
-# %% Round by chance [markdown] exercise="u07-stochastic" points=2 minutes=17 difficulty=4 importance=2 extra=true
-# **Write** `rounded_by_chance`: `x` in fp32 rounded to one of its two neighbours in bf16, a tensor of type `torch.bfloat16`. `random` has the shape of `x` and whole numbers from 0 to 65,535 of type `torch.int32`. Over all 65,536 of them the mean of the results must be **exactly** x, and a number of bf16 must stay as it is. The numbers are far from overflow.
+# %% Round at random [markdown] exercise="u07-stochastic" points=2 minutes=17 difficulty=4 importance=2 extra=true
+# **Write** `rounded_by_chance`: `x` in fp32 rounded to one of its two neighbors in bf16, a tensor of type `torch.bfloat16`. `random` has the shape of `x` and whole numbers from 0 to 65,535 of type `torch.int32`. Over all 65,536 of them the mean of the results must be **exactly** x, and a number that bf16 holds must stay as it is. Nothing overflows; `x` and `random` themselves stay as they are.
 #
 # `x.view(torch.int32)` shows the bits as a whole number; `.view(torch.float32)` leads back.
 #
-# *Worked case:* x = 1 + 2⁻⁹, a quarter of the way from 1 to 1 + 2⁻⁷: all results together have the mean **1.001953125**.
+# *By hand:* $x = 1 + 2^{-9}$, a quarter of the way from 1 to $1 + 2^{-7}$: all results together have the mean **1.001953125**.
 
 
 # %% solution="u07-stochastic"
 def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
-    """x in bf16, rounded up or down with the probability that makes the mean right.
-
-    Args:
-        x: Numbers in fp32.
-        random: Whole numbers from 0 to 65,535, of the same shape.
-    """
+    """x in bf16, rounded up or down with the probability that makes the mean right."""
     ### BEGIN SOLUTION
     carried = x.view(torch.int32) + random
     upper = (carried >> 16) << 16
@@ -1052,23 +1020,24 @@ def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
 try_it(rounded_by_chance, torch.tensor([1.003]), torch.tensor([60_000], dtype=torch.int32))
 
 # %% check="u07-stochastic"
-# All random numbers; near one neighbour and in the middle; both signs; numbers of bf16.
+# All random numbers; near one neighbor and in the middle; both signs; numbers that bf16 holds.
 
 # %% [markdown]
-# <details><summary>My mean is a little too large</summary>
+# <details><summary>Hint: my mean is a little too large</summary>
 #
 # For how many of the 65,536 random numbers does your result go up when the lower bits are zero?
 # </details>
 #
-# <details><summary>My result has another number of elements than x</summary>
+# <details><summary>Hint: my result has another number of elements than x</summary>
 #
 # A sum of int32 and int64 is int64, and its bits are two numbers of fp32. Which of your tensors is int64?
 # </details>
 
 # %% [markdown]
-# **Measure.** Add 0.001 to 1 in bf16 a thousand times, as above, now by chance, in eight sums beside each other:
+# Eight sums of 1 and a thousand times 0.001, rounded to bf16 at random:
 
-# %%
+# %% folded=true
+# Measured: eight sums rounded at random
 by_chance = answer("u07-stochastic", rounded_by_chance)
 sums_by_chance, generator = torch.ones(8).bfloat16(), torch.Generator().manual_seed(0)
 for _ in range(1000):
@@ -1078,39 +1047,28 @@ print(sums_by_chance.tolist())
 print("mean", round(sums_by_chance.double().mean().item(), 3))
 
 # %% [markdown]
-# **Explain.** Each sum is off by some spacings, and their mean is near 2. Some recipes so save the master weights; the price is noise in every update.
+# Each is off by ten spacings or so, and their mean is near 2. Some recipes do without master weights this way, and pay with noise.
 
 # %% [markdown]
-# ## Copies of autocast
+# ### Copies of autocast
 #
-# A cast makes a copy. Autocast remembers the copy of a *weight* until its region ends, and autograd keeps the copies that the backward pass needs.
+# A cast makes a copy. Autocast keeps the copy of a *weight* until its region ends.
 
 # %% What autocast keeps [markdown] exercise="u07-autocast-bytes" points=1.5 minutes=17 difficulty=3 importance=2 extra=true
-# **Write** `kept_bytes`: what autograd keeps of linear (h to f), GELU, linear (f to h), called `num_calls` times in a row, each time on its own last result, in **one** region in bf16: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
+# **Write** `kept_bytes`: what autograd keeps of linear ($h$ to $f$), GELU, linear ($f$ to $h$), called `num_calls` times in a row, each time on its own last result, in **one** bf16 region: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
 #
-# - Parameters, biases and the first input are in fp32; autograd keeps what the product read.
+# - Parameters, biases and the first input are in fp32; autograd keeps what the products read.
 # - A linear layer keeps its weight for the gradient of its **input**, and its input for that of its weight. GELU keeps its input.
-# - The first input wants a gradient only if `wants_input_grad`.
+# - The first input requires a gradient only if `wants_input_grad`.
 #
-# *Worked case:* 3 tokens, h 4, f 8, one call, no gradient for the input: **64** and **120**.
+# *By hand:* 3 tokens, $h = 4$, $f = 8$, one call, no gradient for the input → **64** and **120**.
 
 
 # %% solution="u07-autocast-bytes"
 def kept_bytes(
     num_tokens: int, hidden_size: int, ffn_size: int, num_calls: int, wants_input_grad: bool
 ) -> dict[str, int]:
-    """Bytes that a feed-forward block keeps for backward under autocast in bf16.
-
-    Args:
-        num_tokens: Tokens s.
-        hidden_size: Width h.
-        ffn_size: Inner width f.
-        num_calls: Calls in a row, in one region.
-        wants_input_grad: Whether the input of the first call wants a gradient.
-
-    Returns:
-        "weights" and "activations".
-    """
+    """Bytes that a feed-forward block keeps for backward under autocast in bf16."""
     ### BEGIN SOLUTION
     numbers_of_weight = hidden_size * ffn_size
     copies = 1
@@ -1128,25 +1086,24 @@ def kept_bytes(
 try_it(kept_bytes, 3, 4, 8, 1, False)
 
 # %% check="u07-autocast-bytes"
-# A real block under autocast: once and often; on data and behind other layers. Half each.
+# A real block under autocast: called once and often, with and without an input gradient. Half each.
 
 # %% [markdown]
-# <details><summary>My weights are right for one call only</summary>
+# <details><summary>Hint: my weights are right for one call only</summary>
 #
-# How often is a weight cast in one region? And the input of the second call: does it want a gradient, even if the first one was data?
+# How often is a weight cast in one region? Does the input of the second call require a gradient, even if the first one did not?
 # </details>
 #
-# <details><summary>My activations are too large by the input</summary>
+# <details><summary>Hint: my activations are too large by the input</summary>
 #
-# There are two tensors with the input's numbers. Which one did the product read?
+# Two tensors hold the input's numbers. Which of them did the product read?
 # </details>
 
 # %% [markdown]
-# **Measure.** The same block on more and more tokens, as data:
+# The same block on more and more tokens, as data:
 
-# %%
-from course_utils.instruments import count_saved_bytes
-
+# %% folded=true
+# Figure: what a block keeps under autocast, over its tokens
 kept_of = answer("u07-autocast-bytes", kept_bytes)
 
 
@@ -1157,7 +1114,7 @@ def measured_bytes(num_tokens):
 
 
 tokens = [4**power for power in range(1, 7)]
-show.computed_and_measured(
+computed_and_measured(
     tokens,
     [sum(kept_of(n, 64, 256, 1, False).values()) for n in tokens],
     [measured_bytes(n) for n in tokens],
@@ -1167,143 +1124,21 @@ show.computed_and_measured(
 )
 
 # %% [markdown]
-# A layer of Llama-3-8B with weights in fp32, under autocast, in one region for two calls and in a region for each:
-
-# %% tags=["nbval-check-output"]
-from course_utils.reference import Block
-
-with fake_tensors():
-    layer = Block(preset("Llama-3-8B"), 0)
-    stream = torch.ones(1, 512, 4096, requires_grad=True)
-    shapes = {tuple(p.shape[::way]) for p in layer.parameters() if p.ndim == 2 for way in (1, -1)}
-    num_weights = sum(p.numel() for p in layer.parameters() if p.ndim == 2)
-
-    def twice_in_one():
-        with torch.autocast("cpu", torch.bfloat16):
-            return layer(layer(stream))
-
-    def once_in_each():
-        out = stream
-        for _ in range(2):
-            with torch.autocast("cpu", torch.bfloat16):
-                out = layer(out)
-        return out
-
-    for call in (twice_in_one, once_in_each):
-        tensors = count_saved_bytes(call, layer).tensors
-        copies = sum(t.storage_bytes for t in tensors if t.shape in shapes)
-        print(f"{call.__name__}: copies of weights {copies / num_weights:g} bytes a parameter")
-
-# %% [markdown]
-# **Explain.** In one region both calls share the copies; each region of its own makes new ones.
-#
-# How much do the copies add to the 16 N of a step? AdamW on linear layers, with the backward pass behind the region, as is usual, and inside of it:
-
-
-# %% tags=["nbval-check-output"]
-def peak_bytes(num_layers, is_inside):
-    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(num_layers)))
-    adamw = torch.optim.AdamW(layers.parameters(), foreach=False)
-
-    def step():
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = layers(torch.ones(1, 256)).sum()
-            if is_inside:
-                loss.backward()
-        if not is_inside:
-            loss.backward()
-        adamw.step()
-        adamw.zero_grad()
-
-    step()
-    return trace_memory(step, layers, adamw).peak_bytes / (num_layers * 256**2)
-
-
-for num_layers in (16, 64):
-    behind, inside = (peak_bytes(num_layers, is_inside) for is_inside in (False, True))
-    print(f"{num_layers} layers: behind {behind:.2f} N bytes, inside {inside:.2f} N")
-
-# %% [markdown]
-# Behind the region a copy is freed as soon as its gradient is there, and the peak is about 16 N; what is above it are AdamW's temporaries, less with more layers. Inside of it autocast holds the copies, 2 N, to the end.
-
-# %% [markdown]
-# ## The largest scale that does no harm
-#
-# A loss scaler finds its scale by trying. If you have all gradients at hand, you can give the best one at once.
-
-# %% The best scale [markdown] exercise="u07-best-scale" points=1 minutes=11 difficulty=3 importance=2 extra=true
-# **Write** `best_scale` for a list of gradients: a dictionary with `"scale"`, the largest power of two by which all may be multiplied so that each, **rounded to fp16**, is finite; and `"still_zero"`, how many that were not zero are zero in fp16 then. Each is half of the points.
-#
-# fp16's largest number is 65,504, its smallest 2⁻²⁴; a tie goes to the even neighbour. A scale below one is one, too. The largest gradient lies between 2⁻³⁰ and 2³⁰ in size.
-#
-# *Worked case:* `[3.0, 2.0**-40, 0.0]`: **16,384** and **1**.
-
-
-# %% solution="u07-best-scale"
-def best_scale(gradients: list[float]) -> dict[str, float]:
-    """The largest scale without overflow in fp16, and what is lost with it.
-
-    Args:
-        gradients: Numbers that fp32 holds.
-
-    Returns:
-        "scale" and "still_zero".
-    """
-    ### BEGIN SOLUTION
-    exact = torch.tensor(gradients)
-    scale = 2.0**60
-    while not (exact * scale).half().isfinite().all():
-        scale /= 2
-    kept = (exact * scale).half().count_nonzero()
-    return {"scale": scale, "still_zero": int(exact.count_nonzero() - kept)}
-    ### END SOLUTION
-
-
-# %%
-try_it(best_scale, [3.0, 2.0**-40, 0.0])
-
-# %% check="u07-best-scale"
-# A negative largest; beyond fp16 already; just above 65,504; halfway to the smallest.
-
-# %% [markdown]
-# <details><summary>Some of my scales are half of the right one</summary>
-#
-# The numbers of fp16 below 65,536 are 32 apart. Up to where does a number round down to 65,504?
-# </details>
-
-# %% [markdown]
-# **Measure.** The gradients of the small model's weights, multiplied by your scale and by twice as much, in fp16:
-
-# %% tags=["demonstration"]
-best = answer("u07-best-scale", best_scale)(of_weights.tolist())
-print(f"scale 2^{math.log2(best['scale']):.0f}, still zero: {best['still_zero']:,}")
-for times in (1, 2):
-    halves = (of_weights * best["scale"] * times).half()
-    lost = (of_weights.count_nonzero() - halves.count_nonzero()).item()
-    print(f"{times} x scale: all finite {halves.isfinite().all().item()}, zero: {lost:,}")
-
-# %% [markdown]
-# **Explain.** The scaler above found about as large a one without looking: gradients of activations on the way must be finite too, and each batch has others.
-
-# %% [markdown]
-# ## Recap
-#
-# 1. *Build*: a number is a sign, an exponent and a mantissa; the exponent decides the range, the mantissa the spacing.
-# 2. *Predict*: an update below half a spacing vanishes, a long sum stops, a gradient below 2⁻²⁵ is zero in fp16.
-# 3. *Write*: master weights in fp32 remember small steps; a loss scaler lifts gradients into fp16's range and skips a step that overflows.
-# 4. *Choose*: 16 bits where products read, fp32 where something is summed or remembered; the dense peak below the line.
+# ## What you know now
 #
 # | quantity | value |
 # |---|---|
-# | spacing from 2^e on, with M bits of mantissa | 2^(e − M) |
-# | lost update | less than half a spacing of the weight |
-# | fp16: largest, smallest normal, smallest | 65,504, 2⁻¹⁴, 2⁻²⁴ |
-# | state, bytes for each parameter | 16 (fp32), 16, 18, 20 (mixed) |
-# | autocast | 16 N; copies come and go, at most 2 N |
-# | dense peak | cores · multiply-adds · 2 · clock |
+# | spacing from $2^p$ to $2^{p+1}$, with $M$ bits of mantissa | $2^{p - M}$ |
+# | an update is lost | below half the weight's spacing |
+# | fp16: largest, smallest normal, smallest | 65,504, $2^{-14}$, $2^{-24}$ |
+# | dense peak | 2 · tensor cores · multiply-adds · clock |
 #
-# ## Further reading
+# **Your plan** can now say why it counts 16 bytes: 2 for the weight that products read, 2 for its gradient, 12 for what must be remembered. It divides by the dense peak, and needs no loss scale.
 #
-# - Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes): master weights, loss scaling, sums in fp32.
-# - Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes): the two formats, and a scale for each tensor.
-# - PyTorch documentation, *Automatic Mixed Precision package* (10 minutes): the lists of operations for each device.
+# *To read on:* Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes). Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes). PyTorch's *Automatic Mixed Precision package* (10 minutes).
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %%
+progress("07")

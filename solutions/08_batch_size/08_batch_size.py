@@ -1,9 +1,9 @@
 # ---
 # jupyter:
 #   course:
-#     title: Gradient accumulation and batch size
-#     minutes: 120
+#     title: How large should a batch be?
 #     device: CPU
+#     needs: ["01", "03", "04"]
 #     lecture: [E9, E10, E17, S15, B8, B10]
 #   jupytext:
 #     notebook_metadata_filter: course
@@ -16,46 +16,29 @@
 #     name: python3
 # ---
 
-# %% [markdown]
-# # 08 · Gradient accumulation and batch size
+# %% [markdown] opening=true
+# ![512 squares, 8 devices by 64 passes: one step of 4 million tokens of Llama-3-8B. Each device holds the activations of one sequence at a time.](hero.svg)
 #
-# A batch that is too large for the memory goes through the model in pieces, and the gradient comes out the same, if the pieces are weighed right. Then: how large should a batch be at all? You measure when more examples in a step stop to pay.
+# Llama-1 trained in steps of 4 million tokens. No device holds that many at once. You will send them through in pieces, get the same gradient, and measure what that saves and costs. Then you find out when a larger batch stops paying, and train with the one you chose.
 #
-# | goes with | time | device | before this |
-# |---|---|---|---|
-# | lecture E (*Efficient LLMs*), batch size and accumulation (E9, E10, E17); lecture S (*Scaling LLM Training, Part I*), accumulation (S15); lecture B (*Building LLMs in Practice*), accumulation and configuring a run (B8, B10) | 120 minutes, and more for the extras | CPU | 01, 03, 04 |
+# Your training plan counts tokens. It cannot say yet how many make one step, or how to fit a step that is larger than memory.
 #
-# Leave the cells that came with the notebook where they are; add cells of your own wherever you like.
-
-# %% [markdown]
-# ## What you can do afterwards
-#
-# 1. **Accumulate** the gradients of a large batch exactly, whatever the lengths of its sequences.
-# 2. **Measure** what accumulation saves, and what it costs.
-# 3. **Configure** micro-batch, accumulation and devices for a batch that is given in tokens.
-# 4. **Estimate** the noise scale of gradients, and **choose** a batch size.
-
-# %% [markdown]
-# ## Symbols of these lectures
+# 1. **Accumulate** the gradient of a large batch exactly, whatever the lengths of its sequences.
+# 2. **Measure** what accumulation saves in memory, and what it costs in seconds.
+# 3. **Split** a batch into devices, passes and micro-batches.
+# 4. **Compute** how noisy a batch is, and **choose** a batch size under a budget.
 #
 # | here | lecture E | lecture S | lecture B | meaning |
 # |---|---|---|---|---|
-# | b | mbs | bs | b | sequences of a **micro-batch**: one forward and backward pass on one device |
-# | m | grad_acc | steps | steps | micro-batches that a device accumulates in one step |
-# | d | | | DP | devices that share a batch |
-# | B | bs, gbs | | B | sequences of one step, b · m · d; from the noise scale on, examples |
-# | s | seq | L | S | tokens of a sequence |
-# | G, g | | | | gradient of the mean loss over all data, and that of one example's loss |
-# | Σ | | | | covariance of the g |
-# | S, E | | | | steps and examples that a run needs to reach a loss L |
-# | B_c | | | | critical batch size |
-#
-# A **step** is one update of the weights. A letter with a number behind it, as in S15, is a place in a lecture; S, E, B and L alone are the symbols of the table.
-
-# %% [markdown]
-# ## Setup
-#
-# Run this cell first.
+# | $b$ | mbs | bs | b | sequences in a **micro-batch**: one forward and backward pass on one device |
+# | $m$ | grad_acc | steps | steps | micro-batches that a device accumulates in a step |
+# | $d$ | | | DP | devices that share a batch |
+# | $B$ | bs, gbs | | B | sequences in a step, $b\,m\,d$; examples, where we speak of noise |
+# | $s$ | seq | L | S | tokens in a sequence |
+# | $G$, $g$ | | | | gradient of the mean loss over all data; gradient of one example's loss |
+# | $\Sigma$ | | | | covariance of the $g$ |
+# | $S$, $E$ | | | | steps and examples that a run needs to reach a given loss |
+# | $B_c$ | | | | critical batch size |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -74,10 +57,9 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
-from autograder import answer, check, compare, predict
+from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas.batch_size import fit_tradeoff
-from course_utils.formulas.batch_size import power_law as fit_power_law
 from course_utils.instruments import (
     count_flops,
     count_saved_bytes,
@@ -88,10 +70,11 @@ from course_utils.instruments import (
 from course_utils.reference import Transformer, batch_experiment, token_loss
 from course_utils.reference.accumulation import ragged_batch
 from course_utils.show import (
+    Choice,
     batch_plan,
     batch_schedule,
-    computed_and_measured,
     explorer,
+    learning_rates,
     memory_timelines,
     noise_estimates,
     noise_over_loss,
@@ -100,10 +83,13 @@ from course_utils.show import (
     with_progress,
 )
 
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
 # %% [markdown]
-# ## A tour: backward adds
+# ## Backward adds
 #
-# PyTorch never replaces a gradient. Each backward pass **adds** to what is in `grad`:
+# PyTorch does not replace a gradient. Each backward pass **adds** to `grad`:
 
 # %% tags=["nbval-check-output"]
 weight = torch.ones(1, requires_grad=True)
@@ -112,23 +98,28 @@ for x in (3.0, 5.0):
     print(weight.grad)
 
 # %% [markdown]
-# So a batch can go through the model one **micro-batch** after the other, before the optimizer makes one step: that is gradient accumulation (E17). Only one micro-batch of activations is in memory at a time.
+# So a batch can go through the model as **micro-batches**, one after the other, before the optimizer takes one step. That is **gradient accumulation** (E17): only one micro-batch of activations is in memory at a time.
+
+# %% [markdown]
+# ## A mean of means
 #
-# Lecture S (S15) takes the gradient of each micro-batch's mean loss, divides it by the number of micro-batches (its `steps`), and adds up. Here is its rule, and how far its gradient is from that of the whole batch at once. `token_loss(logits, targets)` is the mean of `F.cross_entropy` over all tokens; the **norm** of a gradient is the length of all its numbers as one vector.
+# How should the pieces be weighted? Lecture S takes the mean loss of each micro-batch, divides it by the number of micro-batches, and adds these up (S15):
 
 
 # %%
-def small_model():
-    torch.manual_seed(0)
-    layers = (nn.Embedding(11, 16), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 11))
-    return nn.Sequential(*layers).double()
-
-
 def running_mean(model, ids, targets, micro_batch_size):
     id_groups, target_groups = ids.split(micro_batch_size), targets.split(micro_batch_size)
     num_micro_batches = len(id_groups)
     for some_ids, some_targets in zip(id_groups, target_groups, strict=True):
         (token_loss(model(some_ids), some_targets) / num_micro_batches).backward()
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: how far is a rule's gradient from that of the whole batch?
+def small_model():
+    torch.manual_seed(0)
+    layers = (nn.Embedding(11, 16), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 11))
+    return nn.Sequential(*layers).double()
 
 
 def error(rule, lengths, micro_batch_size):
@@ -142,44 +133,38 @@ def error(rule, lengths, micro_batch_size):
     return float((got - wanted).norm() / wanted.norm())
 
 
-# %% tags=["nbval-check-output"]
-print("equal up to rounding:", error(running_mean, [6, 6, 6, 6], 1) < 1e-12)
+exact = error(running_mean, [6, 6, 6, 6], 1) < 1e-12
+print("four sequences of equal length, one at a time: exact up to rounding:", exact)
 
 # %% [markdown]
-# Now break it. Sequences of a batch rarely have one length: short ones are filled up, and what fills them has the target −100, which `F.cross_entropy`, and so `token_loss`, leaves out. Prompts that are not to be learnt are marked the same way. A **target** is from here on one that is not −100. `ragged_batch` makes such a batch, of sequences with so many targets. What is to be learnt differs: in a sequence of up to half the longest one's length each word is followed by the word before it in the vocabulary, in a longer one by the word after it.
+# In real batches lengths differ. Short sequences are padded to the longest, and the padding gets the target −100, which `F.cross_entropy` ignores; so does `token_loss`, the mean loss over what remains. From here on, **target** means one that is not −100. Three sequences, with 5, 1 and 3 targets:
 
 # %% tags=["nbval-check-output"]
-print(ragged_batch([5, 1, 3], vocab_size=11)[1])
-print("equal up to rounding:", error(running_mean, [5, 1, 3], 1) < 1e-12)
+ragged_batch([5, 1, 3], vocab_size=11)[1]
 
 # %% [markdown]
-# **Predict.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 tokens go through the model one at a time. Is the norm of the error of the lecture's gradient nearer to 1, 10 or 100 percent of the true gradient's norm?
+# **Guess first.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 targets go through one at a time. Here short sequences follow another pattern than long ones. How large is the error of the lecture's gradient, as a percentage of the true gradient's norm?
 
 # %%
 predict("u08-running-mean", None, "%")
 
-# %% What a token counts [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=4
-# **Write** `token_weights`: how much **one token** of each sequence counts in the lecture's running mean, a list of one `float` for each sequence. All or nothing.
+# %% The weight of a token [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=4
+# **Write** `token_weights`: the weight of **one token** of each sequence in that running mean, a list of one `float` per sequence. All or nothing.
 #
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target: the loss of a micro-batch is the mean over the tokens of all its sequences, and is divided by the number of micro-batches before it is added. What a token counts is the derivative of the final sum by that token's loss: the check asks autograd for it, and allows a relative error of 10⁻¹² for rounding.
+# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to its loss; the check gets it from autograd.
 #
-# *Worked case:* lengths 3, 1, 2 in micro-batches of two: **0.125**, **0.125**, **0.25**.
+# *By hand:* lengths 3, 1, 2 in micro-batches of two → **0.125**, **0.125**, **0.25**.
 
 
 # %% solution="u08-mean-of-means"
 def token_weights(lengths: list[int], micro_batch_size: int) -> list[float]:
-    """Weight of one token of each sequence in the mean of the micro-batches' means.
-
-    Args:
-        lengths: Tokens of each sequence, none of them zero.
-        micro_batch_size: Sequences b of a micro-batch; the last may be smaller.
-    """
+    """Weight of one token of each sequence in the mean of the micro-batches' means."""
     ### BEGIN SOLUTION
     num_micro_batches = -(-len(lengths) // micro_batch_size)
     weights = []
     for start in range(0, len(lengths), micro_batch_size):
         group = lengths[start : start + micro_batch_size]
-        weights += [1 / (num_micro_batches * sum(group))] * len(group)
+        weights += [1 / (num_micro_batches * sum(group)) for _ in group]
     return weights
     ### END SOLUTION
 
@@ -191,15 +176,16 @@ try_it(token_weights, [3, 1, 2], 2)
 # Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
 
 # %% [markdown]
-# <details><summary>I get one sixth for every token of the worked case</summary>
+# <details><summary>Hint: I get one sixth for every token of the case by hand</summary>
 #
-# That is what training wants. What does the *lecture* do with the micro-batch of four tokens, what with that of two, and what with both results?
+# That is what training should do. What does the *lecture* do with the micro-batch of four tokens, with that of two, and then with both results?
 # </details>
 
 # %% [markdown]
-# **Measure.** By what factor does a token count more than its share, and how wrong is the gradient?
+# **Check your guess.** The weight of a token as a multiple of its fair share, and the error of the gradient:
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: weights of tokens, and the error of the gradient
 weights_of = answer("u08-mean-of-means", token_weights)
 lengths = [32, 2, 30, 4, 28, 3, 31, 5]
 by_micro_batch = {
@@ -208,58 +194,36 @@ by_micro_batch = {
         "in the shortest": round(weights_of(lengths, b)[1] * sum(lengths), 2),
         "error, %": round(100 * error(running_mean, lengths, b), 1),
     }
-    for b in (1, 2, 3, 4, 8)
+    for b in (1, 2, 3, 8)
 }
 pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Your guess beside the measurement
 compare("u08-running-mean", "%", measured=by_micro_batch[1]["error, %"])
 
 # %% [markdown]
-# **Explain.** One at a time, a token of the sequence of two counts sixteen times as much as one of 32, and here short sequences teach something else than long ones. In pairs it is nearly hidden: each pair has one long and one short sequence. With equal numbers of targets the rule of S15 is right, so the mistake is easy to miss: Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
-#
-# And if a micro-batch has no target at all?
-
-# %% tags=["nbval-check-output"]
-some_ids, no_targets = ragged_batch([0, 3], vocab_size=11)
-model = small_model()
-mean_of_none = token_loss(model(some_ids[:1]), no_targets[:1])
-mean_of_none.backward()
-is_zero = not any(each.grad.any() for each in model.parameters())
-print("loss:", mean_of_none.item(), "  all gradients zero:", is_zero)
+# One at a time, a token of the shortest sequence counts sixteen times as much as one of the longest. In pairs the bug nearly hides: each pair holds one long and one short sequence. Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
 
 # %% [markdown]
-# The mean of no numbers is 0/0: one such micro-batch makes the loss that you report nan, while its gradient is zero.
-
-# %% [markdown]
-# ## Accumulating exactly
+# ## Accumulate exactly
 
 # %% Accumulate [markdown] exercise="u08-accumulate" points=3.5 minutes=22 difficulty=3 importance=5
-# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. You may use `token_loss`.
+# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. `token_loss` is allowed.
 #
-# - `model(ids)` gives logits (b, s, v). Each micro-batch of `micro_batch_size` sequences goes through once; the last may be smaller.
+# - `model(ids)` gives logits $(b, s, v)$, one score per vocabulary entry. Each micro-batch of `micro_batch_size` sequences goes through once; the last may be smaller.
 # - *Existing gradients* are added to.
-# - An *empty micro-batch*, without targets, does no harm; you may skip it. A batch with *no targets* gives 0.0 and leaves `grad` as it is.
-# - *Memory*: at the peak there is one micro-batch, and gradients live in `grad` only.
+# - An *empty micro-batch*, without targets, changes nothing; you may skip it. (Its mean is 0/0, nan.) A batch with *no targets* gives 0.0 and leaves `grad` as it is.
+# - *Memory*: at most one micro-batch is in memory, and gradients are in `grad` only. Let `backward` add them: `torch.autograd.grad` would make a second set.
 #
-# These four, and lengths that are *equal*, *ragged* or leave a *rest*, earn equal shares.
+# These four, and lengths that are *equal*, *ragged* or leave a *remainder*, earn equal shares.
 #
-# *Worked case:* 3, 1 and 2 targets in micro-batches of two: each target counts **1/6**, what is filled up **0**.
+# *By hand:* 3, 1 and 2 targets in micro-batches of two → each target counts **0.1667**, padding **0**.
 
 
 # %% solution="u08-accumulate"
 def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size: int) -> float:
-    """Add the gradients of a batch's mean loss, one micro-batch after the other.
-
-    Args:
-        model: From token ids (b, s) to logits (b, s, v).
-        ids: Token ids (B, s).
-        targets: What follows each token (B, s); -100 does not count.
-        micro_batch_size: Sequences b of a micro-batch; the last may be smaller.
-
-    Returns:
-        The mean loss over all targets; 0.0 without any.
-    """
+    """Add the gradients of a batch's mean loss, one micro-batch after the other."""
     ### BEGIN SOLUTION
     num_targets = int((targets != -100).sum())
     if num_targets == 0:
@@ -276,9 +240,9 @@ def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size:
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Helper: what each target counts, read from the gradient of a table of scores
 def what_targets_count(rule):
-    """A table of scores from zero: the gradient at a target is 8/9 of what it counts."""
     model = nn.Embedding(9, 9, _weight=torch.zeros(9, 9, dtype=torch.float64))
     _, targets = ragged_batch([3, 1, 2], vocab_size=9)
     rule(model, torch.arange(9).reshape(3, 3), targets, 2)
@@ -286,32 +250,34 @@ def what_targets_count(rule):
     return (counts + 0.0).round(decimals=4).tolist()
 
 
-print("the lecture's rule:", what_targets_count(running_mean))
+# %%
+try_it(what_targets_count, running_mean)
 try_it(what_targets_count, accumulate)
 
 # %% check="u08-accumulate"
 # Gradients in float64; passes; what is held at the peak: activations and sets of gradients.
 
 # %% [markdown]
-# <details><summary>Only batches of equal lengths are right</summary>
+# <details><summary>Hint: only batches of equal lengths are right</summary>
 #
 # What number do you divide by: one of the micro-batch, or one of the batch? Which `reduction` of `F.cross_entropy` has not divided yet?
 # </details>
 #
-# <details><summary>My loss is nan</summary>
+# <details><summary>Hint: my loss is nan</summary>
 #
 # In which micro-batch first, and how many targets has it? Which operation divides by their number?
 # </details>
 #
-# <details><summary>My gradients are right, and "memory" fails</summary>
+# <details><summary>Hint: my gradients are right, and "memory" fails</summary>
 #
-# Backward frees what a graph holds, once it went through. When does it go through yours? And is there anything besides `grad` in which you collect gradients?
+# Backward frees what a graph holds as it goes through. When does it go through yours? And do you collect gradients anywhere besides `grad`?
 # </details>
 
 # %% [markdown]
-# **Measure.** A small Llama and eight sequences of 128 tokens through your function, all at once, in pairs and one at a time (some seconds):
+# **Look at the memory.** A small Llama and eight sequences of 128 tokens through your function, all at once, in pairs, and one at a time:
 
-# %%
+# %% folded=true
+# Figure: live memory during one accumulated gradient (a few seconds)
 accumulate_of = answer("u08-accumulate", accumulate)
 tiny = ModelConfig(num_layers=2, hidden_size=64, num_heads=4, ffn_size=192, vocab_size=256)
 tiny_model = Transformer(tiny)
@@ -326,26 +292,21 @@ def memory_of(micro_batch_size):
     )
 
 
-accumulation_traces = {f"micro-batch of {b}": memory_of(b) for b in (8, 2, 1)}
-memory_timelines(accumulation_traces)
+memory_timelines({f"micro-batch of {b}": memory_of(b) for b in (8, 2, 1)})
 
 # %% [markdown]
-# Gradients come with the first backward pass and stay; activations rise and fall with each micro-batch.
+# This is one step of one, four and eight passes. Gradients come with the first backward pass and stay. Activations rise and fall with each micro-batch.
 #
-# **Predict.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens: all at once, forward and backward take 8.6 GiB beside the weights at the peak, and no gradient is there yet. All gradients are 2.3 GiB. How many GiB are there at the peak one sequence at a time?
+# **Guess first.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens. All at once, the peak is 8.6 GiB, not counting the weights, and at that moment there is no gradient yet. All gradients together take 2.3 GiB. What is the peak with one sequence at a time?
 
 # %%
 predict("u08-accumulated", None, "GiB")
 
 # %% [markdown]
-# Here are the right way and two mistakes. `losses(b)` gives the loss of one micro-batch of b sequences after the other, each weighed as it must be:
+# Here is the right way, and two mistakes. `losses(b)` yields the weighted losses of micro-batches of $b$ sequences:
 
 
 # %%
-def at_once(losses, model):
-    next(losses(4)).backward()
-
-
 def one_at_a_time(losses, model):
     for part in losses(1):
         part.backward()
@@ -363,11 +324,12 @@ def gradients_in_a_list(losses, model):
         model.zero_grad()
 
 
-# %% [markdown]
-# And what is in memory at the peak, beside the weights, on tensors that only have shapes (`fake_tensors`; ten seconds):
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the peak on fake tensors, GiB (about ten seconds)
+def at_once(losses, model):
+    next(losses(4)).backward()
 
 
-# %% tags=["nbval-check-output"]
 def trace_of(way):
     with fake_tensors():
         model = Transformer(preset("Llama-3.2-1B"), dtype=torch.bfloat16)
@@ -384,21 +346,25 @@ for way in (at_once, one_at_a_time, backward_at_the_end, gradients_in_a_list):
     trace = trace_of(way)
     peaks[way.__name__.replace("_", " ")] = trace.live_at(trace.peak_at)
 peaks = pd.DataFrame(peaks).T[["gradients", "activations", "temporaries"]] / 2**30
-peaks.assign(together=peaks.sum(axis=1)).round(2).rename_axis("GiB at the peak")
+peaks.assign(together=peaks.sum(axis=1)).round(2)
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Your guess beside the measurement
 compare("u08-accumulated", "GiB", measured=round(peaks.loc["one at a time"].sum(), 2))
 
 # %% [markdown]
-# **Explain.** The two peaks lie at different moments. All at once, it comes before there is any gradient: all 8.6 GiB are of the batch. One at a time, it comes in the second micro-batch, when all gradients of the first are there; they stay, and accumulation can never free them. So the rule is a quarter of everything plus the gradients, 8.6/4 + 2.3 = 4.45 GiB, and not (8.6 − 2.3)/4 + 2.3 = 3.9. It is not exact: activations fall a little below a quarter, and temporaries stay above one, since at this peak a new gradient of the vocabulary's matrix, 0.49 GiB, waits to be added to the old one.
+# The two peaks lie at different moments. All at once, it comes before there is any gradient, so all 8.6 GiB belong to the batch. One at a time, it comes in the second pass, when the gradients of the first are already there: 8.6/4 + 2.3 = 4.45 GiB. The tempting (8.6 − 2.3)/4 + 2.3 is too low. Accumulation never frees the gradients.
 #
-# One backward at the end saves 4 %: all four graphs wait for it. A list of gradients takes more than the large batch. Adding up losses *after* backward, as numbers or as tensors, costs nothing: their graphs are empty by then.
+# One backward pass at the end saves almost nothing: all four graphs wait for it. A list of gradients takes more memory than the large batch.
 
 # %% [markdown]
-# What does accumulation cost? Lecture S (S15) says: more compute. Lecture B (B8) has a table of what grows with the micro-batch b and what with the whole batch B. **Measure** two of its rows: the bytes that one micro-batch keeps for backward, and the FLOPs of one step.
+# ## What does it cost?
+#
+# Lecture B says that activations follow the micro-batch, and FLOPs the batch (B8). The instruments agree:
 
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: bytes kept by one micro-batch, and FLOPs of one step
 def kept_bytes(b):
     some = tiny_ids[:b]
     return count_saved_bytes(lambda: token_loss(tiny_model(some), some), tiny_model).total_bytes
@@ -417,41 +383,476 @@ by_sizes = {
         "bytes kept": f"{kept_bytes(b):,}",
         "FLOPs": f"{flops_of(num_sequences, b):,}",
     }
-    for num_sequences, b in ((8, 8), (8, 4), (8, 2), (16, 4))
+    for num_sequences, b in ((8, 8), (8, 2), (8, 1), (16, 8))
 }
-pd.DataFrame(by_sizes).T.rename_axis(["batch", "micro-batch", "accumulated"])
+pd.DataFrame(by_sizes).T.rename_axis(["batch", "micro-batch", "passes"])
 
 # %% [markdown]
-# **Explain.** Activations follow b, FLOPs follow B: accumulation spends the **same** FLOPs, to the last one, and the slide of S15 is wrong here. What it gives up is parallelism: the passes come one after the other, each reads all weights again, and small matrix products use a device badly:
+# Eight passes of one sequence spend the same FLOPs as one pass of eight, to the last one. **Guess first.** How many times as long do they take on this machine?
 
 # %%
-for b in (8, 1):
-    timing = time_call(
-        lambda b=b: accumulate_of(tiny_model, eight, eight, b), num_warm_up=1, num_runs=5
-    )
-    print(f"micro-batch of {b}: {timing}")
+predict("u08-passes", None, "times as long")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: seconds of the same batch in one pass and in eight (a few seconds)
+in_passes = {
+    8 // b: time_call(
+        lambda b=b: accumulate_of(tiny_model, eight, eight, b), num_warm_up=1, num_runs=8
+    ).median_seconds
+    for b in (8, 4, 2, 1)
+}
+for num_passes_timed, seconds in in_passes.items():
+    print(f"passes: {num_passes_timed}   {seconds * 1e3:6.1f} ms")
+compare(
+    "u08-passes",
+    "times as long",
+    computed=flops_of(8, 1) / flops_of(8, 8),
+    measured=in_passes[8] / in_passes[1],
+)
 
 # %% [markdown]
-# On a machine that does nothing else, the same FLOPs take longer in eight passes than in one. So let the micro-batch be as large as the memory allows, and accumulate only what does not fit.
+# Counting FLOPs says 1. The clock disagrees: each pass starts every operation again and reads all weights again, and its matrices are too small to keep the processor busy. So make the micro-batch as large as memory allows, and accumulate only what does not fit.
+#
+# <details><summary>From the slides: "spent more compute"</summary>
+#
+# Lecture S says of accumulation that it "spent more compute" (S15). It spends more *time*. The FLOPs are those of the large batch.
+# </details>
 
 # %% [markdown]
-# ## Training with it
+# ## Split a batch
 #
-# A training loop has a **scheduler**, which sets the learning rate by counting steps, and **clips** the gradient: if its norm is above a limit, it is shortened to that. Both speak of *steps*, and a step now has several micro-batches.
+# A batch size in sequences says nothing without their length, so reports give it in **tokens**: $B$ sequences of $s$ tokens are $B \cdot s$ (E9, B10). If $d$ devices accumulate $m$ micro-batches of $b$ sequences each, $B = b\,m\,d$.
 #
-# The loop that gets all of this right is an **extra**, for bonus points and about 22 minutes. Without it go on at **Measure**.
+# **Guess first.** A step of $2^{21}$ tokens in sequences of 4,096, on four devices that hold at most 12 sequences each. The micro-batch is as large as possible, with nothing left over. How many micro-batches does each device accumulate?
+
+# %%
+predict("u08-num-micro-batches", None, "micro-batches")
+
+# %% Configure a run [markdown] exercise="u08-configure" points=1.5 minutes=9 difficulty=2 importance=5
+# **Write** `configuration`: a dictionary of three `int`s, each a third of the points.
+#
+# | key | what |
+# |---|---|
+# | `"micro_batch_size"` | $b$, the same in all passes: as large as possible, at most `max_micro_batch` |
+# | `"num_micro_batches"` | $m$, on each device |
+# | `"tokens_per_step"` | as many as possible, at most `global_batch_tokens` |
+#
+# Every device gets the same number of sequences, at least one. The tokens come first: among all $b$ and $m$ that give the most tokens, take the largest $b$.
+#
+# *By hand:* 100 tokens, sequences of 4, two devices, at most 5 fit → **4**, **3**, **96**.
+
+
+# %% solution="u08-configure"
+def configuration(
+    global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
+) -> dict[str, int]:
+    """Micro-batch, accumulation and tokens of one step."""
+    ### BEGIN SOLUTION
+    sequences_each = global_batch_tokens // seq_len // num_devices
+    b = min(max_micro_batch, sequences_each)
+    while sequences_each % b:
+        b -= 1
+    return {
+        "micro_batch_size": b,
+        "num_micro_batches": sequences_each // b,
+        "tokens_per_step": num_devices * sequences_each * seq_len,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(configuration, 100, 4, 2, 5)
+
+# %% check="u08-configure"
+# One device and many; batches that come out even or not; a prime number of sequences.
+
+# %% [markdown]
+# <details><summary>Hint: my micro-batch is max_micro_batch, and it is wrong</summary>
+#
+# How many sequences does each device get in a step? Twelve in micro-batches of five: what happens to the last two?
+# </details>
+
+# %% [markdown]
+# **Check your guess** against a model that counts its passes:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: passes through a model, for every micro-batch up to 12 that leaves nothing over
+configuration_of = answer("u08-configure", configuration)
+share_of_device = torch.zeros(2**21 // 4096 // 4, 1, dtype=torch.long)
+num_passes = {}
+for b in range(1, 13):
+    passes = []
+    counted_model = small_model()
+    counted_model.register_forward_pre_hook(lambda _, inputs, to=passes: to.append(len(inputs[0])))
+    accumulate_of(counted_model, share_of_device, share_of_device, b)
+    if len(set(passes)) == 1:
+        num_passes[b] = len(passes)
+print("passes by micro-batch:", num_passes)
+compare(
+    "u08-num-micro-batches",
+    "micro-batches",
+    computed=configuration_of(2**21, 4096, 4, 12)["num_micro_batches"],
+    measured=min(num_passes.values()),
+)
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the same four devices with other batches
+budgets = {"2²¹": 2**21, "4 million": 4_000_000, "2²²": 2**22, "60 million": 60_000_000}
+configurations = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
+pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
+
+# %% [markdown]
+# Round millions are a trap. Of 4 million tokens each device gets 244 = 4 · 61 sequences: 12 would fit, but only 4 go through at a time. Choose a number of *sequences* with many small divisors.
+#
+# The passes of a step do not depend on one another, so they can also run on several devices at once. That is data parallelism (unit 09).
+#
+# <details><summary>From the slides: one letter, several batches</summary>
+#
+# Lecture B writes $B$ for tokens and for sequences; its "4–60M tokens" are for models of 7B and far more. Lecture E's bs = mbs · grad_acc (E17) holds on one device. Its "DeepSeek about 60M" (E9) is the *end* of a ramp: DeepSeek-V3 starts with 3,072 sequences of 4,096 tokens, 12.6 million, and reaches 15,360 after 469 billion tokens.
+# </details>
+
+# %% [markdown]
+# ## How noisy is a batch?
+#
+# Accumulation makes every batch size possible. Which one is good? An **example** is what is drawn at random into a batch: a point in our small problem, a sequence in a language model. $B$ now counts examples.
+#
+# Let $G$ be the gradient over all data, and $g$ that of one example's loss. The $g$ scatter around $G$ with a covariance matrix $\Sigma$. The sum of its diagonal, the **trace** $\mathrm{tr}(\Sigma)$, is the mean squared distance of a $g$ from $G$. A batch averages $B$ of them, so its own mean squared distance is $\mathrm{tr}(\Sigma)/B$:
+#
+# ![Gradients of batches, drawn as dots around the arrow G. Batches of 15 scatter twice as far as G is long, batches of 61 as far, batches of 970 a quarter as far.](noise.svg)
+#
+# Noise and gradient have the same length at
+#
+# $$B_{noise} = \frac{\mathrm{tr}(\Sigma)}{|G|^2},$$
+#
+# the **simple noise scale** (McCandlish et al. 2018). A much smaller batch points almost anywhere. A much larger one tells you little more.
+#
+# The picture shows the problem that we train below: a network of 837 parameters sorts 4,096 points into five classes. At the start its noise scale is 61 examples.
+
+# %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=10 difficulty=2 importance=5
+# **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, and only there, return `math.inf`. Tolerance: 10⁻⁹, even where the rows are nearly equal.
+#
+# *By hand:* the gradients of two examples are (4, 1) and (0, −3) → **1.6**.
+
+
+# %% solution="u08-noise-scale"
+def noise_scale(gradients: Tensor) -> float:
+    """Simple noise scale, in examples."""
+    ### BEGIN SOLUTION
+    whole = gradients.mean(dim=0)
+    size = float((whole**2).sum())
+    if size == 0:
+        return math.inf
+    trace = float(gradients.var(dim=0, correction=0).sum())
+    return trace / size
+    ### END SOLUTION
+
+
+# %%
+try_it(noise_scale, torch.tensor([[4.0, 1.0], [0.0, -3.0]], dtype=torch.float64))
+
+# %% check="u08-noise-scale"
+# Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
+
+# %% [markdown]
+# <details><summary>Hint: the covariance of so many parameters is too large</summary>
+#
+# Which of its numbers do you need? What is each of them, of one column alone?
+# </details>
+#
+# <details><summary>Hint: my number is a little too large when there are few examples</summary>
+#
+# By what do you divide a sum of squares: by the number of rows, or by one less?
+# </details>
+
+# %% [markdown]
+# **Hold it against** a measurement without any covariance: draw 1,000 batches of 32, and see how far their gradients are from $G$.
+
+# %%
+# Measured: 32 times the mean squared distance of a batch of 32, over |G|²
+noise_scale_of = answer("u08-noise-scale", noise_scale)
+problem = batch_experiment.Problem()
+gradients = batch_experiment.per_sample_gradients(
+    batch_experiment.new_network(), problem.inputs, problem.labels
+)
+mean_gradient = gradients.mean(0)
+drawn = batch_experiment.batches_of(gradients, 32, 1000)
+mean_squared_distance = (drawn - mean_gradient).square().sum(1).mean()
+compare(
+    "u08-noise",
+    "examples",
+    computed=noise_scale_of(gradients),
+    measured=(32 * mean_squared_distance / mean_gradient.square().sum()).item(),
+)
+
+# %% [markdown]
+# ## What a larger batch buys
+#
+# To reach a given loss, a batch size $B$ needs $S$ optimizer **steps** and $E = B \cdot S$ **examples**. No batch gets there in fewer than $S_{min}$ steps, or with fewer than $E_{min}$ examples. McCandlish et al. found that batch sizes lie on a hyperbola between these limits:
+#
+# $$\left(\frac{S}{S_{min}} - 1\right)\left(\frac{E}{E_{min}} - 1\right) = 1$$
+#
+# At its middle lies the **critical batch size** $B_c = E_{min}/S_{min}$ (E10).
+
+# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=8 difficulty=2 importance=5
+# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` and `"examples"`. Each is half of the points. Tolerance: 10⁻⁹.
+#
+# *By hand:* at least 100 steps, critical batch size 30, batches of 10 → **400** and **4,000**.
+
+
+# %% solution="u08-tradeoff"
+def steps_and_examples(
+    min_steps: float, critical_batch_size: float, batch_size: int
+) -> dict[str, float]:
+    """Steps and examples that a batch size needs."""
+    ### BEGIN SOLUTION
+    steps = min_steps + min_steps * critical_batch_size / batch_size
+    return {"steps": steps, "examples": steps * batch_size}
+    ### END SOLUTION
+
+
+# %%
+try_it(steps_and_examples, 100.0, 30.0, 10)
+
+# %% check="u08-tradeoff"
+# At the critical batch size; far below it; far above it.
+
+# %% [markdown]
+# <details><summary>Hint: my equation becomes quadratic</summary>
+#
+# Put $E = B \cdot S$ and $E_{min} = B_c \cdot S_{min}$ into it, and multiply the brackets out. Which number stands alone on both sides, and what can you divide by then?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: far below, at, and far above the critical batch size
+tradeoff_of = answer("u08-tradeoff", steps_and_examples)
+by_factor = {
+    f"B = {factor:g} · B_c": tradeoff_of(1, 1024, int(1024 * factor)) for factor in (1 / 8, 1, 8)
+}
+places = pd.DataFrame(by_factor).T / [1, 1024]
+places.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
+
+# %% [markdown]
+# Far below $B_c$, twice the batch halves the steps and costs nothing. Far above it, twice the batch costs twice the examples and saves nothing.
+
+# %% [markdown]
+# ### Does the noise scale predict it?
+#
+# The theory says that $B_c$ is about the noise scale. At the start, that was 61 examples. **Guess first:** the network trains to a loss of 0.6 with batches of 16 to 4,096. Where will the critical batch size of these runs lie?
+
+# %%
+predict("u08-critical", None, "examples")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: steps to a loss of 0.6, each batch size at the best of five learning rates (ten seconds)
+steps = pd.DataFrame(
+    {
+        f"draw {seed}": {
+            size: batch_experiment.steps_to_loss(problem, size, 0.6, seed=seed)
+            for size in (16, 64, 256, 512, 1024, 4096)
+        }
+        for seed in with_progress((7, 8, 9), "draws")
+    }
+).rename_axis("batch size")
+steps["median"] = steps.median(axis=1).astype(int)
+steps["examples"] = steps["median"] * steps.index
+steps
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Figure: the runs, and the hyperbola fitted to them
+medians = {int(size): int(count) for size, count in steps["median"].items()}
+min_steps, critical = fit_tradeoff(list(medians), list(medians.values()))
+steps_against_examples(medians, min_steps, critical)
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Your guess, the noise scale at the start, and the critical batch size of the runs
+compare("u08-critical", "examples", computed=noise_scale_of(gradients), measured=critical)
+
+# %% [markdown]
+# The hyperbola holds, but $B_c$ is about ten times the noise scale at the start. What changes on the way to a loss of 0.6? Follow one run:
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the noise scale at five moments of a run with exact gradients
+moments, rows_at = {}, {}
+network = batch_experiment.new_network()
+for step in with_progress(range(21), "steps"):
+    if step in (0, 3, 5, 10, 20):
+        rows = batch_experiment.per_sample_gradients(network, problem.inputs, problem.labels)
+        rows_at[step] = rows
+        moments[step] = {
+            "loss": problem.loss(network),
+            "|G|²": rows.mean(0).square().sum().item(),
+            "tr(Σ)": rows.var(0, correction=0).sum().item(),
+            "noise scale": noise_scale_of(rows),
+        }
+    batch_experiment.descend(network, problem.inputs, problem.labels, learning_rate=1.0)
+moments = pd.DataFrame(moments).T.rename_axis("step")
+moments.round({"loss": 2, "|G|²": 3, "tr(Σ)": 1, "noise scale": 0})
+
+# %% [markdown]
+# What the examples agree on is learned first and leaves the gradient: $|G|^2$ falls to a thirtieth, while $\mathrm{tr}(\Sigma)$ even grows. So the noise scale grows fiftyfold in this short run, and $B_c$ is roughly its average.
+#
+# A batch should therefore grow during training, and in real runs it does. MiniMax measured critical batch sizes from 16 million tokens at a loss of 2.22 to 128 million at 1.58 (E10): it doubles whenever the loss falls by 11 %. Their schedule:
+
+# %% folded=true
+# Figure: the batch of MiniMax-01 over its training tokens
+minimax_schedule = [
+    (0, 16 * 10**6),
+    (69 * 10**9, 32 * 10**6),
+    (790 * 10**9, 64 * 10**6),
+    (4_700 * 10**9, 128 * 10**6),
+]
+batch_schedule(minimax_schedule, 10_400 * 10**9)
+
+# %% [markdown]
+# ### The learning rate goes with it
+#
+# A less noisy gradient deserves a longer step. A common rule scales the learning rate with the batch. **Guess first:** batches of 64 do best at a learning rate near 0.35. What is best for batches of 1,024, sixteen times as large?
+
+# %%
+predict("u08-learning-rate", None, "learning rate")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the learning rate with the lowest loss after as many steps as in the table (ten seconds)
+RATES = [round(2 ** (halves / 2), 2) for halves in range(-8, 9)]
+
+
+def loss_at(size, rate, seed):
+    trained, generator = batch_experiment.new_network(), torch.Generator().manual_seed(seed)
+    for _ in range(medians[size]):
+        points = torch.randint(len(problem.labels), (size,), generator=generator)
+        batch_experiment.descend(trained, *problem.batch(points), rate)
+    return problem.loss(trained)
+
+
+with batch_experiment.one_thread():
+    best_rates = {
+        size: min(RATES, key=lambda rate: sum(loss_at(size, rate, seed) for seed in (7, 8, 9)))
+        for size in with_progress((16, 64, 256, 1024, 4096), "batch sizes")
+    }
+compare(
+    "u08-learning-rate", "learning rate", computed=16 * best_rates[64], measured=best_rates[1024]
+)
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Figure: the best learning rate over the batch, and two rules that begin at batches of 64
+learning_rates(best_rates, 64, critical)
+
+# %% [markdown]
+# The proportional rule holds for small batches and breaks near the critical batch size. McCandlish et al. derive the bend: the best rate is proportional to $1/(1 + B_c/B)$. Above $B_c$ the gradient is nearly exact, and a longer step overshoots.
+#
+# <details><summary>From the slides: do large batches "arrive at better optima"?</summary>
+#
+# Lecture E says that small batches "may evade optima" and large ones "arrive at better optima" (E9). McCandlish et al. show something else: above the critical batch size returns diminish. In the table above, batches of 4,096 take seven times the examples of batches of 16 to reach the same loss. Large batches buy *time*, as long as there are devices to share them.
+# </details>
+
+# %% [markdown]
+# ## Choose a batch, and train with it
+#
+# Deadline and budget: the network must reach a loss of 0.6 within **25 steps** and **10,000 examples**. The runs above have $S_{min} = 8$ and $B_c = 660$. Choose a batch size from 16 to 4,096 with your function:
+
+# %%
+my_batch_size = 64  # your choice
+tradeoff_of(8.0, 660.0, my_batch_size)
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: three runs with your batch size, against the plan (about five seconds)
+my_runs = [
+    batch_experiment.steps_to_loss(problem, min(4096, max(16, my_batch_size)), 0.6, seed=seed)
+    for seed in with_progress((7, 8, 9), "draws")
+]
+planned, trained_steps = tradeoff_of(8.0, 660.0, my_batch_size), sorted(my_runs)[1]
+rows = {
+    "steps": (planned["steps"], trained_steps, 25),
+    "examples": (planned["examples"], trained_steps * my_batch_size, 10_000),
+}
+table = pd.DataFrame(rows, index=["planned", "trained", "allowed"]).T.round(0).astype(int)
+table.assign(verdict=["✓" if done <= most else "✗ too many" for _, done, most in rows.values()])
+
+# %% [markdown]
+# 64 keeps the budget and misses the deadline. Change it and run both cells again, until both hold.
+
+# %% [markdown]
+# ## Choose one for a language model
+#
+# A 1B model, sequences of 4,096 tokens, four GPUs, 25 billion tokens. Suppose that the critical batch size is 4 million tokens. *Steps* are those of the whole run. The last two columns say what it takes to reach one given loss:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: what each batch would mean
+critical_guess, budget = 4 * 10**6, 25 * 10**9
+
+
+def what_it_means(num_sequences):
+    tokens = num_sequences * 4096
+    place = tradeoff_of(1, critical_guess, tokens)
+    return {
+        "million tokens": f"{tokens / 10**6:.2f}",
+        "steps": f"{budget // tokens:,}",
+        "S / S_min": round(place["steps"], 2),
+        "E / E_min": round(place["examples"] / critical_guess, 2),
+    }
+
+
+choices = {f"{each:,}": what_it_means(each) for each in (64, 256, 1024, 4096, 15_360)}
+pd.DataFrame(choices).T.rename_axis("sequences")
+
+# %% [markdown]
+# Does it fit? Before you move a control, say what it will change: the dot on the hyperbola, the memory of a GPU, or neither. The caption says how the devices split the batch.
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    batch_plan,
+    model=Choice("model", ["Llama-3.2-1B", "Llama-3-8B"], "Llama-3.2-1B"),
+    global_batch_size=Choice("batch, sequences", [16, 64, 256, 1024, 4096, 16_384], 1024),
+    micro_batch_size=Choice("micro-batch, sequences", [1, 2, 4, 8], 1),
+    num_devices=Choice("devices", [1, 4, 64, 512], 4),
+    critical_batch_tokens=Choice(
+        "critical batch, tokens", [10**6, 4 * 10**6, 16 * 10**6, 128 * 10**6], 4 * 10**6
+    ),
+)
+
+# %% [markdown]
+# <details><summary>What changes what</summary>
+#
+# Model and micro-batch change the memory. The batch and the critical batch size move the dot. Devices only decide how many passes come one after the other.
+# </details>
+
+# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=10 difficulty=3 importance=5
+# **Write** five or six sentences:
+#
+# - Which global batch do you choose for this run, in tokens and in sequences, and with which $b$ and $m$ do four GPUs make it? What would happen here with the lecture's 4–60 million tokens?
+# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. Why? How would you find the noise scale of this run?
+
+# %% [markdown] text_answer="u08-choose"
+# <!-- BEGIN SOLUTION -->
+# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time.
+#
+# The noise scale was measured before the first step, when all examples still agree on a direction. As the loss falls, |G|² shrinks and tr(Σ) does not, so the noise scale grows, fifty times in that run; the critical batch size is about its average over the run. So I would look it up during the run, from the squared norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. As it grows, the batch may be doubled on the way.
+#
+# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences, and micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for the gap (the noise scale grows as the loss falls, so its value at the start is far too low); half for a source of the noise scale (two norms in the run, a smaller run at the same loss, a published fit).
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order. The recap comes last.
+
+# %% [markdown]
+# ### A training loop
+#
+# A **scheduler** sets the learning rate by counting steps. **Clipping** shortens a gradient that is longer than a limit. Both work on *steps*, and a step now has several micro-batches.
 
 # %% A training loop [markdown] exercise="u08-train" points=3 minutes=22 difficulty=3 importance=5 extra=true
-# **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses. You may use `token_loss`.
+# **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses.
 #
-# - *Accumulation*: the gradient is that of the mean loss over all targets of the group, and at the peak there is one micro-batch, as in your `accumulate`.
-# - *Old gradients*, from before a group, do not go into it.
-# - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm from before.
+# - *Accumulation*: the gradient is that of the mean loss over all targets of the group, with at most one micro-batch in memory, as in your `accumulate`.
+# - *Old gradients*, from before a group, do not count in it.
+# - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm before clipping.
 # - The optimizer steps, then the scheduler (*schedule*). There is *no step* where loss or norm is not finite, as for a group without targets: its entry is `None`.
 #
-# The six words in italics earn equal shares.
+# The six situations in italics earn equal shares.
 #
-# *Worked case:* 3, 1, 2 and 5 targets, two micro-batches in a group: two steps, losses **2.499** and **1.731**.
+# *By hand:* 3, 1, 2 and 5 targets, two micro-batches in a group → losses **2.499** and **1.731**.
 
 
 # %% solution="u08-train"
@@ -463,19 +864,7 @@ def train(
     micro_batches_per_step: int,
     max_norm: float,
 ) -> list[float | None]:
-    """Train, with one step for each group of micro-batches.
-
-    Args:
-        model: From token ids (b, s) to logits (b, s, v).
-        optimizer: Of the model's parameters.
-        scheduler: Of the optimizer.
-        micro_batches: Ids and targets, each (b, s); the target -100 does not count.
-        micro_batches_per_step: Micro-batches m of a group; the last may have fewer.
-        max_norm: The longest that a group's gradient may be.
-
-    Returns:
-        For each group its mean loss, or None without a step.
-    """
+    """Train, with one step for each group of micro-batches."""
     ### BEGIN SOLUTION
     results: list[float | None] = []
     for start in range(0, len(micro_batches), micro_batches_per_step):
@@ -498,7 +887,8 @@ def train(
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Helper: train a small model on sequences of these lengths, two in a group
 def setting(model):
     optimizer = SGD(model.parameters(), lr=0.5)
     return model, optimizer, LambdaLR(optimizer, lambda step: 1 / (1 + step))
@@ -510,6 +900,7 @@ def in_twos(train, lengths):
     return [loss if loss is None else round(loss, 3) for loss in losses]
 
 
+# %%
 try_it(in_twos, train, [3, 1, 2, 5])
 try_it(in_twos, train, [3, 1, 0, 0, 5])
 
@@ -517,25 +908,21 @@ try_it(in_twos, train, [3, 1, 0, 0, 5])
 # Steps, learning rates, weights, losses and what is held at the peak: the six situations of the exercise.
 
 # %% [markdown]
-# <details><summary>Only "clipping" fails</summary>
+# <details><summary>Hint: only "clipping" fails</summary>
 #
-# How often do you clip in one step, and is the gradient whole by then? A sum of gradients that were shortened one by one points elsewhere.
+# How often do you clip in one step, and is the gradient complete by then? Clip (9, 0) and (0, 1) to length 1 each and add them: does the sum still point where (9, 1) does?
 # </details>
 #
-# <details><summary>After a broken group nothing is ever right again</summary>
+# <details><summary>Hint: after a group without a step, everything is wrong</summary>
 #
 # Anything plus nan is nan. What is in `grad` when the next group begins?
 # </details>
-#
-# <details><summary>"last group" fails</summary>
-#
-# Five micro-batches, two in a group: how many groups? How many targets has the last, and by which number do you divide?
-# </details>
 
 # %% [markdown]
-# **Measure.** The same sequences as four micro-batches of one, and as one batch of four. Do both end with the same weights?
+# **Hold it against** one large batch. The same sequences as four micro-batches of one, and as one batch of four:
 
-# %% tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the weights after twenty steps, with and without accumulation
 train_of = answer("u08-train", train)
 of_four = [ragged_batch([6, 2, 5, 3], vocab_size=11)] * 20
 of_one = [
@@ -555,233 +942,31 @@ print(f"loss from {run_losses[0]:.2f} to {run_losses[-1]:.2f} in {len(run_losses
 print("same weights:", torch.allclose(run_weights, accumulated_weights, rtol=1e-9))
 
 # %% [markdown]
-# **Explain.** Whoever trains cannot tell the two apart. Clip each micro-batch instead, and that is over: the sum of shortened gradients points elsewhere.
-
-# %% tags=["nbval-check-output"]
-long, short = torch.tensor([9.0, 0.0]), torch.tensor([0.0, 1.0])
-print("each clipped to norm 1:", F.normalize(F.normalize(long, dim=0) + short, dim=0))
-print("the sum clipped to it: ", F.normalize(long + short, dim=0))
-
-# %% [markdown]
-# ## Configuring a run
+# ### The noise scale of a real run
 #
-# A batch size in sequences says nothing without their length, so it is given in **tokens** (E9, B10): B · s. Lecture B writes the same B for tokens and for sequences; its "4–60 million tokens per step" are for models of 7B and far more. Lecture E's bs = mbs · grad_acc (E17) is for one device. On d devices, each with the same number of sequences, B = b · m · d.
-#
-# **Predict.** A batch of 2²⁰ tokens in sequences of 4,096 on four devices; at most 12 sequences fit on one. The micro-batch is to be as large as possible, and nothing left over. How many micro-batches does each device accumulate?
-
-# %%
-predict("u08-num-micro-batches", None, "micro-batches")
-
-# %% Configure a run [markdown] exercise="u08-configure" points=1.5 minutes=9 difficulty=2 importance=5
-# **Write** `configuration`: a dictionary of three `int`s, each a third of the points: `"micro_batch_size"` b, `"num_micro_batches"` m and `"tokens_per_step"`.
-#
-# - Every device has the same number of sequences, and a step has no more than `global_batch_tokens` tokens, but as many as possible.
-# - Among all b and m that give this many, b is the largest that is no larger than `max_micro_batch`. All micro-batches are of that size.
-#
-# The inputs allow at least one sequence for each device.
-#
-# *Worked case:* 100 tokens, sequences of 4, two devices, at most 5 fit: 12 sequences for each device, so **4**, **3** and **96**.
-
-
-# %% solution="u08-configure"
-def configuration(
-    global_batch_tokens: int, seq_len: int, num_devices: int, max_micro_batch: int
-) -> dict[str, int]:
-    """Micro-batch, accumulation and tokens of one step.
-
-    Args:
-        global_batch_tokens: Tokens that a step should have at most.
-        seq_len: Tokens s of a sequence.
-        num_devices: Devices d that share the batch.
-        max_micro_batch: Sequences that fit on one device.
-
-    Returns:
-        "micro_batch_size", "num_micro_batches" and "tokens_per_step".
-    """
-    ### BEGIN SOLUTION
-    sequences_each = global_batch_tokens // seq_len // num_devices
-    b = min(max_micro_batch, sequences_each)
-    while sequences_each % b:
-        b -= 1
-    return {
-        "micro_batch_size": b,
-        "num_micro_batches": sequences_each // b,
-        "tokens_per_step": num_devices * sequences_each * seq_len,
-    }
-    ### END SOLUTION
-
-
-# %%
-try_it(configuration, 100, 4, 2, 5)
-
-# %% check="u08-configure"
-# One device and many; batches that come out even or not; a prime number of sequences.
-
-# %% [markdown]
-# <details><summary>My micro-batch is max_micro_batch, and it is wrong</summary>
-#
-# How many sequences has each device in a step? Twelve in micro-batches of five: what happens to the last two?
-# </details>
-
-# %% [markdown]
-# **Measure.** Let the model count its passes for every micro-batch up to 12, and keep those in which no pass is smaller than the others:
-
-# %% tags=["nbval-check-output"]
-configuration_of = answer("u08-configure", configuration)
-share_of_device = torch.zeros(2**20 // 4096 // 4, 1, dtype=torch.long)
-num_passes = {}
-for b in range(1, 13):
-    passes = []
-    counted_model = small_model()
-    counted_model.register_forward_pre_hook(lambda _, inputs, to=passes: to.append(len(inputs[0])))
-    accumulate_of(counted_model, share_of_device, share_of_device, b)
-    if len(set(passes)) == 1:
-        num_passes[b] = len(passes)
-print("passes by micro-batch:", num_passes)
-compare(
-    "u08-num-micro-batches",
-    "micro-batches",
-    computed=configuration_of(2**20, 4096, 4, 12)["num_micro_batches"],
-    measured=min(num_passes.values()),
-)
-
-# %% tags=["nbval-check-output"]
-budgets = {"0.92M": 920_000, "2^20": 2**20, "4M": 4_000_000, "2^22": 2**22, "60M": 60_000_000}
-configurations = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
-pd.DataFrame(configurations).T.rename_axis("global batch")
-
-# %% [markdown]
-# **Explain.** A round number of millions is a trap: 4M leaves each device with 244 = 4 · 61 sequences, so that of the 12 that fit only 4 go at a time; 60M with 3,662 = 2 · 1,831, and only 2. Choose a number of *sequences* with many small divisors.
-#
-# The passes are independent of one another until the optimizer steps, so that they can as well run on several devices at the same time: data parallelism is accumulation in space (E17), and has to weigh targets as carefully.
-
-# %% [markdown]
-# ## How large should a batch be?
-#
-# Accumulation and devices make every global batch possible. Which one is good? Some settings, in sequences times their length:
-
-# %% tags=["nbval-check-output"]
-used = {
-    "llm-foundry's benchmark of a 1B model": 224 * 4096,
-    "Llama-1": 4 * 10**6,
-    "DeepSeek-V3, at first": 3_072 * 4096,
-    "DeepSeek-V3, after 469 billion tokens": 15_360 * 4096,
-}
-for run, tokens in used.items():
-    print(f"{run}: {tokens / 10**6:.1f} million tokens a step")
-
-# %% [markdown]
-# The slide's "DeepSeek about 60M" (E9) is the *end* of a ramp that begins at a fifth of it; the first line is a setting to measure throughput with, no training run.
-#
-# The slide also says: small batches are noisy, need more steps and "may evade optima"; large ones are stable, need fewer and "arrive at better optima". You measure the noise, the steps to one loss, and how low the loss is after as many steps or examples. No run here is long enough to tell of optima.
-
-# %% [markdown]
-# ## How noisy is a batch?
-#
-# An **example** is what is drawn at random into a batch: here a point, for a language model a sequence; reports multiply by its length and give tokens. From here on B counts examples.
-#
-# Let G be the gradient over all data, and g the gradient of one example's loss. The g scatter around G with a **covariance** Σ, a matrix with a row and a column for each parameter. On its diagonal stand the variances; their sum, the **trace** tr(Σ), is the mean squared distance of a g from G.
-#
-# A batch of B examples averages B of them: its squared distance from G is tr(Σ)/B on average. That equals the squared norm |G|² at
-#
-# $$B_{noise} = \frac{\mathrm{tr}(\Sigma)}{|G|^2},$$
-#
-# the **simple noise scale** (McCandlish et al. 2018), in examples. A much smaller batch points almost anywhere; a much larger one repeats what it knows.
-#
-# **Predict.** A small network, just initialised, is to tell five classes of 4,096 points apart. Is its noise scale nearer to 6, 60, 600 or 6,000 examples?
-
-# %%
-predict("u08-noise", None, "examples")
-
-# %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=12 difficulty=2 importance=5
-# **Write** `noise_scale`: tr(Σ)/|G|² of a float64 matrix with one row for each example and one column for each parameter, a `float`. The rows are *all* the data, not a sample of it: divide by their number. Where G is zero, and only there, `math.inf`. A relative error of 10⁻⁹ is allowed, for sums in another order.
-#
-# *Worked case:* gradients (3, 1) and (1, −1): G is (2, 0), both lie at a squared distance of 2 from it, and |G|² is 4: **0.5**.
-
-
-# %% solution="u08-noise-scale"
-def noise_scale(gradients: Tensor) -> float:
-    """Simple noise scale, in examples.
-
-    Args:
-        gradients: (example, parameter), float64.
-    """
-    ### BEGIN SOLUTION
-    whole = gradients.mean(dim=0)
-    size = float((whole**2).sum())
-    if size == 0:
-        return math.inf
-    trace = float(gradients.var(dim=0, correction=0).sum())
-    return trace / size
-    ### END SOLUTION
-
-
-# %%
-try_it(noise_scale, torch.tensor([[3.0, 1.0], [1.0, -1.0]], dtype=torch.float64))
-
-# %% check="u08-noise-scale"
-# Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
-
-# %% [markdown]
-# <details><summary>I do not know how to get a covariance of so many parameters</summary>
-#
-# Which of its numbers do you need? What is each of them, of one column alone?
-# </details>
-#
-# <details><summary>My number is a little too large when there are few examples</summary>
-#
-# By what do you divide a sum of squares: by the number of rows, or by one less?
-# </details>
-
-# %% [markdown]
-# **Measure** what the noise scale is about: draw 1,000 batches of 32, and see how far their gradients lie from G. No covariance here, only distances.
-
-# %%
-noise_scale_of = answer("u08-noise-scale", noise_scale)
-problem = batch_experiment.Problem()
-gradients = batch_experiment.per_sample_gradients(
-    batch_experiment.new_network(), problem.inputs, problem.labels
-)
-mean_gradient = gradients.mean(0)
-drawn = batch_experiment.batches_of(gradients, 32, 1000)
-mean_squared_distance = (drawn - mean_gradient).square().sum(1).mean()
-compare(
-    "u08-noise",
-    "examples",
-    computed=noise_scale_of(gradients),
-    measured=(32 * mean_squared_distance / mean_gradient.square().sum()).item(),
-)
-
-# %% [markdown]
-# ## Two batches tell it
-#
-# A large model never shows the gradients of single examples. But accumulation has gradients of two sizes at hand: that of a micro-batch b, and the whole one B. Their squared norms are enough, because on average
+# A large model never shows the gradients of single examples. But accumulation makes two gradients anyway: that of a micro-batch and that of the whole batch. Their squared norms are enough. Let $G_B$ be the gradient of a batch of $B$ examples; on average
 #
 # $$\overline{|G_B|^2} = |G|^2 + \frac{\mathrm{tr}(\Sigma)}{B}$$
 #
-# for every batch size (the line is the mean over all batches): noise makes a gradient longer. Two sizes are two equations for two unknowns.
+# for every batch size. Two sizes give two equations for two unknowns.
 
-# %% The noise scale from two norms [markdown] exercise="u08-two-batch" points=1.5 minutes=9 difficulty=3 importance=4
-# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s: `"squared_norm"`, the estimate of |G|²; `"trace"`, that of tr(Σ); and `"noise_scale"`, the second over the first, `math.inf` where the first is not positive, and only there. Each is a third of the points. Estimates of both may come out negative by chance: leave them so. Rounding: 10⁻⁹.
+# %% The noise scale from two norms [markdown] exercise="u08-two-batch" points=1.5 minutes=9 difficulty=3 importance=4 extra=true
+# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s, each a third of the points. Tolerance: 10⁻⁹.
 #
-# *Worked case:* squared norms 5 of 2 examples and 3 of 4: **1**, **8** and **8**, since 1 + 8/2 = 5 and 1 + 8/4 = 3.
+# | key | what |
+# |---|---|
+# | `"squared_norm"` | the estimate of $\lvert G\rvert^2$; by chance it may be negative: leave it |
+# | `"trace"` | that of $\mathrm{tr}(\Sigma)$, likewise |
+# | `"noise_scale"` | the second over the first; `math.inf` where the first is not positive, and only there |
+#
+# *By hand:* squared norms 5 of 2 examples and 3 of 4 → **1**, **8**, **8**.
 
 
 # %% solution="u08-two-batch"
 def estimate_noise(
     small_squared_norm: float, big_squared_norm: float, small_batch_size: int, big_batch_size: int
 ) -> dict[str, float]:
-    """Unbiased estimates of |G|² and tr(Σ), and their ratio.
-
-    Args:
-        small_squared_norm: Of the gradient of the small batch.
-        big_squared_norm: Of that of the big one.
-        small_batch_size: Examples b.
-        big_batch_size: Examples B.
-
-    Returns:
-        "squared_norm", "trace" and "noise_scale".
-    """
+    """Unbiased estimates of |G|² and tr(Σ), and their ratio."""
     ### BEGIN SOLUTION
     trace = (small_squared_norm - big_squared_norm) / (1 / small_batch_size - 1 / big_batch_size)
     squared_norm = big_squared_norm - trace / big_batch_size
@@ -800,41 +985,17 @@ try_it(estimate_noise, 5.0, 3.0, 2, 4)
 # Sizes near each other and far apart; estimates that are not positive.
 
 # %% [markdown]
-# <details><summary>I do not see how to solve it</summary>
+# <details><summary>Hint: I do not see how to solve it</summary>
 #
-# Write the line above twice, once for b and once for B. What disappears when you subtract one from the other?
-# </details>
-#
-# <details><summary>My squared norm is negative in some cases</summary>
-#
-# It is an estimate, made of a difference of two noisy numbers. What does the exercise ask for then?
+# Write the line above twice, once for each batch size. What disappears when you subtract one from the other?
 # </details>
 
 # %% [markdown]
-# **Measure.** *Unbiased* means: right on average. Of three examples, every batch of one and every batch of two can be written down, so the average is exact:
+# How far off is one pair of batches? Three hundred pairs of 8 and 64 examples, at the start of the training problem:
 
-
-# %% tags=["nbval-check-output"]
+# %% folded=true
+# Figure: single estimates of the noise scale
 estimate_of = answer("u08-two-batch", estimate_noise)
-three_examples = np.array([[3.0, 1.0], [1.0, -1.0], [2.0, 3.0]])
-
-
-def squared_norms(batch_size):
-    batches = itertools.product(three_examples, repeat=batch_size)
-    return [float((np.mean(batch, axis=0) ** 2).sum()) for batch in batches]
-
-
-every_pair = itertools.product(squared_norms(1), squared_norms(2))
-estimates = pd.DataFrame([estimate_of(one, two, 1, 2) for one, two in every_pair])
-center = three_examples.mean(0)
-exact = {"squared_norm": (center**2).sum(), "trace": ((three_examples - center) ** 2).sum(1).mean()}
-print(f"{len(estimates)} pairs, {np.isinf(estimates['noise_scale']).sum()} infinite noise scales")
-pd.DataFrame({"mean of estimates": estimates[list(exact)].mean(), "exact": exact}).round(9)
-
-# %% [markdown]
-# The two estimates are right on average. Their *ratio* is not: in some pairs it is infinite, and so is its mean. And how far is one pair off? Three hundred pairs of batches of 8 and 64 at the start of the training problem:
-
-# %%
 norms = {
     size: batch_experiment.batches_of(gradients, size, 300, seed=size).square().sum(1).tolist()
     for size in (8, 64)
@@ -847,415 +1008,38 @@ noise_estimates(
 )
 
 # %% [markdown]
-# **Explain.** One pair tells little. Average the two *estimates* over many steps, and divide once: a ratio of means, never a mean of ratios.
+# One pair tells little. Both estimates are right on average, but their ratio is not. So average both over many steps and divide once: a ratio of means, never a mean of ratios. With 100 batches of 8 and of 1,024, at five moments of the run above:
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Figure: the noise scale as the loss falls, exact and estimated
+estimated = []
+for rows in rows_at.values():
+    small, big = (
+        batch_experiment.batches_of(rows, size, 100, seed=size).square().sum(1).mean().item()
+        for size in (8, 1024)
+    )
+    estimated.append(estimate_of(small, big, 8, 1024)["noise_scale"])
+noise_over_loss(list(moments["loss"]), list(moments["noise scale"]), estimated)
 
 # %% [markdown]
-# ## The noise grows as the loss falls
+# ### A sum that loses its terms
 #
-# At five moments of a run with the gradients of all data, exact and estimated:
-
-# %% tags=["demonstration"]
-exact_of = answer("u08-noise-scale", noise_scale)
-estimated_of = answer("u08-two-batch", estimate_noise)
-moments = {}
-network = batch_experiment.new_network()
-for step in with_progress(range(21), "steps"):
-    if step in (0, 3, 5, 10, 20):
-        rows = batch_experiment.per_sample_gradients(network, problem.inputs, problem.labels)
-        small, big = (
-            batch_experiment.batches_of(rows, size, 100, seed=size).square().sum(1).mean().item()
-            for size in (8, 1024)
-        )
-        moments[step] = {
-            "loss": problem.loss(network),
-            "|G|²": rows.mean(0).square().sum().item(),
-            "tr(Σ)": rows.var(0, correction=0).sum().item(),
-            "exact": exact_of(rows),
-            "estimated": estimated_of(small, big, 8, 1024)["noise_scale"],
-        }
-    batch_experiment.descend(network, problem.inputs, problem.labels, learning_rate=1.0)
-moments = pd.DataFrame(moments).T.rename_axis("step")
-moments.round(3)
-
-# %% tags=["demonstration"]
-noise_over_loss(list(moments["loss"]), list(moments["exact"]), list(moments["estimated"]))
-
-# %% [markdown]
-# **Explain.** The examples agree on little from the start: tr(Σ) is sixty times |G|². What they agree on is then learnt and gone: |G|² shrinks to a thirtieth, while tr(Σ) even grows by half. That is why a batch that is too large at the start is right at the end, and why reports raise it on the way.
-#
-# The last estimate is a sixth too low. By then tr(Σ)/1024 is three times |G|², so that even the batch of 1,024 has a gradient that is mostly noise. |G|² is what is left when that is subtracted, and a hundred batches tell it badly.
-
-# %% [markdown]
-# ## What a larger batch buys
-#
-# To reach one loss, a batch size B needs S optimizer **steps** and E = B·S **examples**. There is a fewest number of steps S_min, with exact gradients, and a fewest number of examples E_min, with tiny batches. McCandlish et al. found that all sizes between lie on a hyperbola:
-#
-# $$\left(\frac{S}{S_{min}} - 1\right)\left(\frac{E}{E_{min}} - 1\right) = 1$$
-#
-# In its middle, at B_c = E_min / S_min, lies the **critical batch size** (E10). The theory promises that it has the order of magnitude of the noise scale during the run.
-
-# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=8 difficulty=2 importance=5
-# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary with `"steps"` and `"examples"`, two `float`s, each half of the points. Put E = B·S and E_min = B_c·S_min into it and solve for S. Rounding: 10⁻⁹.
-#
-# *Worked case:* at least 100 steps, critical batch size 30, batches of 10: **400** steps and **4,000** examples. (400/100 − 1 = 3, and 4,000/3,000 − 1 = 1/3.)
-
-
-# %% solution="u08-tradeoff"
-def steps_and_examples(
-    min_steps: float, critical_batch_size: float, batch_size: int
-) -> dict[str, float]:
-    """Steps and examples that a batch size needs.
-
-    Args:
-        min_steps: S_min.
-        critical_batch_size: B_c, in examples.
-        batch_size: B, in examples.
-
-    Returns:
-        "steps" and "examples".
-    """
-    ### BEGIN SOLUTION
-    steps = min_steps + min_steps * critical_batch_size / batch_size
-    return {"steps": steps, "examples": steps * batch_size}
-    ### END SOLUTION
-
-
-# %%
-try_it(steps_and_examples, 100.0, 30.0, 10)
-
-# %% check="u08-tradeoff"
-# At the critical batch size; far below it; far above it.
-
-# %% [markdown]
-# <details><summary>My equation becomes quadratic</summary>
-#
-# Multiply the two brackets out. Which number stands alone on both sides, and what can you divide by then?
-# </details>
-
-# %% tags=["nbval-check-output"]
-tradeoff_of = answer("u08-tradeoff", steps_and_examples)
-by_factor = {
-    f"B = {factor:g} · B_c": tradeoff_of(1, 1024, int(1024 * factor)) for factor in (1 / 8, 1, 8)
-}
-places = pd.DataFrame(by_factor).T / [1, 1024]
-places.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
-
-# %% [markdown]
-# Far below B_c twice the batch halves the steps and costs nothing: **perfect scaling**. At B_c both are twice the fewest. Far above it twice the batch costs twice the examples and saves nothing.
-#
-# **Predict.** On the training problem batches of 16 reach a loss of 0.6 with about 5,600 examples. Will batches of 4,096 need nearer to 5,000, 40,000 or 1,000,000?
-
-# %%
-predict("u08-large-batch", None, "examples")
-
-# %% [markdown]
-# **Measure.** Six batch sizes, each with five learning rates, of which the best counts: without tuning you compare learning rates, not batches. And three draws of the batches, since one may be luck (ten seconds).
-
-# %% tags=["demonstration"]
-steps = pd.DataFrame(
-    {
-        f"draw {seed}": {
-            size: batch_experiment.steps_to_loss(problem, size, 0.6, seed=seed)
-            for size in (16, 64, 256, 512, 1024, 4096)
-        }
-        for seed in with_progress((7, 8, 9), "draws")
-    }
-).rename_axis("batch size")
-steps["median"] = steps.median(axis=1).astype(int)
-steps["examples"] = steps["median"] * steps.index
-steps
-
-# %% [markdown]
-# By the hyperbola S = S_min + E_min · (1/B) is a straight line over 1/B, fitted by least squares of the relative deviations. First without the largest batch, which it then predicts:
-
-# %% tags=["demonstration"]
-medians = {int(size): int(count) for size, count in steps["median"].items()}
-smaller = {size: count for size, count in medians.items() if size < 4096}
-predicted = answer("u08-tradeoff", steps_and_examples)(
-    *fit_tradeoff(list(smaller), list(smaller.values())), 4096
-)
-compare(
-    "u08-large-batch", "examples", computed=predicted["examples"], measured=4096 * medians[4096]
-)
-
-# %% tags=["demonstration"]
-for name in steps.columns[:4]:
-    min_steps, critical = fit_tradeoff(list(medians), [int(count) for count in steps[name]])
-    print(f"{name}: at least {min_steps:.1f} steps, critical batch size {critical:.0f}")
-steps_against_examples(medians, min_steps, critical)
-
-# %% [markdown]
-# **Explain.** Fitted to the smaller batches, the hyperbola predicts 34,600 examples for batches of 4,096, and 40,960 are needed: ten steps where it says 8.4. It knows S_min least of all from them: 7.1 steps, and 8.0 with the largest batch.
-#
-# A dot and the point of the curve that belongs to it have the same batch size. Batches of 64 need 6 % more steps than the curve says, and so 6 % more examples: the dot lies up and to the right of its point. Straight above the dot's examples the curve is far lower, since it is steep there. The steps differ by a few percent, since learning rates come in steps and small batches differ by luck.
-#
-# From draw to draw the critical batch size moves by some hundred examples. All of them lie between the noise scales after 10 and after 20 steps above, 381 and 3,016. As the noise scale grows fifty times in one run, that is a weak test: the theory promises the order of magnitude of a mean over the run, no more.
-
-# %% [markdown]
-# ## Do large batches arrive at better optima?
-#
-# No run here gets to an optimum, but it shows how far batches get, and that depends on what is held fixed. The lowest loss after 32 **steps**, and after 16,384 **examples**, over the same learning rates, for three draws:
-
-# %% tags=["demonstration"]
-lowest = {}
-for size in with_progress((32, 128, 512, 2048), "batch sizes"):
-    for what, count in (("32 steps", 32), ("16,384 examples", 16_384 // size)):
-        for seed in (7, 8, 9):
-            loss = batch_experiment.loss_after(problem, size, count, seed)
-            lowest.setdefault((f"after {what}", f"draw {seed}"), {})[size] = loss
-pd.DataFrame(lowest).rename_axis("batch size").round(3)
-
-# %% [markdown]
-# **Explain.** For as many steps the large batch ends lower: it has seen more data. For as many *examples*, which is what a training run is given, the largest ends **highest** in every draw. The slide's "evade" and "better optima" is not what McCandlish et al. show: above the critical batch size returns diminish. What large batches buy is **time**, as long as there are devices to run them side by side.
-
-# %% [markdown]
-# ## The critical batch size of a language model
-#
-# MiniMax trained models of 50M, 150M and 600M parameters and found a critical batch size for each loss (E10). The points of the lecture lie near a **power law** $B_c = c \cdot L^{k}$:
-
-# %% tags=["nbval-check-output"]
-minimax_losses = [2.22, 1.98, 1.77, 1.58]
-minimax_tokens = [16e6, 32e6, 64e6, 128e6]
-fitted = fit_power_law(minimax_losses, minimax_tokens)
-by_fit = [fitted["batch_at_loss_1"] * loss ** fitted["exponent"] for loss in minimax_losses]
-print(f"exponent k = {fitted['exponent']:.2f}; twice the batch for every")
-print(f"{1 - 2 ** (1 / fitted['exponent']):.1%} that the loss falls")
-pd.DataFrame(
-    {
-        "million tokens": [f"{each / 10**6:g}" for each in minimax_tokens],
-        "by the fit": [f"{each / 10**6:.1f}" for each in by_fit],
-    },
-    index=pd.Index(minimax_losses, name="loss"),
-)
-
-# %% [markdown]
-# Kaplan et al. 2020 have −1/0.21 = −4.8 for this exponent, from other models and data: it is no constant of nature. The schedule that MiniMax made of it doubles the batch when the loss allows it:
-
-# %%
-minimax_schedule = [
-    (0, 16 * 10**6),
-    (69 * 10**9, 32 * 10**6),
-    (790 * 10**9, 64 * 10**6),
-    (4_700 * 10**9, 128 * 10**6),
-]
-batch_schedule(minimax_schedule, 10_400 * 10**9)
-
-# %% [markdown]
-# More than half of the tokens come with the largest batch, and two thirds of the steps before it.
-
-# %% [markdown]
-# ## Choose one
-#
-# A model of 1B, sequences of 4,096 tokens, four GPUs, and a budget of 25 billion tokens. What would each batch mean, if the critical batch size were 4 million tokens? The steps are those of the budget; S / S_min and E / E_min compare the steps and the tokens that one and the same loss takes. Four GPUs accumulate all of these batches, so that the time to that loss goes with its tokens.
-
-# %% tags=["nbval-check-output"]
-critical_guess, budget = 4 * 10**6, 25 * 10**9
-
-
-def what_it_means(num_sequences):
-    tokens = num_sequences * 4096
-    place = tradeoff_of(1, critical_guess, tokens)
-    return {
-        "million tokens": f"{tokens / 10**6:.2f}",
-        "on each GPU": num_sequences // 4,
-        "steps of the budget": budget // tokens,
-        "S / S_min": round(place["steps"], 2),
-        "E / E_min": round(place["examples"] / critical_guess, 2),
-    }
-
-
-choices = {each: what_it_means(each) for each in (64, 256, 512, 1024, 4096, 15_360)}
-pd.DataFrame(choices).T.rename_axis("sequences")
-
-# %% [markdown]
-# Does it fit? Move the sliders: which of them move the dot on the hyperbola, and which change the memory of a GPU?
-
-# %%
-explorer(
-    batch_plan,
-    model=(["Llama-3.2-1B", "Llama-3-8B"], "Llama-3.2-1B"),
-    global_batch_size=([16, 64, 256, 1024, 4096, 16_384], 1024),
-    micro_batch_size=([1, 2, 4, 8], 1),
-    num_devices=([1, 4, 64, 512], 4),
-    critical_batch_tokens=([10**6, 4 * 10**6, 16 * 10**6, 128 * 10**6], 4 * 10**6),
-)
-
-# %% [markdown]
-# The same picture standing still:
-
-# %%
-batch_plan(
-    "Llama-3.2-1B",
-    global_batch_size=1024,
-    micro_batch_size=1,
-    num_devices=4,
-    critical_batch_tokens=4 * 10**6,
-)
-
-# %% [markdown]
-# Only the model and the micro-batch change the memory. Only the global batch and the critical batch size move the dot. Devices decide how many micro-batches come one after the other.
-
-# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=14 difficulty=3 importance=5
-# **Write** four to six sentences: which global batch do you choose for this run, in tokens and in sequences, and how do four GPUs make it? What would the lecture's 4–60 million tokens mean here? Where would you get the noise scale from?
-#
-# Double-click the cell below to write.
-
-# %% [markdown] text_answer="u08-choose"
-# <!-- BEGIN SOLUTION -->
-# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time. The noise scale can be looked up in the run itself, from the norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. It grows, so the batch may be doubled on the way.
-#
-# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences; half for micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for a source of the noise scale (two norms in the run, a smaller run at the same loss).
-# <!-- END SOLUTION -->
-
-# %% [markdown]
-# ## Going further
-#
-# What follows is **extra**: bonus points. The recap is at the end.
-
-# %% [markdown]
-# ## The power law and its schedule
-#
-# A power law is a straight line in the logarithms of both quantities. Where does the exponent of MiniMax's points come from?
-
-# %% Fit a power law [markdown] exercise="u08-power-law" points=2 minutes=8 difficulty=2 importance=3 extra=true
-# **Write** `power_law`: the line of least squares through the points (log L, log B), as a dictionary with `"exponent"`, k, and `"batch_at_loss_1"`, c: two `float`s, each half of the points. Every point counts alike. Take any logarithm, and the same base on the way back. Rounding: 10⁻⁹.
-#
-# *Worked case:* losses 1, 2, 4 with batches 4,096, 512, 8. In powers of two: 0, 1, 2 with 12, 9, 3; the slope is **−4.5**, and the line stands at 12.5 where the loss is 1: 2^12.5, about **5,793**.
-
-
-# %% solution="u08-power-law"
-def power_law(losses: list[float], batch_sizes: list[float]) -> dict[str, float]:
-    """Power law of batch size over loss.
-
-    Args:
-        losses: L of each point.
-        batch_sizes: B of each point.
-
-    Returns:
-        "exponent" and "batch_at_loss_1".
-    """
-    ### BEGIN SOLUTION
-    exponent, log_at_one = np.polyfit(np.log(losses), np.log(batch_sizes), 1)
-    return {"exponent": float(exponent), "batch_at_loss_1": float(np.exp(log_at_one))}
-    ### END SOLUTION
-
-
-# %%
-try_it(power_law, [1.0, 2.0, 4.0], [4096.0, 512.0, 8.0])
-
-# %% check="u08-power-law"
-# Two points and many; exact laws and scattered points; rising and falling.
-
-# %% [markdown]
-# <details><summary>I have a slope that is far too large</summary>
-#
-# On which scales is a power law a straight line? Are your points on them, in both directions?
-# </details>
-
-# %% [markdown]
-# Your law, and the course's from above:
-
-# %% tags=["nbval-check-output"]
-law = answer("u08-power-law", power_law)(minimax_losses, minimax_tokens)
-for name, value in law.items():
-    print(f"{name}: {value:.5g}, above {fitted[name]:.5g}")
-
-# %% Steps of a growing batch [markdown] exercise="u08-schedule" points=1.5 minutes=14 difficulty=3 importance=2 extra=true
-# **Write** `num_steps`: the optimizer steps of a run until it has seen `total_tokens`, an `int`. Each pair of `schedule` is the number of tokens from which on a batch is due, and the batch in tokens; the first begins at 0, and each batch is larger than the one before it. A step takes the batch that is due when it *begins*, also where it crosses the next boundary or the end of the run. A loop over all steps is right too; a division for each stage is quicker.
-#
-# *Worked case:* 16 tokens a step, from token 40 on 32, to 100 tokens: three steps end at 48, two more at 112: **5**.
-
-
-# %% solution="u08-schedule"
-def num_steps(schedule: list[tuple[int, int]], total_tokens: int) -> int:
-    """Optimizer steps of a run.
-
-    Args:
-        schedule: Pairs of tokens seen and batch in tokens, both growing.
-        total_tokens: Where the run ends.
-    """
-    ### BEGIN SOLUTION
-    boundaries = [first for first, _ in schedule] + [total_tokens]
-    steps, seen = 0, 0
-    for stage, (_, batch) in enumerate(schedule):
-        left = min(boundaries[stage + 1], total_tokens) - seen
-        if left > 0:
-            in_stage = math.ceil(left / batch)
-            steps += in_stage
-            seen += in_stage * batch
-    return steps
-    ### END SOLUTION
-
-
-# %%
-try_it(num_steps, [(0, 16), (40, 32)], 100)
-
-# %% check="u08-schedule"
-# One stage and several; steps that end on a boundary and that cross it; stages that are skipped or never reached.
-
-# %% [markdown]
-# <details><summary>I am one step off in some cases</summary>
-#
-# Where does the first step of a stage begin: at its boundary, or where the last step before it ended?
-# </details>
-
-# %% tags=["nbval-check-output"]
-steps_of = answer("u08-schedule", num_steps)
-for name, schedule in {
-    "always 16 million": [(0, 16 * 10**6)],
-    "MiniMax": minimax_schedule,
-    "always 128 million": [(0, 128 * 10**6)],
-}.items():
-    print(f"{name}: {steps_of(schedule, 10_400 * 10**9):,} steps")
-
-# %% [markdown]
-# The schedule takes a fifth of the steps of its first batch.
-#
-# **Measure.** Your function against a run that takes every step, over the tokens seen:
-
-# %%
-billions = [10, 69, 300, 790, 2_000, 4_700, 10_400]
-
-
-def steps_taken(total_tokens):
-    seen = count = 0
-    while seen < total_tokens:
-        seen += max(batch for first, batch in minimax_schedule if first <= seen)
-        count += 1
-    return count
-
-
-computed_and_measured(
-    billions,
-    computed=[steps_of(minimax_schedule, each * 10**9) for each in billions],
-    measured=[steps_taken(each * 10**9) for each in billions],
-    size_label="billion tokens seen",
-    unit="steps",
-)
-
-# %% [markdown]
-# ## A sum that loses its terms
-#
-# `grad` has the precision of its parameter. In bf16 a number has 8 significant bits, 7 of mantissa and the one before them: when the sum of many gradients is 512 times as large as the next one, adding it changes nothing.
+# `grad` has the precision of its parameter. A bf16 number has 8 significant bits. Once the sum is 512 times as large as the next gradient, adding it changes nothing.
 
 # %% Gradients summed in fp32 [markdown] exercise="u08-buffer" points=2 minutes=15 difficulty=3 importance=3 extra=true
-# **Write** `sum_in_fp32`: make a buffer of zeros in fp32 for each parameter that wants a gradient, and see to it that every backward pass from now on adds its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
+# **Write** `sum_in_fp32`: make an fp32 buffer of zeros for each parameter that requires a gradient, and make every later backward pass add its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
 #
 # - After a backward pass every `grad` is None.
-# - The gradients in bf16 are never all there: each goes as soon as it is added.
+# - The bf16 gradients are never all in memory: each is freed as soon as it is added.
 #
 # `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` as soon as backward has filled in its `grad`.
 #
-# *Worked case:* twelve layers of 16 · 16 weights and two backward passes: **12** buffers.
+# *By hand:* twelve layers and two backward passes, in which all gradients are 1, then 1/512 → **12** buffers full of **1.001953125**.
 
 
 # %% solution="u08-buffer"
 def sum_in_fp32(model: nn.Module) -> list[Tensor]:
-    """Buffers into which all later backward passes add their gradients.
-
-    Args:
-        model: With parameters in bf16, of which some may be frozen.
-    """
+    """Buffers into which all later backward passes add their gradients."""
     ### BEGIN SOLUTION
     buffers = []
     for parameter in model.parameters():
@@ -1273,31 +1057,38 @@ def sum_in_fp32(model: nn.Module) -> list[Tensor]:
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Helper: two backward passes through twelve layers that pass their input on
 def numbers_in_buffers(sum_in_fp32):
-    model = nn.Sequential(*(nn.Linear(16, 16, bias=False) for _ in range(12))).bfloat16()
+    layers = [nn.Linear(16, 16, bias=False) for _ in range(12)]
+    for layer in layers:
+        nn.init.eye_(layer.weight)
+    model = nn.Sequential(*layers).bfloat16()
     buffers = sum_in_fp32(model)
-    for _ in range(2):
-        model(torch.ones(1, 16, dtype=torch.bfloat16)).sum().backward()
+    for number in (1.0, 1 / 512):
+        model(torch.full((1, 16), number, dtype=torch.bfloat16)).sum().backward()
+    numbers = {number for each in buffers for number in each.flatten().tolist()}
     left = sum(each.grad is not None for each in model.parameters())
-    return {"buffers": len(buffers), "dtype": str(buffers[0].dtype), "left in grad": left}
+    return {"buffers": len(buffers), "numbers in them": sorted(numbers), "left in grad": left}
 
 
+# %%
 try_it(numbers_in_buffers, sum_in_fp32)
 
 # %% check="u08-buffer"
 # Sums in float64 of the same gradients; precision; gradients that are there at once; frozen layers.
 
 # %% [markdown]
-# <details><summary>All my hooks add to the last buffer</summary>
+# <details><summary>Hint: all my hooks add to the last buffer</summary>
 #
-# A function that you define in a loop looks its variables up when it is *called*. Which ways do you know to give it a value of its own?
+# A function that you define in a loop looks its variables up when it is *called*. How can you give it a value of its own?
 # </details>
 
 # %% [markdown]
-# **Measure.** The gradient of K micro-batches, summed in bf16 and in your buffers, against the same in float64:
+# **Hold it against** plain accumulation: the gradients of many micro-batches, summed in bf16 and in your buffers.
 
-# %%
+# %% folded=true
+# Measured: errors of the summed gradient, against float64
 fp32_of = answer("u08-buffer", sum_in_fp32)
 
 
@@ -1309,8 +1100,8 @@ def sum_of_gradients(num_micro_batches, dtype, has_buffers=False):
     labels = torch.randint(11, (num_micro_batches, 8))
     for x, y in zip(inputs, labels, strict=True):
         F.cross_entropy(model(x), y).backward()
-    gradients = buffers or [each.grad for each in model.parameters()]
-    return torch.cat([each.double().flatten() for each in gradients])
+    summed = buffers or [each.grad for each in model.parameters()]
+    return torch.cat([each.double().flatten() for each in summed])
 
 
 def error_in_percent(num_micro_batches, has_buffers):
@@ -1327,31 +1118,27 @@ pd.DataFrame(
 ).rename_axis("micro-batches")
 
 # %% [markdown]
-# **Explain.** Every single gradient has the rounding of bf16 either way. In fp32 those errors average out as more are added; in bf16 the sum itself goes wrong, the longer it is the more. That is the 18 bytes for each parameter of unit 03: gradients in fp32, those in bf16 there for a moment only.
+# Each gradient is rounded to bf16 either way. In fp32 those errors average out. In bf16 the sum itself goes wrong, the more so the longer it is. Hence the 18 bytes per parameter of unit 03.
 
 # %% [markdown]
-# ## Recap
-#
-# 1. *Accumulate*: every micro-batch adds the gradient of its sum of losses over the number of targets of the whole batch; a mean of means weighs targets of short sequences more.
-# 2. *Measure*: only one micro-batch of activations is in memory; FLOPs are those of the large batch, passes are more.
-# 3. *Configure*: global batch = micro-batch · accumulation · devices, in sequences; times the length, in tokens.
-# 4. *Estimate and choose*: two squared norms give the noise scale; a batch far below it wastes steps, one far above it wastes tokens, and it grows as the loss falls.
+# ## What you know now
 #
 # | quantity | formula |
 # |---|---|
-# | gradient of a batch | sum over its micro-batches of the gradients of all targets, over the number of its targets |
-# | global batch B, in sequences | b · m · d |
-# | tokens of a step | B · s |
-# | noise of a batch | mean of \|G_B − G\|² = tr(Σ)/B |
-# | noise scale | tr(Σ)/\|G\|² |
-# | estimated from two batches | \|G\|² ≈ (B·\|G_B\|² − b·\|G_b\|²)/(B − b), tr(Σ) ≈ (\|G_b\|² − \|G_B\|²)/(1/b − 1/B) |
-# | steps to a loss | S_min (1 + B_c/B) |
-# | examples to a loss | E_min (1 + B/B_c), E_min = B_c S_min |
-# | critical batch size over loss | c · L^k |
+# | gradient of a batch | the summed loss of each micro-batch, over the targets of the *whole* batch |
+# | peak of accumulation | one micro-batch, and all gradients |
+# | global batch, in sequences; in tokens | $b\,m\,d$; $B\,s$ |
+# | noise scale | $\mathrm{tr}(\Sigma)/\lvert G\rvert^2$ |
+# | steps to a loss | $S_{min}\,(1 + B_c/B)$ |
+# | examples to a loss | $B_c\,S_{min}\,(1 + B/B_c)$ |
+# | best learning rate | proportional to $1/(1 + B_c/B)$ |
 #
-# ## Further reading
+# **Your plan** can now say what one step is: 4 million tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices tell each other after the last pass comes in unit 09.
 #
-# - McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, sections 2.2 and 2.3, appendix A (25 minutes): noise scale, hyperbola, and the estimate from two norms.
-# - Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, section 5.1 (10 minutes): the critical batch size as a power of the loss.
-# - MiniMax 2025, *MiniMax-01*, on pre-training (10 minutes): the fit and the schedule of the lecture.
-# - DeepSeek-AI 2024, *DeepSeek-V3 Technical Report*, section 4.2 (5 minutes): a ramp of the batch in a real run.
+# *To read on:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from. DeepSeek-AI 2024, *DeepSeek-V3*, section 4.2 (5 minutes): a ramp in a real run.
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %%
+progress("08")

@@ -1,113 +1,26 @@
 """Answer banks of unit 00."""
 
+import math
+from typing import Any
+
+from autograder.exercises.u00.four_memories import counted_memories
 from tests.answer_bank import AnswerBank, Wrong
+
+
+def _num_bytes(case: dict[str, Any]) -> int:
+    return math.prod(case["shape"]) * int(case["element_bytes"])
+
 
 TENSOR_BYTES = AnswerBank(
     function="tensor_bytes",
     wrong=[
-        Wrong(
-            "counts the numbers, not their bytes",
-            """
-            import math
-
-            def tensor_bytes(shape, element_bytes):
-                return math.prod(shape)
-            """,
-            "How many bytes does each of them take?",
-        ),
-        Wrong(
-            "counts bits",
-            """
-            import math
-
-            def tensor_bytes(shape, element_bytes):
-                return math.prod(shape) * element_bytes * 8
-            """,
-            "How many bits make one byte?",
-        ),
-        Wrong(
-            "adds the sizes",
-            """
-            def tensor_bytes(shape, element_bytes):
-                return sum(shape) * element_bytes
-            """,
-            "How many numbers do 2 rows of 3 hold?",
-        ),
-        Wrong(
-            "counts 4 bytes for every element",
-            """
-            import math
-
-            def tensor_bytes(shape, element_bytes):
-                return 4 * math.prod(shape)
-            """,
-            "Is every element 4 bytes large?",
-        ),
         Wrong(
             "expects three axes",
             """
             def tensor_bytes(shape, element_bytes):
                 return shape[0] * shape[1] * shape[2] * element_bytes
             """,
-            "How many parts are there in this case, and which one does that line ask for?",
-        ),
-        Wrong(
-            "starts the product at zero",
-            """
-            def tensor_bytes(shape, element_bytes):
-                count = 0
-                for size in shape:
-                    count *= size
-                return count * element_bytes
-            """,
-            "What do you multiply the first size with?",
-        ),
-        Wrong(
-            "returns 0 for no axis",
-            """
-            import math
-
-            def tensor_bytes(shape, element_bytes):
-                if len(shape) == 0:
-                    return 0
-                return math.prod(shape) * element_bytes
-            """,
-            "A tensor without axes still holds something.",
-        ),
-        Wrong(
-            "returns 1 byte for no axis",
-            """
-            import math
-
-            def tensor_bytes(shape, element_bytes):
-                if not shape:
-                    return 1
-                return math.prod(shape) * element_bytes
-            """,
-            "How many bytes does that number take?",
-        ),
-        Wrong(
-            "multiplies by the bytes at every axis",
-            """
-            def tensor_bytes(shape, element_bytes):
-                num_bytes = 1
-                for size in shape:
-                    num_bytes *= size * element_bytes
-                return num_bytes
-            """,
-            "How often should they?",
-        ),
-        Wrong(
-            "skips an empty axis",
-            """
-            def tensor_bytes(shape, element_bytes):
-                num_bytes = element_bytes
-                for size in shape:
-                    if size > 0:
-                        num_bytes *= size
-                return num_bytes
-            """,
-            "How many numbers do 0 rows of 5 hold?",
+            "How many elements are there in this case, and which one does that line ask for?",
         ),
         Wrong(
             "prints instead of returning",
@@ -125,7 +38,48 @@ TENSOR_BYTES = AnswerBank(
             def tensor_bytes(shape, element_bytes):
                 return 24
             """,
-            "Which of the sizes should it depend on?",
+            "Which of them should it depend on?",
+        ),
+        Wrong(
+            "a product in 32 bits",
+            """
+            import numpy
+
+            def tensor_bytes(shape, element_bytes):
+                return numpy.prod((*shape, element_bytes), dtype=numpy.int32)
+            """,
+            "a multiple of 2^32",
+        ),
+        Wrong(
+            "elements in 32 bits",
+            """
+            import numpy
+
+            def tensor_bytes(shape, element_bytes):
+                return int(numpy.prod(shape, dtype=numpy.int32)) * element_bytes
+            """,
+            "a multiple of 2^32",
+        ),
+        Wrong(
+            "a product of floats",
+            """
+            import numpy
+
+            def tensor_bytes(shape, element_bytes):
+                return float(numpy.prod(shape)) * element_bytes
+            """,
+            "Where does your whole number become a float?",
+        ),
+        Wrong(
+            "a whole number that was a float",
+            """
+            def tensor_bytes(shape, element_bytes):
+                num_bytes = 1.0
+                for size in shape:
+                    num_bytes *= size
+                return int(num_bytes * element_bytes)
+            """,
+            "Where does your whole number become a float?",
         ),
         Wrong(
             "returns a tensor",
@@ -136,6 +90,32 @@ TENSOR_BYTES = AnswerBank(
                 return torch.tensor(shape).prod() * element_bytes
             """,
             "What type does the exercise ask for",
+        ),
+        Wrong(
+            "remembers shapes, and not their elements",
+            """
+            import math
+
+            KNOWN = {}
+
+            def tensor_bytes(shape, element_bytes):
+                return KNOWN.setdefault(shape, math.prod(shape) * element_bytes)
+            """,
+            "What does it remember from the calls before?",
+        ),
+        Wrong(
+            "branches for up to three axes",
+            """
+            def tensor_bytes(shape, element_bytes):
+                if len(shape) == 1:
+                    return shape[0] * element_bytes
+                if len(shape) == 2:
+                    return shape[0] * shape[1] * element_bytes
+                if len(shape) == 3:
+                    return shape[0] * shape[1] * shape[2] * element_bytes
+                return element_bytes
+            """,
+            "How many does your code expect?",
         ),
     ],
     right=[
@@ -161,12 +141,6 @@ TENSOR_BYTES = AnswerBank(
         import numpy
 
         def tensor_bytes(shape, element_bytes):
-            return float(numpy.prod(shape)) * element_bytes
-        """,
-        """
-        import numpy
-
-        def tensor_bytes(shape, element_bytes):
             return numpy.prod(shape, dtype=numpy.int64) * element_bytes
         """,
     ],
@@ -175,6 +149,9 @@ TENSOR_BYTES = AnswerBank(
         "one axis": lambda case: len(case["shape"]) == 1,
         "four axes": lambda case: len(case["shape"]) == 4,
         "an empty axis": lambda case: 0 in case["shape"],
+        "more than 32 bits hold": lambda case: 2**32 < _num_bytes(case) < 2**53,
+        "more than a float holds": lambda case: int(float(_num_bytes(case))) != _num_bytes(case),
+        "two equal axes": lambda case: len(set(case["shape"])) < len(case["shape"]),
         "a size of one": lambda case: 1 in case["shape"] and len(case["shape"]) > 1,
         **{
             f"{size} bytes an element": lambda case, size=size: case["element_bytes"] == size
@@ -187,100 +164,38 @@ STATE_GIB = AnswerBank(
     function="state_gib",
     wrong=[
         Wrong(
-            "GB for GiB",
+            "three significant digits",
             """
             def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param / 1e9
+                return float(f"{num_params * bytes_per_param / 2**30:.3g}")
             """,
-            "How many bytes has a GiB?",
+            "Is it a rounding of yours or a rounded constant?",
         ),
         Wrong(
-            "bytes",
+            "remembers models, and not their bytes",
             """
+            KNOWN = {}
+
             def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param
+                return KNOWN.setdefault(num_params, num_params * bytes_per_param / 2**30)
             """,
-            "Which step takes bytes to GiB?",
+            "What does it remember from the calls before?",
         ),
         Wrong(
-            "MiB",
+            "a caret for the power of a quotient",
             """
             def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param / 1024**2
+                return num_params * bytes_per_param / 2 ^ 30
             """,
-            "How many MiB make one GiB?",
+            "how do you write a power?",
         ),
         Wrong(
-            "forgets the bytes of a parameter",
+            "a text with a unit",
             """
             def state_gib(num_params, bytes_per_param):
-                return num_params / 2**30
+                return f"{num_params * bytes_per_param / 2**30:.1f} GiB"
             """,
-            "What does each parameter carry?",
-        ),
-        Wrong(
-            "divides without a remainder",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param // 2**30
-            """,
-            "Is half a GiB nothing?",
-        ),
-        Wrong(
-            "rounds to two places",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return round(num_params * bytes_per_param / 2**30, 2)
-            """,
-            "What is lost for a model of a million?",
-        ),
-        Wrong(
-            "rounds to three places",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return round(num_params * bytes_per_param / 2**30, 3)
-            """,
-            "Your answer is rounded to three places.",
-        ),
-        Wrong(
-            "rounds to one place",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return round(num_params * bytes_per_param / 2**30, 1)
-            """,
-            "Your answer is rounded to one place.",
-        ),
-        Wrong(
-            "a constant in place of 2**30",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param / 1e9 / 1.074
-            """,
-            "loses the digits?",
-        ),
-        Wrong(
-            "bits",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return 8 * num_params * bytes_per_param / 2**30
-            """,
-            "Do you count bits where bytes are meant?",
-        ),
-        Wrong(
-            "TiB",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param / 2**40
-            """,
-            "Which step between KiB, MiB and GiB is one too many?",
-        ),
-        Wrong(
-            "a caret for a power",
-            """
-            def state_gib(num_params, bytes_per_param):
-                return num_params * bytes_per_param / (2 ^ 30)
-            """,
-            "How does it write a power?",
+            "What type does the exercise ask for",
         ),
     ],
     right=[
@@ -313,68 +228,30 @@ STEP_SECONDS = AnswerBank(
     function="step_seconds",
     wrong=[
         Wrong(
-            "sequences for tokens",
+            "a product in 64 bits",
             """
+            import numpy
+
             def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return num_sequences * flops_per_token / flops_per_second
+                sizes = (num_sequences, seq_len, flops_per_token)
+                return float(numpy.prod(sizes, dtype=numpy.int64) / flops_per_second)
             """,
-            "How many tokens has one sequence?",
+            "Which of your objects has fixed-size integers?",
         ),
-        Wrong(
-            "one sequence",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return seq_len * flops_per_token / flops_per_second
-            """,
-            "How many are in the batch?",
-        ),
-        Wrong(
-            "a count for a time",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return float(num_sequences * seq_len * flops_per_token)
-            """,
-            "what does a count divided by a rate give?",
-        ),
-        Wrong(
-            "steps per second",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return flops_per_second / (num_sequences * seq_len * flops_per_token)
-            """,
-            "How long does one step take?",
-        ),
-        Wrong(
-            "multiplies by the rate",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return num_sequences * seq_len * flops_per_token * flops_per_second
-            """,
-            "What must stand below the line?",
-        ),
-        Wrong(
-            "one token",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return flops_per_token / flops_per_second
-            """,
-            "How many tokens are in the batch?",
-        ),
-        Wrong(
-            "milliseconds",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return 1000 * num_sequences * seq_len * flops_per_token / flops_per_second
-            """,
-            "Which constant factor is that?",
-        ),
-        Wrong(
-            "whole seconds",
-            """
-            def step_seconds(num_sequences, seq_len, flops_per_token, flops_per_second):
-                return num_sequences * seq_len * flops_per_token // flops_per_second
-            """,
-            "Is a quarter of a second nothing?",
+        *(
+            Wrong(
+                f"remembers results, and looks at all but {missing}",
+                f"""
+                KNOWN = {{}}
+
+                def step_seconds(*sizes):
+                    num_sequences, seq_len, flops_per_token, flops_per_second = sizes
+                    seconds = num_sequences * seq_len * flops_per_token / flops_per_second
+                    return KNOWN.setdefault(sizes[:{place}] + sizes[{place} + 1 :], seconds)
+                """,
+                "What does it remember from the calls before?",
+            )
+            for place, missing in enumerate(("batch", "length", "FLOPs", "FLOP/s"))
         ),
     ],
     right=[
@@ -396,6 +273,9 @@ STEP_SECONDS = AnswerBank(
         "many sequences": lambda case: case["num_sequences"] > 64,
         "an odd length": lambda case: case["seq_len"] % 2 == 1,
         "a laptop": lambda case: case["flops_per_second"] <= 10**11,
+        "more than 64 bits hold": lambda case: (
+            case["num_sequences"] * case["seq_len"] * case["flops_per_token"] >= 2**63
+        ),
         "a cluster": lambda case: case["flops_per_second"] > 10**17,
     },
 )
@@ -405,112 +285,66 @@ _FOUR = "def four_memories(live_bytes, cached_bytes, outside_bytes):"
 FOUR_MEMORIES = AnswerBank(
     function="four_memories",
     wrong=[
-        Wrong(
-            "saved is all that is live",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live, allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes,
-                            driver_bytes=live + cached_bytes + outside_bytes)
-            """,
-            "Which category does it keep?",
-            points=1.5,
+        *(
+            Wrong(
+                f"saved tensors twice, from {first} on",
+                f"""
+                {_FOUR}
+                    saved, live = live_bytes["saved_for_backward"], sum(live_bytes.values())
+                    sums = [live, live + cached_bytes, live + cached_bytes + outside_bytes]
+                    sums = [each + saved * (n >= {n}) for n, each in enumerate(sums)]
+                    return dict(saved_bytes=saved, allocated_bytes=sums[0],
+                                reserved_bytes=sums[1], driver_bytes=sums[2])
+                """,
+                "already one of the categories",
+                points=0.5 + 0.5 * n,
+            )
+            for n, first in enumerate(("allocated", "reserved", "driver"))
         ),
         Wrong(
-            "allocated without what is saved",
+            "takes the saved tensors out of what it is given",
             f"""
             {_FOUR}
-                saved = live_bytes["saved_for_backward"]
-                live = sum(live_bytes.values()) - saved
+                saved = live_bytes.pop("saved_for_backward")
+                live = saved + sum(live_bytes.values())
                 return dict(saved_bytes=saved, allocated_bytes=live,
                             reserved_bytes=live + cached_bytes,
                             driver_bytes=live + cached_bytes + outside_bytes)
             """,
-            "Is a saved tensor not live?",
+            "Who else may still need that object",
+        ),
+        Wrong(
+            "a sum of floats",
+            f"""
+            {_FOUR}
+                live = float(sum(live_bytes.values()))
+                return dict(saved_bytes=live_bytes["saved_for_backward"],
+                            allocated_bytes=int(live), reserved_bytes=int(live + cached_bytes),
+                            driver_bytes=int(live + cached_bytes + outside_bytes))
+            """,
+            "Where does your whole number become a float?",
             points=0.5,
         ),
-        Wrong(
-            "reserved is only the cache",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=cached_bytes,
-                            driver_bytes=cached_bytes + outside_bytes)
-            """,
-            "Which of them is missing?",
-            points=1.0,
-        ),
-        Wrong(
-            "the driver does not see the cache",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes,
-                            driver_bytes=live + outside_bytes)
-            """,
-            "Does the driver see them?",
-            points=1.5,
-        ),
-        Wrong(
-            "forgets the context",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes, driver_bytes=live + cached_bytes)
-            """,
-            "Which of the four numbers shows it?",
-            points=1.5,
-        ),
-        Wrong(
-            "the allocator reserves the context",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes + outside_bytes,
-                            driver_bytes=live + cached_bytes + outside_bytes)
-            """,
-            "Does the allocator reserve it?",
-            points=1.5,
-        ),
-        Wrong(
-            "only the categories of the worked case",
-            f"""
-            {_FOUR}
-                saved = live_bytes["saved_for_backward"]
-                live = live_bytes.get("parameters", 0) + saved
-                return dict(saved_bytes=saved, allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes,
-                            driver_bytes=live + cached_bytes + outside_bytes)
-            """,
-            "Which of those in live_bytes do you leave out?",
-            points=0.5,
-        ),
-        Wrong(
-            "reserved is what is allocated",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=live, driver_bytes=live + cached_bytes + outside_bytes)
-            """,
-            "What is the difference between the two?",
-            points=1.5,
-        ),
-        Wrong(
-            "the driver sees only what is outside",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
-                            reserved_bytes=live + cached_bytes, driver_bytes=outside_bytes)
-            """,
-            "Which parts do you leave out?",
-            points=1.5,
+        *(
+            Wrong(
+                f"remembers results, and looks at all but {missing}",
+                f"""
+                KNOWN = {{}}
+
+                {_FOUR}
+                    sizes = (tuple(live_bytes.items()), cached_bytes, outside_bytes)
+                    live, cached, outside = KNOWN.setdefault(
+                        sizes[:{place}] + sizes[{place} + 1 :],
+                        (sum(live_bytes.values()), cached_bytes, outside_bytes),
+                    )
+                    return dict(saved_bytes=live_bytes["saved_for_backward"],
+                                allocated_bytes=live, reserved_bytes=live + cached,
+                                driver_bytes=live + cached + outside)
+                """,
+                "What does it remember from the calls before?",
+                points=0.5 + 0.5 * place,
+            )
+            for place, missing in enumerate(("live", "cached", "outside"))
         ),
         Wrong(
             "short names for the keys",
@@ -521,20 +355,7 @@ FOUR_MEMORIES = AnswerBank(
                             reserved=live + cached_bytes,
                             driver=live + cached_bytes + outside_bytes)
             """,
-            "Why is 'saved_bytes' in the exercise's text and not in your dictionary?",
-        ),
-        Wrong(
-            "cached blocks count as allocated",
-            f"""
-            {_FOUR}
-                live = sum(live_bytes.values())
-                return dict(saved_bytes=live_bytes["saved_for_backward"],
-                            allocated_bytes=live + cached_bytes,
-                            reserved_bytes=live + cached_bytes,
-                            driver_bytes=live + cached_bytes + outside_bytes)
-            """,
-            "Do they count as allocated?",
-            points=1.5,
+            "Which line of yours should set the key 'saved_bytes'?",
         ),
         Wrong(
             "unpacks the categories by position",
@@ -546,7 +367,7 @@ FOUR_MEMORIES = AnswerBank(
                             reserved_bytes=live + cached_bytes,
                             driver_bytes=live + cached_bytes + outside_bytes)
             """,
-            "What are the values in that line when these sizes come in?",
+            "What values does that line work on for these sizes?",
         ),
         Wrong(
             "reads a key that is not there",
@@ -554,7 +375,7 @@ FOUR_MEMORIES = AnswerBank(
             {_FOUR}
                 return dict(saved_bytes=live_bytes["saved"])
             """,
-            "Which keys does the dictionary that comes in have",
+            "Which keys does the dictionary passed to you have",
         ),
         Wrong(
             "a key left out",
@@ -564,7 +385,7 @@ FOUR_MEMORIES = AnswerBank(
                 return dict(saved_bytes=live_bytes["saved_for_backward"], allocated_bytes=live,
                             reserved_bytes=live + cached_bytes)
             """,
-            "in the exercise's text and not in your dictionary?",
+            "should set the key",
         ),
         Wrong(
             "numbers without names",
@@ -596,12 +417,19 @@ FOUR_MEMORIES = AnswerBank(
         """,
     ],
     features={
+        "more than a float holds": lambda case: all(
+            int(float(each)) != each for each in counted_memories(**case).values()
+        ),
         "nothing saved": lambda case: not case["live_bytes"]["saved_for_backward"],
         "nothing cached": lambda case: not case["cached_bytes"],
         "nothing outside": lambda case: not case["outside_bytes"],
         "fewer categories": lambda case: len(case["live_bytes"]) < 5,
         "saved comes first": lambda case: next(iter(case["live_bytes"])) == "saved_for_backward",
         "everything": lambda case: all(case["live_bytes"].values()) and case["cached_bytes"] > 0,
+        "equal categories": lambda case: (
+            len(set(case["live_bytes"].values()) - {0})
+            < sum(each > 0 for each in case["live_bytes"].values())
+        ),
     },
 )
 

@@ -7,360 +7,334 @@ from tests.answer_bank import AnswerBank, Wrong
 IMPORTS = "import torch\nfrom torch.nn import functional as F\n"
 
 
-def _evaluate(body: str) -> str:
-    return f"{IMPORTS}\ndef evaluate(model, batches):\n" + _indented(body)
-
-
 def _indented(body: str) -> str:
     return textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
 
 
-LOSS = "F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())"
+LOSS = "F.cross_entropy(head(body(x)).flatten(0, 1), y.flatten())"
 
-EVALUATION = AnswerBank(
-    function="evaluate",
+
+PIECES = {
+    "average": "average = 0.9 * average + 0.1 * probabilities.amax(-1).mean().item()",
+    "state": "hidden[:, -1].detach().clone()",
+    "loss": "F.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()",
+    "evaluation": f"with torch.no_grad():\n    losses = [{LOSS} for x, y in held_out]",
+    "mean": "torch.stack(losses).mean()",
+    "result": "{'loss': mean, 'sureness': average, 'states': states}",
+}
+
+
+def _train(**pieces: str) -> str:
+    """A right answer with some pieces written otherwise."""
+    chosen = PIECES | pieces
+    return f"""import copy
+{IMPORTS}
+def train(body, head, optimizer, batches, held_out):
+    average, states = torch.zeros(()), []
+    for ids, targets in batches:
+        hidden = body(ids)
+        logits = head(hidden)
+        probabilities = logits.softmax(dim=-1)
+        {chosen["average"]}
+        states.append({chosen["state"]})
+        {chosen["loss"]}
+        optimizer.step()
+        optimizer.zero_grad()
+{_indented(chosen["evaluation"])}
+    mean = {chosen["mean"]}
+    return {chosen["result"]}
+"""
+
+
+ONE_THIRD, TWO_THIRDS = 1.166667, 2.333333
+ATTACHED = "average = 0.9 * average + 0.1 * probabilities.amax(-1).mean()"
+LIST = "losses = []\nfor x, y in held_out:\n    "
+A_PART = "What does a part of a tensor hold on to?"
+OTHER_STATES = "What has changed against the given loop?"
+
+TRAINING = AnswerBank(
+    function="train",
     wrong=[
         Wrong(
-            "as given",
-            _evaluate(f"""
-                losses = []
-                for ids, targets in batches:
-                    losses.append({LOSS})
-                return torch.stack(losses).mean()
-            """),
+            "all three leaks",
+            _train(
+                average=ATTACHED,
+                state="hidden.detach()[:, -1]",
+                evaluation=f"losses = [{LOSS} for x, y in held_out]",
+            ),
             "What does a loss carry besides its number?",
         ),
         Wrong(
-            "del in the loop",
-            _evaluate(f"""
-                losses = []
-                for ids, targets in batches:
-                    loss = {LOSS}
-                    losses.append(loss)
-                    del loss
-                return torch.stack(losses).mean()
-            """),
-            "What does a loss carry besides its number?",
+            "the evaluation alone repaired",
+            _train(average=ATTACHED, state="hidden.detach()[:, -1]"),
+            "does it ever walk from the average",
+            ONE_THIRD,
         ),
         Wrong(
-            "a number only at the end",
-            _evaluate(f"""
-                losses = []
-                for ids, targets in batches:
-                    losses.append({LOSS})
-                return torch.stack(losses).mean().item()
-            """),
-            "When does a loss have to let go of its graph?",
+            "del of the loss",
+            _train(evaluation=f"{LIST}loss = {LOSS}\n    losses.append(loss)\n    del loss"),
+            "What does a loss carry besides its number?",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "a running sum with its graph",
+            _train(
+                evaluation=f"total = 0\nfor x, y in held_out:\n    total += {LOSS}",
+                mean="total / len(held_out)",
+            ),
+            "What does a loss carry besides its number?",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "a number only at the end, with the logits in a variable",
+            _train(
+                evaluation=f"{LIST}logits = head(body(x))\n    losses.append("
+                "F.cross_entropy(logits.flatten(0, 1), y.flatten()))",
+                mean="torch.stack(losses).mean().item()",
+            ),
+            "When does a loss have to drop its graph?",
+            TWO_THIRDS,
         ),
         Wrong(
             "detached, with the loss in a variable",
-            _evaluate(f"""
-                total = 0.0
-                for ids, targets in batches:
-                    loss = {LOSS}
-                    total += loss.detach()
-                return total / len(batches)
-            """),
+            _train(evaluation=f"{LIST}loss = {LOSS}\n    losses.append(loss.detach())"),
             "Which name still holds them",
+            TWO_THIRDS,
         ),
         Wrong(
-            "no_grad around the loss alone",
-            _evaluate("""
-                total = 0.0
-                for ids, targets in batches:
-                    logits = model(ids)
-                    with torch.no_grad():
-                        total += F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
-                return total / len(batches)
-            """),
-            "Which name still holds them",
+            "detached, and the name deleted",
+            _train(evaluation=f"{LIST}loss = {LOSS}\n    losses.append(loss.data)\n    del loss"),
+            "one batch's activations are all live at the peak",
+            TWO_THIRDS,
         ),
         Wrong(
-            "detached at once",
-            _evaluate(f"""
-                losses = [{LOSS}.item() for ids, targets in batches]
-                return sum(losses) / len(losses)
-            """),
-            "Who will ever ask for them here?",
+            "gradients freed by autograd.grad",
+            _train(
+                evaluation=f"weights = list(body.parameters())\n{LIST}"
+                f"loss = {LOSS}\n    torch.autograd.grad(loss, weights)\n"
+                "    losses.append(loss.detach())"
+            ),
+            "Who will ever ask for a graph here?",
+            TWO_THIRDS,
         ),
         Wrong(
-            "logits of all batches",
-            _evaluate("""
+            "a mean over tokens",
+            _train(
+                evaluation="""
                 with torch.no_grad():
-                    logits = [model(ids) for ids, _ in batches]
                     losses = [
-                        F.cross_entropy(each.flatten(0, 1), targets.flatten())
-                        for each, (_, targets) in zip(logits, batches)
+                        F.cross_entropy(head(body(x)).flatten(0, 1), y.flatten(), reduction="none")
+                        for x, y in held_out
                     ]
-                return torch.stack(losses).mean().item()
-            """),
-            "What of a batch do you keep until the end",
+                """,
+                mean="torch.cat(losses).mean()",
+            ),
+            "over batches or over tokens?",
+            TWO_THIRDS,
         ),
         Wrong(
-            "logits of all batches in one tensor",
-            _evaluate("""
-                with torch.no_grad():
-                    logits = torch.cat([model(ids) for ids, _ in batches])
-                    targets = torch.cat([each for _, each in batches])
-                    return F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
-            """),
-            "What of a batch do you keep until the end",
+            "the last batch alone", _train(mean="losses[-1]"), "Which losses are in it", TWO_THIRDS
+        ),
+        Wrong("the sum", _train(mean="sum(losses)"), "Which losses are in it", TWO_THIRDS),
+        Wrong(
+            "recording restored to what is usual",
+            _train(
+                evaluation="torch.set_grad_enabled(False)\n"
+                f"losses = [{LOSS} for x, y in held_out]\ntorch.set_grad_enabled(True)"
+            ),
+            "leave recording as it was, whichever that is?",
+            TWO_THIRDS,
         ),
         Wrong(
-            "backward frees the graph",
-            _evaluate(f"""
-                total = 0.0
-                for ids, targets in batches:
-                    loss = {LOSS}
-                    loss.backward()
-                    total += loss.item()
-                return total / len(batches)
-            """),
-            "What would the training loop around yours find changed?",
+            "gradients filled with zeros",
+            _train(
+                evaluation="optimizer.zero_grad(set_to_none=False)\nwith torch.no_grad():\n"
+                f"    losses = [{LOSS} for x, y in held_out]"
+            ),
+            "Whose are they, in the middle of a training step?",
+            TWO_THIRDS,
         ),
         Wrong(
-            "backward, and gradients freed",
-            _evaluate(f"""
-                total = 0.0
-                for ids, targets in batches:
-                    loss = {LOSS}
-                    loss.backward()
-                    model.zero_grad()
-                    total += loss.item()
-                return total / len(batches)
-            """),
-            "Who will ever ask for them here?",
+            "no_grad for all of it",
+            _train().replace("def train", "@torch.no_grad()\ndef train"),
+            "Was recording on where that tensor was made",
         ),
         Wrong(
-            "left in training mode",
-            _evaluate(f"""
-                model.eval()
-                with torch.no_grad():
-                    losses = [{LOSS} for ids, targets in batches]
-                model.train()
-                return torch.stack(losses).mean().item()
-            """),
-            "What would the training loop around yours find changed?",
-        ),
-        Wrong(
-            "weights that no longer require a gradient",
-            _evaluate(f"""
-                for weight in model.parameters():
-                    weight.requires_grad_(False)
-                losses = [{LOSS} for ids, targets in batches]
-                return torch.stack(losses).mean().item()
-            """),
-            "What would the training loop around yours find changed?",
-        ),
-        Wrong(
-            "gradients switched off for good",
-            _evaluate(f"""
-                torch.set_grad_enabled(False)
-                losses = [{LOSS} for ids, targets in batches]
-                return torch.stack(losses).mean().item()
-            """),
-            "Who switches it on again",
-        ),
-        Wrong(
-            "the last batch alone",
-            _evaluate(f"""
-                with torch.no_grad():
-                    for ids, targets in batches:
-                        loss = {LOSS}
-                return loss.item()
-            """),
-            "Which losses are in it",
-        ),
-    ],
-    right=[
-        f"{IMPORTS}\n@torch.no_grad()\ndef evaluate(model, batches):\n"
-        + _indented(f"""
-            losses = [{LOSS} for ids, targets in batches]
-            return torch.stack(losses).mean()
-        """),
-        _evaluate("""
-            total, was_training = 0.0, model.training
-            model.eval()
-            with torch.inference_mode():
-                for ids, targets in batches:
-                    logits = model(ids)
-                    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-                    total += loss.item()
-            model.train(was_training)
-            return total / len(batches)
-        """),
-        _evaluate(f"""
-            was_enabled = torch.is_grad_enabled()
-            torch.set_grad_enabled(False)
-            total = torch.zeros(())
-            for ids, targets in batches:
-                total += {LOSS}
-            torch.set_grad_enabled(was_enabled)
-            return float(total) / len(batches)
-        """),
-    ],
-    features={
-        "one sequence": lambda case: case["num_sequences"] == 1,
-        "several sequences": lambda case: case["num_sequences"] > 1,
-        "training mode": lambda case: case["is_training"],
-        "evaluation mode": lambda case: not case["is_training"],
-        "more than three batches": lambda case: case["num_batches"] > 3,
-    },
-)
-
-
-def _average(
-    statistic: str = "average = 0.9 * average + 0.1 * hidden.std().detach()",
-    hidden: str = "hidden = body(ids)",
-    loss: str = "F.cross_entropy(head(hidden).flatten(0, 1), targets.flatten()).backward()",
-    zero: str = "optimizer.zero_grad()",
-    result: str = "average",
-) -> str:
-    return f"""{IMPORTS}
-def train_with_average(body, head, optimizer, batches):
-    average = torch.zeros(())
-    for ids, targets in batches:
-        {hidden}
-        {statistic}
-        {loss}
-        optimizer.step()
-        {zero}
-    return {result}
-"""
-
-
-ATTACHED = "average = 0.9 * average + 0.1 * hidden.std()"
-
-AVERAGE = AnswerBank(
-    function="train_with_average",
-    wrong=[
-        Wrong("as given", _average(ATTACHED), "does it ever walk from the average"),
-        Wrong(
-            "del of the variable",
-            _average(ATTACHED, zero="optimizer.zero_grad(); del hidden"),
+            "del of the probabilities",
+            _train(average=f"{ATTACHED}; del probabilities"),
             "does it ever walk from the average",
+            TWO_THIRDS,
         ),
         Wrong(
             "the average detached, the new number not",
-            _average("average = 0.9 * average.detach() + 0.1 * hidden.std()"),
-            "One hidden state outlives the loop",
+            _train(average=ATTACHED.replace("* average", "* average.detach()")),
+            "One batch's probabilities outlive the loop",
+            TWO_THIRDS,
         ),
         Wrong(
-            "a number only at the end",
-            _average(ATTACHED, result="average.item()"),
-            "In which line of the loop",
-        ),
-        Wrong(
-            "a copy of the states in a variable",
-            _average("copy = hidden.detach().clone(); average = 0.9 * average + 0.1 * copy.std()"),
-            "one hidden state more than needed",
-        ),
-        Wrong(
-            "the states detached for the loss too",
-            _average(ATTACHED, hidden="hidden = body(ids).detach()"),
-            "where do you cut it?",
-        ),
-        Wrong(
-            "no_grad around the body",
-            _average(
-                ATTACHED,
-                hidden="""with torch.no_grad():
-            hidden = body(ids)""",
+            "the average detached at the end",
+            _train(
+                average=ATTACHED, result="dict(loss=mean, sureness=average.detach(), states=states)"
             ),
-            "where do you cut it?",
-        ),
-        Wrong(
-            "gradients not zeroed",
-            _average(zero="pass"),
-            "are they gone before the next batch?",
-        ),
-        Wrong(
-            "no step",
-            _average().replace("optimizer.step()", "pass"),
-            "No weight is trained any more",
+            "In which line of the loop",
+            TWO_THIRDS,
         ),
         Wrong(
             "factors swapped",
-            _average("average = 0.1 * average + 0.9 * hidden.std().item()"),
+            _train(average="average = 0.1 * average + 0.9 * probabilities.amax(-1).mean().item()"),
             "Which numbers enter it, when",
+            TWO_THIRDS,
         ),
         Wrong(
             "the plain mean",
-            _average("average = average + hidden.std().item() / len(batches)"),
+            _train(average="average += probabilities.amax(-1).mean().item() / len(batches)"),
             "Which numbers enter it, when",
-        ),
-    ],
-    right=[
-        _average("average = 0.9 * average + 0.1 * hidden.std().item()"),
-        _average("average = 0.9 * average + 0.1 * hidden.detach().std()"),
-        _average(
-            """with torch.no_grad():
-            average = torch.lerp(hidden.std(), average.to(hidden.dtype), 0.9)""",
-            result="float(average)",
-        ),
-        _average(ATTACHED, zero="optimizer.zero_grad(); average = average.detach()"),
-        _average(hidden="optimizer.zero_grad(); hidden = body(ids)", zero="pass"),
-    ],
-    features={
-        "one sequence": lambda case: case["num_sequences"] == 1,
-        "several sequences": lambda case: case["num_sequences"] > 1,
-        "more than three batches": lambda case: case["num_batches"] > 3,
-    },
-)
-
-
-def _samples(kept: str, result: str = "states") -> str:
-    return f"""{IMPORTS}
-@torch.no_grad()
-def last_states(body, batches):
-    states = []
-    for ids, targets in batches:
-        hidden = body(ids)
-        states.append({kept})
-    return {result}
-"""
-
-
-SAMPLES = AnswerBank(
-    function="last_states",
-    wrong=[
-        Wrong("as given", _samples("hidden[:, -1]"), "What does a part of a tensor hold on to?"),
-        Wrong(
-            "detached",
-            _samples("hidden[:, -1].detach()"),
-            "What does a part of a tensor hold on to?",
+            TWO_THIRDS,
         ),
         Wrong(
             "all is copied, then a part is taken",
-            _samples("hidden.clone()[:, -1]"),
-            "What does a part of a tensor hold on to?",
+            _train(state="hidden.detach().clone()[:, -1]"),
+            A_PART,
+            TWO_THIRDS,
         ),
-        Wrong("contiguous", _samples("hidden[:, -1].contiguous()"), "Does the method that you"),
-        Wrong("reshaped", _samples("hidden[:, -1].contiguous().view(len(ids), -1)"), "Does the"),
         Wrong(
-            "copied only at the end",
-            _samples("hidden[:, -1]", "[each.clone() for each in states]"),
-            "have to come into a storage of its own?",
+            "a deep copy of the part",
+            _train(state="copy.deepcopy(hidden.detach()[:, -1])"),
+            A_PART,
+            TWO_THIRDS,
         ),
-        Wrong("the first token", _samples("hidden[:, 0].clone()"), "What has changed against"),
-        Wrong("one tensor", _samples("hidden[:, -1].clone()", "torch.cat(states)"), "not a list"),
+        Wrong("moved to the CPU", _train(state="hidden.detach()[:, -1].cpu()"), A_PART, TWO_THIRDS),
         Wrong(
-            "without no_grad",
-            _samples("hidden[:, -1].clone()").replace("@torch.no_grad()", ""),
+            "reshaped",
+            _train(state="hidden.detach()[:, -1].contiguous().view(len(ids), -1)"),
+            "Does the method that you",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "a copy with its graph",
+            _train(state="hidden[:, -1].clone()"),
             "carry a graph",
+            TWO_THIRDS,
         ),
-        Wrong("halved", _samples("hidden[:, -1].half()"), "as they were"),
-        Wrong("one axis more", _samples("hidden[:, -1:].clone()"), "What has changed against"),
+        Wrong(
+            "the first token",
+            _train(state="hidden[:, 0].detach().clone()"),
+            OTHER_STATES,
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "one tensor",
+            _train(
+                result="dict(loss=mean, sureness=average, "
+                "states=torch.cat(states) if states else [])"
+            ),
+            "not a list",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "halved",
+            _train(state="hidden[:, -1].detach().half()"),
+            "in another precision",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "in double precision",
+            _train(state="hidden[:, -1].detach().clone().double()"),
+            "in another precision",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "gradients set to zero before each batch",
+            _train(
+                loss="optimizer.zero_grad(); F.cross_entropy(logits.flatten(0, 1), "
+                "targets.flatten()).backward()"
+            ).replace("        optimizer.zero_grad()\n", ""),
+            "its first step with them",
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "numpy", _train(state="hidden[:, -1].detach().numpy().copy()"), "not a list", TWO_THIRDS
+        ),
+        Wrong(
+            "one axis more",
+            _train(state="hidden[:, -1:].detach().clone()"),
+            OTHER_STATES,
+            TWO_THIRDS,
+        ),
+        Wrong(
+            "a tuple",
+            _train(result="mean, average, states"),
+            "What does the exercise ask your function to return?",
+        ),
     ],
     right=[
-        _samples("hidden[:, -1].clone()"),
-        _samples("hidden[torch.arange(len(ids)), -1]"),
-        f"{IMPORTS}\n@torch.inference_mode()\ndef last_states(body, batches):\n"
-        "    return [torch.stack([row[-1] for row in body(ids)]) for ids, _ in batches]",
+        _train(),
+        _train(
+            average=f"{ATTACHED}.detach()",
+            state="hidden.detach()[torch.arange(len(ids)), -1]",
+            evaluation="""
+            was_training = body.training
+            body.eval()
+            head.eval()
+            total = 0.0
+            with torch.inference_mode():
+                for x, y in held_out:
+                    logits = head(body(x))
+                    total += F.cross_entropy(logits.flatten(0, 1), y.flatten()).item()
+            body.train(was_training)
+            head.train(was_training)
+            """,
+            mean="total / len(held_out)",
+        ),
+        _train(
+            average="with torch.no_grad(): "
+            "average = torch.lerp(probabilities.amax(-1).mean(), average.to(logits.dtype), 0.9)",
+            state="torch.from_numpy(hidden.detach()[:, -1].numpy().copy())",
+            evaluation=f"""
+            was_enabled = torch.is_grad_enabled()
+            torch.set_grad_enabled(False)
+            total = torch.zeros(())
+            for x, y in held_out:
+                total += {LOSS}
+            torch.set_grad_enabled(was_enabled)
+            """,
+            mean="float(total) / len(held_out)",
+            result="dict(sureness=float(average), states=states, loss=mean)",
+        ),
+        _train(
+            average=f"{ATTACHED}; average = average.detach()",
+            state="torch.tensor(hidden[:, -1].tolist(), dtype=hidden.dtype)",
+        ),
+        _train(
+            average="average = 0.9 * average + 0.1 * probabilities.detach().amax(-1).mean()",
+            state="torch.stack([row[-1] for row in hidden.detach()])",
+            loss="F.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()",
+        ).replace("optimizer.zero_grad()", "body.zero_grad(); head.zero_grad()"),
     ],
     features={
-        "one sequence": lambda case: case["num_sequences"] == 1,
-        "several sequences": lambda case: case["num_sequences"] > 1,
+        f"{name}, {number}": lambda case, name=name, has=has: case["scenario"] == name and has(case)
+        for name in ("loss", "sureness", "states")
+        for number, has in {
+            "one sequence": lambda case: case["num_sequences"] == 1,
+            "several sequences": lambda case: case["num_sequences"] > 1,
+            "training mode": lambda case: case["is_training"],
+            "evaluation mode": lambda case: not case["is_training"],
+            "a frozen head": lambda case: case["is_head_frozen"],
+        }.items()
+    }
+    | {
+        "a small first batch": lambda case: case["is_first_batch_small"],
+        "gradients there before": lambda case: case["has_gradients"],
+        "gradients there before a training": lambda case: (
+            case["has_gradients"] and case["num_batches"]
+        ),
+        "another precision": lambda case: (
+            case["scenario"] == "states" and case["precision"] == "float32"
+        ),
+        "a caller without recording": lambda case: not case["is_recording"],
+        "an evaluation after training": lambda case: (
+            case["scenario"] == "loss" and case["num_batches"]
+        ),
         "more than three batches": lambda case: case["num_batches"] > 3,
     },
 )
@@ -427,137 +401,21 @@ class Allocator:
 """
 
 
-NEIGHBOURS_IN_A_LIST = """
-class Allocator:
-    def __init__(self, reserve):
-        self.reserve, self.small, self.large = reserve, [], []
-
-    def allocate(self, num_bytes):
-        size = -(-num_bytes // 512) * 512
-        pool = self.small if size <= 2**20 else self.large
-        free = [p for p in pool if p["free"] and p["size"] >= size]
-        if not free:
-            total = 2**21 if size <= 2**20 else max(20 * 2**20, -(-size // 2**21) * 2**21)
-            if 10 * 2**20 <= size:
-                total = -(-size // 2**21) * 2**21
-            free = [{"start": self.reserve(total), "size": total, "free": True}]
-            pool.append(free[0])
-        best = min(free, key=lambda p: (p["size"], p["start"]))
-        best["free"] = False
-        if best["size"] - size > (0 if pool is self.small else 2**20):
-            rest = {"start": best["start"] + size, "size": best["size"] - size, "free": True}
-            pool.insert([p is best for p in pool].index(True) + 1, rest)
-            best["size"] = size
-        return best["start"]
-
-    def free(self, address):
-        for pool in (self.small, self.large):
-            for n, p in enumerate(pool):
-                if p["start"] == address and not p["free"]:
-                    p["free"] = True
-                    if n + 1 < len(pool) and pool[n + 1]["free"]:
-                        p["size"] += pool.pop(n + 1)["size"]
-                    if n > 0 and pool[n - 1]["free"]:
-                        pool[n - 1]["size"] += pool.pop(n)["size"]
-                    return
-"""
-
 ALLOCATOR = AnswerBank(
     function="Allocator",
     wrong=[
-        Wrong("sizes not rounded up", _allocator(size="num_bytes"), "multiples of 512"),
-        Wrong("segments as small as blocks", _allocator(reserve="size"), "what is the rest for?"),
-        Wrong(
-            "segments for the requested size",
-            _allocator(
-                reserve="2 * 2**20 if size <= 2**20 else 20 * 2**20 if num_bytes < 10 * 2**20 "
-                "else -(-num_bytes // 2**21) * 2**21"
-            ),
-            "that of the request or that of its block?",
-            1.5,
-        ),
         Wrong(
             "nothing returned",
             _allocator().replace('return block["start"]', "return None"),
             "Not even the first request",
         ),
         Wrong(
-            "nothing freed",
-            _allocator(same="False").replace("self.available.append(block)", "pass"),
-            "What must your `free` change",
-        ),
-        Wrong(
-            "split in front",
-            _allocator().replace(
-                """dict(block, start=block["start"] + size, size=rest))
-            block["size"] = size""",
-                """dict(block, size=rest))
-            block["start"], block["size"] = block["start"] + rest, size""",
-            ),
-            "On which side does the exercise want the rest?",
-        ),
-        Wrong(
             "joined beyond a segment of the pool",
             _allocator(same="other['small'] == block['small']"),
             "Two segments may lie side by",
         ),
-        Wrong("neighbours in a list", NEIGHBOURS_IN_A_LIST, "stand beside each other in your list"),
-        Wrong(
-            "the largest",
-            _allocator(found="min(fitting, key=lambda block: (-block['size'], block['start']))"),
-            "You take the largest free block",
-        ),
-        Wrong("never reused", _allocator(reuse="False"), "Where do you look for a free block"),
-        Wrong("never split", _allocator(splits="False"), "the part of a block that nobody asked"),
-        Wrong(
-            "both pools split above a MiB",
-            _allocator(splits="rest > 2**20"),
-            "From how many bytes on",
-            1.5,
-        ),
-        Wrong(
-            "a rest of one MiB is split off",
-            _allocator(splits="rest >= 512 if small else rest >= 2**20"),
-            "'at least' there",
-            1.5,
-        ),
-        Wrong("always split", _allocator(splits="True"), "What would they be of use for", 1.5),
-        Wrong("never joined", _allocator(before="False", after="False"), "never grow"),
-        Wrong("joined with the one before only", _allocator(after="False"), "not with the one beh"),
-        Wrong("joined with the one after only", _allocator(before="False"), "not with the one bef"),
         Wrong("joined beyond a segment", _allocator(same="True"), "Two segments may lie side by"),
         Wrong("one pool", _allocator(pool="True"), "Which blocks may a request", 3.0),
-        Wrong("one MiB is large", _allocator(small="size < 2**20"), "'up to' or", 1.5),
-        Wrong(
-            "the first by address",
-            _allocator(found="min(fitting, key=lambda block: block['start'])"),
-            "the first free block by address",
-        ),
-        Wrong(
-            "of equal ones the highest",
-            _allocator(found="min(fitting, key=lambda block: (block['size'], -block['start']))"),
-            "the one with the highest address",
-        ),
-        Wrong("any that fits", _allocator(found="fitting[0]"), "By what are they to be compared"),
-        Wrong(
-            "the first in order of segments",
-            _allocator(
-                found="min(fitting, key=lambda block: (block['segment'], block['start']))",
-            ),
-            "By what are they to be compared",
-        ),
-        Wrong(
-            "of equal ones the first in the list",
-            _allocator(found="min(fitting, key=lambda block: block['size'])"),
-            "whatever came when",
-        ),
-        Wrong(
-            "of equal ones the first in order of segments",
-            _allocator(
-                found="min(fitting, key=lambda b: (b['size'], b['segment'], b['start']))",
-            ),
-            "whatever came when",
-        ),
     ],
     right=[
         _allocator(),
@@ -627,12 +485,14 @@ FRAGMENT = AnswerBank(
     function="fragment",
     wrong=[
         Wrong(
-            "the first half is freed",
-            _fragment("""
-                n = device_bytes // 2**21
-                return [2**21] * n + [-i for i in range(1, n // 2 + 1)]
-            """),
-            "which blocks must stay in use",
+            "a block is freed twice",
+            _fragment("return [2**21] * (device_bytes // 2**21) + [-1, -3, -1]"),
+            "From which number on",
+        ),
+        Wrong(
+            "a block too many",
+            _fragment("return [2**21] * (device_bytes // 2**21 + 1) + [-1, -3]"),
+            "how much of each is left over?",
         ),
         Wrong(
             "whole segments are freed",
@@ -640,7 +500,7 @@ FRAGMENT = AnswerBank(
                 n = device_bytes // 2**20 // 20
                 return [20 * 2**20] * n + [-i for i in range(1, n + 1)]
             """),
-            "which blocks must stay in use",
+            "which must stay in use between them?",
         ),
         Wrong(
             "whole small segments are freed",
@@ -648,17 +508,12 @@ FRAGMENT = AnswerBank(
                 n = device_bytes // 2**20
                 return [2**20] * n + [-i for i in range(1, n + 1) if (i - 1) % 4 < 2]
             """),
-            "which blocks must stay in use",
-        ),
-        Wrong(
-            "quarters",
-            _fragment("return [device_bytes // 4] * 4 + [-1, -3]"),
-            "so that several share a segment?",
+            "Which block must stay in use in each of them?",
         ),
         Wrong(
             "an empty script",
             _fragment("return []"),
-            "which blocks must stay in use",
+            "How many of your blocks fill the device?",
         ),
         Wrong(
             "every third is freed",
@@ -667,22 +522,6 @@ FRAGMENT = AnswerBank(
                 return [2**21] * n + [-i for i in range(1, n + 1, 3)]
             """),
             "How many of the blocks are still in use",
-        ),
-        Wrong(
-            "blocks of three MiB",
-            _fragment("""
-                n = device_bytes // (3 * 2**20)
-                return [3 * 2**20] * n + [-i for i in range(1, n + 1, 2)]
-            """),
-            "how much of each is left over?",
-        ),
-        Wrong(
-            "counted from zero",
-            _fragment("""
-                n = device_bytes // 2**21
-                return [2**21] * n + [-i for i in range(0, n, 2)]
-            """),
-            "From which number on",
         ),
         Wrong(
             "blocks of 512 B",
@@ -713,9 +552,7 @@ FRAGMENT = AnswerBank(
 )
 
 BANKS = {
-    "u04-repair-evaluation": EVALUATION,
-    "u04-repair-average": AVERAGE,
-    "u04-repair-samples": SAMPLES,
+    "u04-repair-training": TRAINING,
     "u04-allocator": ALLOCATOR,
     "u04-fragment": FRAGMENT,
 }

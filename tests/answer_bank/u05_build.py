@@ -44,28 +44,12 @@ def _checkpoint(*changes: tuple[str, str]) -> str:
     return source
 
 
-_NO_DUMMY = (
-    ("function, dummy, *tensors):", "function, *tensors):"),
-    ("ctx.needs_input_grad[2:]", "ctx.needs_input_grad[1:]"),
-    ("return None, None,", "return None,"),
-    ("function, torch.ones(1, requires_grad=True), *tensors)", "function, *tensors)"),
-)
-_NOT_RESTORED = ("torch.set_rng_state(ctx.random_state)", "pass")
-_IN_BACKWARD = '"cpu", dtype=ctx.precision, enabled=ctx.is_autocast'
 _FILL_IN = "torch.autograd.backward(out, grad)"
 _GRADS = "*(each.grad for each in inputs)"
 
 CHECKPOINT = AnswerBank(
     function="checkpoint",
     wrong=[
-        Wrong(
-            "no checkpoint at all",
-            """
-            def checkpoint(function, *tensors):
-                return function(*tensors)
-            """,
-            "What may be let go of",
-        ),
         Wrong(
             "keeps the graph of the first run",
             """
@@ -87,38 +71,7 @@ CHECKPOINT = AnswerBank(
             def checkpoint(function, *tensors):
                 return Recompute.apply(function, torch.ones(1, requires_grad=True), *tensors)
             """,
-            "What may be let go of",
-        ),
-        Wrong(
-            "tensors as attributes",
-            _checkpoint(
-                ("ctx.save_for_backward(*tensors)", "ctx.tensors = tensors"),
-                ("ctx.saved_tensors", "ctx.tensors"),
-            ),
-            "Where do your tensors live until backward",
-        ),
-        Wrong(
-            "keeps the result too",
-            _checkpoint(
-                ("ctx.save_for_backward(*tensors)", "out = function(*tensors)"),
-                (
-                    "return function(*tensors)",
-                    "ctx.save_for_backward(*tensors, out)\n            return out",
-                ),
-                ("requires_grad_(wants)", "requires_grad_(wants)  # the result is left out by zip"),
-            ),
-            "Can backward make it again?",
-        ),
-        Wrong(
-            "without recording alone",
-            """
-            import torch
-
-            def checkpoint(function, *tensors):
-                with torch.no_grad():
-                    return function(*tensors)
-            """,
-            "what to do in backward?",
+            "What may be freed",
         ),
         Wrong(
             "nothing returned",
@@ -126,33 +79,7 @@ CHECKPOINT = AnswerBank(
             def checkpoint(function, *tensors):
                 function(*tensors)
             """,
-            "Does every way through your function end in a `return`?",
-        ),
-        Wrong(
-            "twice in the forward pass",
-            _checkpoint(
-                (
-                    "return function(*tensors)",
-                    "function(*tensors)\n            return function(*tensors)",
-                )
-            ),
-            "when is the second time?",
-        ),
-        Wrong(
-            "a run for each of inputs and parameters",
-            _checkpoint(
-                (
-                    "torch.set_rng_state(before)",
-                    "torch.set_rng_state(ctx.random_state)\n"
-                    "            with torch.enable_grad():\n"
-                    "                with torch.autocast(\n"
-                    "                    'cpu', dtype=ctx.precision, enabled=ctx.is_autocast\n"
-                    "                ):\n"
-                    "                    out = ctx.function(*inputs)\n"
-                    "            torch.set_rng_state(before)",
-                )
-            ),
-            "runs it again for each input?",
+            "Does every path through your function end in a `return`?",
         ),
         Wrong(
             "no recording in backward",
@@ -171,52 +98,42 @@ CHECKPOINT = AnswerBank(
         Wrong(
             "not detached",
             _checkpoint(("tensor.detach().requires_grad_(wants)", "tensor")),
-            "that of the second run alone",
+            "only that of the second run",
         ),
         Wrong(
-            "detached and nothing wanted",
-            _checkpoint((".requires_grad_(wants)", "")),
-            "What must a detached tensor want",
-        ),
-        Wrong(
-            "everything wanted",
-            _checkpoint((".requires_grad_(wants)", ".requires_grad_()")),
-            "Which of the tensors wanted a gradient when they came in?",
-            points=3.0,
-        ),
-        Wrong(
-            "gradients of inputs alone",
-            _checkpoint(
-                (
-                    _FILL_IN,
-                    "wanting = [each for each in inputs if each.requires_grad]\n"
-                    "            if wanting:\n"
-                    "                grads = iter(torch.autograd.grad(out, wanting, grad))",
-                ),
-                (_GRADS, "*(next(grads) if x.requires_grad else None for x in inputs)"),
-            ),
-            "Inputs get their gradients, parameters none.",
-        ),
-        Wrong(
-            "no gradient from behind",
-            _checkpoint((_FILL_IN, "out.backward(torch.ones_like(out))")),
-            "by what does the rest of the network want each number",
+            "without an autograd function",
+            """
+            import torch
+
+            def checkpoint(function, *tensors):
+                state, made, number = torch.get_rng_state(), [], iter(range(1000))
+                on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+                hooks = torch.autograd.graph.saved_tensors_hooks
+
+                def unpack(index):
+                    if not made:
+                        before = torch.get_rng_state()
+                        torch.set_rng_state(state)
+                        with torch.enable_grad(), torch.autocast("cpu", dtype=dtype, enabled=on):
+                            with hooks(made.append, lambda nothing: nothing):
+                                function(*tensors)
+                        torch.set_rng_state(before)
+                    return made[index]
+
+                with hooks(lambda tensor: next(number), unpack):
+                    return function(*tensors)
+            """,
+            "Where do your tensors live until backward",
         ),
         Wrong(
             "backward without the gradient",
             _checkpoint((_FILL_IN, "out.backward()")),
-            "Which gradient comes in from behind",
+            "Which gradient does backward receive",
         ),
         Wrong(
             "one gradient too few",
             _checkpoint(("return None, None,", "return None,")),
             "what does backward return for each of those?",
-        ),
-        Wrong(
-            "random numbers as they come",
-            _checkpoint(_NOT_RESTORED),
-            "Which ones does the second run draw",
-            points=3.0,
         ),
         Wrong(
             "noted after the first run",
@@ -232,93 +149,14 @@ CHECKPOINT = AnswerBank(
             points=3.0,
         ),
         Wrong(
-            "random numbers not put back",
-            _checkpoint(("torch.set_rng_state(before)", "pass")),
-            "Where does the generator stand when your backward returns",
-            points=3.0,
-        ),
-        Wrong(
-            "a seed of its own",
+            "neither random numbers nor autocast",
             _checkpoint(
-                ("return function(*tensors)", "torch.manual_seed(0); return function(*tensors)"),
-                ("torch.set_rng_state(ctx.random_state)", "torch.manual_seed(0)"),
-            ),
-            "Who sets the seed in your forward",
-            points=3.0,
-        ),
-        Wrong(
-            "no dummy",
-            _checkpoint(*_NO_DUMMY),
-            "what could you hand to `apply`",
-            points=3.0,
-        ),
-        Wrong(
-            "no autocast",
-            _checkpoint((f"with torch.autocast({_IN_BACKWARD}):", "if True:")),
-            "backward is called when autocast is over",
-            points=3.0,
-        ),
-        Wrong(
-            "autocast always",
-            _checkpoint((_IN_BACKWARD, '"cpu", dtype=torch.bfloat16')),
-            "The second run has bfloat16 whatever the first had.",
-            points=3.0,
-        ),
-        Wrong(
-            "autocast only where it was on",
-            _checkpoint(
+                ("torch.set_rng_state(ctx.random_state)", "pass"),
                 (
-                    f"with torch.autocast({_IN_BACKWARD}):",
-                    "from contextlib import nullcontext\n"
-                    "                cast = torch.autocast('cpu', dtype=ctx.precision)\n"
-                    "                with cast if ctx.is_autocast else nullcontext():",
-                )
-            ),
-            "What does your backward do if autocast was off?",
-            points=3.0,
-        ),
-        Wrong(
-            "copies of the inputs",
-            _checkpoint(
-                (
-                    "ctx.save_for_backward(*tensors)",
-                    "ctx.save_for_backward(*(each.clone() for each in tensors))",
-                )
-            ),
-            "You keep copies",
-            points=2.0,
-        ),
-        Wrong(
-            "a result that stays",
-            _checkpoint(
-                (
-                    "return function(*tensors)",
-                    "ctx.out = function(*tensors)\n            return ctx.out",
-                )
-            ),
-            "What does your `ctx` hold on to",
-        ),
-        Wrong(
-            "one state for all calls",
-            _checkpoint(
-                ("ctx.random_state = torch", "Recompute.random_state = torch"),
-                (
-                    "torch.set_rng_state(ctx.random_state)",
-                    "torch.set_rng_state(Recompute.random_state)",
+                    'with torch.autocast("cpu", dtype=ctx.precision, enabled=ctx.is_autocast):',
+                    "if True:",
                 ),
             ),
-            "for how many calls is there room?",
-            points=3.0,
-        ),
-        Wrong(
-            "autocast without its precision",
-            _checkpoint((_IN_BACKWARD, '"cpu", enabled=ctx.is_autocast')),
-            "Which precision does autocast take if none is said",
-            points=3.0,
-        ),
-        Wrong(
-            "neither random numbers nor autocast",
-            _checkpoint(_NOT_RESTORED, (f"with torch.autocast({_IN_BACKWARD}):", "if True:")),
             "Which ones does the second run draw",
             points=2.0,
         ),
@@ -347,6 +185,65 @@ CHECKPOINT = AnswerBank(
             """,
             "Which ones does the second run draw",
             points=1.0,
+        ),
+        Wrong(
+            "random numbers right, and no more",
+            """
+            import torch
+
+            class Recompute(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, function, *tensors):
+                    ctx.function, ctx.state = function, torch.get_rng_state()
+                    ctx.save_for_backward(*tensors)
+                    return function(*tensors)
+
+                @staticmethod
+                def backward(ctx, grad):
+                    inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors]
+                    before = torch.get_rng_state()
+                    torch.set_rng_state(ctx.state)
+                    with torch.enable_grad():
+                        out = ctx.function(*inputs)
+                    torch.set_rng_state(before)
+                    torch.autograd.backward(out, grad)
+                    return None, *(each.grad for each in inputs)
+
+            def checkpoint(function, *tensors):
+                return Recompute.apply(function, *tensors)
+            """,
+            "Which of the tensors required a gradient",
+            points=2.0,
+        ),
+        Wrong(
+            "answers of needs_input_grad from the first on",
+            _checkpoint(("ctx.needs_input_grad[2:]", "ctx.needs_input_grad")),
+            "How many answers does it hold",
+        ),
+        Wrong(
+            "answers of needs_input_grad from the second on",
+            _checkpoint(("ctx.needs_input_grad[2:]", "ctx.needs_input_grad[1:]")),
+            "How many answers does it hold",
+            points=3.0,
+        ),
+        Wrong(
+            "the first input alone",
+            _checkpoint(
+                (
+                    "return Recompute.apply(function, torch.ones(1, requires_grad=True), *tensors)",
+                    "def of_first(first):\n"
+                    "            return function(first, *tensors[1:])\n\n"
+                    "        flag = torch.ones(1, requires_grad=True)\n"
+                    "        return Recompute.apply(of_first, flag, tensors[0])",
+                )
+            ),
+            "Which inputs do you hand to `apply`",
+            points=2.0,
+        ),
+        Wrong(
+            "the second result stays",
+            _checkpoint((_FILL_IN, f"ctx.out = out\n            {_FILL_IN}")),
+            "What still refers to it",
         ),
         Wrong(
             "PyTorch's",
@@ -439,6 +336,7 @@ CHECKPOINT = AnswerBank(
         "dropout": lambda case: case["kind"] == "dropout",
         "no gradient wanted": lambda case: case["kind"] == "data alone",
         "a mask": lambda case: case["kind"] == "a mask",
+        "frozen numbers": lambda case: case["kind"] == "data and a scale",
         "autocast": lambda case: case["kind"] == "float16",
         "no autocast": lambda case: case["kind"] == "off",
         "autocast in backward alone": lambda case: case["kind"] == "on in backward",
@@ -462,80 +360,6 @@ SEGMENTS = AnswerBank(
     function="run_in_segments",
     wrong=[
         Wrong(
-            "checkpoints in checkpoints",
-            _segments(
-                _STARTS,
-                "    part = layers[start : start + layers_per_segment]",
-                "    def segment(x, part=part):",
-                "        for layer in part:",
-                "            x = checkpoint(layer, x)",
-                "        return x",
-                "    x = checkpoint(segment, x)",
-                "return x",
-            ),
-            "How many checkpoints does a layer lie in?",
-        ),
-        Wrong(
-            "a plain loop",
-            _segments("for layer in layers:", "    x = layer(x)", "return x"),
-            "nothing is recomputed",
-        ),
-        Wrong(
-            "the last segment unprotected",
-            _segments(
-                _STARTS,
-                _STOP,
-                "    segment = nn.Sequential(*layers[start:stop])",
-                "    x = checkpoint(segment, x) if stop < len(layers) else segment(x)",
-                "return x",
-            ),
-            "The layers of the last segment run once",
-        ),
-        Wrong(
-            "variables that move on",
-            _segments(
-                _STARTS,
-                "    def segment(x):",
-                "        for layer in layers[start : start + layers_per_segment]:",
-                "            x = layer(x)",
-                "        return x",
-                "    x = checkpoint(segment, x)",
-                "return x",
-            ),
-            "When does your function look up its variables",
-        ),
-        Wrong(
-            "a shorter last segment left out",
-            _segments(
-                "for number in range(len(layers) // layers_per_segment):",
-                "    start = number * layers_per_segment",
-                "    segment = layers[start : start + layers_per_segment]",
-                "    x = checkpoint(nn.Sequential(*segment), x)",
-                "return x",
-            ),
-            "Some layers never run.",
-        ),
-        Wrong(
-            "one segment around everything",
-            _segments("return checkpoint(nn.Sequential(*layers), x)"),
-            "How many layers stand between two tensors that you keep?",
-        ),
-        Wrong(
-            "each layer alone",
-            _segments("for layer in layers:", "    x = checkpoint(layer, x)", "return x"),
-            "The input of every layer is kept.",
-        ),
-        Wrong(
-            "as many segments as each should have layers",
-            _segments(
-                "size = -(-len(layers) // layers_per_segment)",
-                "for start in range(0, len(layers), size):",
-                "    x = checkpoint(nn.Sequential(*layers[start : start + size]), x)",
-                "return x",
-            ),
-            "how many segments there are, or how long each is?",
-        ),
-        Wrong(
             "from the beginning each time",
             _segments(
                 "out = x",
@@ -546,16 +370,6 @@ SEGMENTS = AnswerBank(
             "Where does each of your segments begin",
         ),
         Wrong(
-            "the same input for every segment",
-            _segments(
-                _STARTS,
-                _STOP,
-                "    out = checkpoint(nn.Sequential(*layers[start:stop]), x)",
-                "return out",
-            ),
-            "What comes into it?",
-        ),
-        Wrong(
             "nothing returned",
             _segments(
                 _STARTS,
@@ -563,6 +377,51 @@ SEGMENTS = AnswerBank(
                 "    x = checkpoint(nn.Sequential(*layers[start:stop]), x)",
             ),
             "end in a `return`?",
+        ),
+        Wrong(
+            "a checkpoint of one's own",
+            """
+            import torch
+            from torch import nn
+
+            class Again(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, function, x):
+                    ctx.function = function
+                    ctx.save_for_backward(x)
+                    return function(x)
+
+                @staticmethod
+                def backward(ctx, grad):
+                    x = ctx.saved_tensors[0].detach().requires_grad_()
+                    with torch.enable_grad():
+                        out = ctx.function(x)
+                    torch.autograd.backward(out, grad)
+                    return None, x.grad
+
+            def run_in_segments(layers, x, k, checkpoint):
+                for start in range(0, len(layers), k):
+                    x = Again.apply(nn.Sequential(*layers[start : start + k]), x)
+                return x
+            """,
+            "Where does the one that you call come from?",
+        ),
+        Wrong(
+            "a list that is cleared",
+            _segments(
+                "some = []",
+                "def run(x):",
+                "    for layer in some:",
+                "        x = layer(x)",
+                "    return x",
+                "for number, layer in enumerate(layers, 1):",
+                "    some.append(layer)",
+                "    if number % layers_per_segment == 0 or number == len(layers):",
+                "        x = checkpoint(run, x)",
+                "        some.clear()",
+                "return x",
+            ),
+            "what have you done to it since?",
         ),
         Wrong(
             "PyTorch's for layers in a row",
@@ -614,6 +473,7 @@ SEGMENTS = AnswerBank(
         "longer than all": lambda case: case["layers_per_segment"] > case["num_layers"],
         "a shorter last one": lambda case: case["num_layers"] % case["layers_per_segment"] > 0,
         "equal ones": lambda c: c["num_layers"] == 6 and c["layers_per_segment"] == 2,
+        "lengths that could be more even": lambda c: list(c.values())[:2] == [7, 3],
     },
 )
 
@@ -621,9 +481,7 @@ SEGMENTS = AnswerBank(
 def _pieces(
     summed: str = "F.cross_entropy(part @ weight.T, wanted, reduction='sum')",
     divided: str = "total / len(targets)",
-    call: str = "checkpoint(piece, part, weight, wanted)",
     parts: str = "hidden.tensor_split(num_pieces), targets.tensor_split(num_pieces)",
-    before: str = "total = 0",
 ) -> str:
     return f"""
     import torch
@@ -633,14 +491,12 @@ def _pieces(
         def piece(part, weight, wanted):
             return {summed}
 
-        {before}
+        total = 0
         for part, wanted in zip({parts}):
-            total = total + {call}
+            total = total + checkpoint(piece, part, weight, wanted)
         return {divided}
     """
 
-
-_MEAN = "F.cross_entropy(part @ weight.T, wanted)"
 
 LOSS_IN_PIECES = AnswerBank(
     function="loss_in_pieces",
@@ -656,11 +512,6 @@ LOSS_IN_PIECES = AnswerBank(
             "each keeps its log-softmax until backward",
         ),
         Wrong(
-            "pieces without checkpoint",
-            _pieces(call="piece(part, weight, wanted)"),
-            "each keeps its log-softmax until backward",
-        ),
-        Wrong(
             "one piece around everything",
             """
             from torch.nn import functional as F
@@ -672,47 +523,6 @@ LOSS_IN_PIECES = AnswerBank(
                 return checkpoint(loss, hidden, weight)
             """,
             "Where do you divide the tokens?",
-        ),
-        Wrong(
-            "logits divided",
-            _pieces(
-                summed="F.cross_entropy(part, wanted, reduction='sum')",
-                before="total, logits = 0, hidden @ weight.T",
-                parts="logits.tensor_split(num_pieces), targets.tensor_split(num_pieces)",
-            ),
-            "Which product belongs inside of a piece?",
-        ),
-        Wrong(
-            "logits in a list",
-            """
-            from torch.nn import functional as F
-
-            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
-                every = []
-
-                def piece(part, weight, wanted):
-                    every.append(part @ weight.T)
-                    return F.cross_entropy(every[-1], wanted, reduction="sum")
-
-                pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces))
-                return sum(checkpoint(piece, x, weight, t) for x, t in pieces) / len(targets)
-            """,
-            "Who holds them when a piece is done?",
-        ),
-        Wrong(
-            "mean of means", _pieces(_MEAN, "total / num_pieces"), "the mean of the pieces' means"
-        ),
-        Wrong("sum of means", _pieces(_MEAN, "total"), "the sum of the pieces' means"),
-        Wrong("not divided", _pieces(divided="total"), "the sum over all tokens"),
-        Wrong(
-            "a weight without gradient",
-            _pieces(call="checkpoint(piece, part, weight.detach(), wanted)"),
-            "one of two gradients is not",
-        ),
-        Wrong(
-            "hidden states without gradient",
-            _pieces(call="checkpoint(piece, part.detach(), weight, wanted)"),
-            "one of two gradients is not",
         ),
         Wrong(
             "all logits in each piece",
@@ -730,14 +540,30 @@ LOSS_IN_PIECES = AnswerBank(
                     total = total + checkpoint(piece, hidden, weight, targets)
                 return total / len(targets)
             """,
-            "How many tokens does the product inside of a piece see?",
+            "How many tokens does the product inside a piece see?",
         ),
         Wrong("nothing returned", _pieces().replace("return total", "total"), "end in a `return`?"),
+        Wrong(
+            "targets of the last piece",
+            """
+            from torch.nn import functional as F
+
+            def loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint):
+                total = 0
+                for part, wanted in zip(hidden.chunk(num_pieces), targets.chunk(num_pieces)):
+                    def piece(part, weight):
+                        return F.cross_entropy(part @ weight.T, wanted, reduction="sum")
+
+                    total = total + checkpoint(piece, part, weight)
+                return total / len(targets)
+            """,
+            "When does your function look up its variables",
+        ),
     ],
     right=[
         _pieces(),
         _pieces(
-            summed=f"{_MEAN} * (len(part) / len(targets))",
+            summed="F.cross_entropy(part @ weight.T, wanted) * (len(part) / len(targets))",
             divided="total",
             parts="hidden.chunk(num_pieces), targets.chunk(num_pieces)",
         ),

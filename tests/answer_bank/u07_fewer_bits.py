@@ -26,22 +26,29 @@ INT8 = AnswerBank(
         Wrong(
             "one scale for all",
             _quantised(scales="x.abs().amax().reshape(1, 1) / 127"),
-            "Over which dimension do you take the largest?",
-        ),
-        Wrong(
-            "a scale for each column",
-            _quantised(scales="x.abs().amax(0, keepdim=True) / 127"),
-            "There is not one scale for each row.",
-        ),
-        Wrong(
-            "one number as the scale",
-            _quantised(scales="x.abs().max() / 127"),
             "Your scale is one number for all rows.",
         ),
         Wrong(
-            "scales without a column",
-            _quantised(result="integers.to(torch.int8), scales.squeeze(-1)"),
-            "and no column of them.",
+            "integers alone",
+            _quantised(result="integers.to(torch.int8)"),
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "scales first",
+            _quantised(result="scales, integers.to(torch.int8)"),
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "numbers as scales",
+            _quantised(result="integers.to(torch.int8), scales.flatten().tolist()"),
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong("int32", _quantised(result="integers.int(), scales"), "are not stored as int8."),
+        Wrong("fp64", _quantised(result="integers.char(), scales.double()"), "not stored as fp32."),
+        Wrong(
+            "at least another tiny scale",
+            _quantised(zeros="scales.clamp(min=1e-5)"),
+            "Your rows of zeros have a tiny scale.",
         ),
         Wrong(
             "x in place",
@@ -49,58 +56,13 @@ INT8 = AnswerBank(
             "Your function changes x itself.",
         ),
         Wrong(
-            "half up",
-            _quantised(integers="(x / scales + 0.5).floor()"),
-            "0.5 goes up with you.",
-        ),
-        Wrong(
-            "half away from zero",
-            _quantised(integers="x.sign() * (x.abs() / scales + 0.5).floor()"),
-            "0.5 goes away from zero with you.",
-        ),
-        Wrong(
-            "at least a tiny scale",
-            _quantised(zeros="scales.clamp(min=1e-8)"),
-            "A row of zeros has a tiny scale with you. Which",
-        ),
-        Wrong(
-            "at least a tiny size",
-            _quantised(scales="x.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127"),
-            "a 127th of your smallest size.",
-        ),
-        Wrong("floats", _quantised(result="integers, scales"), "they are not stored as int8."),
-        Wrong("zero over zero", _quantised(zeros="scales"), "Rows of zeros have a scale of zero."),
-        Wrong("cut off", _quantised(integers="x / scales"), "Digits are cut off."),
-        Wrong(
-            "no absolute value",
-            _quantised(scales="x.amax(-1, keepdim=True) / 127"),
-            "Whose size decides?",
-        ),
-        Wrong(
-            "over 128",
+            "over 128, clamped",
             _quantised(
                 scales="x.abs().amax(-1, keepdim=True) / 128",
                 integers="(x / scales).round().to(torch.int16)",
                 result="integers.clamp(-128, 127).to(torch.int8), scales",
             ),
-            "The largest becomes 128 with you",
-        ),
-        Wrong(
-            "over 255",
-            _quantised(
-                scales="x.abs().amax(-1, keepdim=True) / 255",
-                result="integers.clamp(-128, 127).to(torch.int8), scales",
-            ),
-            "How many are there on one side of zero?",
-        ),
-        Wrong(
-            "upside down",
-            _quantised(
-                scales="127 / x.abs().amax(-1, keepdim=True)",
-                zeros="torch.where(scales.isinf(), torch.ones_like(scales), scales)",
-                integers="(x * scales).round()",
-            ),
-            "Your scales are upside down.",
+            "Your largest integer would be 128",
         ),
     ],
     right=[
@@ -121,6 +83,8 @@ INT8 = AnswerBank(
         "a row of zeros": lambda case: any(not any(row) for row in case["x"]),
         "negative and largest": lambda c: any(-min(row) > max(row) for row in c["x"]),
         "several rows": lambda case: len(case["x"]) > 1,
+        "three rows": lambda case: len(case["x"]) == 3,
+        "tiny numbers": lambda case: any(0 < max(map(abs, row)) < 1e-8 for row in case["x"]),
         "ties of both signs": lambda case: (
             {0.5, -2.5} < set(case["x"][-1]) and 127.0 in case["x"][-1]
         ),
@@ -147,59 +111,44 @@ STOCHASTIC = AnswerBank(
         Wrong(
             "fp32",
             _chance("(bits + random) & ~0xFFFF", "cut.view(torch.float32)"),
-            "they are not stored as bf16.",
-        ),
-        Wrong("the nearest", _chance("bits"), "All random numbers give the same, the nearest."),
-        Wrong("cut off", _chance("low"), "with the last bits cut off."),
-        Wrong(
-            "heads or tails",
-            _chance("torch.where(rest == 0, bits, low + 0x10000 * (random < 0x8000).int())"),
-            "Both neighbours are equally likely with you.",
-        ),
-        Wrong(
-            "the wrong way round",
-            _chance("torch.where(rest == 0, bits, low + 0x10000 * (random >= rest).int())"),
-            "The farther neighbour is the more likely one with you.",
-        ),
-        Wrong("rounded twice", _chance("bits + random"), "and then round to the nearest."),
-        Wrong(
-            "one too often",
-            _chance("low + 0x10000 * (random <= rest).int()"),
-            "off by a 65,536th of a spacing.",
+            "not stored as bf16.",
         ),
         Wrong(
             "int64",
             _chance("(bits.long() + random) & -0x10000"),
-            "Which line makes int32 to int64?",
+            "Which line turns int32 into int64?",
         ),
         Wrong(
             "random numbers of its own",
             _chance("bits - rest + 0x10000 * (torch.randint(0x10000, x.shape) < rest).int()"),
             "Whose random numbers does your function use?",
         ),
-        Wrong("the lower bits", _chance("(bits + random) & 0xFFFF"), "Which ones does bf16 keep?"),
         Wrong(
-            "added to x itself",
-            _chance("bits", "(x + random).bfloat16()"),
-            "as so many ones.",
+            "heads or tails",
+            _chance("torch.where(rest == 0, bits, low + 0x10000 * (random < 0x8000).int())"),
+            "Both neighbors are equally likely in your results.",
         ),
         Wrong(
-            "subtracted",
-            _chance("(bits - random) & ~0xFFFF"),
-            "What has to carry into the upper bits?",
+            "one too often",
+            _chance("low + 0x10000 * (random <= rest).int()"),
+            "off by a 65,536th of a spacing.",
         ),
         Wrong(
-            "the next number above",
+            "added in place",
             """
             import torch
 
             def rounded_by_chance(x, random):
-                rest = x.view(torch.int32) & 0xFFFF
-                low = (x.view(torch.int32) - rest).view(torch.float32).bfloat16()
-                high = torch.nextafter(low, torch.tensor(float("inf"), dtype=torch.bfloat16))
-                return torch.where(random < rest, high, low)
+                bits = x.view(torch.int32)
+                bits += random
+                return ((bits >> 16) << 16).view(torch.float32).bfloat16()
             """,
-            "Right above zero, wrong below.",
+            "Which of your operations writes into a tensor that came in?",
+        ),
+        Wrong(
+            "flat",
+            _chance("(bits + random) & ~0xFFFF", "cut.view(torch.float32).bfloat16().flatten()"),
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[

@@ -29,96 +29,26 @@ def _value(
     """
 
 
-NORMAL = "sign * (1 + m / 2**width) * 2.0 ** (e - bias)"
-
 VALUE = AnswerBank(
     function="value_of",
     wrong=[
+        Wrong("all are special", _value(special="sign * math.inf"), "Your NaN is an infinity."),
         Wrong(
-            "all alike",
-            _value(special=NORMAL, subnormal=NORMAL),
-            "Which two exponents does the exercise set apart?",
-        ),
-        Wrong("no infinity", _value(special=NORMAL), "What does an exponent of ones say?"),
-        Wrong("no NaN", _value(special="sign * math.inf"), "NaN is infinite with you."),
-        Wrong("all are NaN", _value(special="math.nan"), "Infinities are NaN with you."),
-        Wrong(
-            "infinity without a sign",
-            _value(special="math.inf if m == 0 else math.nan"),
-            "Infinity has no sign with you.",
-        ),
-        Wrong("no sign", _value(sign="1"), "What does the first bit say?"),
-        Wrong(
-            "a hidden one beside zero",
-            _value(subnormal=NORMAL),
-            "Only zero and the numbers beside it are wrong: they have a hidden one with you. How",
+            "the largest exponent of fp16 alone",
+            _value().replace("e == 2**num_exponent_bits - 1", "exponent == '11111'"),
+            "you return very large numbers.",
         ),
         Wrong(
-            "a hidden one at the right power",
-            _value(subnormal="sign * (1 + m / 2**width) * 2.0 ** (1 - bias)"),
-            "at the right power of two.",
+            "subnormal numbers as zero but for the sign",
+            _value(subnormal="sign * 0.0"),
+            "Your subnormal numbers are all zero.",
         ),
+        Wrong("NaN as text", _value(special="'nan' if m else sign * math.inf"), "What type"),
         Wrong(
-            "subnormal numbers at -bias",
-            _value(subnormal="sign * m / 2**width * 2.0 ** -bias"),
-            "the gap between the largest of them and the smallest normal number?",
-        ),
-        Wrong(
-            "no subnormal numbers",
-            _value(subnormal="0.0"),
-            "All subnormal numbers are zero with you.",
-        ),
-        Wrong(
-            "no hidden one",
-            _value(normal="sign * m / 2**width * 2.0 ** (e - bias)"),
-            "Normal numbers have no hidden one with you.",
-        ),
-        Wrong(
-            "a bias one too large",
-            _value(bias="2 ** (num_exponent_bits - 1)"),
-            "All numbers are half of what they are.",
-        ),
-        Wrong(
-            "no bias",
-            _value(normal="sign * (1 + m / 2**width) * 2.0**e"),
-            "What is subtracted from it?",
-        ),
-        Wrong(
-            "the mantissa over the exponent's bits",
-            _value(
-                subnormal="sign * m / 2**num_exponent_bits * 2.0 ** (1 - bias)",
-                normal="sign * (1 + m / 2**num_exponent_bits) * 2.0 ** (e - bias)",
-            ),
-            "The mantissa is divided by the wrong power of two.",
-        ),
-        Wrong(
-            "the mantissa as a whole number",
-            _value(
-                subnormal="sign * m * 2.0 ** (1 - bias)",
-                normal="sign * (1 + m) * 2.0 ** (e - bias)",
-            ),
-            "The mantissa counts whole numbers with you.",
-        ),
-        Wrong(
-            "the exponent one bit short",
-            _value().replace("1 + num_exponent_bits", "num_exponent_bits"),
-            "at which bit does the exponent end?",
-        ),
-        Wrong(
-            "the sign among the exponent",
-            _value().replace("bits[1 : 1 + num", "bits[: num").replace("bits[1 + num", "bits[num"),
-            "at which bit does the exponent begin?",
-        ),
-        Wrong(
-            "a decimal mantissa",
-            _value().replace("int(mantissa, 2)", "int(mantissa)").replace("m == 0", "not m"),
-            "Which number are the bits 10, to the base 2?",
-        ),
-        Wrong(
-            "a mantissa behind a decimal point",
+            "bits behind a decimal point",
             _value(
                 subnormal="sign * float('0.' + mantissa) * 2.0 ** (1 - bias)",
-                normal="sign * (1 + float('0.' + mantissa)) * 2.0 ** (e - bias)",
+                normal="sign * float('1.' + mantissa) * 2.0 ** (e - bias)",
             ),
             "behind a decimal point.",
         ),
@@ -156,6 +86,8 @@ VALUE = AnswerBank(
             f"{width} bits": lambda case, width=width: len(case["bits"]) == width
             for width in (8, 16, 19, 32)
         },
+        "4 and 3 bits": lambda case: len(case["bits"]) == 8 and case["num_exponent_bits"] == 4,
+        "a format that no machine has": lambda case: case["num_exponent_bits"] in (3, 6, 7),
         "bf16": lambda case: len(case["bits"]) == 16 and case["num_exponent_bits"] == 8,
         "fp16": lambda case: len(case["bits"]) == 16 and case["num_exponent_bits"] == 5,
         "zero": lambda case: "1" not in case["bits"],
@@ -195,23 +127,10 @@ def _rounded(
 ROUNDED = AnswerBank(
     function="rounded",
     wrong=[
-        Wrong("cut off", _rounded(whole="int(x / spacing)"), "You cut digits off."),
-        Wrong("down", _rounded(whole="math.floor(x / spacing)"), "You always go down"),
-        Wrong("up", _rounded(whole="math.ceil(x / spacing)"), "You always go up."),
         Wrong(
-            "half away from zero",
-            _rounded(whole="math.copysign(math.floor(abs(x) / spacing + 0.5), x)"),
-            "goes away from zero with you.",
-        ),
-        Wrong(
-            "half up",
-            _rounded(whole="math.floor(x / spacing + 0.5)"),
-            "goes up with you.",
-        ),
-        Wrong(
-            "infinite from two to the bias on",
-            _rounded(overflow="abs(nearest) >= 2.0**bias"),
-            "from 2 to the power of the bias on",
+            "half away from zero in another way",
+            _rounded(whole="int(x / spacing + math.copysign(0.5, x))"),
+            "you round them away from zero.",
         ),
         Wrong(
             "rounded to decimal digits",
@@ -219,55 +138,22 @@ ROUNDED = AnswerBank(
             def rounded(x, num_exponent_bits, num_mantissa_bits):
                 return round(x, num_mantissa_bits)
             """,
-            "Nothing has changed but decimal digits",
+            "You round to decimal digits",
         ),
-        Wrong("never infinite", _rounded(overflow="False"), "No number of yours is infinite."),
         Wrong(
             "one exponent more",
             _rounded(overflow="abs(nearest) > 2 * largest"),
-            "twice as large with you as they can be.",
+            "twice what the format can hold.",
         ),
         Wrong(
-            "saturated",
-            _rounded(beyond="math.copysign(largest, x)"),
-            "become the largest with you.",
+            "the size of x too large",
+            _rounded(overflow="abs(x) >= 2 * 2.0**bias"),
+            "Which number should you test",
         ),
-        Wrong(
-            "infinite above the largest",
-            _rounded(overflow="abs(x) > largest"),
-            "Where is the middle between it and the power of two that follows?",
-        ),
-        Wrong("infinity without a sign", _rounded(beyond="math.inf"), "Infinity has no sign"),
         Wrong(
             "no subnormal numbers",
             _rounded(whole="(abs(x) >= 2.0 ** (1 - bias)) * round(x / spacing)"),
-            "Small numbers are zero with you before they have to be.",
-        ),
-        Wrong(
-            "the spacing goes on shrinking",
-            _rounded(lowest="-10_000", power="math.frexp(x)[1] - 1 if x else 0"),
-            "your spacing goes on shrinking.",
-        ),
-        Wrong("subnormal numbers at -bias", _rounded(lowest="-bias"), "-bias or one more?"),
-        Wrong(
-            "frexp taken as it is",
-            _rounded(power="math.frexp(x)[1]"),
-            "The first value of math.frexp is between a half and one",
-        ),
-        Wrong(
-            "one bit less",
-            _rounded(whole="round(x / (2 * spacing)) * 2"),
-            "down to the smallest number.",
-        ),
-        Wrong(
-            "one bit more",
-            _rounded(whole="round(x / spacing * 2) / 2"),
-            "Spacings are half as large with you as they are.",
-        ),
-        Wrong(
-            "no sign",
-            _rounded(whole="round(abs(x) / spacing)", beyond="math.inf"),
-            "No number is negative with you.",
+            "You turn small numbers into zero too early.",
         ),
         Wrong(
             "rounded by torch",
@@ -340,43 +226,20 @@ STOPS_AT = AnswerBank(
     function="stops_at",
     wrong=[
         Wrong(
-            "where the spacing is the term",
-            _stops("m + math.ceil(math.log2(term))"),
-            "Your sum stops where the spacing is as large as the term.",
-        ),
-        Wrong("not a power of two", _stops("m + 1", "term * "), "too small by a half or less."),
-        Wrong("the term's bits", _stops("m", "term * "), "That is the term and all its bits."),
-        Wrong(
-            "floor",
-            _stops("m + 1 + math.floor(math.log2(term))"),
-            "At your stop the term is still more than half a spacing",
+            "the exponent of frexp",
+            _stops("m + 1 + math.frexp(term)[1]"),
+            "which way does the tie go?",
         ),
         Wrong(
-            "no tie",
-            _stops("m + 2 + math.floor(math.log2(term))"),
-            "to which side does the tie go?",
+            "the course's own",
+            """
+            from course_utils.formulas import number_formats
+
+            def stops_at(term, num_mantissa_bits):
+                return number_formats.stops_at(term, num_mantissa_bits)
+            """,
+            "How would you work it out with code of your own?",
         ),
-        Wrong(
-            "one too late",
-            _stops("m + 2 + math.ceil(math.log2(term))"),
-            "one power of two too late.",
-        ),
-        Wrong(
-            "to the nearer power",
-            _stops("m + 1 + round(math.log2(term))"),
-            "you go to the nearer of the two.",
-        ),
-        Wrong(
-            "the power itself",
-            "import math\n\ndef stops_at(term, m):\n    return m + 1 + math.ceil(math.log2(term))",
-            "That is the power, not the number.",
-        ),
-        Wrong(
-            "one term short",
-            _stops("m + 1 + math.ceil(math.log2(term))", "-term + "),
-            "You are one term short",
-        ),
-        Wrong("without the term", _stops("m + 1"), "The same for every term of a format."),
     ],
     right=[
         _stops("m + 1 + math.ceil(math.log2(term))"),

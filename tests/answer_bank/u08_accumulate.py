@@ -21,56 +21,6 @@ TOKEN_WEIGHTS = AnswerBank(
     function="token_weights",
     wrong=[
         Wrong(
-            "all tokens count the same", _weights("1 / sum(lengths)"), "Every token counts the same"
-        ),
-        Wrong(
-            "steps rounded down",
-            _weights("1 / (sum(group) * steps)", steps="max(1, len(lengths) // micro_batch_size)"),
-            "when the last one is smaller?",
-        ),
-        Wrong(
-            "a mean for each sequence",
-            _weights("1 / (len(lengths) * length)"),
-            "You take a mean for each sequence",
-        ),
-        Wrong(
-            "tokens of one sequence",
-            _weights("1 / (length * steps)"),
-            "Over which tokens does the mean of a micro-batch go?",
-        ),
-        Wrong("not divided by steps", _weights("1 / sum(group)"), "before it adds them up?"),
-        Wrong(
-            "divided by the micro-batch's size",
-            _weights("1 / (sum(group) * micro_batch_size)"),
-            "How often does the loop of the lecture go round?",
-        ),
-        Wrong(
-            "means of means within",
-            _weights("1 / (len(group) * length * steps)"),
-            "and of these the mean of the micro-batch",
-        ),
-        Wrong(
-            "a whole sequence",
-            _weights("length / (sum(group) * steps)"),
-            "This is what a whole sequence counts.",
-        ),
-        Wrong(
-            "padded to the longest of all",
-            _weights("1 / (max(lengths) * len(group) * steps)"),
-            "to the longest of the batch",
-        ),
-        Wrong("a whole micro-batch", _weights("1 / steps"), "How many tokens share it?"),
-        Wrong(
-            "padding counted",
-            _weights("1 / (max(group) * len(group) * steps)"),
-            "Which tokens have no loss?",
-        ),
-        Wrong(
-            "a mean over sequences",
-            _weights("1 / (len(group) * steps)"),
-            "its sequences or its tokens?",
-        ),
-        Wrong(
             "in fp32",
             """
             import torch
@@ -79,7 +29,7 @@ TOKEN_WEIGHTS = AnswerBank(
                 parts = torch.tensor(lengths, dtype=torch.float32).split(micro_batch_size)
                 return [(1 / p.sum() / len(parts)).item() for p in parts for _ in p]
             """,
-            "Which rounding, yours or that of a constant",
+            "Is it a rounding of yours or a rounded constant?",
         ),
         Wrong(
             "one for each micro-batch",
@@ -100,6 +50,18 @@ TOKEN_WEIGHTS = AnswerBank(
             "nothing returned",
             _weights("1 / (sum(group) * steps)", end="pass"),
             "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "a list that is emptied",
+            """
+            def token_weights(lengths, micro_batch_size):
+                num_micro_batches, weights = -(-len(lengths) // micro_batch_size), []
+                while lengths:
+                    group = [lengths.pop(0) for _ in range(min(micro_batch_size, len(lengths)))]
+                    weights += [1 / (num_micro_batches * sum(group)) for _ in group]
+                return weights
+            """,
+            "what could your function change instead?",
         ),
     ],
     right=[
@@ -165,190 +127,38 @@ ACCUMULATE = AnswerBank(
     function="accumulate",
     wrong=[
         Wrong(
-            "the lecture's running mean",
-            _accumulate(f"{_MEAN} / steps"),
-            "the mean of the micro-batches' means",
-            points=4 * _SCENARIO,
-        ),
-        Wrong(
             "the running mean without a guard",
             _accumulate(f"{_MEAN} / steps", before="pass"),
             "the mean of the micro-batches' means",
             points=3 * _SCENARIO,
         ),
         Wrong(
-            "sum of means", _accumulate(_MEAN), "the sum of the micro-batches' means", points=0.5
-        ),
-        Wrong(
-            "means weighted by sequences",
-            _accumulate(f"{_MEAN} * len(x) / len(ids)"),
-            "What is it a mean of?",
-            points=4 * _SCENARIO,
-        ),
-        Wrong("not divided", _accumulate(_SUM), "This is the sum over all targets.", points=0.5),
-        Wrong(
-            "divided by sequences",
-            _accumulate(f"{_SUM} / len(ids)"),
-            "by the sequences of the batch",
-            points=0.5,
-        ),
-        Wrong(
-            "divided by all positions",
-            _accumulate(f"{_SUM} / targets.numel()"),
-            "filled up ones too",
-            points=4 * _SCENARIO,
-        ),
-        Wrong(
-            "divided by steps",
-            _accumulate(f"{_SUM} / steps"),
-            "by the number of micro-batches. How many losses",
-            points=0.5,
-        ),
-        Wrong(
-            "the rest dropped",
-            _accumulate(
-                cut="[(ids[k * micro_batch_size :][:micro_batch_size], "
-                "targets[k * micro_batch_size :][:micro_batch_size]) "
-                "for k in range(len(ids) // micro_batch_size)]"
-            ),
-            "Where does your last cut end?",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "gradients zeroed each time",
-            _accumulate(backward="model.zero_grad(); loss.backward()"),
-            "Who throws away those of the others?",
-            points=0.5,
-        ),
-        Wrong(
-            "gradients zeroed at the start",
-            _accumulate(before="model.zero_grad()\n        if n == 0: return 0.0"),
+            "gradients zeroed at the start, without a guard",
+            _accumulate(before="model.zero_grad(); n = max(n, 1)"),
             "Who may set them to zero",
-            points=5 * _SCENARIO,
+            points=4 * _SCENARIO,
         ),
         Wrong(
-            "the loss of the last micro-batch",
-            _accumulate(note="mean = loss.item()"),
-            "the loss is that of the last micro-batch",
-            points=0.5,
-        ),
-        Wrong(
-            "no guard",
-            _accumulate(before="pass"),
-            "Without any target the loss or a gradient is not a number.",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "zeros without targets",
-            _accumulate(before="n = max(n, 1)"),
-            "leaves gradients of zeros where there were none",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "all gradients divided at the end",
+            "all gradients divided at the end, without a guard",
             _accumulate(
                 loss=_SUM,
+                before="n = max(n, 1)",
                 note="mean += loss.item() / n",
                 end="for p in model.parameters(): p.grad /= n\n        return mean",
             ),
             "What can you divide before it goes into the sum?",
-            points=5 * _SCENARIO,
+            points=4 * _SCENARIO,
         ),
         Wrong(
-            "divided by the targets so far",
-            """
-            from torch.nn import functional as F
-
-            def accumulate(model, ids, targets, micro_batch_size):
-                if not (targets != -100).any():
-                    return 0.0
-                n, mean = 0, 0.0
-                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
-                    n += int((y != -100).sum())
-                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
-                    loss = loss / max(n, 1)
-                    loss.backward()
-                    mean += loss.item()
-                return mean
-            """,
-            "When do you know how many the batch has?",
-            points=0.5,
-        ),
-        Wrong(
-            "token 0 does not count",
-            _accumulate(before="n = int((targets > 0).sum())\n        if n == 0: return 0.0"),
-            "Which number marks what is not to be learnt?",
-            points=0.5,
-        ),
-        Wrong(
-            "old gradients put aside",
-            """
-            from torch.nn import functional as F
-
-            def accumulate(model, ids, targets, micro_batch_size):
-                n = int((targets != -100).sum())
-                if n == 0:
-                    return 0.0
-                old, mean = [p.grad for p in model.parameters()], 0.0
-                model.zero_grad()
-                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
-                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
-                    loss.backward()
-                    mean += loss.item()
-                for p, before in zip(model.parameters(), old):
-                    if before is not None:
-                        p.grad += before
-                return mean
-            """,
-            "A second set of all gradients is held.",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "backward at the end",
+            "backward at the end, without a guard",
             _accumulate(
+                before="n = max(n, 1)",
                 backward="pass",
                 note="mean = mean + loss",
                 end="mean.backward()\n        return mean.item()",
             ),
             "The activations of all micro-batches are held at once",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "graphs kept by the sum",
-            _accumulate(
-                backward="loss.backward(retain_graph=True)",
-                note="mean = mean + loss",
-                end="return mean.item()",
-            ),
-            "The activations of all micro-batches are held at once",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "the graph kept for one more round",
-            _accumulate(backward="loss.backward(retain_graph=True)"),
-            "still there while the next one runs",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
-            "autograd.grad, then added",
-            """
-            import torch
-            from torch.nn import functional as F
-
-            def accumulate(model, ids, targets, micro_batch_size):
-                n = int((targets != -100).sum())
-                if n == 0:
-                    return 0.0
-                weights, mean = list(model.parameters()), 0.0
-                for x, y in zip(ids.split(micro_batch_size), targets.split(micro_batch_size)):
-                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum") / n
-                    for weight, grad in zip(weights, torch.autograd.grad(loss, weights)):
-                        weight.grad = grad if weight.grad is None else weight.grad + grad
-                    mean += loss.item()
-                return mean
-            """,
-            "A second set of all gradients is held.",
-            points=6 * _SCENARIO,
+            points=5 * _SCENARIO,
         ),
         Wrong(
             "gradients in a list",
@@ -399,34 +209,16 @@ ACCUMULATE = AnswerBank(
             points=6 * _SCENARIO,
         ),
         Wrong(
-            "every forward pass twice",
-            _accumulate(note=f"with torch.no_grad(): mean += ({_SUM} / n).item()"),
-            "more often than once",
-            points=0.5,
-        ),
-        Wrong(
-            "weighted means without a guard",
-            _accumulate(f"{_MEAN} * int((y != -100).sum()) / n"),
-            "does a factor of zero mend it?",
-            points=6 * _SCENARIO,
-        ),
-        Wrong(
             "weighted means without any guard",
             _accumulate(f"{_MEAN} * (y != -100).sum() / n", before="n = torch.tensor(n)"),
-            "does a factor of zero mend it?",
+            "does multiplying it by zero help?",
             points=5 * _SCENARIO,
         ),
         Wrong(
-            "one sequence at a time",
-            _accumulate(cut="zip(ids.split(1), targets.split(1))"),
-            "Which argument have you not used?",
-            points=0.5,
-        ),
-        Wrong(
-            "all at once",
-            _accumulate(cut="[(ids, targets)]"),
-            "Which tensors do you cut before they go in?",
-            points=0.5,
+            "as many pieces, of nearly equal sizes",
+            _accumulate(cut="zip(ids.chunk(steps), targets.chunk(steps))"),
+            "the size of a piece, or the number of pieces?",
+            points=6 * _SCENARIO,
         ),
         Wrong(
             "a tensor",
@@ -440,6 +232,10 @@ ACCUMULATE = AnswerBank(
     ],
     right=[
         _accumulate(),
+        _accumulate(
+            before="import numpy as np\n        if n == 0: return np.float64(0)",
+            end="return np.float64(mean)",
+        ),
         """
         from course_utils.reference import token_loss
 
@@ -493,6 +289,9 @@ ACCUMULATE = AnswerBank(
         "equal": lambda case: case["scenario"] == "equal",
         "one sequence each": lambda c: c["scenario"] == "ragged" and c["micro_batch_size"] == 1,
         "a smaller last one": lambda c: len(c["lengths"]) % c["micro_batch_size"] > 0,
+        "a rest that is not evened out": lambda c: (
+            c["scenario"] == "remainder" and c["micro_batch_size"] == 4
+        ),
         "a micro-batch without targets": lambda case: case["scenario"] == "empty micro-batch",
         "no targets at all": lambda case: not any(case["lengths"]),
         "gradients before": lambda case: case["scenario"] == "existing gradients",
@@ -530,34 +329,9 @@ SUM_IN_FP32 = AnswerBank(
     function="sum_in_fp32",
     wrong=[
         Wrong(
-            "buffers for frozen parameters",
-            _buffers(trainable="list(model.parameters())"),
-            "Which of them ever get a gradient?",
-        ),
-        Wrong(
-            "buffers in bf16",
-            _buffers(zeros="torch.zeros_like(p)"),
-            "Which one should a sum of many small numbers have?",
-        ),
-        Wrong("not freed", _buffers(free="pass"), "Who needs them when they are in the buffer?"),
-        Wrong(
             "zeroed, not freed",
             _buffers(free="p.grad.zero_()"),
-            "Who needs them when they are in the buffer?",
-        ),
-        Wrong("a new sum", _buffers(add="b = b + p.grad"), "into which buffer does each hook add?"),
-        Wrong(
-            "overwritten",
-            _buffers(add="b.copy_(p.grad)"),
-            "What happens to what was in a buffer before?",
-        ),
-        Wrong(
-            "added in bf16",
-            _buffers(add="b.copy_(b.bfloat16() + p.grad)"),
-            "In which precision is the addition itself?",
-        ),
-        Wrong(
-            "a buffer looked up too late", _buffers(default=""), "into which buffer does each hook"
+            "What does the exercise want to find there?",
         ),
         Wrong(
             "added once, without a hook",
@@ -573,26 +347,7 @@ SUM_IN_FP32 = AnswerBank(
                         p.grad = None
                 return buffers
             """,
-            "Who needs them when they are in the buffer?",
-        ),
-        Wrong(
-            "all moved at the end",
-            """
-            import torch
-
-            def sum_in_fp32(model):
-                trainable = [p for p in model.parameters() if p.requires_grad]
-                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in trainable]
-
-                def move_all(_):
-                    for p, b in zip(trainable, buffers):
-                        b += p.grad
-                        p.grad = None
-
-                trainable[0].register_post_accumulate_grad_hook(move_all)
-                return buffers
-            """,
-            "When is the first moment at which one of them can go?",
+            "Which of your lines runs in a backward pass",
         ),
         Wrong(
             "a hook for frozen parameters",
@@ -619,6 +374,34 @@ SUM_IN_FP32 = AnswerBank(
             _buffers().replace("return buffers", "pass"),
             "What does the exercise ask your function to return?",
         ),
+        Wrong(
+            "added before grad is filled",
+            _buffers(add="b.add_(p)", free="pass").replace("post_accumulate_grad_", ""),
+            "What does the exercise want to find there?",
+        ),
+        Wrong(
+            "sums in new tensors, put into the list",
+            """
+            import torch
+
+            def sum_in_fp32(model):
+                trainable = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros(p.shape) for p in trainable]
+                for number, p in enumerate(trainable):
+                    def add(p, number=number):
+                        buffers[number] = buffers[number] + p.grad
+                        p.grad = None
+
+                    p.register_post_accumulate_grad_hook(add)
+                return buffers
+            """,
+            "into the memory that you return, or into a new tensor?",
+        ),
+        Wrong(
+            "a generator",
+            _buffers().replace("return buffers", "return (b for b in buffers)"),
+            "What does the exercise ask your function to return?",
+        ),
     ],
     right=[
         _buffers(),
@@ -631,7 +414,7 @@ SUM_IN_FP32 = AnswerBank(
             buffers = [torch.zeros(p.shape) for p in trainable]
             for number, p in enumerate(trainable):
                 def add(p, number=number):
-                    buffers[number] = buffers[number] + p.grad
+                    buffers[number].data = buffers[number] + p.grad
                     p.grad = None
 
                 p.register_post_accumulate_grad_hook(add)
@@ -660,7 +443,8 @@ SUM_IN_FP32 = AnswerBank(
     features={
         "one micro-batch": lambda case: case["num_micro_batches"] == 1,
         "many micro-batches": lambda case: case["num_micro_batches"] == 6,
-        "a frozen layer": lambda case: case["is_frozen"],
+        "a frozen layer": lambda case: case["kind"] == "frozen",
+        "a shared weight": lambda case: case["kind"] == "shared",
     },
 )
 

@@ -41,41 +41,16 @@ def _train(*changes: tuple[str, str]) -> str:
     return source
 
 
-_PART = 'F.cross_entropy(logits, targets.flatten(), reduction="sum") / n'
-_MEAN = "F.cross_entropy(logits, targets.flatten())"
 _ZERO = "optimizer.zero_grad()\n            loss = 0.0"
-_GUARD = "if not math.isfinite(loss) or not math.isfinite(norm):"
 _CLIP = "norm = clip_grad_norm_(model.parameters(), max_norm)"
-_NO_CLIP = "norm = clip_grad_norm_(model.parameters(), math.inf)"
-_BACKWARD = "part.backward()\n"
 _COUNT = "n = sum(int((targets != -100).sum()) for _, targets in group)"
-_STEP = "optimizer.step()\n            scheduler.step()"
 
 _NO_STEP = "results.append(None)\n"
 _NOTE = "loss += part.item()"
-_ALONE = "optimizer.step()"  # without the scheduler
 
 TRAIN = AnswerBank(
     function="train",
     wrong=[
-        Wrong(
-            "no guard",
-            _train((_GUARD, "if False:")),
-            "What do you look at before the optimizer steps?",
-            points=2.5,
-        ),
-        Wrong(
-            "only the loss checked",
-            _train((_GUARD, "if not math.isfinite(loss):")),
-            "The loss is finite, and the gradient that goes into the weights is not.",
-            points=2.5,
-        ),
-        Wrong(
-            "only the gradient checked",
-            _train((_GUARD, "if not math.isfinite(norm):")),
-            "its gradient happens to be",
-            points=2.5,
-        ),
         Wrong(
             "one divided by no targets",
             _train(("loss = 0.0", "loss, scale = 0.0, 1 / n")),
@@ -83,21 +58,9 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "a step without targets",
-            _train((_PART, _PART.replace("/ n", "/ max(n, 1)"))),
-            "What can it have learnt?",
-            points=2.5,
-        ),
-        Wrong(
-            "ends where no step is made",
-            _train((f"{_NO_STEP}                continue", f"{_NO_STEP}                break")),
-            "What happens to those after it?",
-            points=2.5,
-        ),
-        Wrong(
             "an error where a gradient is not finite",
             _train((_CLIP, _CLIP.replace("max_norm)", "max_norm, error_if_nonfinite=True)"))),
-            "What does the exercise want of such a group?",
+            "What does the exercise want done with such a group?",
             points=2.5,
         ),
         Wrong(
@@ -108,7 +71,7 @@ TRAIN = AnswerBank(
                 "        return torch.cat(ids), torch.cat(targets)\n\n"
                 "    def train(",
             ),
-            "need they become one?",
+            "do they have to become one?",
         ),
         Wrong(
             "micro-batches padded and joined",
@@ -126,100 +89,6 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "one backward at the end of a group",
-            _train(
-                (_BACKWARD, "loss = loss + part\n"),
-                ("                loss += part.item()\n", ""),
-                (_CLIP, f"loss.backward()\n            loss = loss.item()\n            {_CLIP}"),
-            ),
-            "and does it let go of them?",
-            points=2.5,
-        ),
-        Wrong(
-            "the graph kept for one more round",
-            _train((_BACKWARD, "part.backward(retain_graph=True)\n")),
-            "what lives on between two rounds of your loop?",
-            points=2.5,
-        ),
-        Wrong(
-            "mean of means",
-            _train((_PART, f"{_MEAN} / len(group)")),
-            "Every micro-batch counts the same in a group",
-        ),
-        Wrong("sum of means", _train((_PART, _MEAN)), "The means of the micro-batches are added"),
-        Wrong("sum", _train((" / n", "")), "The losses of all targets are added up"),
-        Wrong(
-            "padding counted",
-            _train((_COUNT, "n = sum(targets.numel() for _, targets in group)")),
-            "Which of them have a loss?",
-        ),
-        Wrong(
-            "divided by all targets",
-            _train((_COUNT, "n = sum(int((y != -100).sum()) for _, y in micro_batches)")),
-            "Whose loss goes into one step?",
-        ),
-        Wrong(
-            "clipped each time",
-            _train(
-                (_BACKWARD, f"part.backward()\n                {_CLIP}\n"),
-                (f"            {_CLIP}\n            if", "            if"),
-            ),
-            "clipped after every micro-batch",
-            points=2.5,
-        ),
-        Wrong(
-            "clipped each time and at the end",
-            _train((_BACKWARD, f"part.backward()\n                {_CLIP}\n")),
-            "and once more at the end",
-            points=2.5,
-        ),
-        Wrong(
-            "each tensor clipped",
-            _train(
-                (
-                    _CLIP,
-                    f"{_NO_CLIP}\n"
-                    "            for p in model.parameters():\n"
-                    "                clip_grad_norm_(p, max_norm)",
-                )
-            ),
-            "Of which vector is the norm?",
-            points=2.5,
-        ),
-        Wrong("not clipped", _train((_CLIP, _NO_CLIP)), "not clipped, or too late", points=2.5),
-        Wrong(
-            "values clipped",
-            _train(
-                (
-                    _CLIP,
-                    f"{_NO_CLIP}\n"
-                    "            torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)",
-                )
-            ),
-            "clipped by itself",
-            points=2.5,
-        ),
-        Wrong(
-            "zeroed each time",
-            _train((_BACKWARD, "optimizer.zero_grad()\n                part.backward()\n")),
-            "Only the last micro-batch of each group moves the weights.",
-        ),
-        Wrong(
-            "never zeroed",
-            _train((_ZERO, "loss = 0.0")),
-            "The gradients of a group are still there in the next one.",
-        ),
-        Wrong(
-            "zeroed before the first group, and after a step",
-            _train(
-                (_ZERO, "loss = 0.0"),
-                ("results = []", "results = []\n        model.zero_grad()"),
-                (_STEP, f"{_STEP}\n            optimizer.zero_grad()"),
-            ),
-            "What of it is left in the gradients",
-            points=2.5,
-        ),
-        Wrong(
             "zeroed after a group",
             _train(
                 (_ZERO, "loss = 0.0"),
@@ -230,82 +99,9 @@ TRAIN = AnswerBank(
             points=2.5,
         ),
         Wrong(
-            "zeroed only after a step",
-            _train((_ZERO, "loss = 0.0"), (_STEP, f"{_STEP}\n            optimizer.zero_grad()")),
-            "for the first time?",
-            points=2.0,
-        ),
-        Wrong(
-            "the scheduler first",
-            _train((_STEP, "scheduler.step()\n            optimizer.step()")),
-            "Who goes first, the optimizer or the scheduler?",
-            points=2.0,
-        ),
-        Wrong(
-            "the scheduler with every micro-batch",
-            _train(
-                (_BACKWARD, "part.backward()\n                scheduler.step()\n"), (_STEP, _ALONE)
-            ),
-            "The scheduler advances with every micro-batch.",
-        ),
-        Wrong("no scheduler", _train((_STEP, _ALONE)), "The scheduler never advances."),
-        Wrong(
-            "the scheduler for every group",
-            _train((_NO_STEP, f"{_NO_STEP}                scheduler.step()\n")),
-            "also advances with groups that make no step",
-            points=2.5,
-        ),
-        Wrong(
-            "the last group dropped",
-            _train(
-                (
-                    "range(0, len(micro_batches), micro_batches_per_step)",
-                    "range(0, len(micro_batches) + 1 - micro_batches_per_step, "
-                    "micro_batches_per_step)",
-                )
-            ),
-            "Why throw it away?",
-            points=2.5,
-        ),
-        Wrong(
-            "a step each time",
-            _train(
-                (
-                    _BACKWARD,
-                    "part.backward()\n"
-                    "                optimizer.step()\n"
-                    "                optimizer.zero_grad()\n",
-                ),
-                (_STEP, "scheduler.step()"),
-            ),
-            "The optimizer steps after every micro-batch.",
-        ),
-        Wrong(
-            "no entry without a step",
-            _train((_NO_STEP, "pass\n")),
-            "has not one entry for each group",
-            points=2.5,
-        ),
-        Wrong(
-            "the loss without a step",
-            _train((_NO_STEP, "results.append(loss)\n")),
-            "not reported as the exercise wants it",
-            points=2.5,
-        ),
-        Wrong(
-            "the loss of the last micro-batch",
-            _train((_NOTE, "loss = part.item()")),
-            "the loss of the last micro-batch only",
-        ),
-        Wrong(
-            "the sum of the losses",
-            _train((_NOTE, "loss += part.item() * n")),
-            "Over which targets goes the mean of a group",
-        ),
-        Wrong(
             "tensors",
             _train((_NOTE, "loss = loss + part.detach()")),
-            "what type has it?",
+            "what makes a number of a tensor?",
         ),
         Wrong(
             "nothing returned",
@@ -424,120 +220,9 @@ CONFIGURATION = AnswerBank(
     function="configuration",
     wrong=[
         Wrong(
-            "tokens as sequences",
-            _configuration("global_batch_tokens // num_devices"),
-            "How many tokens is one of them?",
-        ),
-        Wrong(
-            "does not divide",
-            _configuration(b="min(each, max_micro_batch)"),
-            "so that tokens get lost",
-        ),
-        Wrong(
-            "does not divide, rounded up",
-            _configuration(b="min(each, max_micro_batch)", steps="-(-each // b)"),
-            "so that the step is larger than asked for",
-        ),
-        Wrong(
-            "one device",
-            _configuration("global_batch_tokens // seq_len", tokens="b * steps * seq_len"),
-            "This is right for one device that does all the work.",
-        ),
-        Wrong(
-            "passes of all devices",
-            _configuration(
-                steps="global_batch_tokens // seq_len // b",
-                tokens="each * num_devices * seq_len",
-            ),
-            "Your passes are those of all devices",
-            points=1.0,
-        ),
-        Wrong(
-            "tokens of a micro-batch",
-            _configuration(tokens="b * seq_len"),
-            "the tokens of one pass of one device",
-            points=1.0,
-        ),
-        Wrong(
-            "tokens of a pass",
-            _configuration(tokens="num_devices * b * seq_len"),
-            "the tokens of one pass of all devices",
-            points=1.0,
-        ),
-        Wrong(
-            "tokens of a device",
-            _configuration(tokens="b * steps * seq_len"),
-            "These are the tokens of one device.",
-            points=1.0,
-        ),
-        Wrong(
-            "sequences for tokens",
-            _configuration(tokens="num_devices * b * steps"),
-            "How many tokens are they?",
-            points=1.0,
-        ),
-        Wrong(
-            "tokens as asked for",
-            _configuration(tokens="global_batch_tokens"),
-            "You give back the tokens that were asked for.",
-            points=1.0,
-        ),
-        Wrong(
-            "sequences left over",
-            _configuration(tokens="global_batch_tokens // seq_len * seq_len"),
-            "they do not come out even over the devices",
-            points=1.0,
-        ),
-        Wrong(
-            "one at a time", _configuration(b="1"), "always comes out even, and slowly", points=0.5
-        ),
-        Wrong(
-            "passes first",
-            _configuration(
-                b="each // -(-each // max_micro_batch)",
-                steps="-(-each // max_micro_batch)",
-                tokens="num_devices * each * seq_len",
-            ),
-            "You take the fewest passes",
-            points=0.5,
-        ),
-        Wrong(
-            "one before the largest",
-            _configuration(b="max(n for n in range(1, max(2, max_micro_batch)) if each % n == 0)"),
-            "Your search ends before the largest micro-batch that fits.",
-            points=0.5,
-        ),
-        Wrong(
-            "greatest common divisor",
-            _configuration(b="__import__('math').gcd(each, max_micro_batch)"),
-            "Must b divide what fits?",
-            points=0.5,
-        ),
-        Wrong(
-            "powers of two",
-            _configuration(
-                b="max(n for n in (1, 2, 4, 8, 16, 32) if n <= max_micro_batch and each % n == 0)"
-            ),
-            "Your micro-batches are powers of two.",
-            points=0.5,
-        ),
-        Wrong(
-            "smallest divisor",
-            _configuration(
-                b="next((n for n in range(2, max_micro_batch + 1) if each % n == 0), 1)"
-            ),
-            "Which end of the divisors is asked for?",
-            points=0.5,
-        ),
-        Wrong(
-            "rounded up",
-            _configuration("-(-global_batch_tokens // (seq_len * num_devices))"),
-            "In which direction do you round",
-        ),
-        Wrong(
             "another key",
             _configuration().replace("num_micro_batches", "accumulation"),
-            "in the exercise's text and not in your dictionary?",
+            "should set the key",
         ),
     ],
     right=[

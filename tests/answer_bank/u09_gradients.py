@@ -22,55 +22,9 @@ SHARE_OF_MEAN = AnswerBank(
     function="share_of_mean",
     wrong=[
         Wrong(
-            "mean of means",
-            _share("return summed_loss / num_targets / comm.size"),
-            "The mean of the ranks' means",
-        ),
-        Wrong(
-            "mean of means, guarded",
-            _share("return summed_loss / max(1, num_targets) / comm.size"),
-            "The mean of the ranks' means",
-        ),
-        Wrong(
-            "its own mean",
-            _share("return summed_loss / max(1, num_targets)"),
-            "The sum of the ranks' means",
-        ),
-        Wrong(
             "the loss goes over the links",
             _share(*_COUNT, "comm.all_reduce(summed_loss)", "return summed_loss / total"),
-            "Autograd sees one rank only",
-        ),
-        Wrong(
-            "the loss without its history",
-            _share(
-                *_COUNT,
-                "loss = summed_loss.detach().clone()",
-                "comm.all_reduce(loss)",
-                "return loss / total.clamp(min=1)",
-            ),
-            "Every rank gives the mean of all",
-        ),
-        Wrong(
-            "as for an average of gradients",
-            _share(*_COUNT, "return summed_loss * comm.size / total.clamp(min=1)"),
-            "The shares are added up, not averaged",
-        ),
-        Wrong(
-            "an average of the counts",
-            _share(*_COUNT, "return summed_loss / (total / comm.size).clamp(min=1e-9)"),
-            "or divide by it on the way?",
-        ),
-        Wrong(
-            "the loss as a plain number",
-            _share(*_COUNT, "return summed_loss.item() / total"),
-            "What is left of a loss's history in a plain number?",
-        ),
-        Wrong(
-            "nan replaced",
-            _share(*_COUNT, "return (summed_loss / total).nan_to_num(0)"),
-            "its gradient is not a number",
-            points=2 * _SCENARIO,
+            "Autograd sees only one rank",
         ),
         Wrong(
             "nan masked",
@@ -83,77 +37,29 @@ SHARE_OF_MEAN = AnswerBank(
             points=2 * _SCENARIO,
         ),
         Wrong(
-            "a weighted mean",
+            "a new zero that requires a gradient",
             _share(
                 *_COUNT,
-                "total = total.clamp(min=1)",
-                "return (summed_loss / max(1, num_targets)) * (num_targets / total)",
-            ),
-            "Right but for some digits",
-        ),
-        Wrong(
-            "times one over the count",
-            _share(*_COUNT, "return summed_loss * (1 / total.clamp(min=1))"),
-            "Right but for some digits",
-        ),
-        Wrong(
-            "counted in bfloat16",
-            _share(
-                "total = torch.tensor(num_targets, dtype=torch.bfloat16)",
-                "comm.all_reduce(total)",
-                "return summed_loss / max(1, total.item())",
-            ),
-            "In which precision do you count",
-        ),
-        Wrong(
-            "counted in float16",
-            _share(
-                "total = torch.tensor(num_targets, dtype=torch.float16)",
-                "comm.all_reduce(total)",
-                "return summed_loss / max(1, total.item())",
-            ),
-            "In which precision do you count",
-        ),
-        Wrong(
-            "divided by ranks too",
-            _share(*_COUNT, "return summed_loss / total.clamp(min=1) / comm.size"),
-            "what is left to divide by?",
-        ),
-        Wrong(
-            "counted twice",
-            _share(*_COUNT, "comm.all_reduce(total)", "return summed_loss / total.clamp(min=1)"),
-            "a second time?",
-        ),
-        Wrong(
-            "not divided",
-            _share(*_COUNT, "return summed_loss * 1"),
-            "What makes a mean of it?",
-        ),
-        Wrong(
-            "no guard",
-            _share(*_COUNT, "return summed_loss / total"),
-            "the share is not a number",
-            points=2 * _SCENARIO,
-        ),
-        Wrong(
-            "a new zero",
-            _share(
-                *_COUNT,
-                "if num_targets == 0: return torch.zeros(())",
+                "if num_targets == 0: return torch.zeros((), requires_grad=True)",
                 "return summed_loss / total",
             ),
-            "backward cannot start from it",
+            "backward finds no weight from it",
             points=2 * _SCENARIO,
         ),
         Wrong(
-            "a new zero for all",
+            "a count of 32 bits",
             _share(
-                *_COUNT,
-                "if total == 0: return torch.zeros(())",
-                "return summed_loss / total",
+                "total = torch.tensor([num_targets], dtype=torch.int32)",
+                "comm.all_reduce(total)",
+                "return summed_loss / total.clamp(min=1).sum()",
             ),
-            "your zero is a new tensor",
+            "What is the largest number that its type holds?",
             points=2 * _SCENARIO,
+        ),
+        Wrong(
+            "the loss divided in place",
+            _share(*_COUNT, "summed_loss /= total.clamp(min=1)", "return summed_loss"),
+            "which operation writes into it?",
         ),
         Wrong(
             "a rank returns early",
@@ -162,18 +68,8 @@ SHARE_OF_MEAN = AnswerBank(
                 *_COUNT,
                 "return summed_loss / total",
             ),
-            "which call of which rank would let it go on?",
+            "which call of which rank would release it?",
             points=2 * _SCENARIO,
-        ),
-        Wrong(
-            "two calls",
-            _share(
-                *_COUNT,
-                "loss = summed_loss.detach().clone()",
-                "comm.all_reduce(loss)",
-                "return summed_loss / total.clamp(min=1)",
-            ),
-            "the ranks talk twice",
         ),
         Wrong(
             "a number",
@@ -183,22 +79,22 @@ SHARE_OF_MEAN = AnswerBank(
         Wrong(
             "a number goes over the links",
             _share("comm.all_reduce(num_targets)", "return summed_loss / num_targets"),
-            "What holds your number so that it can be written into?",
+            "What could hold your number so that it can be written into?",
         ),
         Wrong(
             "what the call returns",
             _share(_COUNT[0], "total = comm.all_reduce(total)", "return summed_loss / total"),
-            "a call that works in place and gives nothing back?",
+            "a call that works in place and returns nothing?",
         ),
         Wrong(
             "nothing returned",
             _share(*_COUNT, "summed_loss / total.clamp(min=1)"),
-            "Does every way through your function end in a",
+            "Does every path through your function end in a",
         ),
     ],
     right=[
         _share(
-            "count = torch.tensor([float(num_targets)])",
+            "count = torch.tensor([num_targets], dtype=torch.float64)",
             "handle = comm.all_reduce(count, async_op=True)",
             "handle.wait()",
             "return summed_loss / max(1.0, count.item())",
@@ -213,101 +109,42 @@ SHARE_OF_MEAN = AnswerBank(
     features={
         "ragged": lambda case: len(set(case["num_targets"])) > 1,
         "a rank without": lambda case: 0 in case["num_targets"] and any(case["num_targets"]),
-        "many targets": lambda case: max(case["num_targets"]) > 2048,
+        "many targets": lambda case: 2**15 <= sum(case["num_targets"]) < 2**24,
+        "more than int32 holds": lambda case: sum(case["num_targets"]) >= 2**31,
         "none at all": lambda case: not any(case["num_targets"]),
         "one rank": lambda case: len(case["num_targets"]) == 1,
     },
 )
 
 
-def _ring(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
-    parts: str = "tensor.view(-1).tensor_split(n)",
-    send: str = "handle = comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
-    wait: str = "handle.wait()",
-    steps: str = "n - 1",
-    first: str = "mine += theirs",
-    second: str = "mine.copy_(theirs)",
-    offset: str = "rank + 1 - step",
-    before: str = "pass",
-    after: str = "pass",
-    source: str = "(rank - 1) % n",
-) -> str:
-    return f"""
+_RING = """
     import torch
 
     def ring_all_reduce(comm, tensor):
         n, rank = comm.size, comm.rank
-        {before}
-        parts = {parts}
-        for step in range({steps}):
-            sent = rank - step
-            mine = parts[(sent - 1) % n]
-            theirs = torch.empty_like(mine)
-            {send}
-            comm.receive(theirs, {source})
-            {wait}
-            {first}
-        for step in range({steps}):
-            sent = {offset}
-            mine = parts[(sent - 1) % n]
-            theirs = torch.empty_like(mine)
-            {send}
-            comm.receive(theirs, {source})
-            {wait}
-            {second}
-        {after}
-    """
-
-
-_IN_PAIRS = """if rank % 2 == 0:
-                comm.send(parts[sent % n], (rank + 1) % n)
-                comm.receive(theirs, (rank - 1) % n)
-            else:
-                comm.receive(theirs, (rank - 1) % n)
-                comm.send(parts[sent % n], (rank + 1) % n)"""
-
-
-def _in_pairs() -> str:
-    receive = "            comm.receive(theirs, (rank - 1) % n)\n            pass\n"
-    source = _ring(send=_IN_PAIRS, wait="pass")
-    assert source.count(receive) == 2
-    return source.replace(receive, "")
-
-
-_ONLY_HALF = """
-    import torch
-
-    def ring_all_reduce(comm, tensor):
-        n, rank = comm.size, comm.rank
-        parts = tensor.view(-1).tensor_split(n)
-        for step in range(n - 1):
-            mine = parts[(rank - step - 1) % n]
-            theirs = torch.empty_like(mine)
-            handle = comm.send(parts[(rank - step) % n], (rank + 1) % n, async_op=True)
+        parts = list(tensor.view(-1).tensor_split(n))
+        for turn in range(2 * (n - 1)):
+            outgoing, k = parts[(rank - turn) % n], (rank - turn - 1) % n
+            theirs = torch.empty_like(parts[k])
+            handle = comm.send(outgoing, (rank + 1) % n, async_op=True)
             comm.receive(theirs, (rank - 1) % n)
             handle.wait()
-            mine += theirs
+            parts[k][:] = theirs + (parts[k] if turn < n - 1 else 0)
     """
+
+
+def _ring(*changes: tuple[str, str]) -> str:
+    """A right answer with some pieces replaced."""
+    source = _RING
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
 
 RING_ALL_REDUCE = AnswerBank(
     function="ring_all_reduce",
     wrong=[
-        Wrong(
-            "a collective",
-            """
-            def ring_all_reduce(comm, tensor):
-                comm.all_reduce(tensor)
-            """,
-            "A collective does the work",
-        ),
-        Wrong(
-            "nothing",
-            """
-            def ring_all_reduce(comm, tensor):
-                pass
-            """,
-            "No rank sends anything",
-        ),
         Wrong(
             "through rank 0",
             """
@@ -347,6 +184,19 @@ RING_ALL_REDUCE = AnswerBank(
             "Every rank sends the whole tensor",
         ),
         Wrong(
+            "two collectives",
+            """
+            import torch
+
+            def ring_all_reduce(comm, tensor):
+                every = torch.empty(comm.size * tensor.numel(), dtype=tensor.dtype)
+                comm.all_gather(every, tensor)
+                tensor.copy_(every.view(comm.size, *tensor.shape).sum(0))
+                comm.broadcast(tensor, 0)
+            """,
+            "A collective does the work",
+        ),
+        Wrong(
             "the whole tensor around the ring",
             """
             import torch
@@ -363,137 +213,57 @@ RING_ALL_REDUCE = AnswerBank(
             """,
             "Every rank sends the whole tensor",
         ),
-        Wrong("only the first round", _ONLY_HALF, "Half of the messages"),
         Wrong(
-            "a step too many in each round",
-            _ring(steps="n if n > 1 else 0"),
+            "two steps too many, also alone",
+            _ring(("2 * (n - 1)", "2 * n")),
             "Two messages too many",
         ),
         Wrong(
-            "a step too many, also alone",
-            _ring(steps="n"),
-            "Two messages too many",
-        ),
-        Wrong(
-            "parts of whole rows",
-            _ring(parts="tensor.tensor_split(n)"),
-            "where a tensor has rows",
-            points=2.0,
-        ),
-        Wrong(
-            "a copy is summed",
-            _ring(before="tensor = tensor.clone()"),
-            "every tensor is as it was.",
-        ),
-        Wrong(
-            "the rest dropped",
+            "two parts further in the second round",
             _ring(
-                parts="[tensor.view(-1)[k * (tensor.numel() // n) :][: tensor.numel() // n] "
-                "for k in range(n)]"
+                ("(rank - turn) % n", "(rank - turn + turn // (n - 1)) % n"),
+                ("(rank - turn - 1) % n", "(rank - turn - 1 + turn // (n - 1)) % n"),
             ),
-            "The last numbers of a tensor stay as they were",
-            points=1.0,
-        ),
-        Wrong(
-            "one part further in the second round",
-            _ring(offset="rank - step"),
             "With 1, 10 and 100 on three ranks",
         ),
         Wrong(
-            "copied, not added",
-            _ring(first="mine.copy_(theirs)"),
-            "With 1, 10 and 100 on three ranks",
-        ),
-        Wrong(
-            "added in both rounds",
-            _ring(second="mine += theirs"),
-            "With 1, 10 and 100 on three ranks",
+            "in float32",
+            _ring(
+                ("parts = ", "whole, tensor = tensor, tensor.float(); parts = "),
+                ("else 0)", "else 0)\n        whole.copy_(tensor)"),
+            ),
+            "Your sums are right to some seven digits.",
         ),
         Wrong(
             "sends that block",
-            _ring(send="comm.send(parts[sent % n], (rank + 1) % n)", wait="pass"),
+            _ring((", async_op=True)", ")"), ("handle.wait()", "pass")),
             "If every rank sends first",
         ),
         Wrong(
             "from the other neighbour",
-            _ring(source="(rank + 1) % n"),
-            "which call of which rank would let it go on?",
+            _ring(("theirs, (rank - 1)", "theirs, (rank + 1)")),
+            "which call of which rank would release it?",
         ),
-        Wrong(
-            "handles lost",
-            _ring(wait="pass"),
-            "who waits for it?",
-        ),
+        Wrong("handles lost", _ring(("handle.wait()", "pass")), "who waits for it?"),
         Wrong(
             "into the part that is in flight",
-            _ring(source="(rank - 1) % n").replace("receive(theirs", "receive(parts[sent % n]"),
-            "while it is still on its way",
-        ),
-        Wrong(
-            "new names",
-            _ring(first="mine = mine + theirs", second="mine = theirs"),
-            "give the name of a part to a new tensor?",
-        ),
-        Wrong(
-            "a new name in the second round",
-            _ring(second="mine = theirs"),
-            "some turns write nothing into the tensor.",
-        ),
-        Wrong(
-            "a new name in the first round",
-            _ring(first="mine = mine + theirs"),
-            "some turns write nothing into the tensor.",
-        ),
-        Wrong(
-            "a list of new parts, in the first round",
-            _ring(
-                parts="list(tensor.view(-1).tensor_split(n))",
-                first="parts[(sent - 1) % n] = mine + theirs",
-            ),
-            "some turns write nothing into the tensor.",
-        ),
-        Wrong(
-            "a list of new parts, in the second round",
-            _ring(
-                parts="list(tensor.view(-1).tensor_split(n))",
-                second="parts[(sent - 1) % n] = theirs",
-            ),
-            "some turns write nothing into the tensor.",
-        ),
-        Wrong(
-            "a list of new parts",
-            _ring(
-                parts="list(tensor.view(-1).tensor_split(n))",
-                first="parts[(sent - 1) % n] = mine + theirs",
-                second="parts[(sent - 1) % n] = theirs",
-            ),
-            "give the name of a part to a new tensor?",
-        ),
-        Wrong(
-            "empty messages skipped",
-            _ring(
-                send="handle = parts[sent % n].numel() "
-                "and comm.send(parts[sent % n], (rank + 1) % n, async_op=True)",
-                wait="handle and handle.wait()",
-            ).replace("comm.receive(", "mine.numel() and comm.receive("),
-            "What does the exercise say of empty ones?",
-            points=2.0,
+            _ring(("receive(theirs", "receive(outgoing")),
+            "while it is still in flight",
         ),
         Wrong(
             "a buffer as long as what goes out",
-            _ring().replace("torch.empty_like(mine)", "torch.empty_like(parts[sent % n])"),
-            "Which part arrives there, and is it the one that goes out?",
+            _ring(("empty_like(parts[k])", "empty_like(outgoing)")),
+            "Which part arrives there, and which part was sent?",
             points=1.0,
         ),
         Wrong(
             "a buffer in another precision",
-            _ring().replace("torch.empty_like(mine)", "torch.empty(len(mine))"),
+            _ring(("empty_like(parts[k])", "empty(len(parts[k]))")),
             "Two precisions meet in one call.",
         ),
-        Wrong("in pairs", _in_pairs(), "which of yours wait for another pair?"),
         Wrong(
             "chunks, which may be fewer",
-            _ring(parts="tensor.view(-1).chunk(n)"),
+            _ring(("tensor_split", "chunk")),
             "which one does that line ask for?",
             points=1.0,
         ),
@@ -519,11 +289,7 @@ RING_ALL_REDUCE = AnswerBank(
                 rows[incoming] = theirs + (rows[incoming] if step < n - 1 else 0)
             tensor.copy_(padded[: tensor.numel()].view_as(tensor))
         """,
-        _ring(
-            parts="list(tensor.view(-1).tensor_split(n))",
-            first="parts[(sent - 1) % n] += theirs",
-            second="parts[(sent - 1) % n][:] = theirs",
-        ),
+        _RING,
         """
         import torch
 
@@ -569,6 +335,7 @@ RING_ALL_REDUCE = AnswerBank(
         "a rest": lambda case: math.prod(case["shape"]) % case["num_ranks"] > 0,
         "fewer numbers": lambda case: math.prod(case["shape"]) < case["num_ranks"],
         "rows": lambda case: len(case["shape"]) == 2,
+        "an infinite number": lambda case: case["num_infinite"] == 1,
     },
 )
 
@@ -600,21 +367,10 @@ def _each(
 BACKWARD_EACH = AnswerBank(
     function="backward_each",
     wrong=[
-        Wrong("backward alone", _each(reduce="pass"), "Nothing goes over the links"),
         Wrong(
             "before backward",
             _each(before="pass", frozen="if p.grad is None: continue", after=_BACKWARD),
             "is it there when your calls are made?",
-        ),
-        Wrong(
-            "zeros before backward",
-            _each(before="pass", after=_BACKWARD),
-            "Rank 0 ends with the gradient of its own share",
-        ),
-        Wrong(
-            "an average",
-            _each(reduce="comm.all_reduce(p.grad); p.grad /= comm.size"),
-            "what does your division divide?",
         ),
         Wrong(
             "weights instead of gradients",
@@ -622,25 +378,15 @@ BACKWARD_EACH = AnswerBank(
             "Rank 0 ends with the gradient of its own share",
         ),
         Wrong(
-            "copies",
-            _each(reduce="comm.all_reduce(p.grad.clone())"),
-            "Into which tensors does your call write",
-        ),
-        Wrong(
-            "twice",
-            _each(reduce="comm.all_reduce(p.grad); comm.all_reduce(p.grad)"),
-            "Twice as many calls as parameters",
-        ),
-        Wrong(
             "parameters without a gradient skipped",
             _each(frozen="if p.grad is None: continue"),
-            "which call of which rank would let it go on?",
-            points=1.5,
+            "which call of which rank would release it?",
+            points=1.0,
         ),
         Wrong(
             "no zeros",
             _each(zeros="pass"),
-            "in which of the cases has nothing filled it?",
+            "in which cases has nothing filled it?",
             points=1.5,
         ),
         Wrong(
@@ -650,44 +396,6 @@ BACKWARD_EACH = AnswerBank(
         ),
         Wrong(
             "frozen parameters too", _each(frozen="pass"), "Frozen parameters take part", points=1.5
-        ),
-        Wrong(
-            "gradients zeroed",
-            _each(before="model.zero_grad(); loss.backward()"),
-            "Who may set them to zero?",
-            points=1.5,
-        ),
-        Wrong(
-            "what the call returns",
-            _each(reduce="p.grad = comm.all_reduce(p.grad)"),
-            "Afterwards grad is None.",
-        ),
-        Wrong("no backward", _each(before="pass"), "Backward never runs"),
-        Wrong(
-            "the loss too",
-            _each(before="loss.backward(); comm.all_reduce(loss.detach())"),
-            "one call more than there are gradients",
-        ),
-        Wrong(
-            "times the ranks",
-            _each(reduce="comm.all_reduce(p.grad); p.grad *= comm.size"),
-            "what is your factor for?",
-        ),
-        Wrong(
-            "the loss times the ranks",
-            _each(before="(loss * comm.size).backward()"),
-            "what is your factor for?",
-        ),
-        Wrong(
-            "the new part alone summed",
-            _each(
-                before="old = [p.grad for p in model.parameters()]; "
-                "model.zero_grad(); loss.backward()",
-                after="for p, was in zip(model.parameters(), old): "
-                "p.grad = p.grad if was is None else p.grad + was",
-            ),
-            "What was in grad before stays on its rank",
-            points=1.5,
         ),
         Wrong(
             "in hooks, as gradients come",
@@ -701,13 +409,8 @@ BACKWARD_EACH = AnswerBank(
                 for each in hooks:
                     each.remove()
             """,
-            "Ranks do not make the same calls",
+            "The ranks do not make the same calls",
             points=1.5,
-        ),
-        Wrong(
-            "in float32",
-            _each(reduce="comm.all_reduce(p.grad.float())"),
-            "Which precision has what you send",
         ),
         Wrong(
             "in float32 and back",
@@ -759,26 +462,24 @@ BACKWARD_EACH = AnswerBank(
         "unused": lambda case: case["scenario"] == "unused on a rank",
         "frozen": lambda case: case["scenario"] == "frozen",
         "gradients before": lambda case: case["scenario"] == "gradients before",
+        "a shared bias": lambda case: case["is_bias_shared"],
     },
 )
 
 
 def _flat(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
-    before: str = _BACKWARD,
     trainable: str = "[p for p in model.parameters() if p.requires_grad]",
     zeros: str = _ZEROS,
     flat: str = "torch.cat([p.grad.flatten() for p in trainable])",
     reduce: str = "comm.all_reduce(flat)",
     order: str = "trainable",
     write: str = "p.grad.copy_(flat[start : start + p.numel()].view_as(p))",
-    after: str = "pass",
 ) -> str:
     return f"""
     import torch
-    kept = []
 
     def backward_flat(comm, model, loss):
-        {before}
+        loss.backward()
         trainable = {trainable}
         for p in trainable:
             {zeros}
@@ -788,7 +489,6 @@ def _flat(  # noqa: PLR0913, PLR0917  one for each line that can be wrong
         for p in {order}:
             {write}
             start += p.numel()
-        {after}
     """
 
 
@@ -797,23 +497,6 @@ _FLAT_SCENARIO = 0.4  # points of one scenario of five
 BACKWARD_FLAT = AnswerBank(
     function="backward_flat",
     wrong=[
-        Wrong("nothing sent", _flat(reduce="pass"), "Nothing goes over the links"),
-        Wrong(
-            "not written back",
-            _flat(write="pass"),
-            "Rank 0 ends with the gradient of its own share",
-        ),
-        Wrong(
-            "an average",
-            _flat(reduce="comm.all_reduce(flat); flat /= comm.size"),
-            "what does your division divide?",
-        ),
-        Wrong(
-            "gradients zeroed",
-            _flat(before="model.zero_grad(); loss.backward()"),
-            "Who may set them to zero?",
-            points=4 * _FLAT_SCENARIO,
-        ),
         Wrong(
             "frozen parameters too",
             _flat(trainable="list(model.parameters())"),
@@ -823,13 +506,13 @@ BACKWARD_FLAT = AnswerBank(
         Wrong(
             "parameters without a gradient skipped",
             _flat(trainable="[p for p in model.parameters() if p.grad is not None]"),
-            "What is in the one that the other lacks",
-            points=4 * _FLAT_SCENARIO,
+            "What does one tensor have that the other lacks",
+            points=1.2,
         ),
         Wrong(
             "no zeros",
             _flat(zeros="pass"),
-            "in which of the cases has nothing",
+            "in which cases has nothing",
             points=4 * _FLAT_SCENARIO,
         ),
         Wrong(
@@ -847,40 +530,24 @@ BACKWARD_FLAT = AnswerBank(
             "There is still a call for each parameter",
         ),
         Wrong(
-            "twice",
-            _flat(reduce="comm.all_reduce(flat); comm.all_reduce(flat)"),
-            "Two calls.",
-        ),
-        Wrong(
             "a buffer in float32",
             _flat(flat="torch.cat([p.grad.flatten().float() for p in trainable])"),
             "Which precision has what you send",
-        ),
-        Wrong(
-            "added to its own",
-            _flat(write="p.grad.add_(flat[start : start + p.numel()].view_as(p))"),
-            "Which operation puts new numbers in the place of old ones?",
         ),
         Wrong(
             "read in another order",
             _flat(order="reversed(trainable)"),
             "its numbers are in wrong places",
         ),
-        Wrong("no backward", _flat(before="pass"), "Backward never runs"),
-        Wrong(
-            "the loss times the ranks",
-            _flat(before="(loss * comm.size).backward()"),
-            "what is your factor for?",
-        ),
         Wrong(
             "joined without flattening",
             _flat(flat="torch.cat([p.grad for p in trainable])"),
-            "which form has each of them before?",
+            "what shape should each have first?",
         ),
         Wrong(
             "a flat part in grad",
             _flat(write="p.grad = flat[start : start + p.numel()]"),
-            "Which shape has the parameter",
+            "What is the shape of the parameter",
         ),
         Wrong(
             "parts counted in bytes",
@@ -899,35 +566,19 @@ BACKWARD_FLAT = AnswerBank(
         Wrong(
             "what the call returns",
             _flat(reduce="flat = comm.all_reduce(flat)"),
-            "a call that works in place and gives nothing back?",
-        ),
-        Wrong(
-            "every part copied first",
-            _flat(
-                flat="[p.grad.flatten().clone() for p in trainable]",
-                reduce="flat = torch.cat(parts := flat); comm.all_reduce(flat)",
-            ),
-            "three sets of gradients",
-            points=4 * _FLAT_SCENARIO,
-        ),
-        Wrong(
-            "the buffer kept",
-            _flat(after="kept.append(flat)"),
-            "Who still holds the buffer?",
-            points=4 * _FLAT_SCENARIO,
+            "a call that works in place and returns nothing?",
         ),
     ],
     right=[
         _flat(write="p.grad = flat[start : start + p.numel()].view(p.shape)"),
         """
         import torch
-        from torch.nn.utils import parameters_to_vector
 
         def backward_flat(comm, model, loss):
             loss.backward()
             trainable = [p for p in model.parameters() if p.requires_grad]
             grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in trainable]
-            flat = parameters_to_vector(grads)
+            flat = torch.hstack([grad.reshape(-1) for grad in grads])
             comm.all_reduce(flat)
             for p, part in zip(trainable, flat.split([p.numel() for p in trainable])):
                 p.grad = part.reshape(p.shape)
@@ -955,6 +606,8 @@ BACKWARD_FLAT = AnswerBank(
         "frozen": lambda case: case["scenario"] == "frozen",
         "gradients before": lambda case: case["scenario"] == "gradients before",
         "memory": lambda case: case["scenario"] == "memory",
+        "transposed": lambda case: case["is_transposed"] and case["num_ranks"] > 1,
+        "a shared bias": lambda case: case["is_bias_shared"],
     },
 )
 

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from course_utils.distributed import Comm, run_ranks
 from course_utils.reference.bucketing import backward_in_buckets
 
-NUM_STEPS, NUM_WARM = 25, 5
+NUM_STEPS, NUM_WARM = 9, 3
 NUM_ROWS = 64
 
 

@@ -28,6 +28,7 @@ ERRORS = (
 CONNECTED = "#jp-main-statusbar >> text=/Python.* \\| Idle/"
 SAVED = "#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current:not(.jp-mod-dirty)"
 FILE_CHANGED = '.jp-Dialog:has-text("has changed on disk")'
+OPEN_CODE = ".jp-CodeCell:not(:has(.jp-InputPlaceholder))"
 IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 
 # The prompt has a number, and another than before: [ ] is not run yet, [*] is running.
@@ -79,7 +80,7 @@ CUT_OFF = """() => {
     const beyond = [];
     for (const output of document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')) {
         const edge = output.closest('.jp-Cell').getBoundingClientRect().right;
-        for (const part of output.querySelectorAll('img, table, figcaption, pre, div, .widget-box'))
+        for (const part of output.querySelectorAll('img, svg, table, figcaption, pre, div'))
             if (part.getBoundingClientRect().right > edge + 1)
                 beyond.push(`${part.tagName}: ${(part.alt || part.textContent).slice(0, 60)}`);
     }
@@ -150,19 +151,20 @@ class LabPage:
 
     def run_all(self) -> None:
         """Run All Cells; back when the last cell has run or an error has stopped the run."""
-        prompt = self.page.locator(".jp-CodeCell .jp-InputPrompt").last
-        last, before = prompt.element_handle(), prompt.text_content()
+        prompts = ".jp-CodeCell .jp-InputPrompt"
+        before = self.page.locator(prompts).last.text_content()
         self.menu("Run", "Run All Cells")
-        self.page.wait_for_function(
-            f"([prompt, before, stopped]) => ({RUN_AGAIN})([prompt, before]) || "
+        self.page.wait_for_function(  # the cell may be drawn anew meanwhile
+            f"([prompts, before, stopped]) => ({RUN_AGAIN})"
+            "([[...document.querySelectorAll(prompts)].at(-1), before]) || "
             "document.querySelector(stopped)",
-            arg=[last, before, STOPPED],
+            arg=[prompts, before, STOPPED],
         )
         self.page.wait_for_selector(IDLE)
 
     def prompts(self) -> list[str]:
-        """What stands before each code cell: ``[3]:`` when it has run."""
-        return self.page.locator(".jp-CodeCell .jp-InputPrompt").all_text_contents()
+        """What stands before each code cell that is not folded: ``[3]:`` when it has run."""
+        return self.page.locator(f"{OPEN_CODE} .jp-InputPrompt").all_text_contents()
 
     def errors(self) -> list[str]:
         """Outputs that are errors, go to stderr or are widgets that could not be shown."""

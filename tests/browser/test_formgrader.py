@@ -13,6 +13,7 @@ from urllib.parse import quote
 import nbformat
 import pytest
 
+from autograder import catalogue
 from tests.autograder.grading.conftest import Course
 from tests.notebooks.filling import UNITS, answer_banks_of, composite, solved
 
@@ -121,7 +122,7 @@ def test_a_submission_shows_verdicts_hints_and_remarks(formgrader: Formgrader) -
     assert "Remarks of the grader" in text
     assert "uses eval, which no exercise needs" in text
     for name, bank in answer_banks_of(UNIT).items():
-        assert f"✗ {name} on hidden sizes: the check gives" in text
+        assert f"✗ {catalogue.title_of(name)} on hidden sizes\nthe check gives" in text
         assert bank.wrong[0].hint in text
 
 
@@ -129,7 +130,8 @@ def test_the_model_answer_to_a_text_is_at_hand_where_it_is_scored(formgrader: Fo
     formgrader.open(STUDENT)
     formgrader.page.click("text=Model answer and rubric")
     formgrader.picture("model answer")
-    assert "half for the copy that lets the rest go" in formgrader.page.inner_text("details[open]")
+    shown = formgrader.page.inner_text("details[open]")
+    assert "half for the copy that lets the rest be freed" in shown
 
 
 def test_what_a_person_gave_outlives_the_autograde_button(formgrader: Formgrader) -> None:

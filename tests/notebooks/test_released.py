@@ -4,6 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from autograder import catalogue
 from tests.notebooks.filling import UNITS, released
 
 
@@ -35,8 +36,9 @@ def test_every_check_says_not_written_yet_and_gives_zero(ran):
     ]
     assert graded
     for cell in graded:
-        assert "Not written yet." in cell.outputs[0].data["text/plain"]
-        assert cell.outputs[-1].data["text/plain"] == "0.0"
+        (shown,) = (each.data for each in cell.outputs)
+        assert shown["text/plain"] == "0.0"
+        assert "Not written yet." in shown["text/html"]
 
 
 def test_nothing_is_written_outside_a_work_folder(ran):
@@ -56,7 +58,19 @@ def test_release_is_valid_without_outputs_pairing_or_editor_noise(unit):
 @pytest.mark.parametrize("unit", UNITS)
 def test_every_unit_has_a_tagged_count_an_explorer_or_figure_and_a_recap(unit):
     source = "\n".join(cell.source for cell in released(unit).cells)
-    assert "## Recap" in source
-    assert "computed_and_measured(" in source
+    assert "## Recap" in source or "## What you know now" in source
+    assert "computed_and_measured(" in source or "explorer(" in source
     tags = {tag for cell in released(unit).cells for tag in cell.metadata.get("tags", [])}
     assert "nbval-check-output" in tags
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_exercise_has_a_card_and_code_that_only_draws_is_folded(unit):
+    cells = released(unit).cells
+    cards = [cell.source for cell in cells if "</span><span>difficulty" in cell.source]
+    (about,) = (each for each in catalogue.units() if each.folder == unit)
+    assert len(cards) == len(about.exercises)
+    assert all(card.startswith("<div style=") and card.endswith("\n\n</div>") for card in cards)
+    folded = [cell for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    assert folded and all(cell.source.startswith("# ") for cell in folded)
+    assert not [cell.id for cell in folded if cell.metadata.get("nbgrader", {}).get("solution")]

@@ -5,25 +5,29 @@ import random
 import torch
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from course_utils.formulas.tensors import tensor_bytes
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
 from course_utils.instruments import storage_bytes
 
-DTYPES = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
+DTYPES = {4: torch.float32, 2: torch.bfloat16, 8: torch.float64, 1: torch.bool}
 
 
 def tensor_cases(seed: int) -> list[Case]:
-    """Zero to four axes, sizes of one, an empty axis, odd sizes; every element size."""
+    """Zero to four axes, an empty one, equal ones; more bytes than 32 bits hold, or a float."""
     rng = random.Random(seed)
 
     def sizes(count: int) -> tuple[int, ...]:
         return tuple(rng.randint(2, 97) for _ in range(count))
 
-    shapes = [(2, 3), (), (1,), (0, 5), sizes(1), sizes(2), sizes(3), (1, *sizes(2)), sizes(4)]
-    cases: list[Case] = [{"shape": shape, "element_bytes": 2} for shape in shapes]
-    for element_bytes in DTYPES:
-        cases += [{"shape": sizes(n), "element_bytes": element_bytes} for n in (1, 2, 3)]
-    return cases
+    square = sizes(1) * 2
+    shapes = [(1,), (0, 5), square, (1, *sizes(2)), sizes(4), (8, 4096, 128256)]
+    shapes += [tuple(2**19 + rng.randrange(1, 64, 2) for _ in range(3))]
+    several = [(), sizes(1), sizes(2), sizes(3)]
+    return [
+        {"shape": (2, 3), "element_bytes": 4},
+        *({"shape": shape, "element_bytes": 2} for shape in shapes),
+        *({"shape": shape, "element_bytes": size} for size in DTYPES for shape in several),
+    ]
 
 
 def measured_tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
@@ -31,51 +35,95 @@ def measured_tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
     return storage_bytes(torch.empty(shape, dtype=DTYPES[element_bytes], device="meta"))
 
 
-def _elements(shape: tuple[int, ...]) -> int:
-    return torch.empty(shape, device="meta").numel()
-
+FIRST, EACH, LAST = "num_bytes = element_bytes", "num_bytes *= size", "return num_bytes"
+COUNTED = {FIRST: "num_bytes = 1"}
+ADDED = "You add the sizes of the axes. How many numbers are in 2 rows of 3?"
+ONCE = "You multiply by the bytes of an element once per axis. How often should you?"
+ONE_AXIS_LESS = "One axis is missing from your product. Which one does your loop skip?"
+NOT_ALL_AXES = "A shape can have any number of axes. How many does your code expect?"
+EDITS = (
+    Edit(
+        "A tensor without axes holds one number. How many bytes does that number take?",
+        {LAST: f"{LAST} if shape else 1"},
+    ),
+    *(
+        Edit(
+            "An axis of size 0 means no numbers at all. How many bytes do 0 rows of 5 take?", pieces
+        )
+        for pieces in ({EACH: "num_bytes *= size or 1"}, {LAST: f"{LAST} or element_bytes"})
+    ),
+    Edit(
+        "A single axis of 7 holds 7 numbers. What does your code do when there is only one axis?",
+        {LAST: f"{LAST} if len(shape) > 1 else element_bytes"},
+    ),
+    Edit(
+        "Your product counts axes of equal size only once. How many numbers are in 5 rows of 5?",
+        {"in shape": "in set(shape)"},
+    ),
+    Edit("You count the numbers in the tensor. How many bytes does each of them take?", COUNTED),
+    Edit(
+        "That is the number of bits. How many bits are in a byte?",
+        {FIRST: "num_bytes = 8 * element_bytes"},
+    ),
+    *(
+        Edit("element_bytes is already in bytes. Why divide by 8?", {LAST: f"{LAST} {way}"})
+        for way in ("/ 8", "// 8")
+    ),
+    *(
+        Edit(
+            f"You assume {size} bytes per element. Is every element {size} bytes large?",
+            {FIRST: f"num_bytes = {size}"},
+        )
+        for size in (2, 4, 8)
+    ),
+    *(
+        Edit(
+            f"That is the number of {unit}. Which unit does the exercise ask for?",
+            {LAST: f"{LAST} / 2**{power}"},
+        )
+        for unit, power in (("KiB", 10), ("MiB", 20), ("GiB", 30))
+    ),
+    Edit(
+        "You give 0 bytes for a tensor without axes. How many numbers are in torch.tensor(3.14)?",
+        {LAST: f"{LAST} if shape else 0"},
+    ),
+    Edit(ADDED, {LAST: "return sum(shape) * element_bytes"}),
+    Edit(ADDED, {EACH: "num_bytes += size"}),
+    Edit(
+        "You add the bytes of an element to the number of elements. How many bytes do 6 numbers "
+        "of 4 bytes take?",
+        {**COUNTED, LAST: f"{LAST} + element_bytes"},
+    ),
+    Edit(
+        "You count the axes, not the numbers. How many numbers are in 2 rows of 3?",
+        {LAST: "return len(shape) * element_bytes"},
+    ),
+    Edit(ONCE, {EACH: "num_bytes *= size * element_bytes"}),
+    Edit(ONCE, {**COUNTED, EACH: "num_bytes *= size * element_bytes"}),
+    *(Edit(NOT_ALL_AXES, {"in shape": f"in shape[:{count}]"}) for count in (1, 2, 3)),
+    *(
+        Edit(NOT_ALL_AXES, {LAST: f"{LAST} if len(shape) < 4 else {otherwise}"})
+        for otherwise in ("0", "element_bytes")
+    ),
+    Edit(ONE_AXIS_LESS, {"in shape": "in shape[1:]"}),
+    Edit(ONE_AXIS_LESS, {"in shape": "in shape[:-1]"}),
+    Edit(
+        "Your number depends only on the last axis. What happens to the product of the axes "
+        "before it?",
+        {EACH: "num_bytes = size * element_bytes"},
+    ),
+    Edit(
+        "Your product is always zero. What does it start from?",
+        {FIRST: "num_bytes = 0"},
+    ),
+    Edit(
+        "Almost: a float32 keeps 24 bits, about 7 digits. Where does your whole number become one?",
+        {LAST: "return int(torch.tensor(float(num_bytes)))"},
+    ),
+)
 
 CHECK = Check(
     cases=tensor_cases,
-    reference=tensor_bytes,
-    judge=EqualTo(
-        measured_tensor_bytes,
-        Mistake(
-            "A tensor without axes still holds something. How many numbers are in "
-            "torch.tensor(3.14)?",
-            lambda shape, size: _elements(shape) * size if shape else 0,
-        ),
-        Mistake(
-            "A tensor without axes holds one number. How many bytes does that number take?",
-            lambda shape, size: _elements(shape) * size if shape else 1,
-        ),
-        Mistake(
-            "The bytes of an element enter your product once for each axis. How often should they?",
-            lambda shape, size: _elements(shape) * size ** len(shape),
-        ),
-        Mistake(
-            "An axis of size 0 leaves nothing. How many numbers do 0 rows of 5 hold?",
-            lambda shape, size: _elements(tuple(n for n in shape if n)) * size,
-        ),
-        Mistake(
-            "Your product is always zero. What do you multiply the first size with?",
-            lambda shape, size: 0,
-        ),
-        Mistake(
-            "You count the numbers in the tensor. How many bytes does each of them take?",
-            lambda shape, size: _elements(shape),
-        ),
-        Mistake(
-            "You count bits. How many bits make one byte?",
-            lambda shape, size: 8 * _elements(shape) * size,
-        ),
-        Mistake(
-            "You add the sizes of the axes. How many numbers do 2 rows of 3 hold?",
-            lambda shape, size: sum(shape) * size,
-        ),
-        Mistake(
-            "You take every element for 4 bytes. Is every element 4 bytes large?",
-            lambda shape, size: _elements(shape) * 4,
-        ),
-    ),
+    judge=EqualTo(measured_tensor_bytes, *edited("u00-tensor-bytes", EDITS)),
+    fallback="course_utils.formulas.tensors.tensor_bytes",
 )

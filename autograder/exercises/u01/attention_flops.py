@@ -3,15 +3,25 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import meta, one_layer
-from course_utils.formulas import flops
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    just_above,
+    meta,
+    one_at_a_time,
+    one_layer,
+)
 from course_utils.instruments import count_flops
 from course_utils.reference.layers import GroupedAttention, attend
 
 
 def attention_cases(seed: int) -> list[Case]:
-    """Multi-head, grouped-query and multi-query attention; batches; odd lengths, one token."""
+    """Multi-head, grouped-query and multi-query attention; batches; odd lengths, one token.
+
+    There are 49 heads, of which a float cannot hold one share. The two counts of the last case are
+    beyond a float and 64 bits.
+    """
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
     cases = [first, first | {"seq_len": 1, "num_kv_heads": 2}]
@@ -26,11 +36,15 @@ def attention_cases(seed: int) -> list[Case]:
             cases.append(dict(zip(first, (*sizes, rng.choice((4, 6, 8))), strict=True)))
     llama = dict(zip(first, (2, rng.choice((2048, 4096)), 32, 8, 128), strict=True))
     large = dict(zip(first, (rng.randint(1, 4), 8192, 64, 8, 128), strict=True))
+    forty_nine = dict(zip(first, (1, rng.randrange(5, 99, 2), 49, 1, 4), strict=True))
+    start = dict(zip(first, (2, rng.randrange(5, 99, 2), 12, 2, 4), strict=True))
+    end = dict(zip(first, (3, rng.randrange(101, 199, 2), 24, 3, 8), strict=True))
+    num_kv_heads = 513 + 2 * rng.randint(0, 1)
+    beyond = (257, just_above(20, rng), 2 * num_kv_heads, num_kv_heads, 130)
     return [
-        *cases,
-        llama,
-        large,
-        *(c | {"seq_len": rng.randrange(301, 999, 2)} for c in cases[-5:]),
+        *(*cases, llama, large, forty_nine),
+        *one_at_a_time(start, end),
+        dict(zip(first, beyond, strict=True)),
     ]
 
 
@@ -47,75 +61,113 @@ def measured_attention_flops(
     return {"projection_flops": whole.forward_flops - core, "core_flops": core}
 
 
-def attention_flops(
-    num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
-) -> dict[str, int]:
-    """The course's own answer, under the name that the exercise asks for."""
-    model = one_layer(num_heads * head_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
-    tokens = num_sequences * seq_len
-    return {
-        "projection_flops": tokens * flops.projection_flops_per_token(model),
-        "core_flops": flops.attention_core_flops(model, num_sequences, seq_len),
-    }
-
+QUERY_AND_OUTPUT = "2 * (2 * tokens * width * width)"
+KEY_AND_VALUE = "2 * (2 * tokens * width * shared_width)"
+ALL_HEADS, CORE = "num_sequences * num_heads * (", "2 * scores"
+EDITS = (
+    Edit(
+        "A ratio such as 1 / 49 is not exact in a float, and int() cuts off the rest. How can "
+        "you order the operations so that no division is needed?",
+        {"num_kv_heads * head_dim": "int(width * (num_kv_heads / num_heads))"},
+        points=1.0,
+    ),
+    Edit(
+        "You use the size of a group instead of the number of groups. Which of the two is the "
+        "number of key-value heads?",
+        {"num_kv_heads * head_dim": "num_heads // num_kv_heads * head_dim"},
+        points=1.0,
+    ),
+    Edit(
+        "You count three matrices, all as wide as the queries. What is the fourth, and how wide "
+        "are shared keys and values?",
+        {
+            QUERY_AND_OUTPUT: "2 * tokens * width * width",
+            "num_kv_heads * head_dim": "num_heads * head_dim",
+        },
+        points=1.0,
+    ),
+    Edit(
+        "For a single token, your core is 0. Which key does its query meet?",
+        {CORE: f"{CORE} * (seq_len > 1)"},
+        points=1.0,
+    ),
+    Edit(
+        "You count only the pairs that a causal mask leaves. Which pairs does the convention "
+        "count?",
+        {"head_dim * seq_len)": "head_dim * (seq_len - 1) // 2)"},
+        points=1.0,
+    ),
+    Edit(
+        "Your keys and values are as wide as the queries. How many heads do they have?",
+        {"num_kv_heads * head_dim": "num_heads * head_dim"},
+        points=1.0,
+    ),
+    Edit(
+        "Your projections are exactly half. What does a matrix product do besides multiplying?",
+        {
+            QUERY_AND_OUTPUT: "2 * tokens * width * width",
+            KEY_AND_VALUE: "2 * tokens * width * shared_width",
+        },
+        points=1.0,
+    ),
+    Edit(
+        "One of the four projections is missing. What happens after the heads are put back "
+        "together?",
+        {QUERY_AND_OUTPUT: "2 * tokens * width * width"},
+        points=1.0,
+    ),
+    Edit(
+        "You project the tokens of only one sequence. How many sequences are there?",
+        {"= num_sequences * seq_len": "= seq_len"},
+        points=1.0,
+    ),
+    Edit(
+        "Your core counts only the key-value heads. Do fewer query heads compute scores when "
+        "they share keys?",
+        {ALL_HEADS: "num_sequences * num_kv_heads * ("},
+        points=1.0,
+    ),
+    Edit(
+        "You square the tokens of the whole batch. Does a token look at other sequences?",
+        {f"{ALL_HEADS}2 * seq_len * head_dim * seq_len": "num_heads * (2 * tokens**2 * head_dim"},
+        points=1.0,
+    ),
+    Edit(
+        "Your core is exactly half. Is it one of the two products, the additions or the masked "
+        "pairs that you leave out?",
+        {CORE: "scores"},
+        points=1.0,
+    ),
+    Edit(
+        "You count only the pairs that a causal mask leaves. Which pairs does the convention "
+        "count?",
+        {"head_dim * seq_len)": "head_dim * (seq_len + 1) // 2)"},
+        points=1.0,
+    ),
+    *(
+        Edit(
+            "Your core adds a little for each score on top of the two products. What does the "
+            "convention say about the softmax?",
+            {CORE: f"{CORE} + {each} * num_sequences * num_heads * seq_len**2"},
+            points=1.0,
+        )
+        for each in (1, 2, 3, 4, 5)
+    ),
+    Edit(
+        "Your core is that of one sequence. How many sequences are there?",
+        {ALL_HEADS: "num_heads * ("},
+        points=1.0,
+    ),
+    Edit(
+        "Your core is that of one head. How many heads compute scores?",
+        {ALL_HEADS: "num_sequences * ("},
+        points=1.0,
+    ),
+)
 
 CHECK = Check(
     cases=attention_cases,
-    reference=attention_flops,
-    judge=EqualTo(
-        measured_attention_flops,
-        Mistake(
-            "You count keys and values as wide as queries. How many heads do they have?",
-            lambda b, s, a, kv, d: {"projection_flops": 8 * b * s * (a * d) ** 2},
-        ),
-        Mistake(
-            "Exactly half of the projections. What does a matrix product do besides multiplying?",
-            lambda b, s, a, kv, d: {"projection_flops": b * s * a * d * (2 * a * d + 2 * kv * d)},
-        ),
-        Mistake(
-            "One of the four projections is missing. What happens after the heads are put "
-            "together again?",
-            lambda b, s, a, kv, d: {"projection_flops": 2 * b * s * a * d * (a * d + 2 * kv * d)},
-        ),
-        Mistake(
-            "You project the tokens of one sequence. How many sequences are there?",
-            lambda b, s, a, kv, d: {
-                "projection_flops": 4 * s * a * d * (a * d + kv * d),
-            },
-        ),
-        Mistake(
-            "Shared keys and values save memory. Does a query head meet fewer tokens because of "
-            "it?",
-            lambda b, s, a, kv, d: {"core_flops": 4 * b * kv * s * s * d},
-        ),
-        Mistake(
-            "You square the tokens of the whole batch. Does a token look at other sequences?",
-            lambda b, s, a, kv, d: {"core_flops": 4 * a * (b * s) ** 2 * d},
-        ),
-        Mistake(
-            "Half of the core. How many products are in it, how many operations is a "
-            "multiply-and-add, and which pairs does the convention count under a causal mask?",
-            lambda b, s, a, kv, d: {"core_flops": 2 * b * a * s * s * d},
-        ),
-        Mistake(
-            "You count the pairs that a causal mask leaves. Which pairs does the convention count?",
-            lambda b, s, a, kv, d: {"core_flops": 2 * b * a * s * (s + 1) * d},
-        ),
-        *(
-            Mistake(
-                "Your core holds a little for each score beside the two products. What does the "
-                "convention say of the softmax?",
-                lambda b, s, a, kv, d, each=each: {"core_flops": b * a * s * s * (4 * d + each)},
-            )
-            for each in (1, 2, 3, 4, 5)
-        ),
-        Mistake(
-            "You leave the number of sequences out. Does each of them cost the same again?",
-            lambda b, s, a, kv, d: {"core_flops": 4 * a * s * s * d},
-        ),
-        Mistake(
-            "You count one head. How many heads compute scores?",
-            lambda b, s, a, kv, d: {"core_flops": 4 * b * s * s * d},
-        ),
-    ),
+    judge=EqualTo(measured_attention_flops, *edited("u01-attention-flops", EDITS)),
+    fallback="course_utils.formulas.flops.attention_flops",
+    answers=COUNTERS,
 )

@@ -4,16 +4,23 @@ import random
 from fractions import Fraction
 from typing import Any
 
-from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import LLAMA_1B, SMALLEST, counted_model
-from course_utils.configs import ModelConfig
-from course_utils.formulas import flops
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    LLAMA_1B,
+    SMALLEST,
+    counted_model,
+    hidden_size_for_width,
+    models_to_vary,
+    one_at_a_time,
+    with_own_head_dim,
+)
 
 
 def budget_cases(seed: int) -> list[Case]:
-    """Longer and shorter sequences; multi-head, grouped-query and multi-query attention."""
+    """Longer and shorter sequences; shared and unshared heads, narrow ones and wide ones."""
     rng = random.Random(seed)
     cases: list[Case] = [_case(SMALLEST, 2, 4)]
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
@@ -26,8 +33,14 @@ def budget_cases(seed: int) -> list[Case]:
                     **{"num_heads": kv * group, "num_kv_heads": kv},
                     **{"ffn_size": rng.randint(8, 99), "vocab_size": rng.randint(50, 999)},
                 }
+                if factor == 4:
+                    model = with_own_head_dim(model, is_wider=is_longer)
                 cases.append(_case(model, *lengths))
-    return [*cases, _case(LLAMA_1B, 4096, 8192), _case(LLAMA_1B, 8192, 4096)]
+    start, end = (
+        model | {"head_dim": d} for model, d in zip(models_to_vary(rng), (8, 10), strict=True)
+    )
+    varied = one_at_a_time(_case(start, 3, 8), _case(end, 5, 13))
+    return [*cases, *varied, _case(LLAMA_1B, 4096, 8192), _case(LLAMA_1B, 8192, 4096)]
 
 
 def _case(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> Case:
@@ -39,10 +52,6 @@ def measured_budget_ratio(
 ) -> dict[str, float]:
     """Forward and backward passes of one sequence of either length, counted while they run."""
     old, new = (sum(counted_model(model, 1, s)) for s in (old_seq_len, new_seq_len))
-    return _ratios(old, new, old_seq_len, new_seq_len)
-
-
-def _ratios(old: int, new: int, old_seq_len: int, new_seq_len: int) -> dict[str, float]:
     per_sequence = Fraction(new, old)
     return {
         "per_sequence": float(per_sequence),
@@ -50,79 +59,70 @@ def _ratios(old: int, new: int, old_seq_len: int, new_seq_len: int) -> dict[str,
     }
 
 
-def budget_ratio(model: ModelConfig, old_seq_len: int, new_seq_len: int) -> dict[str, float]:
-    """The course's own answer: FLOPs per sequence, and how many sequences the budget holds."""
-    old, new = (sum(flops.forward_flops(model, 1, s).values()) for s in (old_seq_len, new_seq_len))
-    per_sequence = new / old
-    return {
-        "per_sequence": per_sequence,
-        "whole_budget": per_sequence * old_seq_len / new_seq_len,
-    }
-
-
-def _right(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> dict[str, float]:
-    return budget_ratio(model_of(model), old_seq_len, new_seq_len)
-
-
-def _without_head(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> dict[str, float]:
-    def layers_only(seq_len: int) -> int:
-        parts = flops.forward_flops(model_of(model), 1, seq_len)
-        return sum(parts.values()) - parts["head"]
-
-    old, new = layers_only(old_seq_len), layers_only(new_seq_len)
-    return _ratios(old, new, old_seq_len, new_seq_len)
-
+PER_SEQUENCE = '"per_sequence": new_token / old_token * longer'
+WHOLE_BUDGET = '"whole_budget": new_token / old_token'
+HEAD, CORE = " + 2 * model.hidden_size * model.vocab_size", "4 * model.num_layers * width"
+ROUNDED_DOWN = "(old_seq_len // new_seq_len or 1 / (new_seq_len // old_seq_len))"
+EDITS = (
+    Edit(
+        "In your formula, a token costs the same at any length. What does a token do more of in "
+        "a longer sequence?",
+        {WHOLE_BUDGET: '"whole_budget": 1.0'},
+        points=1.0,
+    ),
+    Edit(
+        "You multiply by the ratio of the lengths. When sequences get longer, does the budget "
+        "hold more of them, or fewer?",
+        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer**2"},
+        points=1.0,
+    ),
+    Edit(
+        "You round the ratio of the lengths. Does the exercise ask for whole sequences?",
+        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer * {ROUNDED_DOWN}"},
+        points=1.0,
+    ),
+    Edit(
+        "Your two numbers are the same. How many sequences does the budget hold before and after?",
+        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer"},
+        points=1.0,
+    ),
+    Edit(
+        "Your first number is about one token. How many tokens are in a sequence, before and "
+        "after?",
+        {
+            PER_SEQUENCE: '"per_sequence": new_token / old_token',
+            WHOLE_BUDGET: f"{WHOLE_BUDGET} / longer",
+        },
+    ),
+    Edit(
+        "Your first number is just the ratio of the lengths. Which part of a token's FLOPs "
+        "grows with the length?",
+        {CORE: "0"},
+    ),
+    Edit(
+        "In your formula, everything grows with the square of the length. Which parts of a "
+        "layer do not look at other tokens?",
+        {f"model.num_layers * layer{HEAD}": "0"},
+    ),
+    Edit(
+        "You leave out the output head. Which tokens need logits?",
+        {HEAD: ""},
+    ),
+    Edit(
+        "Your ratios are inverted. Which of the two lengths is the new one?",
+        {
+            "old_token, new_token": "new_token, old_token",
+            "new_seq_len / old_seq_len": "old_seq_len / new_seq_len",
+        },
+    ),
+    *hidden_size_for_width({CORE: "4 * model.num_layers * model.hidden_size"}),
+)
 
 CHECK = Check(
     cases=budget_cases,
-    reference=budget_ratio,
     judge=EqualTo(
-        measured_budget_ratio,
-        Mistake(
-            "The same tokens for the same FLOPs: then attention would be free. What does a token "
-            "in a longer sequence do more often?",
-            lambda model, old, new: {"whole_budget": 1.0},
-        ),
-        Mistake(
-            "You multiply by the ratio of the lengths. When sequences become longer, does the "
-            "budget hold more or fewer of them?",
-            lambda model, old, new: {
-                "whole_budget": _right(model, old, new)["per_sequence"] * new / old
-            },
-        ),
-        Mistake(
-            "Your two numbers are the same. How many sequences does the budget hold before "
-            "and after?",
-            lambda model, old, new: {"whole_budget": _right(model, old, new)["per_sequence"]},
-        ),
-        Mistake(
-            "Your first number is about one token. How many tokens has a sequence, before and "
-            "after?",
-            lambda model, old, new: {
-                "per_sequence": _right(model, old, new)["whole_budget"],
-                "whole_budget": _right(model, old, new)["whole_budget"] * old / new,
-            },
-        ),
-        Mistake(
-            "You take only the number of tokens of a sequence. Which part of a token's FLOPs "
-            "grows with the length?",
-            lambda model, old, new: {"per_sequence": new / old, "whole_budget": 1.0},
-        ),
-        Mistake(
-            "You let everything grow with the square of the length. Which parts of a layer do "
-            "not look at other tokens?",
-            lambda model, old, new: {"per_sequence": (new / old) ** 2, "whole_budget": new / old},
-        ),
-        Mistake(
-            "You leave the output head out. Does a token of a longer sequence need no logits?",
-            _without_head,
-        ),
-        Mistake(
-            "Your ratios stand upside down. Which of the two lengths is the new one?",
-            lambda model, old, new: {
-                name: 1 / ratio for name, ratio in _right(model, old, new).items()
-            },
-        ),
-        relative_tolerance=NINE_DIGITS,
+        measured_budget_ratio, *edited("u01-budget-ratio", EDITS), relative_tolerance=NINE_DIGITS
     ),
+    fallback="course_utils.formulas.training_flops.budget_ratio",
+    answers=COUNTERS,
 )

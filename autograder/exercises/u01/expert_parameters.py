@@ -3,8 +3,15 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import meta, one_layer
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    just_above,
+    meta,
+    one_at_a_time,
+    one_layer,
+)
 from course_utils.configs import Experts
 from course_utils.instruments import count_flops
 from course_utils.reference.experts import MixtureOfExperts
@@ -16,7 +23,10 @@ NAMES = (
 
 
 def expert_cases(seed: int) -> list[Case]:
-    """With and without shared experts, one expert for a token and several, published layers."""
+    """With and without shared experts; one expert for a token, several, all; published layers.
+
+    The two counts of the last case are beyond a float and beyond what an int64 holds.
+    """
     rng = random.Random(seed)
     sizes = [(4, 3, 1, 5, 0), (4, 3, 2, 5, 1)]
     for per_token in (1, 2, rng.randint(3, 8)):
@@ -25,7 +35,12 @@ def expert_cases(seed: int) -> list[Case]:
             width, inner = rng.randint(5, 99), rng.randrange(5, 99, 2)
             sizes.append((width, num_experts, per_token, inner, shared))
     sizes += [(4096, 8, 2, 14336, 0), (7168, 256, 8, 2048, 1)]
-    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+    num_experts = rng.randint(2, 9)
+    sizes += [(5, 1, 1, 7, 0), (rng.randint(5, 99), num_experts, num_experts, 7, 1)]
+    beyond = (just_above(27, rng), 8, 7, 15 * just_above(27, rng), 8)
+    start, end = (16, 9, 2, rng.randint(5, 49), 1), (8, 12, 3, rng.randint(50, 99), 2)
+    named = [dict(zip(NAMES, each, strict=True)) for each in (*sizes, beyond, start, end)]
+    return [*named[:-2], *one_at_a_time(*named[-2:])]
 
 
 def measured_expert_parameters(
@@ -52,64 +67,57 @@ def measured_expert_parameters(
     }
 
 
-def expert_parameters(
-    hidden_size: int,
-    num_experts: int,
-    experts_per_token: int,
-    expert_ffn_size: int,
-    num_shared_experts: int,
-) -> dict[str, int]:
-    """The course's own answer: a router, and gated experts of three matrices."""
-    h, one = hidden_size, 3 * hidden_size * expert_ffn_size
-    return {
-        "total_parameters": h * num_experts + (num_experts + num_shared_experts) * one,
-        "active_parameters": h * num_experts + (experts_per_token + num_shared_experts) * one,
-    }
-
-
-def _both(total: int, active: int) -> dict[str, int]:
-    return {"total_parameters": total, "active_parameters": active}
-
+ACTIVE, ALL = "(experts_per_token + num_shared_experts)", "(num_experts + num_shared_experts)"
+ROUTER, ACTIVE_ROUTER = "hidden_size * num_experts", '"active_parameters": router +'
+TOTAL_COUNT, ACTIVE_COUNT = (f"router + {each} * one_expert" for each in (ALL, ACTIVE))
+EDITS = (
+    Edit(
+        "Your router disappears when a token goes to every expert. Does the exercise's layer "
+        "have a router then?",
+        {ROUTER: "hidden_size * num_experts * (experts_per_token < num_experts)"},
+    ),
+    Edit(
+        "Your active parameters leave out the shared experts. Which tokens see them?",
+        {ACTIVE: "experts_per_token"},
+        points=1.0,
+    ),
+    Edit(
+        "You count all experts as active. To how many does the router send one token?",
+        {ACTIVE: ALL},
+        points=1.0,
+    ),
+    Edit(
+        "Your router scores only the chosen experts. How does it know which to choose?",
+        {ACTIVE_ROUTER: '"active_parameters": hidden_size * experts_per_token +'},
+        points=1.0,
+    ),
+    Edit(
+        "Your active parameters leave out the router. Which tokens go through it?",
+        {ACTIVE_ROUTER: '"active_parameters":'},
+        points=1.0,
+    ),
+    Edit(
+        "Your router scores the shared experts too. Does it choose among them?",
+        {ROUTER: "hidden_size * (num_experts + num_shared_experts)"},
+    ),
+    Edit(
+        "You count every expert, but nothing that chooses among them. What turns a token into "
+        "one score per expert?",
+        {ROUTER: "0"},
+    ),
+    Edit(
+        "Your experts have two matrices. How many does a gated block have?",
+        {"3 * hidden_size": "2 * hidden_size"},
+    ),
+    Edit(
+        "The shared experts are missing. Which tokens see them?",
+        {ALL: "num_experts", ACTIVE: "experts_per_token"},
+    ),
+)
 
 CHECK = Check(
     cases=expert_cases,
-    reference=expert_parameters,
-    judge=EqualTo(
-        measured_expert_parameters,
-        Mistake(
-            "Your active parameters leave the shared experts out. Which tokens do they see?",
-            lambda h, e, k, f, s: {"active_parameters": h * e + 3 * h * f * k},
-        ),
-        Mistake(
-            "You make all experts active. To how many does the router send one token?",
-            lambda h, e, k, f, s: {"active_parameters": h * e + 3 * h * f * (e + s)},
-        ),
-        Mistake(
-            "Your router scores only the chosen experts. How does it know which to choose?",
-            lambda h, e, k, f, s: {"active_parameters": h * k + 3 * h * f * (k + s)},
-        ),
-        Mistake(
-            "Your active parameters leave the router out. Does a token not go through it?",
-            lambda h, e, k, f, s: {"active_parameters": 3 * h * f * (k + s)},
-        ),
-        Mistake(
-            "Your router scores the shared experts too. Does it choose among them?",
-            lambda h, e, k, f, s: _both(
-                h * (e + s) + 3 * h * f * (e + s), h * (e + s) + 3 * h * f * (k + s)
-            ),
-        ),
-        Mistake(
-            "Every expert is in there, but nobody chooses among them. What turns a token into "
-            "one score for each expert?",
-            lambda h, e, k, f, s: _both(3 * h * f * (e + s), 3 * h * f * (k + s)),
-        ),
-        Mistake(
-            "Your experts have two matrices. How many does a gate add?",
-            lambda h, e, k, f, s: _both(h * e + 2 * h * f * (e + s), h * e + 2 * h * f * (k + s)),
-        ),
-        Mistake(
-            "The shared experts are missing. Which tokens do they see?",
-            lambda h, e, k, f, s: _both(h * e + 3 * h * f * e, h * e + 3 * h * f * k),
-        ),
-    ),
+    judge=EqualTo(measured_expert_parameters, *edited("u01-expert-parameters", EDITS)),
+    fallback="course_utils.formulas.designs.expert_parameters",
+    answers=(*COUNTERS, "course_utils.reference.experts.MixtureOfExperts"),
 )

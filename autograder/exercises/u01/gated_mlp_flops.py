@@ -3,22 +3,31 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import meta, one_layer
-from course_utils.formulas import flops
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    AS_FLOAT32,
+    COUNTERS,
+    just_above,
+    meta,
+    one_at_a_time,
+    one_layer,
+)
 from course_utils.instruments import count_flops
 from course_utils.reference.layers import FeedForward
 
 
 def mlp_cases(seed: int) -> list[Case]:
-    """One token and many; square and odd sizes; real layers."""
+    """One token and many; square and odd sizes; real layers; beyond a float and 64 bits."""
     rng = random.Random(seed)
+    names = "num_tokens", "hidden_size", "ffn_size"
     sizes = [(1, 2, 3), (1, rng.randrange(3, 99, 2), rng.randrange(3, 99, 2)), (7, 8, 8)]
-    sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(16)]
+    sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(13)]
     sizes += [(4096, 4096, 14336), (rng.randint(1, 64) * 1024, 2048, 8192)]
-    return [
-        dict(zip(("num_tokens", "hidden_size", "ffn_size"), each, strict=True)) for each in sizes
-    ]
+    sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]
+    cases = [dict(zip(names, each, strict=True)) for each in sizes]
+    first, last = rng.randint(2, 49), rng.randint(50, 99)
+    return [*cases, *one_at_a_time(dict.fromkeys(names, first), dict.fromkeys(names, last))]
 
 
 def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
@@ -28,44 +37,45 @@ def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     return count_flops(lambda: block(meta(num_tokens, hidden_size))).forward_flops
 
 
-def gated_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
-    """The course's own answer, under the name that the exercise asks for."""
-    model = one_layer(hidden_size, ffn_size=ffn_size)
-    return num_tokens * flops.feed_forward_flops_per_token(model, layer=0)
-
+ALL_PRODUCTS, ONE_PRODUCT = "3 * one_product", "2 * num_tokens * hidden_size * ffn_size"
+EDITS = (
+    Edit(AS_FLOAT32, {ONE_PRODUCT: f"int(torch.tensor(1.0 * {ONE_PRODUCT}))"}),
+    Edit(
+        "That is two products. How many matrices does a gated block have?",
+        {ALL_PRODUCTS: "2 * one_product"},
+    ),
+    Edit(
+        "Exactly half. What does a matrix product do besides multiplying?",
+        {"2 * num_tokens": "num_tokens"},
+    ),
+    Edit(
+        "You use 4 h as the inner width. Which argument gives the inner width?",
+        {"hidden_size * ffn_size": "hidden_size * 4 * hidden_size"},
+    ),
+    Edit(
+        "You take two thirds of ffn_size. Which width does ffn_size already stand for?",
+        {"hidden_size * ffn_size": "hidden_size * (2 * ffn_size // 3)"},
+    ),
+    Edit(
+        "That is the count for training. Which passes does the exercise ask for?",
+        {"3 * one": "9 * one"},
+    ),
+    Edit(
+        "That is the count for one token. How many go through the block?", {"2 * num_tokens": "2"}
+    ),
+    *(
+        Edit(
+            "You also count the elementwise operations. What does the exercise say about "
+            "activation and gating?",
+            {ALL_PRODUCTS: f"{ALL_PRODUCTS} + {each} * num_tokens * ffn_size"},
+        )
+        for each in (1, 2, 3, 4, 5, 6)
+    ),
+)
 
 CHECK = Check(
     cases=mlp_cases,
-    reference=gated_mlp_flops,
-    judge=EqualTo(
-        measured_mlp_flops,
-        Mistake(
-            "That is two products. Which three matrices does the exercise name?",
-            lambda t, h, f: 4 * t * h * f,
-        ),
-        Mistake(
-            "Exactly half. What does a matrix product do besides multiplying?",
-            lambda t, h, f: 3 * t * h * f,
-        ),
-        Mistake(
-            "You take f for 4 h. Which argument says how wide the block is inside?",
-            lambda t, h, f: 24 * t * h * h,
-        ),
-        Mistake(
-            "That is what training takes. Which passes are asked for?",
-            lambda t, h, f: 18 * t * h * f,
-        ),
-        Mistake(
-            "That is one token. How many go through the block?",
-            lambda t, h, f: 6 * h * f,
-        ),
-        *(
-            Mistake(
-                "You count what happens between the products, element by element. What does the "
-                "exercise say of activation and gating?",
-                lambda t, h, f, each=each: t * f * (6 * h + each),
-            )
-            for each in (1, 2, 3, 4, 5, 6)
-        ),
-    ),
+    judge=EqualTo(measured_mlp_flops, *edited("u01-gated-mlp-flops", EDITS)),
+    fallback="course_utils.formulas.flops.gated_mlp_flops",
+    answers=COUNTERS,
 )

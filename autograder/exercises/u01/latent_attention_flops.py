@@ -1,26 +1,30 @@
 """Check of the FLOPs of multi-head latent attention."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import meta
-from course_utils.configs import ModelConfig
-from course_utils.formulas import flops
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    just_above,
+    meta,
+    one_at_a_time,
+)
 from course_utils.instruments import count_flops
 from course_utils.reference.layers import MultiHeadLatentAttention, attend
 
 NAMES = ("q_rank", "kv_rank", "nope_head_dim", "rope_head_dim", "value_head_dim")
 
-Formula = Callable[[int, int, int, int, int, int, int], int]
-"""Of h, a, the ranks q and k, and the widths n, r and v, in the order of `_letters`."""
-
 
 def latent_cases(seed: int) -> list[Case]:
-    """One head and many, one sequence and several, values narrower and wider than keys."""
+    """One head and many, one sequence and several, values narrower and wider than keys.
+
+    Then each size is changed by itself. The two counts of the last case are beyond a float and 64
+    bits.
+    """
     rng = random.Random(seed)
     cases: list[Case] = [_case((2, 8), (3, 5, 4, 2, 3), (1, 2))]
     for num_heads in (1, rng.randint(2, 9), rng.randint(10, 16)):
@@ -32,7 +36,12 @@ def latent_cases(seed: int) -> list[Case]:
                 batch = num_sequences, rng.randrange(3, 199, 2)
                 cases.append(_case((num_heads, hidden_size), (*ranks, *widths), batch))
     deepseek_v3 = (128, 7168), (1536, 512, 128, 64, 128)
-    return [*cases, _case(*deepseek_v3, (rng.randint(1, 3), 4096))]
+    four = rng.sample(range(2, 16), 4)
+    start = _case((2, 24), (*four[:2], 5, 4, 3), (2, 9))
+    end = _case((3, 48), (*four[2:], 7, 6, 8), (3, 11))
+    beyond = _case((1026, 1026 * 1025), (1537, 512, 127, 64, 128), (257, just_above(20, rng)))
+    real = _case(*deepseek_v3, (rng.randint(1, 3), 4096))
+    return [*cases, real, *one_at_a_time(start, end), beyond]
 
 
 def _case(heads: tuple[int, int], latent: tuple[int, ...], batch: tuple[int, int]) -> Case:
@@ -61,145 +70,132 @@ def measured_latent_flops(
     return {"projection_flops": whole.forward_flops - core, "core_flops": core}
 
 
-def latent_attention_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
-    """The course's own answer, under the name that the exercise asks for."""
-    tokens = num_sequences * seq_len
-    return {
-        "projection_flops": tokens * flops.projection_flops_per_token(model),
-        "core_flops": flops.attention_core_flops(model, num_sequences, seq_len),
-    }
-
-
-def _projections(weights: Formula) -> Callable[..., dict[str, int]]:
-    """FLOPs of the projections, from the number of their weights."""
-
-    def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
-        return {"projection_flops": 2 * num_sequences * seq_len * weights(*_letters(model))}
-
-    return formula
-
-
-def _core(width: Formula) -> Callable[..., dict[str, int]]:
-    """FLOPs of the core, from the multiplications of one query-key pair in one head."""
-
-    def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> dict[str, int]:
-        pairs = num_sequences * model["num_heads"] * seq_len**2
-        return {"core_flops": 2 * pairs * width(*_letters(model))}
-
-    return formula
-
-
-def _letters(model: dict[str, Any]) -> tuple[int, ...]:
-    latent = model["latent_attention"]
-    return model["hidden_size"], model["num_heads"], *(latent[name] for name in NAMES)
-
-
-def _query(h: int, a: int, q: int, n: int, r: int) -> int:
-    """Weights of the two query projections: down to the rank, up to the heads."""
-    return h * q + q * a * (n + r)
-
+TO_QUERY, TO_LATENT = "h * sizes.q_rank + ", "h * (sizes.kv_rank + sizes.rope_head_dim)"
+QUERY_HEADS, PAIRS = "heads * key_width", "num_sequences * heads * seq_len**2"
+KEY_AND_VALUE = "(sizes.nope_head_dim + sizes.value_head_dim)"
+CORE = "(key_width + sizes.value_head_dim)"
+NO_ROTARY_QUERY = (
+    "Your projections leave out the rotary part of the queries. What does the rotary key get "
+    "multiplied with, and which matrices make the two?"
+)
+NEVER_MADE = (
+    "Your heads are made from a narrow vector that nothing computes. Which matrices lead from x "
+    "to the narrow vectors?"
+)
+THROUGH_THE_LATENT_VECTOR = (
+    "You make the rotary part of the key from the latent vector. Which vector does the exercise "
+    "make it from?"
+)
+MISTAKES: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "You make one rotary key per head. How many does the exercise make?",
+        {TO_LATENT: "h * (sizes.kv_rank + heads * sizes.rope_head_dim)"},
+    ),
+    (
+        "Your projections leave out the rotary key. Which vector is it made from, and how wide "
+        "is it?",
+        {TO_LATENT: "h * sizes.kv_rank"},
+    ),
+    (NO_ROTARY_QUERY, {QUERY_HEADS: "heads * sizes.nope_head_dim"}),
+    (
+        NO_ROTARY_QUERY,
+        {QUERY_HEADS: "heads * sizes.nope_head_dim", TO_LATENT: "h * sizes.kv_rank"},
+    ),
+    (NEVER_MADE, {TO_QUERY: ""}),
+    (NEVER_MADE, {TO_LATENT: "h * sizes.rope_head_dim"}),
+    (NEVER_MADE, {TO_LATENT: "0"}),
+    (NEVER_MADE, {TO_QUERY: "", TO_LATENT: "h * sizes.rope_head_dim"}),
+    (NEVER_MADE, {TO_QUERY: "", TO_LATENT: "0"}),
+    (THROUGH_THE_LATENT_VECTOR, {KEY_AND_VALUE: CORE}),
+    (THROUGH_THE_LATENT_VECTOR, {KEY_AND_VALUE: CORE, TO_LATENT: "h * sizes.kv_rank"}),
+    (
+        "You compute the latent vector but never turn it into keys and values. Which matrix "
+        "does that?",
+        {f"sizes.kv_rank * heads * {KEY_AND_VALUE}": "0"},
+    ),
+    (
+        "Your queries go straight from x to the heads. Which narrow vector does the exercise "
+        "put in between?",
+        {f"{TO_QUERY}sizes.q_rank * heads": "h * heads"},
+    ),
+    (
+        "One projection is missing. What happens after the heads are put back together?",
+        {" + output": ""},
+    ),
+    (
+        "Your projections are those of one head. How many heads are there?",
+        {
+            QUERY_HEADS: "key_width",
+            f"heads * {KEY_AND_VALUE}": KEY_AND_VALUE,
+            "heads * sizes.value_head_dim * h": "sizes.value_head_dim * h",
+        },
+    ),
+    (
+        "Your output projection reads h numbers. How wide are all value heads together?",
+        {"heads * sizes.value_head_dim * h": "h * h"},
+    ),
+    (
+        "Your output projection reads heads as wide as the key's part without position. What are "
+        "the scores multiplied by, and how wide is that?",
+        {"heads * sizes.value_head_dim * h": "heads * sizes.nope_head_dim * h"},
+    ),
+    (
+        "Your output projection reads heads as wide as the keys. What are the scores multiplied "
+        "by, and how wide is that?",
+        {"heads * sizes.value_head_dim * h": "heads * key_width * h"},
+    ),
+    (
+        "You project the tokens of only one sequence. How many sequences are there?",
+        {"num_sequences * seq_len * weights": "seq_len * weights"},
+    ),
+    (
+        "Both products of your core are as wide as the keys. How wide is a value head?",
+        {CORE: "2 * key_width"},
+    ),
+    (
+        "Your scores leave out the rotary part. What else would a rotary key be for?",
+        {CORE: KEY_AND_VALUE},
+    ),
+    (
+        "Your core is only the scores. What are they multiplied by?",
+        {CORE: "key_width"},
+    ),
+    (
+        "You square the tokens of the whole batch. Does a token look at other sequences?",
+        {PAIRS: "heads * (num_sequences * seq_len) ** 2"},
+    ),
+    (
+        "Your core is that of one sequence. How many sequences are there?",
+        {PAIRS: "heads * seq_len**2"},
+    ),
+    (
+        "Your core is that of one head. How many heads compute scores?",
+        {PAIRS: "num_sequences * seq_len**2"},
+    ),
+    (
+        "That is the core over the latent vectors, as inference computes it. How wide are keys "
+        "and values in training?",
+        {CORE: "(2 * sizes.kv_rank + sizes.rope_head_dim)"},
+    ),
+)
+PROJECTIONS_FLOPS = "2 * num_sequences * seq_len * weights"
+CORE_FLOPS = f"2 * pairs * {CORE}"
+EDITS = [
+    Edit(
+        "Your values are as wide as the part of the key without position. Which size gives the "
+        "width of a value?",
+        {
+            KEY_AND_VALUE: "2 * sizes.nope_head_dim",
+            "heads * sizes.value_head_dim": "heads * sizes.nope_head_dim",
+            CORE: "(key_width + sizes.nope_head_dim)",
+        },
+    ),
+    *(Edit(hint, pieces, points=1.0) for hint, pieces in MISTAKES),
+]
 
 CHECK = Check(
     cases=latent_cases,
-    reference=latent_attention_flops,
-    judge=EqualTo(
-        measured_latent_flops,
-        Mistake(
-            "Your keys have a rotary part for each head. How many heads share the one that "
-            "comes from x?",
-            _projections(
-                lambda h, a, q, k, n, r, v: (
-                    _query(h, a, q, n, r) + h * (k + a * r) + k * a * (n + v) + a * v * h
-                )
-            ),
-        ),
-        Mistake(
-            "The rotary key never enters your projections. Which matrix makes it, and how wide "
-            "does that matrix become?",
-            _projections(
-                lambda h, a, q, k, n, r, v: (
-                    _query(h, a, q, n, r) + h * k + k * a * (n + v) + a * v * h
-                )
-            ),
-        ),
-        Mistake(
-            "You send the rotary part of the key through the latent vector as well. From which "
-            "vector does the exercise make it?",
-            _projections(
-                lambda h, a, q, k, n, r, v: (
-                    _query(h, a, q, n, r) + h * (k + r) + k * a * (n + r + v) + a * v * h
-                )
-            ),
-        ),
-        Mistake(
-            "The latent vector is made, but never becomes keys and values. Which matrix widens "
-            "it again?",
-            _projections(
-                lambda h, a, q, k, n, r, v: _query(h, a, q, n, r) + h * (k + r) + a * v * h
-            ),
-        ),
-        Mistake(
-            "Your queries go straight from x to the heads. Through which narrow vector do they "
-            "go in the exercise's text?",
-            _projections(
-                lambda h, a, q, k, n, r, v: (
-                    h * a * (n + r) + h * (k + r) + k * a * (n + v) + a * v * h
-                )
-            ),
-        ),
-        Mistake(
-            "One projection is missing. What happens after the heads are put together again?",
-            _projections(
-                lambda h, a, q, k, n, r, v: _query(h, a, q, n, r) + h * (k + r) + k * a * (n + v)
-            ),
-        ),
-        Mistake(
-            "Your output projection takes heads as wide as keys. What are the scores multiplied "
-            "with, and how wide is that?",
-            _projections(
-                lambda h, a, q, k, n, r, v: (
-                    _query(h, a, q, n, r) + h * (k + r) + k * a * (n + v) + a * (n + r) * h
-                )
-            ),
-        ),
-        Mistake(
-            "Both products of your core are as wide as the keys. How wide is a value head?",
-            _core(lambda h, a, q, k, n, r, v: 2 * (n + r)),
-        ),
-        Mistake(
-            "Your scores leave the rotary part out. With what does it meet, if not with the "
-            "other rotary part?",
-            _core(lambda h, a, q, k, n, r, v: n + v),
-        ),
-        Mistake(
-            "That is one product of two: the scores. What are they multiplied with?",
-            _core(lambda h, a, q, k, n, r, v: n + r),
-        ),
-        Mistake(
-            "You square the tokens of the whole batch. Does a token look at other sequences?",
-            lambda model, b, s: {
-                "core_flops": b * latent_attention_flops(model_of(model), b, s)["core_flops"]
-            },
-        ),
-        Mistake(
-            "You count one head. How many heads compute scores?",
-            lambda model, b, s: {
-                "core_flops": latent_attention_flops(model_of(model), b, s)["core_flops"]
-                // model["num_heads"]
-            },
-        ),
-        Mistake(
-            "You project the tokens of one sequence. How many sequences are there?",
-            lambda model, b, s: {
-                "projection_flops": latent_attention_flops(model_of(model), 1, s)[
-                    "projection_flops"
-                ]
-            },
-        ),
-        Mistake(
-            "That is the core over latent vectors, which inference uses to read less memory. How "
-            "wide are keys and values once they are widened, as in training?",
-            _core(lambda h, a, q, k, n, r, v: 2 * k + r),
-        ),
-    ),
+    judge=EqualTo(measured_latent_flops, *edited("u01-latent-attention-flops", EDITS)),
+    fallback="course_utils.formulas.designs.latent_attention_flops",
+    answers=(*COUNTERS, "course_utils.reference.layers.MultiHeadLatentAttention"),
 )

@@ -5,14 +5,21 @@ import random
 import torch
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from course_utils.formulas import flops
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u01.shared.counts import (
+    AS_FLOAT32,
+    COUNTERS,
+    just_above,
+    one_at_a_time,
+)
 from course_utils.instruments import count_flops
 
 
 def matmul_cases(seed: int) -> list[Case]:
-    """Square, odd and unequal sizes; one row, one column, one inner entry; a real layer."""
+    """Odd and unequal sizes; one row, column or inner entry; beyond a float and 64 bits."""
     rng = random.Random(seed)
+    names = "rows", "inner", "columns"
 
     def size() -> int:
         return rng.randrange(3, 200, 2)
@@ -20,9 +27,11 @@ def matmul_cases(seed: int) -> list[Case]:
     square = size()
     sizes = [(2, 3, 5), (1, 1, 1), (square, square, square)]
     sizes += [(1, size(), size()), (size(), 1, size()), (size(), size(), 1)]
-    sizes += [(size(), size(), size()) for _ in range(12)]
+    sizes += [(size(), size(), size()) for _ in range(10)]
+    sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]
     sizes += [(rng.randint(1, 64) * 1024, 4096, 14336), (4096, 8192, rng.randint(2, 90_000))]
-    return [dict(zip(("rows", "inner", "columns"), each, strict=True)) for each in sizes]
+    cases = [dict(zip(names, each, strict=True)) for each in sizes]
+    return [*cases, *one_at_a_time(dict.fromkeys(names, size()), dict.fromkeys(names, 2 * size()))]
 
 
 def measured_matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
@@ -33,58 +42,62 @@ def measured_matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]
 
 
 FIRST_ADDITION = (
-    "You leave out the first addition of each sum. Which convention does the exercise state?"
+    "You leave out the first addition of each sum. What does the course's convention say?"
 )
-
-
-def _both(forward: int, backward: int) -> dict[str, int]:
-    return {"forward_flops": forward, "backward_flops": backward}
-
+FORWARD, BACKWARD = "2 * rows * inner * columns", "2 * one_product"
+EDITS = (
+    Edit(AS_FLOAT32, {FORWARD: "int(torch.tensor(2.0 * rows * inner * columns))"}),
+    Edit(
+        "Your backward pass is half. Is one of its products missing, or do you leave out the "
+        "additions?",
+        {BACKWARD: "one_product"},
+        points=1.0,
+    ),
+    Edit(
+        "Your backward pass is a quarter. Which two factors of two are missing?",
+        {BACKWARD: "one_product // 2"},
+        points=1.0,
+    ),
+    Edit(
+        "That is forward and backward together. How much of it is the backward pass alone?",
+        {BACKWARD: "3 * one_product"},
+        points=1.0,
+    ),
+    Edit(
+        "Exactly half: you count only the multiplications. What happens to the products after "
+        "that?",
+        {FORWARD: "rows * inner * columns"},
+    ),
+    Edit(
+        "That is one operation per entry of the result. How many multiplications does one entry "
+        "take?",
+        {FORWARD: "rows * columns"},
+    ),
+    Edit(
+        "That is two operations per entry of the result. How many pairs of numbers meet in one "
+        "entry?",
+        {FORWARD: "2 * rows * columns"},
+    ),
+    Edit(
+        "Your two numbers are swapped. Which pass makes two products?",
+        {
+            ': one_product, "b': ': two_gradients, "b',
+            'd_flops": two_gradients}': 'd_flops": one_product}',
+        },
+    ),
+    Edit(FIRST_ADDITION, {FORWARD: "rows * columns * (2 * inner - 1)"}),
+    Edit(
+        FIRST_ADDITION,
+        {
+            FORWARD: "rows * columns * (2 * inner - 1)",
+            BACKWARD: "rows * inner * (2 * columns - 1) + inner * columns * (2 * rows - 1)",
+        },
+    ),
+)
 
 CHECK = Check(
     cases=matmul_cases,
-    reference=flops.matmul_flops,
-    judge=EqualTo(
-        measured_matmul_flops,
-        Mistake(
-            "Half of the backward pass. How many products does it make, and what does each do "
-            "besides multiplying?",
-            lambda m, d, n: {"backward_flops": 2 * m * d * n},
-        ),
-        Mistake(
-            "A quarter of the backward pass. How many products are there, and what does each do "
-            "besides multiplying?",
-            lambda m, d, n: {"backward_flops": m * d * n},
-        ),
-        Mistake(
-            "That is forward and backward together. Which part of it is the backward pass alone?",
-            lambda m, d, n: {"backward_flops": 6 * m * d * n},
-        ),
-        Mistake(
-            "Exactly half: you count the multiplications. What happens to the products after that?",
-            lambda m, d, n: _both(m * d * n, 2 * m * d * n),
-        ),
-        Mistake(
-            "That is one operation for each entry of the result. How many numbers meet in one "
-            "entry?",
-            lambda m, d, n: _both(m * n, 2 * m * n),
-        ),
-        Mistake(
-            "That is two operations for each entry of the result. How many pairs of numbers meet "
-            "in one entry?",
-            lambda m, d, n: _both(2 * m * n, 4 * m * n),
-        ),
-        Mistake(
-            "Both numbers are there, each under the other's name. Which pass makes two products?",
-            lambda m, d, n: _both(4 * m * d * n, 2 * m * d * n),
-        ),
-        Mistake(
-            FIRST_ADDITION,
-            lambda m, d, n: {"forward_flops": m * n * (2 * d - 1)},
-        ),
-        Mistake(
-            FIRST_ADDITION,
-            lambda m, d, n: {"backward_flops": m * d * (2 * n - 1) + d * n * (2 * m - 1)},
-        ),
-    ),
+    judge=EqualTo(measured_matmul_flops, *edited("u01-matmul-flops", EDITS)),
+    fallback="course_utils.formulas.flops.matmul_flops",
+    answers=COUNTERS,
 )

@@ -1,14 +1,30 @@
 """Check of the FLOPs of a whole model."""
 
-from collections.abc import Callable
 from typing import Any
 
-from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import counted_model, model_cases
-from course_utils.configs import ModelConfig
-from course_utils.formulas import flops
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, any_of, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    WIDTH_FOR_HIDDEN_SIZE,
+    counted_model,
+    hidden_size_for_width,
+    model_cases,
+    with_own_head_dim,
+)
+
+
+def whole_model_cases(seed: int) -> list[Case]:
+    """The models of this unit, every third of the small ones with a head width of its own.
+
+    Two cases differ in nothing else.
+    """
+    cases = model_cases(seed)
+    for n in range(3, 19, 3):
+        cases[n]["model"] = with_own_head_dim(cases[n]["model"], is_wider=n % 2 == 0)
+    narrower = cases[-2] | {"model": with_own_head_dim(cases[-2]["model"], is_wider=False)}
+    return [*cases[:-1], narrower, cases[-1]]
 
 
 def measured_model_flops(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
@@ -16,96 +32,72 @@ def measured_model_flops(model: dict[str, Any], num_sequences: int, seq_len: int
     return counted_model(model, num_sequences, seq_len).forward_flops
 
 
-def model_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> int:
-    """The course's own answer, under the name that the exercise asks for."""
-    return sum(flops.forward_flops(model, num_sequences, seq_len).values())
-
-
-def _without(part: str) -> Callable[..., int]:
-    """The FLOPs of all parts but one."""
-
-    def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-        parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
-        return sum(parts.values()) - parts[part]
-
-    return formula
-
-
-def _changed(**changes: Callable[[dict[str, Any]], int]) -> Callable[..., int]:
-    """The FLOPs of a model with other sizes."""
-
-    def formula(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-        changed = {name: make(model) for name, make in changes.items()}
-        return model_flops(ModelConfig(**{**model, **changed}), num_sequences, seq_len)
-
-    return formula
-
-
-def _head_in_every_layer(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
-    return sum(parts.values()) + (int(model["num_layers"]) - 1) * parts["head"]
-
-
-def _head_of_untied_models_only(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    without = _without("head")(model, num_sequences, seq_len)
-    whole = model_flops(model_of(model), num_sequences, seq_len)
-    return without if model["is_tied"] else whole
-
-
-def _linear_part_of_one_sequence(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    whole = flops.forward_flops(model_of(model), num_sequences, seq_len)
-    one = flops.forward_flops(model_of(model), 1, seq_len)
-    return sum(one.values()) - one["attention"] + whole["attention"]
-
-
-def _embedding_as_product(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
-    parts = flops.forward_flops(model_of(model), num_sequences, seq_len)
-    return sum(parts.values()) + parts["head"]
-
+LAYERS_AND_HEAD = "model.num_layers * (projections + core + feed_forward) + head"
+EDITS = (
+    Edit(
+        "That is the count for one token. How many go through the model?",
+        {LAYERS_AND_HEAD: f"({LAYERS_AND_HEAD}) // tokens"},
+    ),
+    Edit(
+        "Your feed-forward block has two matrices. How many does a gated block have?",
+        {"6 * tokens": "4 * tokens"},
+    ),
+    Edit(
+        "You drop the head when `is_tied` is set. Are the logits of a tied model free?",
+        {" + head": " + (0 if model.is_tied else head)"},
+    ),
+    *any_of(
+        "Part of your sum does not grow with the number of sequences. Is it the projections, "
+        "the core, the feed-forward block or the head?",
+        {"4 * tokens": "4 * seq_len"},
+        {"4 * num_sequences": "4"},
+        {"6 * tokens": "6 * seq_len"},
+        {"2 * tokens": "2 * seq_len"},
+    ),
+    Edit(
+        WIDTH_FOR_HIDDEN_SIZE,
+        {"4 * tokens * model.hidden_size * (width": "4 * tokens * width * (width"},
+    ),
+    *hidden_size_for_width({"num_sequences * width": "num_sequences * model.hidden_size"}),
+    Edit(
+        "You count logits for one token of each sequence, as in generation. Which tokens get "
+        "logits in this forward pass?",
+        {"2 * tokens": "2 * num_sequences"},
+    ),
+    Edit(
+        "The output head is missing. How does a hidden state become logits over the vocabulary?",
+        {" + head": ""},
+    ),
+    Edit(
+        "You count the output head in every layer. How often does a model compute logits?",
+        {" + feed_forward) + head": " + feed_forward + head)"},
+    ),
+    Edit(
+        "You square the tokens of the whole batch. Does a token look at other sequences?",
+        {"num_sequences * width * seq_len**2": "width * tokens**2"},
+    ),
+    Edit(
+        "The quadratic part is missing. What happens between queries and keys?",
+        {" + core": ""},
+    ),
+    Edit(
+        "Your keys and values are as wide as the queries. How many heads do they have?",
+        {"model.num_kv_heads": "model.num_heads"},
+    ),
+    Edit(
+        "You count the vocabulary twice. Which tables with v rows are multiplied, and which "
+        "only looked up?",
+        {" + head": " + 2 * head"},
+    ),
+    Edit(
+        "That is one layer and the head. How many layers are there?",
+        {"model.num_layers * (": "("},
+    ),
+)
 
 CHECK = Check(
-    cases=model_cases,
-    reference=model_flops,
-    judge=EqualTo(
-        measured_model_flops,
-        Mistake(
-            "Your head comes and goes with `is_tied`. Are the logits of a tied model for free?",
-            _head_of_untied_models_only,
-        ),
-        Mistake(
-            "You count layers and head for one sequence, the attention core for all of them. How "
-            "many tokens go through a matrix?",
-            _linear_part_of_one_sequence,
-        ),
-        Mistake(
-            "The output head is missing. How does a hidden state become logits over the "
-            "vocabulary?",
-            _without("head"),
-        ),
-        Mistake(
-            "The output head stands in every layer. How often does a model compute logits?",
-            _head_in_every_layer,
-        ),
-        Mistake(
-            "You square the tokens of the whole batch. Does a token look at other sequences?",
-            lambda model, b, s: model_flops(model_of(model), 1, b * s),
-        ),
-        Mistake(
-            "The quadratic part is missing. What happens between queries and keys?",
-            _without("attention"),
-        ),
-        Mistake(
-            "You count keys and values as wide as queries. How many heads do they have?",
-            _changed(num_kv_heads=lambda model: model["num_heads"]),
-        ),
-        Mistake(
-            "The vocabulary is in your sum twice. Which tables with v rows are multiplied with, "
-            "and which only looked up?",
-            _embedding_as_product,
-        ),
-        Mistake(
-            "That is one layer and the head. How many layers are there?",
-            _changed(num_layers=lambda model: 1),
-        ),
-    ),
+    cases=whole_model_cases,
+    judge=EqualTo(measured_model_flops, *edited("u01-model-flops", EDITS)),
+    fallback="course_utils.formulas.flops.model_flops",
+    answers=COUNTERS,
 )

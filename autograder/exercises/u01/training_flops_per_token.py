@@ -1,15 +1,17 @@
 """Check of the repaired formula for the training FLOPs of one token."""
 
-from collections.abc import Callable
-from fractions import Fraction
+import random
 from typing import Any
 
-from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u01.shared.counts import counted_model, model_cases
-from course_utils.configs import ModelConfig
-from course_utils.formulas import flops
+from autograder.checking.judges import ROUNDED_BY_A_FLOAT, EqualTo
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, any_of, edited
+from autograder.exercises.u01.shared.counts import (
+    COUNTERS,
+    counted_model,
+    model_cases,
+)
 
 
 def measured_training_flops_per_token(model: dict[str, Any], seq_len: int) -> int:
@@ -18,87 +20,86 @@ def measured_training_flops_per_token(model: dict[str, Any], seq_len: int) -> in
 
 
 def repair_cases(seed: int) -> list[Case]:
-    """The models of the whole-model exercise, each with one length."""
-    return [{"model": c["model"], "seq_len": c["seq_len"]} for c in model_cases(seed)]
+    """The models of this unit, and one that divides badly: its head by layers, 12 by its groups."""
+    rng = random.Random(seed)
+    seven_layers = {
+        **{"num_layers": 7, "hidden_size": 40, "num_heads": 10, "num_kv_heads": 2},
+        **{"ffn_size": rng.randrange(5, 99, 2), "vocab_size": 7 * rng.randint(9, 99) + 1},
+        "is_tied": False,
+    }
+    cases = [{"model": c["model"], "seq_len": c["seq_len"]} for c in model_cases(seed)]
+    telling = (case for n, case in enumerate(cases) if case not in cases[:n])
+    return [*telling, {"model": seven_layers, "seq_len": rng.randrange(3, 99, 2)}]
 
 
-def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
-    """The course's own answer: three forward passes, divided by the tokens."""
-    return 3 * sum(flops.forward_flops(model, 1, seq_len).values()) // seq_len
-
-
-def _printed(
-    vocabulary_in_layers: bool, ffn: int = 18, seq: int = 12, inverts_ratio: bool = False
-) -> Callable[..., int]:
-    """The slide's formula; right only with the vocabulary outside the layers."""
-
-    def formula(model: dict[str, Any], seq_len: int) -> int:
-        m = model_of(model)
-        h, layers, v = m.hidden_size, m.num_layers, m.vocab_size
-        shared = Fraction(m.num_kv_heads, m.num_heads)
-        ratio = 1 / shared if inverts_ratio else shared
-        inside = 12 + 12 * ratio + Fraction(ffn * m.ffn_size, h) + Fraction(seq * seq_len, h)
-        head = 6 * v * h * (layers if vocabulary_in_layers else 1)
-        return int(layers * h * h * inside + head)
-
-    return formula
-
-
-def _with_head(model: dict[str, Any], seq_len: int, head: Any) -> Any:
-    """The right number with another term for the head."""
-    right = _printed(vocabulary_in_layers=False)(model, seq_len)
-    return right - 6 * model["vocab_size"] * model["hidden_size"] + head
-
-
-def _remainders_lost(model: dict[str, Any], seq_len: int) -> int:
-    """Each quotient in the bracket is rounded down."""
-    m = model_of(model)
-    h, a, a_kv = m.hidden_size, m.num_heads, m.num_kv_heads
-    inside = 12 + 12 * a_kv // a + 18 * m.ffn_size // h + 12 * seq_len // h
-    return m.num_layers * h * h * inside + 6 * m.vocab_size * h
-
+SHARED_HEADS = "12 * dim**2 * model.num_kv_heads // model.num_heads"
+FEED_FORWARD, CORE = "18 * dim * model.ffn_size", "12 * dim * seq_len"
+HEAD, SUM = "6 * model.vocab_size * dim", "model.num_layers * layer + head"
+LOST_TWICE = (
+    "Your head is divided by the width. What was the bracket, and the vocabulary in it, "
+    "multiplied by?"
+)
+EDITS = (
+    Edit(
+        "You split the head among the layers and round down. Does the head belong to the layers "
+        "at all?",
+        {SUM: "model.num_layers * (layer + head // model.num_layers)"},
+    ),
+    Edit(
+        "Where heads share keys and values, yours cost nothing, because 2 // 8 is 0. Which "
+        "operation has to come before that division?",
+        {SHARED_HEADS: "12 * dim**2 * (model.num_kv_heads // model.num_heads)"},
+    ),
+    Edit(
+        "You drop the head when `is_tied` is set. Are the logits of a tied model free?",
+        {HEAD: "0 if model.is_tied else 6 * model.vocab_size * dim"},
+    ),
+    Edit(
+        "You still count the vocabulary in every layer. How often does a model compute logits?",
+        {SUM: "model.num_layers * (layer + head)"},
+    ),
+    *any_of(
+        "Each // in the bracket drops a remainder, which dim² then makes large. In which order "
+        "of operations is there no remainder?",
+        {SHARED_HEADS: "dim**2 * (12 * model.num_kv_heads // model.num_heads)"},
+        {FEED_FORWARD: "dim**2 * (18 * model.ffn_size // dim)"},
+        {CORE: "dim**2 * (12 * seq_len // dim)"},
+    ),
+    Edit(
+        "Your head does not depend on the width. What was the bracket, and the vocabulary in "
+        "it, multiplied by?",
+        {HEAD: "6 * model.vocab_size"},
+    ),
+    Edit(LOST_TWICE, {HEAD: "6 * model.vocab_size / dim"}),
+    Edit(LOST_TWICE, {HEAD: "6 * model.vocab_size // dim"}),
+    Edit(
+        "12 ffn/dim is a block of two matrices. How many does a gated block have?",
+        {FEED_FORWARD: "12 * dim * model.ffn_size"},
+    ),
+    Edit(
+        "6 seq/dim is the causal half. How much of the square does the convention count?",
+        {CORE: "6 * dim * seq_len"},
+    ),
+    Edit(
+        "Your ratio of heads is inverted. Which number is smaller, that of query heads or of "
+        "key-value heads?",
+        {SHARED_HEADS: "12 * dim**2 * model.num_heads // model.num_kv_heads"},
+    ),
+    Edit(
+        "Your core for one token grows with the square of the length. How many tokens does one "
+        "token meet?",
+        {CORE: "12 * dim * seq_len**2"},
+    ),
+    Edit("The head is missing. What turns hidden states into logits?", {HEAD: "0"}),
+)
 
 CHECK = Check(
     cases=repair_cases,
-    reference=training_flops_per_token,
     judge=EqualTo(
         measured_training_flops_per_token,
-        Mistake(
-            "The vocabulary still stands in every layer. How often does a model compute logits?",
-            _printed(vocabulary_in_layers=True),
-        ),
-        Mistake(
-            "Each // in the bracket throws a remainder away, which dim² then makes large. In "
-            "which order of operations is there no remainder?",
-            _remainders_lost,
-        ),
-        Mistake(
-            "Your head has lost its width. By what was the bracket multiplied, of which the "
-            "vocabulary was a part?",
-            lambda model, seq_len: _with_head(model, seq_len, 6 * model["vocab_size"]),
-        ),
-        Mistake(
-            "Your head has lost its width twice. By what was the bracket multiplied, of which the "
-            "vocabulary was a part?",
-            lambda model, seq_len: float(
-                _with_head(model, seq_len, Fraction(6 * model["vocab_size"], model["hidden_size"]))
-            ),
-        ),
-        Mistake(
-            "12 ffn/dim is a block of two matrices. How many has a gated one?",
-            _printed(vocabulary_in_layers=False, ffn=12),
-        ),
-        Mistake(
-            "6 seq/dim is the causal half. Which attention does the convention count?",
-            _printed(vocabulary_in_layers=False, seq=6),
-        ),
-        Mistake(
-            "The ratio of heads stands upside down. Which is smaller, query or key-value heads?",
-            _printed(vocabulary_in_layers=False, inverts_ratio=True),
-        ),
-        Mistake(
-            "The head is gone altogether. Who turns hidden states into logits?",
-            lambda model, seq_len: _with_head(model, seq_len, 0),
-        ),
+        Symptom(ROUNDED_BY_A_FLOAT, measured_training_flops_per_token),  # right but for rounding
+        *edited("u01-training-flops-per-token", EDITS),
     ),
+    fallback="course_utils.formulas.training_flops.training_flops_per_token",
+    answers=COUNTERS,
 )

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import torch
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u03.shared.layer_parts import sum_of
-from course_utils.configs import Kernels, RunConfig, gpt
-from course_utils.formulas.activations import layer_saved_bytes
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u03.shared.counters import COUNTERS, just_above
+from course_utils.configs import Kernels, gpt
 from course_utils.instruments import count_saved_bytes
 from course_utils.reference import Block
 
@@ -19,7 +19,10 @@ GPT_KERNELS = Kernels(is_attention_fused=False, dropout_fraction=0.1)
 
 
 def gpt_cases(seed: int) -> list[Case]:
-    """One sequence and several, one head and several, short and long against the width."""
+    """One sequence and several, one head and several, short and long against the width.
+
+    The last counts are beyond a float.
+    """
     rng = random.Random(seed)
     sizes = [(1, 3, 8, 2), (2, 5, 6, 1)]
     for num_sequences in (1, rng.randint(2, 9)):
@@ -32,8 +35,9 @@ def gpt_cases(seed: int) -> list[Case]:
                 width = num_heads * rng.randint(3, 11)
                 width += num_heads * (width == seq_len)  # so that only scores are square
                 sizes.append((num_sequences, seq_len, width, num_heads))
-    gpt_3 = (1, 2048, 12288, 96)
-    return [dict(zip(NAMES, each, strict=True)) for each in (*sizes, gpt_3)]
+    sizes.append((1, 2048, 12288, 96))  # GPT-3
+    sizes.append((3, just_above(26, rng), 5 * just_above(25, rng), 5))
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
 def measured_gpt_layer_bytes(
@@ -65,98 +69,179 @@ def measured_gpt_layer_bytes(
     }
 
 
-def gpt_layer_bytes(
-    num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
-) -> dict[str, int]:
-    """The course's own answer, under the name that the exercise asks for."""
-    run = RunConfig(micro_batch_size=num_sequences, seq_len=seq_len, kernels=GPT_KERNELS)
-    kept = layer_saved_bytes(gpt(hidden_size, num_heads), run)
-    scores = sum(size for name, size in kept.items() if "softmax" in name)
-    return {
-        "norms": sum_of(kept, "attention_norm_") + sum_of(kept, "ffn_norm_"),
-        "attention": sum_of(kept, "attention_") - sum_of(kept, "attention_norm_") - scores,
-        "scores": scores,
-        "feed_forward": sum_of(kept, "ffn_") - sum_of(kept, "ffn_norm_"),
-    }
+# Places of the model answer.
+ATTENTION, SCORES = "(projections_input + queries_keys_values + output_input + mask)", "(2 + 1 + 2)"
+FEED_FORWARD = "(first_input + gelu_input + second_input + mask)"
+STATISTICS = "2 * (2 * one + 2 * 4 * tokens)"
 
+
+def _edit(hint: str, old: str, new: str) -> Edit:
+    """A mistake in one of the four parts."""
+    return Edit(hint, {old: new}, points=1.5)
+
+
+EDITS = (
+    _edit(
+        "Your norms keep only their inputs. Which two numbers per token would backward have to "
+        "recompute?",
+        STATISTICS,
+        "4 * one",
+    ),
+    _edit(
+        "You count one norm. How many does a layer have?",
+        STATISTICS,
+        "2 * one + 8 * tokens",
+    ),
+    _edit(
+        "You count 4 bytes of statistics per token and norm. How many does a LayerNorm keep, "
+        "and how wide are they?",
+        STATISTICS,
+        "2 * (2 * one + 4 * tokens)",
+    ),
+    _edit(
+        "Your norms keep statistics per sequence. Over which numbers does a norm take its mean?",
+        STATISTICS,
+        "2 * (2 * one + 2 * 4 * num_sequences)",
+    ),
+    _edit(
+        "Your norms keep only their statistics. Which tensor does the gradient of the norm's "
+        "weight contain?",
+        STATISTICS,
+        "2 * 2 * 4 * tokens",
+    ),
+    _edit(
+        "Your norms keep their results as well as their inputs. In which part does the exercise "
+        "count the result of a norm?",
+        STATISTICS,
+        "2 * (4 * one + 2 * 4 * tokens)",
+    ),
+    _edit(
+        "Your norms' statistics are those of one sequence. How many tokens are in the whole batch?",
+        STATISTICS,
+        "2 * (2 * one + 2 * 4 * seq_len)",
+    ),
+    _edit(
+        "You count the input of the projections three times. How often is that tensor in memory?",
+        ATTENTION,
+        "(3 * 2 + 3 * 2 + 2 + 1)",
+    ),
+    _edit(
+        "You count one 16-bit tensor of attention too many. Are two of yours the same one, or "
+        "do you keep one for the addition?",
+        ATTENTION,
+        "(2 + 3 * 2 + 2 + 2 + 1)",
+    ),
+    _edit(
+        "Your dropout after attention keeps no mask. How does backward know which numbers were "
+        "dropped?",
+        ATTENTION,
+        "(2 + 3 * 2 + 2)",
+    ),
+    _edit(
+        "Your dropout mask is as wide as the numbers. How many bytes does a mask take per number?",
+        ATTENTION,
+        "(2 + 3 * 2 + 2 + 2)",
+    ),
+    _edit(
+        "One 16-bit tensor of attention is missing. What does each product read: the three "
+        "projections, queries with keys, weights with values, the output projection?",
+        ATTENTION,
+        "(2 + 2 * 2 + 2 + 1)",
+    ),
+    _edit(
+        "One 16-bit tensor of attention and the mask are missing. What does each product read, "
+        "and how does dropout know what it dropped?",
+        ATTENTION,
+        "(3 * 2 + 2)",
+    ),
+    _edit(
+        "Two 16-bit tensors of attention are missing. What does each product read: the three "
+        "projections, queries with keys, weights with values, the output projection?",
+        ATTENTION,
+        "(2 + 2 + 2 + 1)",
+    ),
+    _edit(
+        "Your scores are those of one head. What shape do the scores have?",
+        "num_heads * tokens * seq_len",
+        "tokens * seq_len",
+    ),
+    _edit(
+        "Your scores are those of one sequence. How many sequences are there?",
+        "num_heads * tokens * seq_len",
+        "num_heads * seq_len**2",
+    ),
+    _edit(
+        "Your scores have one number per token and head, as on a slide. How many tokens does "
+        "one token meet?",
+        "num_heads * tokens * seq_len",
+        "num_heads * tokens",
+    ),
+    _edit(
+        "You keep only the result of the softmax. What do its dropout and the product with the "
+        "values need?",
+        SCORES,
+        "2",
+    ),
+    _edit(
+        "You count one 2-byte square too many. Which of yours are the same tensor?",
+        SCORES,
+        "7",
+    ),
+    _edit(
+        "You count 6 bytes per score. Which tensors take two bytes per score, and which one?",
+        SCORES,
+        "6",
+    ),
+    _edit(
+        "You keep the result of the softmax and the mask. What does the product with the values "
+        "read?",
+        SCORES,
+        "3",
+    ),
+    _edit(
+        "The mask of your scores is missing. How does backward know which were dropped?",
+        SCORES,
+        "4",
+    ),
+    _edit(
+        "Your GELU keeps nothing of its own. Is its input the same tensor as its result?",
+        FEED_FORWARD,
+        "11",
+    ),
+    _edit(
+        "Your dropout after the feed-forward block keeps no mask. How does backward know which "
+        "numbers were dropped?",
+        FEED_FORWARD,
+        "18",
+    ),
+    _edit(
+        "Your feed-forward mask is as wide as the numbers. How many bytes does a mask take per "
+        "number?",
+        FEED_FORWARD,
+        "20",
+    ),
+    _edit(
+        "The inner tensors of your feed-forward block are as wide as the stream. How wide is "
+        "the output of its first matrix?",
+        FEED_FORWARD,
+        "7",
+    ),
+    _edit(
+        "The input of your first matrix is missing. Which tensor does the gradient of its "
+        "weight contain?",
+        FEED_FORWARD,
+        "17",
+    ),
+    _edit(
+        "Your feed-forward mask has the inner width. How wide is the output of the second matrix?",
+        FEED_FORWARD,
+        "(first_input + gelu_input + second_input + 4 * mask)",
+    ),
+)
 
 CHECK = Check(
     cases=gpt_cases,
-    reference=gpt_layer_bytes,
-    judge=EqualTo(
-        measured_gpt_layer_bytes,
-        Mistake(
-            "Your norms keep their inputs alone. Which two numbers per token would they otherwise "
-            "compute again?",
-            lambda b, s, h, a: {"norms": 4 * b * s * h},
-        ),
-        Mistake(
-            "You count one norm. How many has a layer?",
-            lambda b, s, h, a: {"norms": 2 * b * s * h + 8 * b * s},
-        ),
-        Mistake(
-            "You have 4 bytes per token and norm. How many statistics has a LayerNorm, and how "
-            "wide does the exercise say they are?",
-            lambda b, s, h, a: {"norms": 4 * b * s * h + 8 * b * s},
-        ),
-        Mistake(
-            "The three projections each keep an input with you. How often does one tensor lie in "
-            "memory that three of them read?",
-            lambda b, s, h, a: {"attention": 15 * b * s * h},
-        ),
-        Mistake(
-            "The dropout behind attention keeps no mask with you. How does its backward pass know "
-            "which numbers were dropped?",
-            lambda b, s, h, a: {"attention": 10 * b * s * h},
-        ),
-        Mistake(
-            "The mask of your dropout is as wide as its numbers. How many bytes does one decision "
-            "take?",
-            lambda b, s, h, a: {"attention": 12 * b * s * h},
-        ),
-        Mistake(
-            "One 16-bit tensor of attention is missing. Which does each product read: the three "
-            "projections, queries with keys, the product with the values, the output projection?",
-            lambda b, s, h, a: {"attention": 9 * b * s * h},
-        ),
-        Mistake(
-            "Your scores have one head. Which shape have they?",
-            lambda b, s, h, a: {"scores": 5 * b * s * s},
-        ),
-        Mistake(
-            "You keep the result of the softmax alone. What does the dropout after it need, and "
-            "what the product with the values?",
-            lambda b, s, h, a: {"scores": 2 * a * b * s * s},
-        ),
-        Mistake(
-            "You have one square of 2 bytes too many. Which of yours are the same tensor?",
-            lambda b, s, h, a: {"scores": 7 * a * b * s * s},
-        ),
-        Mistake(
-            "You have 6 bytes for each score. Which tensors hold two bytes, and which one?",
-            lambda b, s, h, a: {"scores": 6 * a * b * s * s},
-        ),
-        Mistake(
-            "You keep softmax and mask. What does the product with the values read?",
-            lambda b, s, h, a: {"scores": 3 * a * b * s * s},
-        ),
-        Mistake(
-            "The mask on your scores is missing. How does its backward pass know what was dropped?",
-            lambda b, s, h, a: {"scores": 4 * a * b * s * s},
-        ),
-        Mistake(
-            "Your GELU keeps nothing of its own. Is its input the same tensor as its result?",
-            lambda b, s, h, a: {"feed_forward": 11 * b * s * h},
-        ),
-        Mistake(
-            "The dropout behind the feed-forward block keeps no mask with you. How does its "
-            "backward pass know which numbers were dropped?",
-            lambda b, s, h, a: {"feed_forward": 18 * b * s * h},
-        ),
-        Mistake(
-            "The mask of your feed-forward dropout is as wide as its numbers. How many bytes does "
-            "one decision take?",
-            lambda b, s, h, a: {"feed_forward": 20 * b * s * h},
-        ),
-    ),
+    judge=EqualTo(measured_gpt_layer_bytes, *edited("u03-gpt-layer-bytes", EDITS)),
+    fallback="course_utils.formulas.activations.gpt_layer_bytes",
+    answers=COUNTERS,
 )

@@ -1,29 +1,79 @@
 """Check of a script that fragments memory, played on the course's allocator."""
 
 import random
-from collections.abc import Callable
-from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.u04.shared.allocator_scripts import Script
-from course_utils.reference.allocator import CachingAllocator
+from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u04 import fragment
 from course_utils.reference.allocator_replay import MIB
 
-MAX_REQUESTS = 1000
-WAYS_TO_MISS = (
-    "too_many_requests",
-    "impossible_requests",
-    "refused_too_early",
-    "too_little_free",
-    "last_is_served",
+# How a script misses its goal, what that is called, and what is asked.
+WAYS = {
+    "too_many_requests": (
+        "more than 1,000 requests (1 if there are)",
+        "Your script has more than 1,000 requests. How large may your blocks be, and how many of "
+        "them fill the device?",
+    ),
+    "impossible_requests": (
+        "requests that cannot be (1 if there is one)",
+        "A request in it cannot be: it is no whole number, asks for nothing, or frees a block that "
+        "is not in use. From which number on are the blocks of a script counted?",
+    ),
+    "refused_too_early": (
+        "requests that are not served (1 if there is one)",
+        "The device is full before your script ends. Into which segments do your blocks go, and "
+        "how much of each is left over?",
+    ),
+    "too_little_free": (
+        "more than half of the device in use at the end (1 if it is)",
+        "When your script is over, less than half of the device is free. How many of the blocks "
+        "are still in use, and of how many bytes?",
+    ),
+    "room_for_a_segment": (
+        "room for a new segment at the end (1 if there is)",
+        "Your script leaves so much of the device in no segment at all that a new one has room for "
+        "the last request. How many of your blocks fill the device?",
+    ),
+    "served_from_whole_segments": (
+        "segments given back for the last request (1 if it is served then)",
+        "The last request is served: segments that are free altogether go back to the device, and "
+        "make room for a new one. Which block must stay in use in each of them?",
+    ),
+    "served_from_a_block": (
+        "a free block that is large enough for the last request (1 if there is one)",
+        "The last request is served from a free block: neighbors that are free are joined. How "
+        "many of your blocks in a row may be free, and which must stay in use between them?",
+    ),
+}
+NUM_PAIRS, SIZE, FREED = "device_bytes // (4 * MIB)", "[2 * MIB]", "-(2 * pair + 1)"
+EDITS = (
+    Edit(
+        "On the smallest device one of your holes is large enough. How large is a freed block with "
+        "what is free beside it, and how large a quarter of that device?",
+        {NUM_PAIRS: "device_bytes // (20 * MIB)", SIZE: "[9 * MIB]", FREED: "-(2 * pair + 2)"},
+    ),
+    *(
+        Edit(
+            "Each of your blocks is a segment of its own, and one that is free altogether goes "
+            "back to the device. How small must blocks be so that several share a segment?",
+            {NUM_PAIRS: num_pairs, SIZE: size},
+        )
+        for num_pairs, size in (
+            ("2", "[device_bytes // 4]"),
+            ("device_bytes // (20 * MIB)", "[10 * MIB]"),
+        )
+    ),
+    Edit(WAYS["served_from_a_block"][1], {FREED: "-(pair + 1)"}),
+    Edit(WAYS["room_for_a_segment"][1], {NUM_PAIRS: "device_bytes // (8 * MIB)"}),
+    Edit(WAYS["impossible_requests"][1], {FREED: "-2 * pair"}),
+    Edit(WAYS["refused_too_early"][1], {SIZE: "[3 * MIB]"}),
+    Edit(
+        WAYS["too_little_free"][1],
+        {"for pair in range(num_pairs)": "for pair in range(num_pairs - 1)"},
+    ),
 )
-
-
-def fragment(device_bytes: int) -> Script:
-    """The course's own answer: half of every segment of the small pool stays in use."""
-    num_blocks = device_bytes // MIB
-    return [MIB] * num_blocks + [-number for number in range(1, num_blocks + 1, 2)]
 
 
 def fragment_cases(seed: int) -> list[Case]:
@@ -33,73 +83,14 @@ def fragment_cases(seed: int) -> list[Case]:
     return [{"device_bytes": MIB * size} for size in sizes]
 
 
-def observe_fragment(answer: Any, case: Case) -> object:
-    """How the student's script misses its goal, if it does, on the course's allocator."""
-    way = _way_to_miss(answer(case["device_bytes"]), case["device_bytes"])
-    return {each: int(each == way) for each in WAYS_TO_MISS}
-
-
-def _way_to_miss(script: Any, device_bytes: int) -> str:
-    if not isinstance(script, list) or len(script) > MAX_REQUESTS:
-        return "too_many_requests"
-    allocator = CachingAllocator(device_bytes)
-    try:
-        allocator.play_script(script)
-    except (ValueError, TypeError):
-        return "impossible_requests"
-    except MemoryError:
-        return "refused_too_early"
-    if 2 * allocator.levels.allocated_bytes > device_bytes:
-        return "too_little_free"
-    try:
-        allocator.allocate("the last", device_bytes // 4)
-    except MemoryError:
-        return ""
-    return "last_is_served"
-
-
-def _missed(way: str) -> Callable[[int], dict[str, int]]:
-    return lambda device_bytes: {way: 1}
-
-
 CHECK = Check(
     cases=fragment_cases,
-    reference=fragment,
-    observe=observe_fragment,
-    judge=EqualTo(
-        lambda device_bytes: dict.fromkeys(WAYS_TO_MISS, 0),
-        Mistake(
-            "It is no list, or one of more than 1,000 requests. How large may your blocks be, and "
-            "how many of them fill the device?",
-            _missed("too_many_requests"),
-        ),
-        Mistake(
-            "A request in it cannot be: a block is freed that is not in use, or nothing is asked "
-            "for. From which number on are the blocks of a script counted?",
-            _missed("impossible_requests"),
-        ),
-        Mistake(
-            "The device is full before your script ends. Into which segments do your blocks go, "
-            "and how much of each is left over?",
-            _missed("refused_too_early"),
-        ),
-        Mistake(
-            "When your script is over, less than half of the device is free. How many of the "
-            "blocks are still in use, and of how many bytes?",
-            _missed("too_little_free"),
-        ),
-        Mistake(
-            "The last request is served. Free neighbours are joined, and a segment that is free "
-            "altogether goes back to the device: which blocks must stay in use to prevent both?",
-            _missed("last_is_served"),
-        ),
-        Mistake(
-            "Each of your blocks is a segment of its own, and one that is free altogether goes "
-            "back to the device. How small must blocks be so that several share a segment?",
-            lambda device_bytes: {
-                _way_to_miss([device_bytes // 4] * 4 + [-1, -3], device_bytes): 1
-            },
-        ),
-        together=True,
+    observe=fragment.observe,
+    judge=Behaviour(
+        lambda device_bytes: dict.fromkeys(WAYS, 0),
+        *edited("u04-fragment", EDITS, observe=fragment.observe),
+        *(Symptom(hint, lambda *case, way=way: {way: 1}) for way, (_, hint) in WAYS.items()),
+        summarise=fragment.summarise,
+        labels={way: label for way, (label, _) in WAYS.items()},
     ),
 )

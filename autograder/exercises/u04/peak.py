@@ -1,14 +1,15 @@
 """Check of the bytes live at the three moments where a training step can peak."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
@@ -18,7 +19,6 @@ from course_utils.reference.training import ADAMW
 
 ID_BYTES = 8
 TOKEN_COUNT_BYTES = 4
-MOMENTS = ("loss", "backward", "step")
 
 Peaks = dict[str, int]
 
@@ -128,200 +128,202 @@ def _moments(trace: MemoryTrace, backward: Phase, step: Phase) -> Peaks:
     }
 
 
-def peaks(
-    model: ModelConfig, num_params: int, kept_bytes: int, num_tokens: int, temporary_bytes: int
-) -> Peaks:
-    """The course's own answer, under the name that the exercise asks for."""
-    weights_and_moments = 3 * 4 * num_params
-    whole = weights_and_moments + 4 * num_params
-    logits = 4 * num_tokens * model.vocab_size
-    beside = 2 * model.vocab_size if model.is_tied else num_tokens
-    return {
-        "loss": weights_and_moments + kept_bytes + 2 * logits,
-        "backward": whole + 4 * model.hidden_size * beside,
-        "step": whole + temporary_bytes,
-    }
+# Places of the model answer.
+STATES = "12 * num_params, 16 * num_params"
+LOGITS, TIED, UNTIED = " + logits_bytes + logits_bytes", "2 * matrix_bytes if", "else hidden_bytes"
+BESIDE = f"{TIED} model.is_tied {UNTIED}"
+LOSS, BACKWARD = "without_gradients + kept_bytes", "with_gradients + beside_gradients"
+STEP = "with_gradients + temporary_bytes"
+TENSORS = ("logits", "hidden", "matrix")
+MISSING_GRADIENTS = "After the loss you count no gradients. Until when do they stay?"
+KEPT_TO_THE_END = (
+    "After the backward pass you still count what the forward pass kept. When is the last of it "
+    "freed?"
+)
+ONE_GRADIENT = (
+    "At the end of the backward pass you count one gradient of the embedding and forget the "
+    "others. How many parameters have theirs by then?"
+)
 
 
-def _more(change: Callable[..., Peaks]) -> Callable[..., Peaks]:
-    """The right numbers, with something added to some; ``change`` takes what `peaks` takes."""
-
-    def formula(model: dict[str, Any], n: int, kept: int, tokens: int, temporary: int) -> Peaks:
-        case = (model_of(model), n, kept, tokens, temporary)
-        right = peaks(*case)
-        return {name: right[name] + more for name, more in change(*case).items()}
-
-    return formula
+def _at(moments: int, hint: str, *edits: Mapping[str, str]) -> list[Edit]:
+    """Edits that go wrong at some of the three moments."""
+    return [Edit(hint, pieces, points=3.0 - moments) for pieces in edits]
 
 
-def _logits(model: ModelConfig, num_tokens: int) -> int:
-    return 4 * num_tokens * model.vocab_size
+WIDTHS = (
+    *_at(
+        2,
+        "You add numbers to bytes. How many bytes does a number take in fp32?",
+        {f"{name}_bytes = 4 * ": f"{name}_bytes = " for name in TENSORS},
+    ),
+)
+EDITS = (
+    *_at(
+        3,
+        "Adam's running means are missing. Since when are they there in step 2?",
+        {STATES: "4 * num_params, 8 * num_params"},
+    ),
+    *_at(
+        3,
+        "Your Adam keeps one number for each parameter. How many running means does it keep?",
+        {STATES: "8 * num_params, 12 * num_params"},
+    ),
+    *_at(2, MISSING_GRADIENTS, {"16 * num_params": "12 * num_params"}),
+    *_at(
+        1,
+        MISSING_GRADIENTS,
+        {BACKWARD: "without_gradients + beside_gradients"},
+        {STEP: "without_gradients + temporary_bytes"},
+    ),
+    *_at(
+        1,
+        "At the loss you have one tensor as large as the logits beside what is kept. Which "
+        "gradient is made there, and from which other one?",
+        {LOGITS: " + logits_bytes"},
+    ),
+    *_at(
+        1,
+        "At the loss you have what is kept and no more. Through which two tensors does the "
+        "gradient come first?",
+        {LOGITS: ""},
+    ),
+    *_at(
+        1,
+        "At the loss you have three tensors as large as the logits beside what is kept. Who "
+        "still needs the logits when their log-softmax is there?",
+        {LOGITS: f"{LOGITS} + logits_bytes"},
+    ),
+    *_at(
+        1,
+        "At the loss you have the gradient of the hidden states, too. From which gradient is it "
+        "made, and is that one there before?",
+        {LOGITS: f"{LOGITS} + hidden_bytes"},
+    ),
+    *_at(
+        1,
+        "At the end of the backward pass you still count a gradient as large as the logits. Who "
+        "needed it last?",
+        {BACKWARD: f"{BACKWARD} + logits_bytes"},
+    ),
+    *_at(
+        1,
+        "At the loss you have the gradients of all parameters. How many of them has the "
+        "backward pass made by then?",
+        {LOSS: "with_gradients + kept_bytes"},
+    ),
+    *_at(
+        1,
+        "At the loss you count nothing that was kept. How far has the backward pass come?",
+        {LOSS: "without_gradients"},
+    ),
+    *_at(
+        1,
+        ONE_GRADIENT,
+        {
+            BACKWARD: "without_gradients + "
+            "(3 * matrix_bytes if model.is_tied else matrix_bytes + hidden_bytes)"
+        },
+        {TIED: "3 * matrix_bytes - 4 * num_params if"},
+    ),
+    *_at(
+        1,
+        "For a tied embedding you have three matrices beside all gradients. Which of the "
+        "three is among the gradients already?",
+        {TIED: "3 * matrix_bytes if"},
+    ),
+    *_at(
+        1,
+        "At the end of the backward pass you have three matrices beside all gradients, tied or "
+        "not. Which of them is among the gradients, and what is there where nothing is added "
+        "up?",
+        {BESIDE: "3 * matrix_bytes"},
+    ),
+    *_at(
+        1,
+        "For a tied embedding you have one part and the hidden states' gradient beside all "
+        "gradients. How many parts are there, and is that gradient still needed?",
+        {TIED: "matrix_bytes + hidden_bytes if"},
+    ),
+    *_at(
+        1,
+        "For an untied embedding you have a matrix beside all gradients. Is it not one of "
+        "them already?",
+        {UNTIED: "else matrix_bytes"},
+    ),
+    *_at(
+        1,
+        "For an untied embedding you have a matrix and the hidden states' gradient beside "
+        "all gradients. Which of the two is one of them already?",
+        {UNTIED: "else matrix_bytes + hidden_bytes"},
+    ),
+    *_at(
+        1,
+        "For an untied embedding you have nothing beside the gradients. From which tensor is "
+        "its gradient made?",
+        {UNTIED: "else 0"},
+    ),
+    *_at(
+        1,
+        "At the end of the backward pass you have the state and the gradients and no more. "
+        "What is the embedding's gradient made from?",
+        {BACKWARD: "with_gradients"},
+    ),
+    *_at(
+        1,
+        "You treat a tied embedding as an untied one. In how many places does the model use "
+        "that matrix, and what does each of them give to its gradient?",
+        {BESIDE: "hidden_bytes"},
+    ),
+    *_at(
+        1,
+        "You treat an untied embedding as a tied one. How many gradients does it add up?",
+        {BESIDE: "2 * matrix_bytes"},
+    ),
+    *_at(
+        1,
+        "Tied and untied are the wrong way round. Which of the two adds up two gradients?",
+        {"if model.is_tied": "if not model.is_tied"},
+    ),
+    *_at(
+        1,
+        "For a tied embedding you have one matrix more than its gradient. Two gradients are "
+        "added: how many matrices are live while their sum is written?",
+        {TIED: "matrix_bytes if"},
+    ),
+    *_at(
+        1,
+        "For a tied embedding you still count the hidden states' gradient while the sum is "
+        "made. What was it needed for?",
+        {TIED: "2 * matrix_bytes + hidden_bytes if"},
+    ),
+    *_at(
+        2,
+        KEPT_TO_THE_END,
+        {BACKWARD: f"{BACKWARD} + kept_bytes", STEP: f"{STEP} + kept_bytes"},
+    ),
+    *_at(1, KEPT_TO_THE_END, {BACKWARD: f"{BACKWARD} + kept_bytes"}),
+    *_at(1, KEPT_TO_THE_END, {STEP: f"{STEP} + kept_bytes"}),
+    *_at(
+        1,
+        "Your optimizer's step has no temporaries. What does the last argument say?",
+        {STEP: "with_gradients"},
+    ),
+    *_at(
+        1,
+        "Your temporaries are those of one of the three ways, whatever is used. What does the "
+        "last argument say?",
+        {STEP: "with_gradients + 2 * matrix_bytes"},
+        {STEP: "with_gradients + 4 * num_params"},
+    ),
+)
 
-
-def _embedding(model: ModelConfig) -> int:
-    return 4 * model.hidden_size * model.vocab_size
-
-
-def _hidden(model: ModelConfig, num_tokens: int) -> int:
-    return 4 * model.hidden_size * num_tokens
-
-
+# After the widths, those that go wrong at fewer moments are asked about first.
 CHECK = Check(
     cases=peak_cases,
-    reference=peaks,
     judge=EqualTo(
         measured_peaks,
-        Mistake(
-            "Adam's running means are missing. Since when are they there in step 2?",
-            _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -8 * n)),
-        ),
-        Mistake(
-            "Behind the loss your gradients are missing. When are they freed?",
-            _more(lambda m, n, kept, t, tmp: {"backward": -4 * n, "step": -4 * n}),
-        ),
-        Mistake(
-            "Your Adam keeps one number for each parameter. How many running means has it?",
-            _more(lambda m, n, kept, t, tmp: dict.fromkeys(MOMENTS, -4 * n)),
-        ),
-        Mistake(
-            "You add numbers of tensors to bytes. How many bytes has a number in fp32?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "loss": -2 * 3 * t * m.vocab_size,
-                    "backward": -3 * m.hidden_size * (2 * m.vocab_size if m.is_tied else t),
-                }
-            ),
-        ),
-        Mistake(
-            "At the loss you have one tensor as large as the logits beside what is kept. Which "
-            "gradient is made there, and from which other one?",
-            _more(lambda m, n, kept, t, tmp: {"loss": -_logits(m, t)}),
-        ),
-        Mistake(
-            "At the loss you have what is kept and no more. Through which two tensors does the "
-            "gradient come first?",
-            _more(lambda m, n, kept, t, tmp: {"loss": -2 * _logits(m, t)}),
-        ),
-        Mistake(
-            "At the loss you have three tensors as large as the logits beside what is kept. Who "
-            "still needs the logits when their log-softmax is there?",
-            _more(lambda m, n, kept, t, tmp: {"loss": _logits(m, t)}),
-        ),
-        Mistake(
-            "At the loss you have the gradients of all parameters. How many of them has the "
-            "backward pass made by then?",
-            _more(lambda m, n, kept, t, tmp: {"loss": 4 * n}),
-        ),
-        Mistake(
-            "At the loss nothing is kept with you. How far has the backward pass come?",
-            _more(lambda m, n, kept, t, tmp: {"loss": -kept}),
-        ),
-        *(
-            Mistake(
-                "At the end of the backward pass you count one gradient of the embedding and "
-                "forget the others. How many parameters have theirs by then?",
-                _more(
-                    lambda m, n, kept, t, tmp, if_untied=if_untied: {
-                        "backward": _embedding(m) - 4 * n if m.is_tied or if_untied else 0
-                    }
-                ),
-            )
-            for if_untied in (False, True)
-        ),
-        Mistake(
-            "For a tied embedding you have three matrices beside all gradients. Which of the "
-            "three is among the gradients already?",
-            _more(lambda m, n, kept, t, tmp: {"backward": _embedding(m) if m.is_tied else 0}),
-        ),
-        Mistake(
-            "At the end of the backward pass three matrices lie beside all gradients with you, "
-            "whether it is tied or not. Which of them is among the gradients, and what is there "
-            "where nothing is added up?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": _embedding(m) * (1 if m.is_tied else 3)
-                    - (0 if m.is_tied else _hidden(m, t))
-                }
-            ),
-        ),
-        Mistake(
-            "For a tied embedding you have one part and the hidden states' gradient beside all "
-            "gradients. How many parts are there, and is that gradient still needed?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": _hidden(m, t) - _embedding(m) if m.is_tied else 0
-                }
-            ),
-        ),
-        Mistake(
-            "For an embedding of its own you have a matrix beside all gradients. Is it not one of "
-            "them already?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": 0 if m.is_tied else _embedding(m) - _hidden(m, t)
-                }
-            ),
-        ),
-        Mistake(
-            "For an embedding of its own you have a matrix and the hidden states' gradient beside "
-            "all gradients. Which of the two is one of them already?",
-            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else _embedding(m)}),
-        ),
-        Mistake(
-            "For an embedding of its own nothing lives beside the gradients. From which tensor is "
-            "its gradient made?",
-            _more(lambda m, n, kept, t, tmp: {"backward": 0 if m.is_tied else -_hidden(m, t)}),
-        ),
-        Mistake(
-            "At the end of the backward pass you have the state and the gradients and no more. "
-            "What is the embedding's gradient made from?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": -2 * _embedding(m) if m.is_tied else -_hidden(m, t)
-                }
-            ),
-        ),
-        Mistake(
-            "A tied embedding is treated as one of its own. In how many places does the model use "
-            "that matrix, and what does each of them give to its gradient?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": _hidden(m, t) - 2 * _embedding(m) if m.is_tied else 0
-                }
-            ),
-        ),
-        Mistake(
-            "An embedding of its own is treated as a tied one. How many gradients has it to add "
-            "up?",
-            _more(
-                lambda m, n, kept, t, tmp: {
-                    "backward": 0 if m.is_tied else 2 * _embedding(m) - _hidden(m, t)
-                }
-            ),
-        ),
-        Mistake(
-            "For a tied embedding you have one matrix more than its gradient. Two gradients are "
-            "added: how many matrices are live while their sum is written?",
-            _more(lambda m, n, kept, t, tmp: {"backward": -_embedding(m) if m.is_tied else 0}),
-        ),
-        Mistake(
-            "For a tied embedding the hidden states' gradient is still there while the sum is "
-            "made. What was it needed for?",
-            _more(lambda m, n, kept, t, tmp: {"backward": _hidden(m, t) if m.is_tied else 0}),
-        ),
-        Mistake(
-            "What the forward pass kept is still there when it has been used up. When is the last "
-            "of it freed?",
-            _more(lambda m, n, kept, t, tmp: {"backward": kept, "step": kept}),
-        ),
-        Mistake(
-            "Your optimizer's step has no temporaries. What does the last argument say?",
-            _more(lambda m, n, kept, t, tmp: {"step": -tmp}),
-        ),
-        Mistake(
-            "Your temporaries are those of one of the three ways, whatever is used. What does the "
-            "last argument say?",
-            _more(lambda m, n, kept, t, tmp: {"step": 2 * _embedding(m) - tmp}),
-        ),
+        *edited("u04-peak", (*WIDTHS, *sorted(EDITS, key=lambda edit: -edit.points))),
     ),
+    fallback="course_utils.formulas.memory_over_time.live_at_candidates",
 )

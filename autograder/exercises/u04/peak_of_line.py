@@ -1,11 +1,10 @@
 """Check of the peak of a memory line, from the births and deaths of storages."""
 
 import random
-from collections.abc import Callable, Iterable
-from itertools import accumulate
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
 
 Storage = tuple[int, int | None, int]
 """When it was born, when it died or None, its bytes."""
@@ -14,7 +13,10 @@ WORKED: list[Storage] = [(0, None, 60), (1, 4, 24), (3, 6, 40)]
 
 
 def line_cases(seed: int) -> list[Case]:
-    """Peaks at the start, inside, at the end, and twice; deaths along with births or at the end."""
+    """Peaks at the start, inside, at the end, and twice; deaths along with births or at the end.
+
+    One has more bytes than a float counts, and one has no storages.
+    """
     rng = random.Random(seed)
     made = [(WORKED, 5)]
     for scale in (4 * rng.randint(1, 9), 4 * rng.randint(10, 99), 4 * rng.randint(100, 9_999)):
@@ -26,7 +28,10 @@ def line_cases(seed: int) -> list[Case]:
             ([(0, None, scale), (2, last + 1, 2 * scale), (last, last + 1, 7 * scale)], last),
             ([(0, 2, scale), (1, None, 2 * scale), (last, None, 3 * scale)], last),
         ]
-    made += [_random_storages(rng) for _ in range(8)]
+    made += [_random_storages(rng) for _ in range(7)]
+    huge = 2**53 + 2 * rng.randint(1, 999) + 1
+    made.append(([(0, None, huge), (1, 3, 2 * huge), (2, 4, huge // 4)], 4))
+    made.append(([], rng.randint(3, 9)))
     return [{"storages": storages, "num_operations": last} for storages, last in made]
 
 
@@ -42,119 +47,91 @@ def _random_storages(rng: random.Random) -> tuple[list[Storage], int]:
 
 def counted_peak(storages: list[Storage], num_operations: int) -> dict[str, int]:
     """The same three numbers, counted over all storages at every operation."""
-    return _of_line(_counted(storages, range(num_operations + 1)))
-
-
-def _counted(storages: list[Storage], operations: Iterable[int]) -> list[int]:
-    """Live bytes at each operation."""
-    return [
+    line = [
         sum(size for born, died, size in storages if born <= at and (died is None or at < died))
-        for at in operations
+        for at in range(num_operations + 1)
     ]
+    return {"peak_bytes": max(line), "operation": line.index(max(line)), "end_bytes": line[-1]}
 
 
-def _of_line(line: list[int]) -> dict[str, int]:
-    return {
-        "peak_bytes": max(line),
-        "operation": line.index(max(line)),
-        "end_bytes": line[-1],
-    }
-
-
-def peak(storages: list[Storage], num_operations: int) -> dict[str, int]:
-    """The course's own answer, under the name that the exercise asks for."""
-    return _of_line(list(accumulate(_changes(storages, num_operations))))
-
-
-def _changes(storages: list[Storage], num_operations: int) -> list[int]:
-    """What each operation adds minus what it frees."""
-    changes = [0] * (num_operations + 2)
-    for born, died, size in storages:
-        changes[born] += size
-        if died is not None:
-            changes[died] -= size
-    return changes[:-1]
-
-
-def _moved(change: Callable[[Storage, int], Storage]) -> Callable[..., dict[str, int]]:
-    """The numbers of storages that are born or die at another operation."""
-    return lambda storages, last: counted_peak([change(each, last) for each in storages], last)
-
-
-def _last_highest(storages: list[Storage], num_operations: int) -> dict[str, int]:
-    line = _counted(storages, range(num_operations + 1))
-    return {"operation": num_operations - line[::-1].index(max(line))}
-
-
-def _from_one(storages: list[Storage], num_operations: int) -> dict[str, int]:
-    line = _counted(storages, range(1, num_operations + 1))
-    return _of_line(line) | {"operation": line.index(max(line)) + 1}
-
+LIVE = "born <= operation, died is not None and died <= operation"
+OPERATIONS, OPERATION, END = (
+    "range(num_operations + 1)",
+    "line.index(highest)",
+    "line[num_operations]",
+)
+WITHOUT_ZERO = {OPERATIONS: "range(1, num_operations + 1)", END: "line[-1]"}
+FROM_ONE = "Your line begins with operation 1. What is live before any operation has run?"
+EDITS = (
+    Edit(
+        "You still count a storage at the operation where it died. Who may have its bytes by then?",
+        {LIVE: "born <= operation, died is not None and died < operation"},
+    ),
+    Edit(
+        "Your storages are live only from the operation after the one that made them. Where does a "
+        "result lie while it is written?",
+        {LIVE: "born < operation, died is not None and died <= operation"},
+    ),
+    Edit(
+        "A storage that never died is gone at your last operation. What does None say about it?",
+        {LIVE: "born <= operation, (num_operations if died is None else died) <= operation"},
+    ),
+    Edit(
+        "You never count a storage that never died. What does None say about it?",
+        {LIVE: "born <= operation, died is None or died <= operation"},
+    ),
+    Edit(
+        "In your line nothing ever dies. What does the second number of a storage say?",
+        {LIVE: "born <= operation, False"},
+    ),
+    Edit(
+        "Where the line is highest twice you name the second operation. Which one does the "
+        "exercise ask for?",
+        {OPERATION: "num_operations - line[::-1].index(highest)"},
+        points=1.0,
+    ),
+    Edit(FROM_ONE, WITHOUT_ZERO | {OPERATION: f"1 + {OPERATION}"}, points=0.5),
+    Edit(FROM_ONE, WITHOUT_ZERO, points=0.5),
+    Edit(
+        "Your line ends one operation early. Which one is the last?",
+        {OPERATIONS: "range(num_operations)", END: "line[-1]"},
+    ),
+    Edit(
+        "Your operation is one too large. What is the number of the entry before the first "
+        "operation?",
+        {OPERATION: f"1 + {OPERATION}"},
+        points=1.0,
+    ),
+    Edit(
+        "At the end you count only storages that never died. Which others are still live at the "
+        "last operation, and freed after it?",
+        {END: "sum(num_bytes for _, died, num_bytes in storages if died is None)"},
+        points=1.0,
+    ),
+    Edit(
+        "Your line holds what each operation adds and takes away. What is there already from the "
+        "operations before?",
+        {
+            "if is_born and not is_dead:": "if born == operation or died == operation:",
+            "+= num_bytes": "+= num_bytes if born == operation else -num_bytes",
+        },
+    ),
+    Edit(
+        "Your peak is the largest storage alone. What else is live beside it?",
+        {'"peak_bytes": highest': '"peak_bytes": max([0, *(n for _, _, n in storages)])'},
+        points=1.0,
+    ),
+    Edit(
+        "Your operation is the one that makes the largest storage. Is the most live where the "
+        "largest is born?",
+        {OPERATION: "max([(0, 0, 0), *storages], key=lambda each: each[2])[0]"},
+        points=1.0,
+    ),
+    Edit("Your end is the peak. What has been freed since then?", {END: "highest"}, points=1.0),
+)
 
 CHECK = Check(
     cases=line_cases,
-    reference=peak,
-    judge=EqualTo(
-        counted_peak,
-        Mistake(
-            "A storage still counts with you at the operation where it died. Who may have its "
-            "bytes by then?",
-            _moved(lambda each, last: (each[0], each[1] and each[1] + 1, each[2])),
-        ),
-        Mistake(
-            "Your storages are live only from the operation after the one that made them. Where "
-            "does a result lie while it is written?",
-            _moved(lambda each, last: (each[0] + 1, each[1], each[2])),
-        ),
-        Mistake(
-            "What never died is gone at your last operation. What does None say about it?",
-            _moved(lambda each, last: (each[0], each[1] or last, each[2])),
-        ),
-        Mistake(
-            "What never died counts nowhere. What does None say about it?",
-            _moved(lambda each, last: each if each[1] else (each[0], each[0], each[2])),
-        ),
-        Mistake(
-            "Nothing ever dies with you. What does the second number of a storage say?",
-            _moved(lambda each, last: (each[0], None, each[2])),
-        ),
-        Mistake(
-            "Where the line is highest twice you name the second operation. Which one does the "
-            "exercise ask for?",
-            _last_highest,
-        ),
-        Mistake(
-            "Your line begins with operation 1. What is live before any operation has run?",
-            _from_one,
-        ),
-        Mistake(
-            "Your line ends one operation early. Which one is the last?",
-            lambda storages, last: counted_peak(storages, last - 1),
-        ),
-        Mistake(
-            "Your operation is one too large. What is the number of the entry before the first "
-            "operation?",
-            lambda storages, last: {"operation": counted_peak(storages, last)["operation"] + 1},
-        ),
-        Mistake(
-            "At the end you count only what never died. Which storages are still live at the last "
-            "operation and freed after it?",
-            lambda storages, last: {
-                "end_bytes": sum(size for _, died, size in storages if died is None)
-            },
-        ),
-        Mistake(
-            "Your line holds what each operation adds and takes away. What is there already from "
-            "the operations before?",
-            lambda storages, last: _of_line(_changes(storages, last)),
-        ),
-        Mistake(
-            "Your peak is the largest storage alone. What else is live beside it?",
-            lambda storages, last: {"peak_bytes": max(size for _, _, size in storages)},
-        ),
-        Mistake(
-            "Your end is the peak. What has been freed since then?",
-            lambda storages, last: {"end_bytes": counted_peak(storages, last)["peak_bytes"]},
-        ),
-    ),
+    judge=EqualTo(counted_peak, *edited("u04-peak-of-line", EDITS)),
+    fallback="course_utils.formulas.memory_over_time.peak_of_storages",
 )

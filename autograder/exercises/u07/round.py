@@ -5,17 +5,14 @@ becomes 1 in bf16, although 1 + 2**-7 is nearer. The cases of these formats are 
 holds exactly, so that only the second rounding is left.
 """
 
-import math
 import random
-from collections.abc import Callable
 
 import torch
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u07.value import FLOATS, WIDTHS
-from course_utils.configs import NumberFormat
-from course_utils.formulas.number_formats import largest, rounded
 
 TF32 = (8, 10)
 NUM_CUT_BITS = 13  # of fp32, to make it tf32
@@ -72,12 +69,16 @@ def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list
         (few + 0.25) * tiny,
         (few + 0.5) * tiny,
         (few + 1.5) * tiny,
+        (few + 1) * tiny,
         0.5 * tiny,
         0.75 * tiny,
+        1.25 * scale * top,
         last * top,
         (last + 0.25) * top,
         (last + 0.5) * top,
         (last + 0.75) * top,
+        2 * scale * top,
+        3 * scale * top,
         6 * scale * top,
     ]
 
@@ -86,152 +87,156 @@ def _case(x: float, exponent_bits: int, mantissa_bits: int) -> Case:
     return {"x": x, "num_exponent_bits": exponent_bits, "num_mantissa_bits": mantissa_bits}
 
 
-def _rounded_by(  # noqa: PLR0913  what people get wrong, one by one
-    x: float,
-    exponent_bits: int,
-    mantissa_bits: int,
-    *,
-    whole: Callable[[float], float] = round,
-    more_power: int = 0,
-    lowest: int | None = 0,
-    more_top: float = 0,
-) -> float:
-    """Rounding with one part of it changed.
-
-    ``more_power`` makes the spacing larger, ``lowest`` moves the power below which it stays the
-    same (None: it never does), ``more_top`` the one above which there is infinity.
-    """
-    bias = 2 ** (exponent_bits - 1) - 1
-    power = math.frexp(x)[1] - 1 if x else -bias
-    if lowest is not None:
-        power = max(power, 1 - bias + lowest)
-    spacing = 2.0 ** (power - mantissa_bits + more_power)
-    nearest = whole(x / spacing) * spacing
-    is_infinite = abs(nearest) >= 2.0 ** (bias + 1 + more_top)
-    return math.copysign(math.inf, x) if is_infinite else float(nearest)
-
-
-def _largest(exponent_bits: int, mantissa_bits: int) -> float:
-    return largest(NumberFormat(num_exponent_bits=exponent_bits, num_mantissa_bits=mantissa_bits))
-
-
-def _saturated(x: float, *widths: int) -> float:
-    result = rounded(x, *widths)
-    return math.copysign(_largest(*widths), x) if math.isinf(result) else result
-
-
-def _infinite_at_once(x: float, *widths: int) -> float:
-    return math.copysign(math.inf, x) if abs(x) > _largest(*widths) else rounded(x, *widths)
-
-
-def _flushed_to_zero(x: float, *widths: int) -> float:
-    return 0.0 if abs(x) < 2.0 ** (2 - 2 ** (widths[0] - 1)) else rounded(x, *widths)
-
-
-def _unsigned_infinity(x: float, *widths: int) -> float:
-    result = rounded(x, *widths)
-    return math.inf if math.isinf(result) else result
-
+# The model answer's pieces.
+POWER, LOWEST, WIDTH = "max(above - 1, 1 - bias)", "1 - bias", "- num_mantissa_bits"
+WHOLE, IS_INFINITE = "round(x / spacing)", "abs(nearest) >= 2.0 ** (bias + 1)"
+INFINITY, RETURN = "math.copysign(math.inf, x)", "return nearest"
+LARGEST = "2.0 ** (bias + 1) - 2.0 ** (bias - num_mantissa_bits)"
+EDITS = (
+    Edit(
+        "You turn what lies between half the smallest number and that number into zero. Which of "
+        "the two is nearer?",
+        {RETURN: f"return nearest if abs(x) >= 2.0 ** ({LOWEST} {WIDTH}) else 0.0"},
+    ),
+    Edit(
+        "Only subnormal numbers are wrong: your spacing there is twice as large as it should be. "
+        "Which power of two is the smallest normal number?",
+        {LOWEST: f"1 + {LOWEST}"},
+    ),
+    Edit(
+        "Only ties are wrong: you round them away from zero. Which of the two neighbors is even?",
+        {WHOLE: "math.copysign(math.floor(abs(x) / spacing + 0.5), x)"},
+    ),
+    Edit(
+        "Only ties are wrong: you round them up. Which of the two neighbors is even?",
+        {WHOLE: "math.floor(x / spacing + 0.5)"},
+    ),
+    Edit(
+        "You cut digits off. 0.3 lies between 0.25 and 0.3125 in five and two bits: which of "
+        "the two is nearer?",
+        {WHOLE: "int(x / spacing)"},
+    ),
+    Edit(
+        "You always round down, negative numbers away from zero. Which of the two neighbors is "
+        "nearer?",
+        {WHOLE: "math.floor(x / spacing)"},
+    ),
+    Edit(
+        "You always round up. Which of the two neighbors is nearer?",
+        {WHOLE: "math.ceil(x / spacing)"},
+    ),
+    Edit(
+        "Your negative numbers go to the neighbor above, however near the other one is. If you "
+        "add a half and cut off, which way does that go below zero?",
+        {WHOLE: "int(x / spacing + 0.5)"},
+    ),
+    Edit(
+        "Some numbers become 2 to the power of bias + 1, which the format does not have: before "
+        "rounding they are smaller. Which number should you test: x, or the rounded one?",
+        {IS_INFINITE: IS_INFINITE.replace("nearest", "x")},
+    ),
+    Edit(
+        "You return exactly 2 to the power of bias + 1. Is that a number of the format?",
+        {IS_INFINITE: IS_INFINITE.replace(">=", ">")},
+    ),
+    Edit(
+        "Your largest numbers are twice what the format can hold. Which exponent is reserved for "
+        "infinity and NaN?",
+        {IS_INFINITE: IS_INFINITE.replace("1", "2")},
+    ),
+    *(
+        Edit(
+            "You round to decimal digits: that is what the second number of Python's round "
+            "counts. Every number of the format is a whole multiple of what?",
+            {f"{WHOLE} * spacing": "round(x, num_mantissa_bits)", **more},
+        )
+        for more in ({}, {IS_INFINITE: "False"})
+    ),
+    Edit(
+        "None of your numbers is infinite. What comes after the largest one?",
+        {IS_INFINITE: "False"},
+    ),
+    Edit(
+        "You turn numbers that are too large into the largest one. What does the exercise turn "
+        "them into?",
+        {INFINITY: f"math.copysign({LARGEST}, x)"},
+    ),
+    Edit(
+        "You turn everything above the largest number into infinity, however near it is. Where "
+        "is the middle between it and the next power of two?",
+        {IS_INFINITE: f"abs(x) > {LARGEST}"},
+    ),
+    Edit(
+        "You turn the largest number itself into infinity. On which side of your limit does it "
+        "lie?",
+        {IS_INFINITE: f"abs(nearest) >= {LARGEST}"},
+    ),
+    Edit(
+        "Only the largest numbers are wrong: from 2 to the power of the bias on, you return "
+        "infinity. How many numbers does the format have up to the next power of two?",
+        {IS_INFINITE: "abs(nearest) >= 2.0**bias"},
+    ),
+    Edit(
+        "Your infinity is always positive. What becomes of a large negative number?",
+        {INFINITY: "math.inf"},
+    ),
+    Edit(
+        "Your finite numbers are all positive. What becomes of the sign while the rest is rounded?",
+        {RETURN: "return abs(nearest)"},
+    ),
+    Edit(
+        "None of your numbers is negative. What becomes of the sign while the rest is rounded?",
+        {RETURN: "return abs(nearest)", INFINITY: "math.inf"},
+    ),
+    Edit(
+        "You turn small numbers into zero too early. What lies between the smallest normal "
+        "number and zero?",
+        {RETURN: f"return nearest if abs(x) >= 2.0 ** ({LOWEST}) else 0.0"},
+    ),
+    Edit(
+        "Only subnormal numbers are wrong: your spacing there is half of what it should be. "
+        "Which power do they have, -bias or one more?",
+        {LOWEST: "-bias"},
+    ),
+    Edit(
+        "Your small numbers are too exact: your spacing goes on shrinking. Where does the power "
+        "of two stop, however small the number is?",
+        {POWER: "(above - 1)"},
+    ),
+    Edit(
+        "You use the spacing of subnormal numbers, or a smaller one, everywhere. Which of the "
+        "two powers is meant: the larger, or the smaller?",
+        {POWER: POWER.replace("max", "min")},
+    ),
+    Edit(
+        "All your spacings are twice as large as they should be. The first value of math.frexp "
+        "is between a half and one: which power of two is below 1.5?",
+        {"above - 1": "above"},
+    ),
+    Edit(
+        "Your spacings are twice as large as they should be, down to the smallest number. Does "
+        "the hidden one count among the bits of the mantissa?",
+        {WIDTH: f"{WIDTH} + 1"},
+    ),
+    Edit(
+        "Your spacings are half of what they should be. Does the hidden one count among the bits "
+        "of the mantissa?",
+        {WIDTH: f"{WIDTH} - 1"},
+    ),
+    Edit(
+        "You return the number of spacings. How large is each of them?",
+        {f"{WHOLE} * spacing": WHOLE},
+    ),
+    Edit(
+        "You multiply by the spacing before rounding. How many spacings are there in x?",
+        {f"{WHOLE} * spacing": "round(x * spacing) / spacing"},
+    ),
+)
 
 CHECK = Check(
     cases=rounding_cases,
-    reference=rounded,
+    judge=EqualTo(converted, *edited("u07-round", EDITS), together=True),
+    fallback="course_utils.formulas.number_formats.rounded",
+    answers=("course_utils.instruments.bit_patterns.numbers_of",),
     forbidden_modules=("torch", "struct"),
-    judge=EqualTo(
-        converted,
-        Mistake(
-            "You cut digits off. 0.3 lies between 0.25 and 0.3125 in five and two bits: which of "
-            "the two is nearer?",
-            lambda *case: _rounded_by(*case, whole=math.trunc),
-        ),
-        Mistake(
-            "You always go down, and negative numbers so away from zero. Which of the two "
-            "neighbours is nearer?",
-            lambda *case: _rounded_by(*case, whole=math.floor),
-        ),
-        Mistake(
-            "Ties are wrong, and nothing else: a number in the middle goes away from zero with "
-            "you. Which of its two neighbours is even?",
-            lambda *case: _rounded_by(
-                *case, whole=lambda q: math.copysign(math.floor(abs(q) + 0.5), q)
-            ),
-        ),
-        Mistake(
-            "Ties are wrong, and nothing else: a number in the middle goes up with you. Which of "
-            "its two neighbours is even?",
-            lambda *case: _rounded_by(*case, whole=lambda q: math.floor(q + 0.5)),
-        ),
-        Mistake(
-            "You always go up. Which of the two neighbours is nearer?",
-            lambda *case: _rounded_by(*case, whole=math.ceil),
-        ),
-        Mistake(
-            "The largest numbers are twice as large with you as they can be. Which exponent is "
-            "kept for infinity and NaN?",
-            lambda *case: _rounded_by(*case, more_top=1),
-        ),
-        Mistake(
-            "Nothing has changed but decimal digits: the second number of Python's round counts "
-            "those. Of what is every number of the format a whole multiple?",
-            lambda x, _, mantissa_bits: round(x, mantissa_bits),
-        ),
-        Mistake(
-            "No number of yours is infinite. What comes behind the largest one?",
-            lambda *case: _rounded_by(*case, more_top=math.inf),
-        ),
-        Mistake(
-            "Numbers that are too large become the largest with you. To which side does IEEE "
-            "round them?",
-            _saturated,
-        ),
-        Mistake(
-            "What lies above the largest number is infinite with you, however near it is. Where "
-            "is the middle between it and the power of two that follows?",
-            _infinite_at_once,
-        ),
-        Mistake(
-            "Only the largest numbers are wrong: from 2 to the power of the bias on, all is "
-            "infinite with you. How many numbers has the format up to the next power of two?",
-            lambda *case: _rounded_by(*case, more_top=-1),
-        ),
-        Mistake(
-            "Infinity has no sign with you. What becomes of a large negative number?",
-            _unsigned_infinity,
-        ),
-        Mistake(
-            "Small numbers are zero with you before they have to be. What is there between "
-            "the smallest normal number and zero?",
-            _flushed_to_zero,
-        ),
-        Mistake(
-            "Only subnormal numbers are wrong: your spacing there is half as large as it is. "
-            "Which power do they have, -bias or one more?",
-            lambda *case: _rounded_by(*case, lowest=-1),
-        ),
-        Mistake(
-            "Small numbers come out too exactly: your spacing goes on shrinking. Where does the "
-            "power of two stop, however small the number is?",
-            lambda *case: _rounded_by(*case, lowest=None),
-        ),
-        Mistake(
-            "All spacings are twice as large with you. The first value of math.frexp is between a "
-            "half and one: which power of two is below 1.5?",
-            lambda *case: _rounded_by(*case, more_power=1, lowest=-1),
-        ),
-        Mistake(
-            "Spacings are twice as large with you, down to the smallest number. Is the hidden "
-            "one among the bits that the mantissa has?",
-            lambda *case: _rounded_by(*case, more_power=1),
-        ),
-        Mistake(
-            "Spacings are half as large with you as they are. Is the hidden one among the bits "
-            "that the mantissa has?",
-            lambda *case: _rounded_by(*case, more_power=-1),
-        ),
-        Mistake(
-            "No number is negative with you. What does the sign bit do while the rest is rounded?",
-            lambda *case: abs(rounded(*case)),
-        ),
-        together=True,
-    ),
 )

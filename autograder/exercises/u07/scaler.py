@@ -1,55 +1,43 @@
 """Check of a loss scaler: step by step beside PyTorch's own."""
 
-import functools
-import math
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.observing import errors_as_data, undisturbed
-from autograder.exercises.u07.shared.loss_scaler import FlawedScaler, LossScaler, gradients_of
+from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.observation import undisturbed
+from autograder.observing.u07 import scaler
 
 SCENARIOS = ("growth", "overflow", "one after the other", "one without gradient")
 NAMES = ("scenario", "scale", "growth_factor", "backoff_factor", "growth_interval", "steps")
-
-# The loss is a mean over many tokens: unscaled gradients are so small that fp16 has few bits left.
-SHARE_OF_A_TOKEN = 2.0**-18
-# Gradients of "large" steps are beyond fp16 from a scale of 2**20 on.
-LARGE = 2.0**14
-BAD = {"inf": math.inf, "nan": math.nan}
-NUM_NUMBERS = 4
-
-KEYS = (
-    *("losses_not_scaled", "losses_changed", "wrong_gradients", "doublings_of_gradients"),
-    *("steps_taken", "wrong_weights", "other_scales", "sum_of_scales", "wrong_returns"),
-    "wrong_when_skipped",
-)
-FLAWS = [name for name in KEYS if name not in ("steps_taken", "sum_of_scales")]
-
-Numbers = dict[str, int | float]
+# From a small scale to less than one; gradients are so large that fp16 rounds them all alike.
+LOW = ["large", "inf", "inf", "inf", "large"]
 
 
 def scaler_cases(seed: int) -> list[Case]:
     """Growth after 1 to 4 steps; each kind of overflow in the first step, later and in a row."""
     rng = random.Random(seed)
     good = ["good"]
-    cases = [_case(rng, "growth", good * 5, interval=2) | {"scale": 2.0**10}]
-    cases += [_case(rng, "growth", good * rng.randint(5, 8), interval=n) for n in (1, 2, 3, 4)]
+    by_hand = {"scale": 2.0**10, "growth_factor": 2.0, "backoff_factor": 0.5}
+    cases = [_case(rng, "growth", good * 5, interval=2) | by_hand]
+    cases += [_case(rng, "growth", good * rng.randint(5, 8), interval=n) for n in (1, 2, 3)]
+    cases.append(_case(rng, "growth", ["huge", *good * 5], interval=4) | {"scale": 1.0})
     for steps in (
         ["inf", *good * 3],
-        ["nan", *good * 3],
-        [*good, "inf", "inf", "inf", *good],
+        ["nan", "opposite", *good * 2],
         [*good, "inf in the first", *good * 2],
         [*good, "nan in the second", *good * 2],
-        ["inf in the second", "nan in the first", *good * 2],
+        ["inf in the second", "nan in the first", "all", *good],
     ):
         cases.append(_case(rng, "overflow", steps, interval=rng.randint(7, 9)))
+    cases.append(_case(rng, "overflow", LOW, interval=rng.randint(7, 9)) | {"scale": 4.0})
     for steps in (
         [*good * 2, "inf", *good * 3],
         [*good * 2, "nan", *good * 3, "inf", *good * 4],
@@ -60,11 +48,14 @@ def scaler_cases(seed: int) -> list[Case]:
     cases.append(_case(rng, "one after the other", ["large"] * 8, interval=2) | {"scale": 2.0**22})
     cases.append(_case(rng, "one after the other", [*good, "nan"] * 3, interval=1))
     for steps, interval in (
-        (good * 4, 2),
+        (["good", "nothing", "good", "good"], 2),
         (["inf", *good * 3], 2),
         ([*good * 2, "nan", *good * 3], 3),
     ):
         cases.append(_case(rng, "one without gradient", steps, interval=interval))
+    lasts = {case["scenario"]: case for case in cases}
+    for case in lasts.values():  # in each scenario some factors that are not those by hand
+        case |= {"growth_factor": 4.0, "backoff_factor": 0.25}
     return cases
 
 
@@ -74,300 +65,346 @@ def _case(rng: random.Random, scenario: str, steps: Sequence[str], *, interval: 
     return dict(zip(NAMES, (*sizes, list(steps)), strict=True))
 
 
-class _Trial:
-    """Weights in two groups, one scenario's also without a gradient, and a loss for each step."""
-
-    def __init__(self, scenario: str) -> None:
-        self.weights = [nn.Parameter(torch.full((NUM_NUMBERS,), value)) for value in (1.0, 2.0)]
-        self.generator = torch.Generator().manual_seed(len(scenario))
-        idle = [nn.Parameter(torch.ones(NUM_NUMBERS))] * (scenario == "one without gradient")
-        # the idle weight comes first, so that every answer meets it
-        first, second = self.weights
-        groups = [{"params": [*idle, first]}, {"params": [second]}]
-        self.optimizer = SGD(groups, 2.0**10, momentum=0.5, foreach=False)
-        self.num_steps = 0
-        self.optimizer.register_step_post_hook(self._count)
-
-    def _count(self, *given: object) -> None:
-        self.num_steps += 1
-
-    def loss(self, step: str) -> Tensor:
-        """A mean over many tokens, whose gradient is as the name of the step says."""
-        kind, _, where = step.partition(" in the ")
-        total = torch.zeros(())
-        for weight, name in zip(self.weights, ("first", "second"), strict=True):
-            factors = 0.25 + torch.rand(NUM_NUMBERS, generator=self.generator)
-            if kind == "large":
-                factors *= LARGE
-            elif kind in BAD and where in ("", name):
-                factors[1] = BAD[kind]
-            total = total + (weight.half() * factors.half()).float().sum()
-        return total * SHARE_OF_A_TOKEN
-
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> object:
-    """The student's scaler beside PyTorch's, over all steps of a case."""
+def measured(scenario: str, *, steps: list[str], **settings: Any) -> dict[str, Any]:
+    """What is there after each step with `torch.amp.GradScaler`, and no flaw."""
     with undisturbed():
-        return _observed(answer, *case.values())
+        seen = _with_torchs(scaler.Trial(scenario, steps), steps, **settings)
+    flaws = ("not_scaled", "losses_changed", "gone", "wrong_first", "wrong_second", "doublings")
+    later = ("wrong_returns", "gone_when_skipped", "wrong_when_skipped")
+    return {
+        **dict.fromkeys(flaws, 0),
+        "steps": sum(each["is_good"] for each in seen),
+        "wrong_weights": 0,
+        "other_scales": 0,
+        "sum_of_scales": sum(each["scale"] for each in seen),
+        **dict.fromkeys(later, 0),
+        "of_torch": seen,
+    }
 
 
-class _OracleStep(NamedTuple):
-    """What is there after one step with PyTorch's scaler."""
-
-    is_good: bool
-    gradients: list[Tensor]
-    weights: list[Tensor]
-    scale: float
-
-
-@functools.lru_cache(maxsize=4096)
-def _oracle_steps(
-    scenario: str, settings: tuple[Any, ...], steps: tuple[str, ...]
-) -> list[_OracleStep]:
-    """All steps of a case with `torch.amp.GradScaler`."""
-    scale, growth_factor, backoff_factor, growth_interval = settings
-    scaler = torch.amp.GradScaler(
-        "cpu",
-        init_scale=scale,
-        growth_factor=growth_factor,
-        backoff_factor=backoff_factor,
-        growth_interval=growth_interval,
-    )
-    trial, seen = _Trial(scenario), []
+def _with_torchs(
+    trial: scaler.Trial, steps: list[str], *, scale: float, **settings: Any
+) -> list[dict[str, Any]]:
+    torchs, seen = torch.amp.GradScaler("cpu", init_scale=scale, **settings), []
     for step in steps:
         trial.optimizer.zero_grad()
-        scaler.scale(trial.loss(step)).backward()
+        torchs.scale(trial.loss(step)).backward()
         before = trial.num_steps
-        scaler.step(trial.optimizer)
-        scaler.update()
-        weights = [weight.detach().clone() for weight in trial.weights]
-        is_good = trial.num_steps > before
+        # PyTorch's refuses a step without any gradient
+        torchs.step(_with_gradients_of_zero() if step == "nothing" else trial.optimizer)
+        torchs.update()
         seen.append(
-            _OracleStep(is_good, gradients_of(trial.optimizer), weights, scaler.get_scale())
+            {
+                "is_good": trial.num_steps > before or step == "nothing",
+                "gradients": trial.gradients(),
+                "weights": [each.tolist() for each in trial.weights],
+                "scale": torchs.get_scale(),
+            }
         )
     return seen
 
 
-def _observed(answer: Any, scenario: str, *sizes: Any) -> Numbers:
-    *settings, steps = sizes
-    trial, scaler = _Trial(scenario), answer(*settings)
-    seen: Numbers = dict.fromkeys(KEYS, 0)
-    oracles = _oracle_steps(scenario, tuple(settings), tuple(steps))
-    for step, oracle in zip(steps, oracles, strict=True):
-        trial.optimizer.zero_grad()
-        loss = trial.loss(step)
-        before = loss.detach().clone()
-        scaled = scaler.scaled(loss)
-        seen["losses_not_scaled"] += not _is_scaled(scaled, before, float(scaler.scale))
-        seen["losses_changed"] += not torch.allclose(loss, before, equal_nan=True)
-        scaled.backward()
-        has_stepped = scaler.step(trial.optimizer)
-        _count_wrong_gradients(seen, gradients_of(trial.optimizer), oracle, scenario)
-        scaler.update()
-        seen["other_scales"] += float(scaler.scale) != oracle.scale
-        seen["sum_of_scales"] += float(scaler.scale)
-        seen["wrong_weights"] += not all(map(torch.equal, trial.weights, oracle.weights))
-        seen["wrong_returns"] += has_stepped is None or bool(has_stepped) != oracle.is_good
-    seen["steps_taken"] = trial.num_steps
-    return seen
+def _with_gradients_of_zero() -> SGD:
+    weight = nn.Parameter(torch.zeros(1))
+    weight.grad = torch.zeros(1)
+    return SGD([weight], 1.0)
 
 
-def _count_wrong_gradients(
-    seen: Numbers, ours: list[Tensor], oracle: _OracleStep, scenario: str
-) -> None:
-    theirs = oracle.gradients
-    is_right = len(ours) == len(theirs) and all(map(_is_same, ours, theirs))
-    if not oracle.is_good:
-        seen["wrong_when_skipped"] += scenario == "overflow" and not is_right
-        return
-    seen["wrong_gradients"] += not is_right
-    seen["doublings_of_gradients"] += _doublings(ours[0], theirs[0]) if ours else 0
+# The model answer's pieces.
+SCALED, DIVIDE = "return self.scale * loss", "weight.grad.div_(self.scale)"
+GROUPS, IS_THERE = "in optimizer.param_groups:", "if weight.grad is not None:"
+IS_FINITE, BEGIN = "weight.grad.isfinite().all()", "        self.stepped = True\n"
+NOTE = f"self.stepped &= bool({IS_FINITE})"
+STEP, IF_FINE = "optimizer.step()", "if self.stepped:"
+SKIP, RETURN = f"{IF_FINE}\n            {STEP}", "return self.stepped"
+SHRINK, GROW = "self.scale * self.backoff_factor, 0", "self.scale * self.growth_factor, 0"
+IS_DUE = "self.good_steps == self.growth_interval"
+
+OF_GRADIENTS = ("wrong_first", "wrong_second", "doublings")
+OF_STEPS = ("steps", "wrong_weights")
+SOME_FACTOR = (
+    "Your scale changes by the factors of the worked case, whatever factors your scaler is given. "
+    "Where does it keep them?"
+)
+BUT_ONE, BUT_TWO, BUT_THREE = 3.0, 2.0, 1.0  # points of all scenarios but so many
 
 
-def _is_same(ours: Tensor, theirs: Tensor) -> bool:
-    """Equal numbers, and NaN in the same places."""
-    return torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
+def _after(line: str, *more: str, depth: int = 5) -> str:
+    return "".join(f"{each}\n{'    ' * depth}" for each in (line, *more)).rstrip()
 
 
-def _is_scaled(scaled: Tensor, loss: Tensor, scale: float) -> bool:
-    return torch.allclose(scaled.detach().float(), loss.detach() * scale, equal_nan=True)
-
-
-def _doublings(ours: Tensor, theirs: Tensor) -> int:
-    """How many times too often a gradient was doubled, by its first number, rounded."""
-    ratio = float(ours[0] / theirs[0])
-    return round(math.log2(ratio)) if 0 < ratio < math.inf else 0
-
-
-def wanted(**case: Any) -> Numbers:
-    """The course's own scaler, which must agree with PyTorch's in every step."""
-    *sizes, steps = case.values()
-    return _observed_with("", *sizes, tuple(steps)) | dict.fromkeys(FLAWS, 0)
-
-
-@functools.lru_cache(maxsize=4096)
-def _observed_with(flaw: str, *sizes: Any) -> Numbers:
-    with undisturbed():
-        return _observed(functools.partial(FlawedScaler, flaw), *sizes)
-
-
-def _with(flaw: str, *names: str) -> Callable[..., Numbers]:
-    """The numbers of a flawed scaler by which its flaw is recognised: all, if none are named."""
-
-    def formula(*case: Any) -> Numbers:
-        *sizes, steps = case
-        seen = _observed_with(flaw, *sizes, tuple(steps))
-        return {name: seen[name] for name in names or KEYS}
-
-    return formula
-
-
-OF_GRADIENTS = ("wrong_gradients", "doublings_of_gradients")
-OF_STEPS = ("steps_taken", "wrong_weights")
+NOT_ALL_DIVIDED = (
+    "All is right but the gradients of skipped steps: not all of them are divided. Does the "
+    "exercise divide them before it looks for an overflow, or only if there is none?"
+)
+EDITS = (
+    Edit(
+        "Your loss does not come back multiplied by the scale. What has to be multiplied, so "
+        "that every gradient gets the factor?",
+        {SCALED: "return loss"},
+        shows=("not_scaled",),
+    ),
+    Edit(
+        "You multiply the loss that came in, and whoever prints it later sees the scaled one. "
+        "Which operation makes a new tensor?",
+        {SCALED: "return loss.mul_(self.scale)"},
+        shows=("losses_changed",),
+    ),
+    Edit(
+        "After a good step your gradients are gone. In a training loop, who clears them, and when?",
+        {STEP: f"{STEP}; optimizer.zero_grad()"},
+        shows=("gone",),
+    ),
+    Edit(
+        "Weights of the second group keep their multiplied gradients. How many groups of weights "
+        "can an optimizer have?",
+        {GROUPS: "in optimizer.param_groups[:1]:"},
+    ),
+    Edit(
+        "All is right but the gradients of skipped steps: those after the first bad one are "
+        "still multiplied. Where does your loop end?",
+        {NOTE: _after(NOTE, "if not self.stepped:", "    return False")},
+        points=BUT_ONE,
+    ),
+    Edit(
+        NOT_ALL_DIVIDED,
+        {DIVIDE: f"weight.grad.div_(self.scale if {IS_FINITE} else 1.0)"},
+        points=BUT_ONE,
+    ),
+    Edit(
+        NOT_ALL_DIVIDED,
+        {
+            DIVIDE: "pass",
+            SKIP: f"{IF_FINE}\n            for group {GROUPS}\n                for weight in "
+            "group['params']:\n                    if weight.grad is not None:\n"
+            f"                        {DIVIDE}\n            {STEP}",
+        },
+        points=BUT_ONE,
+    ),
+    Edit(
+        "After a skipped step your gradients are gone. The exercise wants them divided: in a "
+        "training loop, who clears them?",
+        {SKIP: f"{SKIP}\n        else:\n            optimizer.zero_grad()"},
+        points=BUT_ONE,
+    ),
+    *(
+        Edit(
+            "Your step ends at the first weight without a gradient. Which weights are still to "
+            "come, and is the step one to skip?",
+            {IS_THERE: _after("if weight.grad is None:", f"    {ending}", IS_THERE, depth=4)},
+            points=BUT_ONE,
+        )
+        for ending in ("return False", "self.stepped = False; return False")
+    ),
+    Edit(
+        "A weight without a gradient makes you skip the step. Is a missing gradient an overflow?",
+        {IS_THERE: _after("self.stepped &= weight.grad is not None", IS_THERE, depth=4)},
+        points=BUT_ONE,
+    ),
+    Edit(
+        "Where no weight has a gradient you skip the step. Is any number an inf or a NaN there?",
+        {
+            IF_FINE: "if self.stepped and any(\n                w.grad is not None "
+            "for g in optimizer.param_groups for w in g['params']\n            ):"
+        },
+        points=BUT_ONE,
+        shows=("steps",),
+    ),
+    *(
+        Edit(
+            "You skip a step whose gradients are all finite: only their sum, or their norm, is "
+            "not. What does the exercise ask to be finite?",
+            {IS_FINITE: f"weight.grad.{way}().isfinite()"},
+            points=BUT_ONE,
+        )
+        for way in ("sum", "norm")
+    ),
+    Edit(
+        "Your scale never goes below one. What if gradients overflow at one as well?",
+        {SHRINK: "max(1.0, self.scale * self.backoff_factor), 0"},
+        points=BUT_ONE,
+    ),
+    Edit(
+        "Your scale changes twice per step. Who else calls the method that changes it?",
+        {RETURN: f"self.update()\n        {RETURN}"},
+    ),
+    Edit(
+        "After a good step your scale changes twice. Who else calls the method that changes it?",
+        {STEP: f"{STEP}; self.update()"},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "The optimizer gets gradients that are still multiplied by the scale. Who divides them, "
+        "and before which call?",
+        {DIVIDE: "pass"},
+        shows=OF_GRADIENTS,
+    ),
+    Edit(
+        "The optimizer gets gradients that are multiplied by the scale twice. Which of the two "
+        "should be a division?",
+        {DIVIDE: "weight.grad.mul_(self.scale)"},
+        shows=OF_GRADIENTS,
+    ),
+    Edit(
+        "Your gradients are divided by the scale twice. How often does your code meet each of "
+        "them in one step?",
+        {DIVIDE: f"{DIVIDE}.div_(self.scale)"},
+        shows=OF_GRADIENTS,
+    ),
+    Edit(
+        "You test the loss. Can it be finite while a gradient is not?",
+        {
+            SCALED: f"self.is_fine = bool(loss.isfinite())\n        {SCALED}",
+            f"bool({IS_FINITE})": "self.is_fine",
+        },
+        points=BUT_TWO,
+    ),
+    Edit(
+        "You forget an overflow in one weight when you look at the next. What do you keep of "
+        "each answer?",
+        {"self.stepped &=": "self.stepped ="},
+        points=BUT_TWO,
+        shows=OF_STEPS,
+    ),
+    Edit(
+        "You skip a step only if every gradient is bad. How many bad ones are enough?",
+        {BEGIN: BEGIN.replace("True", "False"), "self.stepped &=": "self.stepped |="},
+        points=BUT_THREE,
+        shows=OF_STEPS,
+    ),
+    Edit(
+        "You find infinities, and let NaN pass. What is inf minus inf, and what does your test "
+        "ask?",
+        {IS_FINITE: "not weight.grad.isinf().any()"},
+        points=BUT_THREE,
+        shows=OF_STEPS,
+    ),
+    Edit(
+        "You find NaN, and let infinities pass. What does your test ask of a gradient?",
+        {IS_FINITE: "not weight.grad.isnan().any()"},
+        points=BUT_THREE,
+        shows=OF_STEPS,
+    ),
+    Edit(
+        "You let a gradient pass that has a bad number among good ones. Must one number be "
+        "finite, or all?",
+        {IS_FINITE: IS_FINITE.replace("all", "any")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "One weight overflows, and you still update the others. Is half a step what the loss "
+        "asked for?",
+        {
+            NOTE: _after(NOTE, f"weight.grad = weight.grad if {IS_FINITE} else None"),
+            SKIP: STEP,
+        },
+        points=BUT_THREE,
+    ),
+    Edit(
+        "You replace bad gradients and run the optimizer. What does momentum do with a gradient "
+        "of zero, and which call should be left out?",
+        {NOTE: _after(NOTE, "weight.grad.nan_to_num_(0, 0, 0)"), SKIP: STEP},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "After one overflow you skip all further steps. Where do you take your note of it back?",
+        {
+            BEGIN: "        self.stepped |= vars(self).setdefault('is_first', True)\n"
+            "        self.is_first = False\n"
+        },
+        points=BUT_THREE,
+        shows=OF_STEPS,
+    ),
+    *(
+        Edit(
+            "The optimizer runs with infinite gradients. What must not happen after an overflow?",
+            {SKIP: STEP, RETURN: returned},
+            points=BUT_THREE,
+        )
+        for returned in (RETURN, "return True")
+    ),
+    Edit(
+        "You find no overflow, not even where every number of a gradient is infinite. Which "
+        "gradients does your test look at, and in which precision are they?",
+        {NOTE: "pass"},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "After an overflow your scale is larger. Do you multiply by a factor below one, or divide?",
+        {SHRINK: SHRINK.replace("*", "/")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "After an overflow the scale stays. Would the next step overflow again?",
+        {SHRINK: "self.scale, 0"},
+        points=BUT_THREE,
+    ),
+    Edit(SOME_FACTOR, {SHRINK: "self.scale * 0.5, 0", GROW: "self.scale * 2.0, 0"}),
+    Edit(SOME_FACTOR, {SHRINK: "self.scale * 0.5, 0"}, points=BUT_THREE),
+    Edit(SOME_FACTOR, {GROW: "self.scale * 2.0, 0"}, points=BUT_THREE),
+    Edit(
+        "Your scale never grows. When could a larger one have been tried?",
+        {GROW: "self.scale, 0"},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "Your scale grows one good step too late. Does the count know of the step that has "
+        "just been made when you compare it?",
+        {IS_DUE: IS_DUE.replace("==", ">")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "Once it has grown, your scale grows at every step. When does the count start again?",
+        {IS_DUE: IS_DUE.replace("==", ">="), GROW: GROW.replace(" 0", " self.good_steps")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "Your scale grows once, and then never again. How large is your count when the next "
+        "interval is over?",
+        {GROW: GROW.replace(" 0", " self.good_steps")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "From the second time on, your scale grows one good step too early. At which number does "
+        "the count start again?",
+        {GROW: GROW.replace(" 0", " 1")},
+        points=BUT_THREE,
+    ),
+    Edit(
+        "After an overflow your count goes on from where it was. Which steps in a row does the "
+        "exercise count?",
+        {SHRINK: SHRINK.replace(" 0", " self.good_steps - 1")},
+        points=BUT_TWO,
+    ),
+    Edit(
+        "You count a skipped step as a good one. Which steps in a row does the exercise count?",
+        {f"{SHRINK}\n        elif": SHRINK.replace(" 0", " self.good_steps") + "\n        if"},
+        points=BUT_TWO,
+    ),
+    Edit(
+        "Your `step` says that the step was taken when it was skipped. What does the exercise "
+        "want it to return?",
+        {RETURN: "return True"},
+        points=BUT_THREE,
+    ),
+)
 
 CHECK = Check(
     cases=scaler_cases,
-    reference=LossScaler,
-    observe=observe,
-    forbidden_modules=("torch.amp", "torch.cuda.amp"),
+    observe=scaler.observe,
     judge=Behaviour(
-        wanted,
-        Mistake(
-            "The loss comes back as it went in. When is it multiplied, so that the backward pass "
-            "carries the factor on?",
-            _with("not scaled", "losses_not_scaled"),
-        ),
-        Mistake(
-            "The loss that came in is multiplied itself, and whoever prints it afterwards sees it "
-            "so. Which operation makes a new tensor?",
-            _with("scaled in place", "losses_changed"),
-        ),
-        Mistake(
-            "Weights of the second group keep their multiplied gradients. How many groups of "
-            "weights can an optimizer have?",
-            _with("one group"),
-        ),
-        Mistake(
-            "All is right but the gradients of skipped steps: those behind the first bad one are "
-            "still multiplied. Where does your loop end?",
-            _with("stops dividing"),
-        ),
-        Mistake(
-            "A weight without a gradient makes you skip the step. Is what is not there an "
-            "overflow?",
-            _with("none is bad"),
-        ),
-        Mistake(
-            "Your scale changes twice in one step. Who else calls the method that changes it?",
-            _with("updates twice"),
-        ),
-        Mistake(
-            "After a good step your scale changes twice. Who else calls the method that does it?",
-            _with("updates good steps twice"),
-        ),
-        Mistake(
-            "The optimizer gets gradients that are still multiplied. Who divides them, and before "
-            "which call?",
-            _with("not unscaled", *OF_GRADIENTS),
-        ),
-        Mistake(
-            "The optimizer gets gradients that are multiplied a second time. What is multiplied "
-            "instead of divided?",
-            _with("multiplied again", *OF_GRADIENTS),
-        ),
-        Mistake(
-            "Your gradients are too small by the scale: they are divided twice. How often does "
-            "your code meet each of them in one step?",
-            _with("unscaled twice", *OF_GRADIENTS),
-        ),
-        Mistake(
-            "Your test asks the loss. Can that be finite while a gradient is not?",
-            _with("loss alone"),
-        ),
-        Mistake(
-            "An overflow in one weight is forgotten when the next one is looked at. What do you "
-            "keep of each answer?",
-            _with("the last alone", *OF_STEPS),
-        ),
-        Mistake(
-            "A step is skipped only if every gradient is bad. How many bad ones are enough?",
-            _with("all of them", *OF_STEPS),
-        ),
-        Mistake(
-            "Infinities are found, and NaN passes. What is inf minus inf, and which question does "
-            "your test ask?",
-            _with("only inf", *OF_STEPS),
-        ),
-        Mistake(
-            "NaN is found, and infinities pass. Which question does your test ask of a gradient?",
-            _with("only nan", *OF_STEPS),
-        ),
-        Mistake(
-            "A gradient with one bad number among good ones passes. Must one number be finite, or "
-            "each?",
-            _with("one finite", *OF_STEPS, "other_scales"),
-        ),
-        Mistake(
-            "One weight overflows, and the others are updated all the same. Is half a step one "
-            "that the loss asked for?",
-            _with("only the bad ones", *OF_STEPS),
-        ),
-        Mistake(
-            "Bad gradients are replaced, and the optimizer runs. What does momentum do with a "
-            "gradient of zero, and who should not be called?",
-            _with("zeros", *OF_STEPS),
-        ),
-        Mistake(
-            "After one overflow all further steps are skipped. Where is your note of it taken "
-            "back?",
-            _with("for good", *OF_STEPS),
-        ),
-        Mistake(
-            "The optimizer steps with gradients that are infinite. What must not happen after an "
-            "overflow?",
-            _with("no skip", *OF_STEPS),
-        ),
-        Mistake(
-            "After an overflow your scale is larger. Is a factor below one multiplied or divided "
-            "by?",
-            _with("turned over"),
-        ),
-        Mistake(
-            "After an overflow the scale stays. Would the next step overflow again?",
-            _with("no backoff"),
-        ),
-        Mistake(
-            "Your scale never grows. When could a larger one have been tried?",
-            _with("no growth"),
-        ),
-        Mistake(
-            "Your scale grows one good step too late. Does the count know of the step that has "
-            "just been made when you compare it?",
-            _with("one later"),
-        ),
-        Mistake(
-            "Once it has grown, your scale grows at every step. Where does the count begin again?",
-            _with("grows on and on"),
-        ),
-        Mistake(
-            "It grows once, and then never again. How large is your count when the next interval "
-            "is over?",
-            _with("grows once"),
-        ),
-        Mistake(
-            "Your count goes on after an overflow where it stood. Which steps in a row does the "
-            "exercise ask for?",
-            _with("goes on"),
-        ),
-        Mistake(
-            "A skipped step counts as a good one. Which steps in a row does the exercise ask for?",
-            _with("counts all"),
-        ),
-        Mistake(
-            "All is right but what your step returns. What does the exercise want to know from it?",
+        measured,
+        *edited("u07-scaler", EDITS, observe=scaler.observe),
+        Symptom(
+            "All is right but what your `step` returns. What does the exercise want to know from "
+            "it?",
             lambda *case: {"wrong_returns": len(case[-1])},  # in every step
         ),
         scenarios=SCENARIOS,
+        summarise=scaler.summarise,
+        labels=scaler.LABELS,
     ),
+    fallback="course_utils.reference.loss_scaling.LossScaler",
+    answers=("course_utils.reference.loss_scaling", "torch.amp.grad_scaler.GradScaler"),
+    forbidden_modules=("torch.amp", "torch.cuda.amp"),
 )

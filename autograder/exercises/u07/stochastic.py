@@ -3,31 +3,20 @@
 import math
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from autograder.exercises.observing import require_tensor
+from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u07 import stochastic
+from autograder.observing.u07.stochastic import NUM_CHANCES
 from course_utils.instruments import numbers_of
 
-NUM_CUT_BITS = 16  # of fp32, to make it bf16
-NUM_CHANCES = 2**NUM_CUT_BITS
 FP32_BITS = 24
 BF16_BITS = 8
-
-Numbers = dict[str, int | float]
-NAMES = ("twice_the_numbers", "not_from_random", "not_bf16", "mean", "smallest", "largest")
-
-
-def rounded_by_chance(x: Tensor, random: Tensor) -> Tensor:
-    """The course's own answer: what is cut off carries with its own probability."""
-    bits: Tensor = (x.view(torch.int32) + random) & -NUM_CHANCES
-    return bits.view(torch.float32).to(torch.bfloat16)
 
 
 def chance_cases(seed: int) -> list[Case]:
@@ -41,38 +30,12 @@ def chance_cases(seed: int) -> list[Case]:
     return [{"x": size if index % 2 == 0 else -size} for index, size in enumerate(sizes)]
 
 
-def _all_chances(x: float) -> tuple[Tensor, Tensor]:
-    """``x`` once for every random number, and these."""
-    return torch.full((NUM_CHANCES,), x), torch.arange(NUM_CHANCES, dtype=torch.int32)
-
-
-def observe_chance(answer: Any, case: Case) -> object:
-    """Mean, smallest and largest result over all random numbers, and flaws."""
-    result = require_tensor(answer(*_all_chances(case["x"])))
-    if result.numel() == 2 * NUM_CHANCES:
-        return dict.fromkeys(NAMES, 0) | {"twice_the_numbers": 1}
-    if result.shape != (NUM_CHANCES,):
-        shape = tuple(result.shape)
-        raise TypeError(f"wanted a tensor of the shape of x, {(NUM_CHANCES,)}, got {shape}")
-    numbers, random = _all_chances(case["x"])
-    equal = require_tensor(answer(numbers, torch.full_like(random, NUM_CHANCES // 2)))
-    return _summary(result) | {
-        "not_from_random": int(len(equal.float().view(torch.int32).unique()) > 1),
-        "not_bf16": int(result.dtype != torch.bfloat16),
-    }
-
-
-def _summary(results: Tensor) -> Numbers:
-    """Mean and ends of numbers with few bits and similar size, whose sum is exact in float64."""
-    exact = results.double()
-    ends = {"smallest": exact.min().item(), "largest": exact.max().item()}
-    return dict.fromkeys(NAMES, 0) | {"mean": exact.mean().item()} | ends
-
-
-def _neighbours(x: float) -> tuple[float, float]:
-    """The bf16 numbers at or below ``x`` and at or above it, from the list of all."""
+def measured(x: float) -> dict[str, float]:
+    """The mean is the number itself; results reach both of its neighbours and no further."""
     numbers = _numbers_of_bf16()
-    return numbers[bisect_right(numbers, x) - 1], numbers[bisect_left(numbers, x)]
+    low, high = numbers[bisect_right(numbers, x) - 1], numbers[bisect_left(numbers, x)]
+    flaws = dict.fromkeys(("twice", "not_from_random", "not_bf16", "changed"), 0)
+    return flaws | {"mean": x, "smallest": low, "largest": high}
 
 
 @lru_cache
@@ -80,105 +43,141 @@ def _numbers_of_bf16() -> list[float]:
     return sorted(each for each in numbers_of(torch.bfloat16) if math.isfinite(each))
 
 
-def wanted(x: float) -> Numbers:
-    """The mean is the number itself; results reach both of its neighbours and no further."""
-    low, high = _neighbours(x)
-    return dict.fromkeys(NAMES, 0) | {"mean": x, "smallest": low, "largest": high}
-
-
-def _always(value: float) -> Numbers:
-    return {"mean": value, "smallest": value, "largest": value}
-
-
-def _outcome(x: float, way: Callable[[Tensor, Tensor], Tensor]) -> Numbers:
-    summary = _summary(way(*_all_chances(x)))
-    return {name: summary[name] for name in ("mean", "smallest", "largest")}
-
-
-def _lower_bits(x: Tensor, random: Tensor) -> Tensor:
-    bits: Tensor = (x.view(torch.int32) + random) & (NUM_CHANCES - 1)
-    return bits.view(torch.float32).bfloat16()
-
-
-def _next_above(x: Tensor, random: Tensor) -> Tensor:
-    """Carry to the next number above the one without its last bits, whatever the sign."""
-    bits = x.view(torch.int32)
-    rest = bits & (NUM_CHANCES - 1)
-    low = (bits - rest).view(torch.float32).bfloat16()
-    above = torch.nextafter(low, torch.full_like(low, torch.inf))
-    return torch.where(random < rest, above, low)
-
+# The model answer's pieces.
+BITS, ADDED, CUT = "x.view(torch.int32)", "+ random", "(carried >> 16) << 16"
+RESULT = "upper.view(torch.float32).bfloat16()"
+BELOW_ZERO = (
+    "Right above zero, wrong below. Without its last bits a negative number is nearer to zero: on "
+    "which side of it is its other neighbor?"
+)
+FARTHER = (
+    "The farther neighbor is the more likely one in your results. When does adding a random number "
+    "carry into the bits that stay?"
+)
+TO_X = "You add the random number to x itself, as a number. What is it to be added to?"
+SYMPTOMS = (
+    Symptom(
+        "Your result has twice as many numbers as x: int64 holds the bits of two fp32 numbers. "
+        "Which line turns int32 into int64?",
+        lambda x: {"twice": 1},
+    ),
+    Symptom(
+        "The same x and the same random number give different results. Whose random numbers does "
+        "your function use?",
+        lambda x: {"not_from_random": 1},
+    ),
+    Symptom(
+        "Your results are not stored as bf16. Which type does the exercise ask for?",
+        lambda x: {"not_bf16": 1},
+    ),
+    Symptom(
+        "Your function changes x or the random numbers. Which of your operations writes into a "
+        "tensor that came in?",
+        lambda x: {"changed": 1},
+    ),
+)
+EDITS = (
+    Edit(
+        "All random numbers give the same result, the nearest one. Where do they enter?",
+        {RESULT: "x.bfloat16()"},
+    ),
+    Edit(
+        "All random numbers give the same result, with the last bits cut off. What has to be "
+        "added before they are cut?",
+        {ADDED: ""},
+    ),
+    Edit(
+        "All random numbers give the same result, the neighbor farther from zero. How often "
+        "should a number a quarter of the way go there?",
+        {ADDED: "+ 65_535"},
+    ),
+    Edit(
+        "Your results are nearly zero: you keep the lower 16 bits. Which bits does bf16 keep?",
+        {CUT: "carried & 65_535"},
+    ),
+    Edit(TO_X, {RESULT: "(x + random).bfloat16()"}),
+    Edit(TO_X, {f"{BITS} {ADDED}": f"(x {ADDED}).view(torch.int32)"}),
+    Edit(
+        "You subtract the random number, so you only ever go towards zero. What has to carry "
+        "into the upper bits?",
+        {ADDED: "- random"},
+    ),
+    Edit(
+        BELOW_ZERO,
+        {
+            ADDED: "",
+            f"return {RESULT}": f"low = {RESULT}\n"
+            "    above = torch.nextafter(low, torch.full_like(low, torch.inf))\n"
+            f"    return torch.where(random < {BITS} % 65_536, above, low)",
+        },
+    ),
+    Edit(
+        BELOW_ZERO,
+        {
+            ADDED: "",
+            f"return {RESULT}": "low = upper.view(torch.float32)\n"
+            "    spacing = torch.ldexp(torch.ones_like(x), torch.frexp(x)[1] - 8)\n"
+            f"    return torch.where(random < {BITS} % 65_536, low + spacing, low).bfloat16()",
+        },
+    ),
+    Edit(
+        "Both neighbors are equally likely in your results. Which should be more likely for a "
+        "number that is nearly there?",
+        {ADDED: "+ (random >= 32_768).int() * 65_535"},
+    ),
+    Edit(
+        FARTHER,
+        {ADDED: f"+ (random >= {BITS} % 65_536).int() * 65_535"},
+    ),
+    *(
+        Edit(FARTHER, {ADDED: f"+ (random {sign} {BITS} % 65_536).int() * 65_536"})
+        for sign in (">", ">=")
+    ),
+    Edit(
+        "You turn the upper 16 bits into the number that they spell. Which call keeps the bits and "
+        "changes only what they stand for?",
+        {CUT: "carried >> 16", RESULT: "upper.bfloat16()"},
+    ),
+    Edit(
+        "You add the random number and then round to the nearest. After the addition, what "
+        "should happen to the last 16 bits?",
+        {CUT: "carried"},
+    ),
+    Edit(
+        "Your mean is off by a 65,536th of a spacing. Does a number that bf16 holds exactly stay "
+        "as it is for every random number?",
+        {ADDED: "+ random + 1"},
+    ),
+    Edit(
+        "Your results can be twice a spacing away. How large may a random number be, against the "
+        "bits that are cut off?",
+        {ADDED: "+ 2 * random"},
+    ),
+    Edit(
+        "Only half of each random number counts in your sum. How many bits does a random number "
+        "have, and how many are cut off?",
+        {ADDED: "+ random // 2"},
+    ),
+)
 
 CHECK = Check(
     cases=chance_cases,
-    reference=rounded_by_chance,
-    observe=observe_chance,
-    judge=EqualTo(
-        wanted,
-        Mistake(
-            "All numbers are right, and they are not stored as bf16. Which type does the exercise "
-            "ask for?",
-            lambda x: {"not_bf16": 1},
-        ),
-        Mistake(
-            "All random numbers give the same, the nearest. Where do they enter?",
-            lambda x: _always(torch.tensor(x).bfloat16().item()),
-        ),
-        Mistake(
-            "Your result has twice as many numbers as x: int64 has bits for two numbers of fp32. "
-            "Which line makes int32 to int64?",
-            lambda x: {"twice_the_numbers": 1},
-        ),
-        Mistake(
-            "The same number and the same random number give different results. Whose random "
-            "numbers does your function use?",
-            lambda x: {"not_from_random": 1},
-        ),
-        Mistake(
-            "Your results are nearly zero: you keep the lower 16 bits. Which ones does bf16 keep?",
-            lambda x: _outcome(x, _lower_bits),
-        ),
-        Mistake(
-            "You add the random number to x itself, as so many ones. What is it to be added to?",
-            lambda x: _outcome(x, lambda t, r: (t + r).bfloat16()),
-        ),
-        Mistake(
-            "You subtract the random number, and so only ever go towards zero. What has to carry "
-            "into the upper bits?",
-            lambda x: _outcome(x, lambda t, r: rounded_by_chance(t, -r)),
-        ),
-        Mistake(
-            "Right above zero, wrong below. Without its last bits a negative number is nearer to "
-            "zero: on which side of it is the other neighbour?",
-            lambda x: _outcome(x, _next_above),
-        ),
-        Mistake(
-            "All random numbers give the same, with the last bits cut off. What has to be added "
-            "before they are cut?",
-            lambda x: _always(min(_neighbours(x), key=abs)),
-        ),
-        Mistake(
-            "Both neighbours are equally likely with you. Which of them should be the more "
-            "likely one for a number that is nearly there?",
-            lambda x: {"mean": sum(_neighbours(x)) / 2},
-        ),
-        Mistake(
-            "The farther neighbour is the more likely one with you. When does adding a random "
-            "number carry into the bits that stay?",
-            lambda x: {"mean": sum(_neighbours(x)) - x},
-        ),
-        Mistake(
-            "You add the random number and then round to the nearest. How many of the last bits "
-            "are left to round after they have had their effect?",
-            lambda x: _outcome(
-                x, lambda t, r: (t.view(torch.int32) + r).view(torch.float32).bfloat16()
-            ),
-        ),
-        Mistake(
-            "Your mean is off by a 65,536th of a spacing. Does a number that bf16 holds exactly "
-            "stay as it is for every random number?",
-            lambda x: _outcome(x, lambda t, r: rounded_by_chance(t, r + 1)),
-        ),
-        together=True,
+    observe=stochastic.observe,
+    judge=Behaviour(
+        measured,
+        *SYMPTOMS,
+        *edited("u07-stochastic", EDITS, observe=stochastic.observe),
+        summarise=stochastic.summarise,
+        labels={
+            "twice": "whether there are twice as many numbers as in x (1 if so)",
+            "not_from_random": "whether equal random numbers give different results (1 if so)",
+            "not_bf16": "whether the results have another type than bf16 (1 if so)",
+            "changed": "whether x or random are changed (1 if so)",
+            "mean": "the mean",
+            "smallest": "the smallest result",
+            "largest": "the largest result",
+        },
     ),
+    fallback="course_utils.reference.fewer_bits.rounded_by_chance",
+    answers=("course_utils.reference.fewer_bits",),
 )

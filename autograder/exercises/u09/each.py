@@ -3,60 +3,82 @@
 import functools
 
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.observing import errors_as_data
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u09.shared.after_backward import (
-    CALLS,
-    EMPTY,
-    LENGTH,
-    MISTAKES,
+    ADD_BACK,
+    BACKWARD,
+    GRADIENTS,
+    LABELS,
+    NOT_REACHED,
+    ONLY_NEW,
     SCENARIOS,
+    SET_ASIDE,
+    TRAINERS,
     cases_of,
-    gradient_before,
-    last_gradient,
-    observe_gradients,
-    sizes_of,
-    wanted_of_each,
+    edits,
+    measured,
 )
-from autograder.exercises.u09.shared.on_ranks import ROUNDING
-from course_utils.reference.gradient_sync import backward_each
+from autograder.observing.u09 import after_backward
+from autograder.observing.u09.on_ranks import ROUNDING
+
+CALL = "comm.all_reduce(gradient)"
+LOOP = f"for gradient in {GRADIENTS}:\n        {CALL}"
+EDITS = (
+    *edits("gradient", but_one=1.5, but_two=1.0, but_shared=0.5),
+    Edit(
+        "Afterwards grad is None. What gives back a call that works in place, and where do you put "
+        "it?",
+        {
+            LOOP: f"{GRADIENTS}\n    for p in model.parameters():\n"
+            "        if p.requires_grad:\n            p.grad = comm.all_reduce(p.grad)"
+        },
+        shows=("missing",),
+    ),
+    Edit(
+        "The ranks make one call more than there are gradients to sum. Which number of the ranks "
+        "does nobody need?",
+        {BACKWARD: f"{BACKWARD}\n    comm.all_reduce(loss.detach())"},
+        shows=("calls",),
+    ),
+    Edit(
+        ONLY_NEW,
+        {
+            BACKWARD: SET_ASIDE,
+            CALL: f"{CALL}\n    {ADD_BACK}",
+        },
+        points=1.5,
+        shows=("length",),
+    ),
+    Edit(NOT_REACHED, {CALL: "comm.all_reduce(gradient.clone())"}),
+    Edit(
+        "Every rank sums what is in grad before it runs backward, and adds its own share "
+        "afterwards. What must be in grad when the calls are made?",
+        {f"{BACKWARD}\n": "\n", CALL: f"{CALL}\n    {BACKWARD}"},
+    ),
+    Edit(
+        "Twice as many calls as parameters. What does a sum that is summed again hold?",
+        {CALL: f"{CALL}; {CALL}"},
+        shows=("calls",),
+    ),
+    Edit(
+        "One call where the exercise asks for one for each parameter. Which exercise does that?",
+        {LOOP: f"comm.all_reduce(torch.cat([each.flatten() for each in {GRADIENTS}]))"},
+        shows=("calls",),
+    ),
+)
 
 CHECK = Check(
     cases=functools.partial(cases_of, SCENARIOS),
-    reference=backward_each,
-    observe=errors_as_data(observe_gradients),
+    observe=after_backward.observe,
     judge=Behaviour(
-        wanted_of_each,
-        Mistake(
-            "Afterwards grad is None. What gives back a call that works in place, and where do you "
-            "put it?",
-            lambda *values: {EMPTY: values[1] * len(sizes_of(*values))},
-        ),
-        Mistake(
-            "The ranks make one call more than there are gradients to sum. Which number of the "
-            "ranks does nobody need?",
-            lambda *values: {CALLS: len(sizes_of(*values)) + 1},
-        ),
-        Mistake(
-            "What was in grad before stays on its rank, and only the new part is summed. Which "
-            "tensor has both, and from when on?",
-            lambda *values: (
-                {LENGTH: float((last_gradient(*values) + gradient_before(*values)).norm())}
-                if values[0] == "gradients before"
-                else {}
-            ),
-        ),
-        *MISTAKES,
-        Mistake(
-            "Twice as many calls as parameters. What does a sum that is summed again hold?",
-            lambda *values: {CALLS: 2 * len(sizes_of(*values))},
-        ),
-        Mistake(
-            "One call where the exercise asks for one for each parameter. Which exercise does "
-            "that?",
-            lambda *values: {CALLS: 1},
-        ),
+        measured,
+        *edited("u09-each", EDITS, observe=after_backward.observe),
+        summarise=after_backward.summarise,
         scenarios=SCENARIOS,
+        labels=LABELS,
         relative_tolerance=ROUNDING,
     ),
+    fallback="course_utils.reference.gradient_sync.backward_each",
+    answers=TRAINERS,
 )

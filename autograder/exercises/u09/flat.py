@@ -3,100 +3,142 @@
 import functools
 from typing import Any
 
-import torch
-
-from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.observing import errors_as_data
+from autograder.checking.exercise_check import Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u09.shared import after_backward
 from autograder.exercises.u09.shared.after_backward import (
-    CALLS,
-    LENGTH,
-    MISTAKES,
-    SCENARIOS,
-    WRONG,
+    ADD_BACK,
+    BACKWARD,
+    LABELS,
+    NOT_REACHED,
+    ONLY_NEW,
+    SET_ASIDE,
+    TRAINERS,
     cases_of,
-    observe_gradients,
-    own_gradient,
-    prepared,
-    sizes_of,
-    wanted_of_each,
-    whole_gradient,
 )
-from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING
-from course_utils.distributed import NullComm
-from course_utils.instruments import trace_memory
-from course_utils.reference.gradient_sync import backward_flat
+from autograder.observing.u09 import flat
+from autograder.observing.u09.on_ranks import ROUNDING
 
-FLAT_SCENARIOS = (*SCENARIOS, "memory")
-
-AT_PEAK, AFTER = "sets of gradients at the peak", "sets of gradients afterwards"
-
-# The gradients and one buffer; less is fine.
-SETS_AT_PEAK = 2
+SCENARIOS = (*after_backward.SCENARIOS, "memory")
 
 
-def wanted(**case: Any) -> dict[str, float]:
+def measured(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch, in one call, with one buffer besides the gradients."""
-    return wanted_of_each(**case) | {CALLS: 1, AT_PEAK: SETS_AT_PEAK, AFTER: 1}
+    numbers = {"calls": 1, "overwritten": 0, "sets_at_peak": 2, "sets_afterwards": 1}
+    return after_backward.measured(**case) | numbers
 
 
-@errors_as_data
-def observe(answer: Any, case: Case) -> object:
-    """Gradients of all ranks, calls, and how many sets of gradients are alive at once."""
-    numbers = observe_gradients(answer, case)
-    at_peak, after = SETS_AT_PEAK, 1
-    if case["scenario"] == "memory":
-        model, loss = prepared(case, rank=0)
-
-        def step() -> None:
-            answer(NullComm(), model, loss)
-            torch.zeros(())  # one more step of the trace, after the answer has freed its memory
-
-        trace = trace_memory(step, model, loss)
-        set_bytes = FLOAT64_BYTES * sum(sizes_of(**case))
-        before = trace.total_bytes[0]
-        at_peak = max(at_peak, round((trace.peak_bytes - before) / set_bytes))
-        after = round((trace.total_bytes[-1] - before) / set_bytes)
-    return numbers | {AT_PEAK: at_peak, AFTER: after}
-
+CALL, COPY = "comm.all_reduce(buffer)", "each.copy_(part.view_as(each))"
+FLATTENED = "[each.flatten() for each in gradients]"
+JOIN = f"torch.cat({FLATTENED})"
+SPLIT = "summed = buffer.split([each.numel() for each in gradients])"
+LOOP = "for each, part in zip(gradients, summed, strict=True):"
+TOTAL = "sum(each.numel() for each in gradients)"
+EDITS = (
+    *after_backward.edits("buffer", but_one=1.6, but_two=1.2, but_shared=0.8),
+    Edit(NOT_REACHED, {COPY: "pass"}),
+    Edit(
+        "Where a weight is stored transposed its sum is lost. When does a reshape give a view of "
+        "the gradient, and when a copy that nobody keeps?",
+        {COPY: "each.reshape(-1).copy_(part)"},
+        points=1.6,
+    ),
+    Edit(
+        "Parts begin in wrong places. By how many numbers does the beginning move on after a "
+        "matrix of four rows and three columns, and what is its len?",
+        {
+            SPLIT: "start = 0",
+            LOOP: "for each in gradients:\n        part = buffer[start : start + each.numel()]\n"
+            "        start += len(each)",
+        },
+    ),
+    Edit(
+        "Some numbers too many travel, so that the ranks divide the buffer. Which of the ranks "
+        "needs a part of its own, if one call sums all?",
+        {
+            JOIN: f"torch.cat([*{FLATTENED}, gradients[0].new_zeros(-{TOTAL} % comm.size)])",
+            SPLIT: SPLIT.replace("buffer", f"buffer[: {TOTAL}]"),
+        },
+        shows=("bytes",),
+    ),
+    Edit(
+        ONLY_NEW,
+        {BACKWARD: SET_ASIDE, COPY: f"{COPY}\n    {ADD_BACK}"},
+        points=1.6,
+        shows=("length",),
+    ),
+    Edit(
+        "A call for a second model changes the gradients of the first. Whose memory are the views "
+        "in grad, and who writes into it next?",
+        {
+            f"buffer = {JOIN}": "key = f'rank {comm.rank} of {comm.size}, {"
+            + TOTAL
+            + "} numbers'\n"
+            f"    buffer = vars(backward_flat).setdefault(key, gradients[0].new_empty({TOTAL}))\n"
+            f"    torch.cat({FLATTENED}, out=buffer)",
+            COPY: "each.data = part.view_as(each)",
+        },
+        points=1.6,
+        shows=("overwritten",),
+    ),
+    Edit(
+        "There is still a call for each parameter. What is one tensor that holds them all?",
+        {CALL: "for each in gradients:\n        comm.all_reduce(each.contiguous())"},
+        shows=("calls",),
+    ),
+    Edit(
+        "Two calls. What does a sum that is summed again hold?",
+        {CALL: f"{CALL}; {CALL}"},
+        shows=("calls",),
+    ),
+    Edit(
+        "The sums are added to what each rank has of its own already. Which operation puts new "
+        "numbers in the place of old ones?",
+        {COPY: "each.add_(part.view_as(each))"},
+    ),
+    Edit(
+        "The numbers are right, and each grad is a row of numbers now. Which shape has the "
+        "parameter that it belongs to?",
+        {COPY: "each.data = part"},
+    ),
+    Edit(
+        "The gradient has the right length and points elsewhere: its numbers are in wrong places. "
+        "In which order do they enter the buffer, and in which do they leave it?",
+        {JOIN: "torch.cat([each.flatten() for each in reversed(gradients)])"},
+    ),
+    Edit(
+        "At the peak there are three sets of gradients. Which copy of them is neither the buffer "
+        "nor what backward made?",
+        {
+            f"buffer = {JOIN}": "parts = [each.clone().flatten() for each in gradients]\n"
+            "    buffer = torch.cat(parts)"
+        },
+        points=1.6,
+    ),
+    Edit(
+        "Two sets of gradients are left when all is over. Who still holds the buffer?",
+        {CALL: f"{CALL}; model.kept = buffer"},
+        points=1.6,
+    ),
+)
 
 CHECK = Check(
-    cases=functools.partial(cases_of, FLAT_SCENARIOS),
-    reference=backward_flat,
-    observe=observe,
+    cases=functools.partial(cases_of, SCENARIOS, transposed=("gradients before",)),
+    observe=flat.observe,
     judge=Behaviour(
-        wanted,
-        *MISTAKES,
-        Mistake(
-            "There is still a call for each parameter. What is one tensor that holds them all?",
-            lambda *values: {CALLS: len(sizes_of(*values))},
-        ),
-        Mistake(
-            "Two calls. What does a sum that is summed again hold?",
-            lambda *values: {CALLS: 2},
-        ),
-        Mistake(
-            "The sums are added to what each rank has of its own already. Which operation puts "
-            "new numbers in the place of old ones?",
-            lambda *values: {
-                LENGTH: float((whole_gradient(*values) + own_gradient(*values)).norm())
-            },
-        ),
-        Mistake(
-            "The gradient has the right length and points elsewhere: its numbers are in wrong "
-            "places. In which order do they enter the buffer, and in which do they leave it?",
-            lambda *values: {WRONG: values[1]},
-        ),
-        Mistake(
-            "At the peak there are three sets of gradients. Which copy of them is neither the "
-            "buffer nor what backward made?",
-            lambda *values: {AT_PEAK: 3},
-        ),
-        Mistake(
-            "Two sets of gradients are left when all is over. Who still holds the buffer?",
-            lambda *values: {AFTER: 2},
-        ),
-        scenarios=FLAT_SCENARIOS,
+        measured,
+        *edited("u09-flat", EDITS, observe=flat.observe),
+        summarise=flat.summarise,
+        scenarios=SCENARIOS,
+        labels=LABELS
+        | {
+            "overwritten": "gradients of a first model that a call for a second one changes",
+            "sets_at_peak": "sets of gradients at the peak",
+            "sets_afterwards": "sets of gradients afterwards",
+        },
         relative_tolerance=ROUNDING,
     ),
+    fallback="course_utils.reference.gradient_sync.backward_flat",
+    answers=TRAINERS,
 )

@@ -6,8 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo, Mistake
-from course_utils.formulas.communication import min_hiding_tokens
+from autograder.checking.judges import EqualTo
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
 
 FIELDS = ("num_params", "num_ranks", "bytes_per_element", "bytes_per_second", "flops_per_second")
 
@@ -88,12 +89,6 @@ def _exact(
     return Fraction(dividend, 2 * num_ranks * bytes_per_second)
 
 
-def _without_ranks(*values: int) -> int:
-    """Tokens if every rank sent all bytes twice."""
-    _, _, bytes_per_element, bytes_per_second, flops_per_second = values
-    return math.ceil(Fraction(bytes_per_element * flops_per_second, 2 * bytes_per_second))
-
-
 def _can_be_missed(*values: int) -> bool:
     """Whether a float may miss it: (nearly) whole, and the rate is not a power of two."""
     exact, rate = _exact(*values), values[3]
@@ -105,98 +100,113 @@ def _missed(by: int) -> Any:
     return lambda *values: math.ceil(_exact(*values)) + by if _can_be_missed(*values) else {}
 
 
-def _of_whole_bytes(*values: int) -> int:
-    """Tokens if a ring moved whole bytes only."""
-    num_params, d, num_bytes, rate, flops = values
-    moved = 2 * (d - 1) * num_params * num_bytes // d
-    return math.ceil(Fraction(moved, rate) * Fraction(flops, 4 * num_params))
-
-
-def _of_whole_seconds(*values: int) -> int:
-    """Tokens if the links took whole seconds only."""
-    num_params, d, num_bytes, rate, flops = values
-    seconds = math.ceil(Fraction(2 * (d - 1) * num_params * num_bytes, d * rate))
-    return math.ceil(seconds * Fraction(flops, 4 * num_params))
-
-
-def _times(factor: Fraction | int) -> Any:
-    return lambda *values: math.ceil(_exact(*values) * factor)
-
-
 MISSED = (
     "Right, but for one token where the two times are equal, or nearly. What does a float make of "
     "a third, and which whole numbers could you compare instead?"
 )
+DIVIDEND = "bytes_per_element * (num_ranks - 1) * flops_per_second"
+DIVISOR = "2 * num_ranks * bytes_per_second"
+MOVED_BYTES = "2 * (num_ranks - 1) * num_params * bytes_per_element"
+PART, LARGEST_PART = "(num_params // num_ranks)", "-(-num_params // num_ranks)"
+ROUNDED = "-(-dividend // divisor)"
+EDITS = (
+    Edit(
+        "You multiply by the number of parameters. Which of the two times grows with it, and "
+        "which does not?",
+        {DIVIDEND: f"num_params * {DIVIDEND}"},
+    ),
+    Edit(
+        "Your number falls with the number of parameters. Which of the two times grows with "
+        "it, and which does not?",
+        {DIVISOR: f"num_params * {DIVISOR}"},
+    ),
+    Edit(
+        "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
+        "all-reduce?",
+        {DIVISOR: f"2 * {DIVISOR}"},
+    ),
+    Edit(
+        "You hide communication behind the forward pass, too, or behind that alone. When is "
+        "the first gradient there, and how many FLOPs has a token from then on?",
+        {DIVIDEND: f"2 * {DIVIDEND}", DIVISOR: f"3 * {DIVISOR}"},
+    ),
+    Edit(
+        "Eight times as many. Do the links' rates in the exercise's text count bytes or bits?",
+        {DIVIDEND: f"8 * {DIVIDEND}"},
+    ),
+    Edit(
+        "Twice as many. How many products does backward make for each weight and token?",
+        {DIVISOR: "num_ranks * bytes_per_second"},
+    ),
+    Edit(
+        "Every rank sends all bytes twice in your ring. Which part does it have already?",
+        {"(num_ranks - 1)": "num_ranks"},
+    ),
+    Edit(
+        "Elements are counted where bytes travel. How many bytes has each?",
+        {"bytes_per_element * (": "("},
+    ),
+    Edit(
+        "These are the tokens of all ranks together. How many does the exercise ask for?",
+        {DIVISOR: "2 * bytes_per_second"},
+    ),
+    Edit(
+        MISSED, {ROUNDED: "math.ceil(dividend / divisor)", DIVIDEND: f"{DIVIDEND}\n    import math"}
+    ),
+    Edit(
+        "The ring moves a part of a byte less in your formula, where there are few parameters. "
+        "Which division could come later, or last?",
+        {
+            DIVIDEND: f"{MOVED_BYTES} // num_ranks * flops_per_second",
+            DIVISOR: "4 * num_params * bytes_per_second",
+        },
+    ),
+    Edit(
+        "The ring moves too little in your formula where the ranks do not divide the parameters. "
+        "Which division throws the rest away, and could it come last?",
+        {
+            DIVIDEND: f"{DIVIDEND} * 2 * {PART}",
+            DIVISOR: "4 * num_params * bytes_per_second",
+        },
+    ),
+    Edit(
+        "The ring moves too much in your formula where the ranks do not divide the parameters. "
+        "Which division is rounded up before the last one, and does the text round the bytes?",
+        {
+            DIVIDEND: f"{DIVIDEND} * 2 * {LARGEST_PART}",
+            DIVISOR: "4 * num_params * bytes_per_second",
+        },
+    ),
+    Edit(
+        "Seconds are rounded before tokens are counted. How many of your numbers does the "
+        "exercise want whole?",
+        {
+            DIVIDEND: f"-(-{MOVED_BYTES} // (num_ranks * bytes_per_second)) * flops_per_second",
+            DIVISOR: "4 * num_params",
+        },
+    ),
+    Edit(
+        "One token too few wherever it does not come out even. To which side do you round, if "
+        "backward has to be at least as long?",
+        {ROUNDED: "dividend // divisor"},
+    ),
+    Edit(
+        "On one rank nothing travels. How many tokens hide nothing?",
+        {ROUNDED: f"max(1, {ROUNDED})"},
+    ),
+    Edit(
+        "One token too many wherever it comes out even. May the two times be equal?",
+        {ROUNDED: "dividend // divisor + 1"},
+    ),
+)
 
 CHECK = Check(
     cases=hidden_cases,
-    reference=min_hiding_tokens,
     judge=EqualTo(
         searched,
-        Mistake(
-            "You multiply by the number of parameters. Which of the two times grows with it, and "
-            "which does not?",
-            lambda *values: math.ceil(_exact(*values) * values[0]),
-        ),
-        Mistake(
-            "Your number falls with the number of parameters. Which of the two times grows with "
-            "it, and which does not?",
-            lambda *values: math.ceil(_exact(*values) / values[0]),
-        ),
-        Mistake(
-            "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
-            "all-reduce?",
-            _times(Fraction(1, 2)),
-        ),
-        Mistake(
-            "You hide communication behind the forward pass, too, or behind that alone. When is "
-            "the first gradient there, and how many FLOPs has a token from then on?",
-            _times(Fraction(2, 3)),
-        ),
-        Mistake(
-            "Eight times as many. Do the links' rates in the exercise's text count bytes or bits?",
-            _times(8),
-        ),
-        Mistake(
-            "Twice as many. How many products does backward make for each weight and token?",
-            _times(2),
-        ),
-        Mistake(
-            "Every rank sends all bytes twice in your ring. Which part does it have already?",
-            _without_ranks,
-        ),
-        Mistake(
-            "Elements are counted where bytes travel. How many bytes has each?",
-            lambda *values: math.ceil(_exact(*values) / values[2]),
-        ),
-        Mistake(
-            "These are the tokens of all ranks together. How many does the exercise ask for?",
-            lambda *values: math.ceil(_exact(*values) * values[1]),
-        ),
-        Mistake(MISSED, _missed(1)),
-        Mistake(MISSED, _missed(-1)),
-        Mistake(
-            "The ring moves a part of a byte less in your formula, where there are few parameters. "
-            "Which division could come later, or last?",
-            _of_whole_bytes,
-        ),
-        Mistake(
-            "Seconds are rounded before tokens are counted. How many of your numbers does the "
-            "exercise want whole?",
-            _of_whole_seconds,
-        ),
-        Mistake(
-            "One token too few wherever it does not come out even. To which side do you round, if "
-            "backward has to be at least as long?",
-            lambda *values: _exact(*values) // 1,
-        ),
-        Mistake(
-            "On one rank nothing travels. How many tokens hide nothing?",
-            lambda *values: max(1, math.ceil(_exact(*values))),
-        ),
-        Mistake(
-            "One token too many wherever it comes out even. May the two times be equal?",
-            lambda *values: _exact(*values) // 1 + 1,
-        ),
+        *edited("u09-hidden", EDITS),
+        Symptom(MISSED, _missed(1)),
+        Symptom(MISSED, _missed(-1)),
     ),
+    fallback="course_utils.formulas.communication.min_hiding_tokens",
 )

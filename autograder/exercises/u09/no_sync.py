@@ -1,52 +1,34 @@
 """Check of micro-batches on each rank: one exchange for all, one at a time in memory."""
 
 import random
-from collections.abc import Callable
-from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from autograder.checking.exercise_check import Case, Check, case_key
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.observing import errors_as_data, undisturbed
-from autograder.exercises.u08.shared.ragged_batches import length_of
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u09.shared.backward_steps import (
-    COLLECTIVES,
-    LENGTH,
-    WRONG,
-    Job,
-    gradients_of,
-    job_of,
-    num_wrong,
+    BUCKETERS,
+    CHANGES_MODEL,
+    LABELS,
+    whole_gradients,
 )
-from autograder.exercises.u09.shared.on_ranks import ROUNDING
-from course_utils.distributed import Comm
-from course_utils.reference.bucketing import accumulate_together, backward_in_buckets
+from autograder.observing.observation import length_of
+from autograder.observing.u09 import no_sync
+from autograder.observing.u09.backward_steps import job_of, state_of
+from autograder.observing.u09.on_ranks import ROUNDING
 
 FIELDS = ("widths", "num_ranks", "num_micro_batches", "trainer")
-TRAINERS = ("one call for each", "buckets")
-
-AT_ONCE = "micro-batches in memory at once"
-FORWARDS = "forward passes"
-BACKWARDS = "backward passes through micro-batches"
-OUT_OF_ORDER = "micro-batches that run after one which follows them in the list"
-EXCHANGES = "calls of the trainer"
-IN_TRAINER = "micro-batches that run backward in the trainer"
-
-Numbers = dict[str, Any]
 
 
 def together_cases(seed: int) -> list[Case]:
     """One micro-batch and up to three, two ranks and three; each trainer with one and several."""
-    rng = random.Random(seed)
-    cases = [_case([2, 3, 4, 2], 2, 3, TRAINERS[0])]
+    rng, trainers = random.Random(seed), list(no_sync.TRAINERS)
+    cases = [_case([2, 3, 4, 2], 2, 3, trainers[0])]
     for number, num_ranks in enumerate((2, 2, 3, 2)):
         for count in (1, 2, 3, 2, 3):
             widths = [rng.randint(2, 4) for _ in range(3)]
-            cases.append(_case(widths, num_ranks, count, TRAINERS[1 - number % 2]))
+            cases.append(_case(widths, num_ranks, count, trainers[1 - number % 2]))
     return cases
 
 
@@ -54,240 +36,244 @@ def _case(*values: Any) -> Case:
     return dict(zip(FIELDS, values, strict=True))
 
 
-class _Monitor:
-    """Counts forward and backward passes, and the most that wait for backward at once."""
-
-    def __init__(self, job: Job, model: nn.Module, rank: int) -> None:
-        self.job, self.model, self.rank = job, model, rank
-        self.order: list[int] = []
-        self.num_waiting = self.most_waiting = self.num_backwards = 0
-
-    def micro_batch(self, number: int) -> Tensor:
-        loss = self.job.loss(self.model, self.rank, number)
-        self.order.append(number)
-        self.num_waiting += 1
-        self.most_waiting = max(self.most_waiting, self.num_waiting)
-        loss.register_hook(self._note)
-        return loss
-
-    def _note(self, gradient: Tensor) -> None:
-        self.num_waiting -= 1
-        self.num_backwards += 1
-
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> object:
-    """Gradients, forward passes and collectives of the student's accumulation."""
-    job = job_of(case)
-    models = [job.model() for _ in range(job.num_ranks)]
-
-    def step(comm: Comm) -> tuple[list[Tensor | None], _Monitor, int, int]:
-        model = models[comm.rank]
-        monitor, num_exchanges, num_inside = _Monitor(job, model, comm.rank), 0, 0
-
-        def backward(comm: Comm, model: nn.Module, loss: Tensor) -> None:
-            nonlocal num_exchanges, num_inside
-            num_exchanges += 1
-            num_before = monitor.num_backwards
-            _train(case["trainer"], comm, model, loss)
-            num_inside += monitor.num_backwards - num_before
-
-        micro_batches = [partial(monitor.micro_batch, n) for n in range(case["num_micro_batches"])]
-        answer(comm, model, micro_batches, backward)
-        return gradients_of(model), monitor, num_exchanges, num_inside
-
-    with undisturbed():
-        run = job.run(step)
-    gradients = [each for each, *_ in run.results]
-    _, monitor, num_exchanges, num_inside = run.results[0]
-    return {
-        AT_ONCE: max(1, monitor.most_waiting),
-        FORWARDS: len(monitor.order),
-        OUT_OF_ORDER: sum(one > other for one, other in pairwise(monitor.order)),
-        LENGTH: length_of(gradients[0]),
-        WRONG: num_wrong(gradients, _whole(*case_key(case))),
-        EXCHANGES: num_exchanges,
-        IN_TRAINER: num_inside,
-        BACKWARDS: monitor.num_backwards,
-        COLLECTIVES: len(run.communications()),
-    }
-
-
-def _train(trainer: str, comm: Comm, model: nn.Module, loss: Tensor) -> None:
-    """Backward, and a call for each parameter: afterwards, or while backward runs."""
-    if trainer == "buckets":
-        return backward_in_buckets(comm, model, loss, bucket_bytes=1)
-    loss.backward()
-    for parameter in model.parameters():
-        comm.all_reduce(parameter.grad)  # type: ignore[arg-type]
-    return None
-
-
-@lru_cache(maxsize=1024)
-def _whole(*key: Any) -> list[Tensor]:
-    case = _case(*key)
-    return job_of(case).whole_gradients(case["num_micro_batches"])
-
-
-def wanted(**case: Any) -> Numbers:
+def measured(**case: Any) -> dict[str, Any]:
     """The gradient of all micro-batches of all ranks, and each parameter exchanged once."""
+    gradients = whole_gradients(job_of(case), case["num_micro_batches"])
     return {
-        AT_ONCE: 1,
-        FORWARDS: case["num_micro_batches"],
-        OUT_OF_ORDER: 0,
-        LENGTH: length_of(_whole(*case_key(case))),
-        WRONG: 0,
-        EXCHANGES: 1,
-        IN_TRAINER: 1,
-        BACKWARDS: case["num_micro_batches"],
-        COLLECTIVES: len(case["widths"]) - 1,  # one for each matrix
+        "forged_calls": 0,
+        "at_once": 1,
+        "forward_passes": case["num_micro_batches"],
+        "out_of_order": 0,
+        "gradient_length": length_of(gradients),
+        "wrong_gradients": 0,
+        "trainer_calls": 1,
+        "in_trainer": 1,
+        "backward_passes": case["num_micro_batches"],
+        "collectives": len(case["widths"]) - 1,  # one for each matrix
+        "changes_list": 0,
+        "changes_model": 0,
+        "gradients": gradients,
+        "list": list(range(case["num_micro_batches"])),
+        "state": state_of(job_of(case).model()),
     }
 
 
-def _of_case(formula: Callable[[Case], Numbers]) -> Callable[..., Numbers]:
-    return lambda *values: formula(_case(*values))
+# Places of the model answer.
+TAKE, RUN, EXCHANGE = (
+    "*earlier, last = micro_batches",
+    "micro_batch().backward()",
+    "backward(comm, model, last())",
+)
+LOOP = f"for micro_batch in earlier:\n        {RUN}"
+EACH_PARAMETER = "\n    for parameter in model.parameters():\n        "
 
-
-def _each_exchanged(case: Case) -> float:
-    """Length of the gradient if each exchange also sums what was summed before."""
-    job = job_of(case)
-    total = [torch.zeros_like(each) for each in job.model().parameters()]
-    for number in range(case["num_micro_batches"]):
-        every = [_gradients_of_one(job, rank, number) for rank in range(job.num_ranks)]
-        new = [torch.stack(parts).sum(0) for parts in zip(*every, strict=True)]
-        total = [job.num_ranks * old + more for old, more in zip(total, new, strict=True)]
-    return length_of(total)
-
-
-@lru_cache(maxsize=1024)
-def _gradients_of_one(job: Job, rank: int, number: int) -> list[Tensor]:
-    model = job.model()
-    job.loss(model, rank, number).backward()
-    return [each.grad for each in model.parameters() if each.grad is not None]
-
-
-def _of_the_last(case: Case, number: int = 1) -> float:
-    """Length of the gradient of the last ``number`` micro-batches, summed over all ranks."""
-    job, numbers = job_of(case), range(_num_micro_batches(case))[-number:]
-    made = [_gradients_of_one(job, rank, each) for rank in range(job.num_ranks) for each in numbers]
-    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
-
-
-def _first_exchanged(case: Case) -> float:
-    """Length of rank 0's gradient: the first micro-batch of all ranks, the others only its own."""
-    job = job_of(case)
-    made = [_gradients_of_one(job, rank, 0) for rank in range(job.num_ranks)]
-    made += [_gradients_of_one(job, 0, number) for number in range(1, _num_micro_batches(case))]
-    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
-
-
-def _own(case: Case) -> float:
-    """Length of rank 0's own gradient."""
-    job, numbers = job_of(case), range(_num_micro_batches(case))
-    made = [_gradients_of_one(job, 0, number) for number in numbers]
-    return length_of([torch.stack(parts).sum(0) for parts in zip(*made, strict=True)])
-
-
-def _num_micro_batches(case: Case) -> int:
-    return int(case["num_micro_batches"])
-
-
+LENGTH = ("gradient_length",)
+NO_FORWARD = "No micro-batch is called. What do the functions in the list give when they are?"
 OTHER_ORDER = "Micro-batches run in another order than they stand in the list. Where do you begin?"
+ALL_FORWARD = (
+    "All micro-batches run forward before the first one runs backward, so that all "
+    "activations are in memory. When is the first moment at which one can go?"
+)
+NO_MICRO_BATCH = (
+    "The trainer gets a loss that no micro-batch has made. Which hook fires in its "
+    "backward pass, and which loss does the exercise hand to it?"
+)
+EDITS = (
+    *(
+        Edit(ALL_FORWARD, {f"{LOOP}\n    {EXCHANGE}": all_forward})
+        for all_forward in (
+            "backward(comm, model, sum(each() for each in micro_batches))",
+            "losses = [each() for each in micro_batches]\n    for loss in losses[:-1]:\n"
+            "        loss.backward()\n    backward(comm, model, losses[-1])",
+        )
+    ),
+    Edit(
+        "Every micro-batch runs forward, and only one runs backward. The trainer takes the "
+        "last: who runs backward from the losses of the others?",
+        {RUN: "micro_batch()"},
+        shows=("at_once", "backward_passes"),
+    ),
+    Edit(
+        "Two micro-batches are in memory: the next one runs forward before the last one has "
+        "run backward. How else can you know which one is the last?",
+        {
+            TAKE: "loss = 0",
+            f"{LOOP}\n    {EXCHANGE}": "for micro_batch in micro_batches:\n"
+            "        loss, before = micro_batch(), loss\n"
+            "        if before:\n            before.backward()\n"
+            "    backward(comm, model, loss)",
+        },
+        shows=("at_once",),
+    ),
+    Edit(
+        "Micro-batches run forward twice. How often do you call each function?",
+        {
+            TAKE: f"for each in micro_batches:\n        each().backward()\n"
+            f"    model.zero_grad()\n    {TAKE}"
+        },
+        shows=("forward_passes",),
+    ),
+    Edit(
+        "One forward pass too many. Which micro-batch do you call once for its own backward "
+        "pass, and once more for the trainer?",
+        {"in earlier:": "in micro_batches:"},
+        shows=("forward_passes",),
+    ),
+    Edit(
+        "One micro-batch is missing. What becomes of the last one, and what of a list of one?",
+        {
+            "in earlier:": "in earlier[:-1]:",
+            EXCHANGE: f"for last in earlier[-1:]:\n        {EXCHANGE}",
+        },
+        shows=("forward_passes",),
+    ),
+    Edit(
+        "One micro-batch is called, however many there are. Whose gradients does the trainer find "
+        "in grad when its turn comes?",
+        {f"    {LOOP}\n": ""},
+        shows=("forward_passes",),
+    ),
+    Edit(OTHER_ORDER, {TAKE: "*earlier, last = reversed(micro_batches)"}, shows=("out_of_order",)),
+    Edit(OTHER_ORDER, {TAKE: "last, *earlier = micro_batches"}, shows=("out_of_order",)),
+    Edit(
+        "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
+        "was summed up before included. After which one do the ranks need each other's?",
+        {RUN: "backward(comm, model, micro_batch())"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "Every micro-batch is exchanged. After which one do the ranks need each other's gradients?",
+        {
+            f"{LOOP}\n    {EXCHANGE}": "sums = [0 for _ in model.parameters()]\n"
+            "    for micro_batch in micro_batches:\n        model.zero_grad()\n"
+            "        backward(comm, model, micro_batch())\n"
+            "        sums = [s + p.grad for s, p in zip(sums, model.parameters())]\n"
+            "    for total, parameter in zip(sums, model.parameters()):\n"
+            "        parameter.grad = total"
+        },
+        shows=("trainer_calls",),
+    ),
+    Edit(
+        "The first micro-batch is exchanged, and the others stay on their ranks. What is in "
+        "grad at the moment at which the trainer sums it up?",
+        {
+            TAKE: "last, *earlier = micro_batches",
+            f"{LOOP}\n    {EXCHANGE}": f"{EXCHANGE}\n    {LOOP}",
+        },
+        shows=LENGTH,
+    ),
+    Edit(
+        "The gradient is too short by a factor, the number of ranks. What is each loss a share "
+        "of, and who has divided already?",
+        {EXCHANGE: f"{EXCHANGE}{EACH_PARAMETER}parameter.grad /= comm.size"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "The trainer is never called, and each rank has its own gradients. Who exchanges what "
+        "is in grad?",
+        {EXCHANGE: "last().backward()"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "You exchange gradients by yourself, and the trainer is never called. Who starts its "
+        "buckets while backward still runs?",
+        {EXCHANGE: f"last().backward(){EACH_PARAMETER}comm.all_reduce(parameter.grad)"},
+        shows=("trainer_calls",),
+    ),
+    Edit(
+        NO_MICRO_BATCH,
+        {
+            EXCHANGE: "last().backward()\n"
+            "    backward(comm, model, torch.zeros((), requires_grad=True))"
+        },
+        shows=(*LENGTH, "in_trainer"),
+    ),
+    Edit(
+        "A micro-batch runs backward once by itself and once more in the trainer. Through "
+        "which of them does the trainer go, and who has gone there before?",
+        {
+            EXCHANGE: "loss = last()\n    loss.backward(retain_graph=True)\n"
+            "    backward(comm, model, 0 * loss)"
+        },
+        shows=("backward_passes",),
+    ),
+    Edit(
+        "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
+        {EXCHANGE: f"{EXCHANGE}{EACH_PARAMETER}comm.all_reduce(parameter.grad)"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "Only the last micro-batch is in your gradients. Who throws away those of the others?",
+        {RUN: f"{RUN}\n        model.zero_grad()"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "Only the last two micro-batches are in your gradients. Which line throws away those "
+        "of the others, and how often does it run?",
+        {RUN: f"model.zero_grad()\n        {RUN}"},
+        shows=LENGTH,
+    ),
+    Edit(
+        "The gradient is too short by a factor, the number of micro-batches. What is "
+        "each loss a share of, and who has divided already?",
+        {
+            RUN: "(micro_batch() / len(micro_batches)).backward()",
+            "last())": "last() / len(micro_batches))",
+        },
+        shows=LENGTH,
+    ),
+    *(
+        Edit(
+            "The last loss counts more, or less, than those before it. What is each loss a share "
+            "of, and does it matter how many ranks there are?",
+            {EXCHANGE: f"backward(comm, model, last() {scaled} comm.size)"},
+            shows=LENGTH,
+        )
+        for scaled in "*/"
+    ),
+    Edit(
+        "The last micro-batch is summed over the ranks, and those before stay on their ranks. What "
+        "is in grad at the moment at which the trainer sums it up?",
+        {
+            EXCHANGE: "kept = [p.grad for p in model.parameters()]\n    model.zero_grad()\n"
+            f"    {EXCHANGE}\n    for p, before in zip(model.parameters(), kept):\n"
+            "        p.grad += 0 if before is None else before"
+        },
+        shows=LENGTH,
+    ),
+    Edit(
+        "The list of micro-batches is another one afterwards. Whose list is it, and how else do "
+        "you tell the last from the others?",
+        {TAKE: "last = micro_batches.pop()", "in earlier:": "in micro_batches:"},
+        shows=("changes_list",),
+    ),
+    Edit(
+        CHANGES_MODEL,
+        {EXCHANGE: f"{EXCHANGE}\n    model.eval()"},
+        shows=("changes_model",),
+    ),
+)
 
 CHECK = Check(
     cases=together_cases,
-    reference=accumulate_together,
-    observe=observe,
+    observe=no_sync.observe,
     judge=Behaviour(
-        wanted,
-        Mistake(
-            "All micro-batches run forward before the first one runs backward, so that all "
-            "activations are in memory. When is the first moment at which one can go?",
-            _of_case(lambda case: {AT_ONCE: _num_micro_batches(case)}),
-        ),
-        Mistake(
-            "Two micro-batches are in memory: the next one runs forward before the last one has "
-            "run backward. How else can you know which one is the last?",
-            _of_case(lambda case: {AT_ONCE: min(2, _num_micro_batches(case))}),
-        ),
-        Mistake(
-            "Micro-batches run forward twice. How often do you call each function?",
-            _of_case(lambda case: {FORWARDS: 2 * _num_micro_batches(case)}),
-        ),
-        Mistake(
-            "One forward pass too many. Which micro-batch do you call once for its own backward "
-            "pass, and once more for the trainer?",
-            _of_case(lambda case: {FORWARDS: _num_micro_batches(case) + 1}),
-        ),
-        Mistake(
-            "One micro-batch is missing. What becomes of the last one, and what of a list of one?",
-            _of_case(lambda case: {FORWARDS: _num_micro_batches(case) - 1}),
-        ),
-        Mistake(
-            OTHER_ORDER,
-            _of_case(lambda case: {OUT_OF_ORDER: _num_micro_batches(case) - 1}),
-        ),
-        Mistake(OTHER_ORDER, _of_case(lambda case: {OUT_OF_ORDER: 1})),
-        Mistake(
-            "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
-            "was summed up before included. After which one do the ranks need each other's?",
-            _of_case(lambda case: {LENGTH: _each_exchanged(case)}),
-        ),
-        Mistake(
-            "Every micro-batch is exchanged. After which one do the ranks need each other's "
-            "gradients?",
-            _of_case(lambda case: {EXCHANGES: _num_micro_batches(case)}),
-        ),
-        Mistake(
-            "The first micro-batch is exchanged, and the others stay on their ranks. What is in "
-            "grad at the moment at which the trainer sums it up?",
-            _of_case(lambda case: {LENGTH: _first_exchanged(case)}),
-        ),
-        Mistake(
-            "The gradient is too short by a factor, the number of ranks. What is each loss a share "
-            "of, and who has divided already?",
-            _of_case(lambda case: {LENGTH: length_of(_whole(*case_key(case))) / case["num_ranks"]}),
-        ),
-        Mistake(
-            "The trainer is never called, and each rank has its own gradients. Who exchanges what "
-            "is in grad?",
-            _of_case(lambda case: {LENGTH: _own(case)}),
-        ),
-        Mistake(
-            "You exchange gradients by yourself, and the trainer is never called. Who starts its "
-            "buckets while backward still runs?",
-            _of_case(lambda case: {EXCHANGES: 0}),
-        ),
-        Mistake(
-            "The trainer gets a loss that no micro-batch has made. Which hook fires in its "
-            "backward pass, and which loss does the exercise hand to it?",
-            _of_case(lambda case: {LENGTH: _own(case), IN_TRAINER: 0, EXCHANGES: 1}),
-        ),
-        Mistake(
-            "A micro-batch runs backward once by itself and once more in the trainer. Through "
-            "which of them does the trainer go, and who has gone there before?",
-            _of_case(lambda case: {IN_TRAINER: 1, BACKWARDS: _num_micro_batches(case) + 1}),
-        ),
-        Mistake(
-            "Gradients are exchanged once more than the trainer does. What does it leave in grad?",
-            _of_case(lambda case: {LENGTH: case["num_ranks"] * length_of(_whole(*case_key(case)))}),
-        ),
-        Mistake(
-            "Only the last micro-batch is in your gradients. Who throws away those of the others?",
-            _of_case(lambda case: {LENGTH: _of_the_last(case)}),
-        ),
-        Mistake(
-            "Only the last two micro-batches are in your gradients. Which line throws away those "
-            "of the others, and how often does it run?",
-            _of_case(lambda case: {LENGTH: _of_the_last(case, number=2)}),
-        ),
-        Mistake(
-            "The gradient is too short by a factor, the number of micro-batches. What is "
-            "each loss a share of, and who has divided already?",
-            _of_case(
-                lambda case: {LENGTH: length_of(_whole(*case_key(case))) / _num_micro_batches(case)}
-            ),
-        ),
+        measured,
+        Symptom(NO_FORWARD, lambda *values: {"forward_passes": 0}),
+        *edited("u09-no-sync", EDITS, observe=no_sync.observe),
         relative_tolerance=ROUNDING,
+        labels=LABELS
+        | {
+            "at_once": "micro-batches in memory at once",
+            "forward_passes": "forward passes",
+            "backward_passes": "backward passes through micro-batches",
+            "out_of_order": "micro-batches that run after one which follows them in the list",
+            "trainer_calls": "calls of the trainer",
+            "changes_list": "the list of micro-batches (1 if it is another one afterwards)",
+            "in_trainer": "micro-batches that run backward in the trainer",
+        },
+        summarise=no_sync.summarise,
     ),
+    fallback="course_utils.reference.bucketing.accumulate_together",
+    answers=BUCKETERS,
 )

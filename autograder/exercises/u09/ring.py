@@ -5,34 +5,17 @@ import random
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import Behaviour, Mistake
-from autograder.exercises.observing import errors_as_data
-from autograder.exercises.u09.shared.on_ranks import (
-    BYTES_PER_SECOND,
-    FLOAT64_BYTES,
-    LATENCY_SECONDS,
-    on_ranks,
-)
-from course_utils.distributed import ClusterRun, Comm
-from course_utils.reference.ring import ring_all_reduce
+from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing import replay
+from autograder.observing.u09 import ring
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES
 
 SCENARIOS = ("even parts", "a rest", "few numbers or one rank")
 NUM_CASES_ALONE = 4
-
-# Uneven messages that are all in flight at once wait a little for one another: 8 % of the time at
-# most here. Pairs that wait for other pairs cost at least a quarter.
-ALLOWANCE = 1.1
-
-COLLECTIVES = "collectives"
-MOST, FEWEST = "the most messages that a rank sends", "the fewest messages that a rank sends"
-SENT, RECEIVED = "the most bytes that a rank sends", "the most bytes that a rank receives"
-WRONG = "wrong sums (1 if there are any)"
-LEFT = "numbers that stay as they were"
-UNWRITTEN = "turns that write nothing into the tensor, if sums are wrong"
-LATE = "time over that of the turns (1 if there is any)"
 
 
 def _shape(scenario: str, number: int, num_ranks: int, rng: random.Random) -> list[int]:
@@ -49,7 +32,10 @@ def _shape(scenario: str, number: int, num_ranks: int, rng: random.Random) -> li
 
 
 def ring_cases(seed: int) -> list[Case]:
-    """Each scenario on several numbers of ranks, even and odd ones; vectors and matrices."""
+    """Each scenario on several numbers of ranks, even and odd ones; vectors and matrices.
+
+    One rank of several begins with an infinite number.
+    """
     rng = random.Random(seed)
     cases = [_case("even parts", 3, [6])]
     for scenario in SCENARIOS:
@@ -57,189 +43,239 @@ def ring_cases(seed: int) -> list[Case]:
         sizes = [first, 3, 4, 3, first]
         for number, num_ranks in enumerate(sizes):
             cases.append(_case(scenario, num_ranks, _shape(scenario, number, num_ranks, rng)))
+    cases.append(_case("even parts", 3, [3 * rng.randint(2, 4)], num_infinite=1))
     alone = [[rng.randint(1, 9)] for _ in range(NUM_CASES_ALONE)]
     return cases + [_case("few numbers or one rank", 1, shape) for shape in alone]
 
 
-def _case(scenario: str, num_ranks: int, shape: list[int]) -> Case:
-    return {"scenario": scenario, "num_ranks": num_ranks, "shape": shape}
-
-
-def _tensor(rank: int, shape: list[int]) -> Tensor:
-    """A rank's whole numbers: their sum is exact in any order, and they differ between ranks."""
-    generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
-    numbers = 64 * torch.randint(1, 100, shape, generator=generator, dtype=torch.float64)
-    return numbers.add(2**rank)
-
-
-def _observe_rank(comm: Comm, answer: Any, shape: list[int]) -> tuple[Tensor, int]:
-    """The tensor afterwards, and how often it was written into."""
-    tensor = _tensor(comm.rank, shape)
-    before = tensor._version
-    answer(comm, tensor)
-    return tensor, tensor._version - before
-
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> object:
-    """The tensors afterwards, and what went over the links."""
-    num_ranks, shape = case["num_ranks"], case["shape"]
-    run = on_ranks(num_ranks, _observe_rank, answer, shape)
-    before = [_tensor(rank, shape) for rank in range(num_ranks)]
-    results = [tensor for tensor, _ in run.results]
-    fewest_writes = min(number for _, number in run.results)
-    unchanged = [int((one == other).sum()) for one, other in zip(results, before, strict=True)]
-    total = torch.stack(before).sum(0)
-    is_wrong = not all(torch.equal(each, total) for each in results)
-    ranks, right = range(num_ranks), wanted(**case)
-    sent = [[each.num_bytes for each in run.sent_by(rank)] for rank in ranks]
-    received = [_received(run, rank) for rank in ranks]
-    message_bytes = FLOAT64_BYTES * _part_length(num_ranks, shape)
-    seconds = right[MOST] * (LATENCY_SECONDS + message_bytes / BYTES_PER_SECOND)
+def _case(scenario: str, num_ranks: int, shape: list[int], num_infinite: int = 0) -> Case:
     return {
-        COLLECTIVES: len(run.communications()) - len(sent[0]) - len(received[0]),
-        MOST: max(map(len, sent)),
-        FEWEST: min(map(len, sent)),
-        SENT: max(right[SENT], *map(sum, sent)),
-        RECEIVED: max(right[RECEIVED], *map(sum, received)),
-        UNWRITTEN: max(0, right[MOST] - fewest_writes) if is_wrong else 0,
-        WRONG: int(is_wrong),
-        LEFT: max(unchanged) if num_ranks > 1 else 0,
-        LATE: int(run.step_seconds > seconds * ALLOWANCE),
+        "scenario": scenario,
+        "num_ranks": num_ranks,
+        "shape": shape,
+        "num_infinite": num_infinite,
     }
 
 
-def _received(run: ClusterRun, rank: int) -> list[int]:
-    """Bytes of each message that a rank receives."""
-    return [each.num_bytes for each in run.communications(rank) if f"to rank {rank}" in each.name]
-
-
-def _part_length(num_ranks: int, shape: list[int]) -> int:
-    """Numbers in the largest part, if each rank has one part."""
-    return -(-math.prod(shape) // num_ranks)
-
-
-def wanted(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """Two rounds on a ring, with at most the largest part in each message."""
+def measured(scenario: str, num_ranks: int, shape: list[int], num_infinite: int) -> dict[str, Any]:
+    """Two rounds on a ring, with at most the largest part in each message; the sums."""
     messages = 2 * (num_ranks - 1)
-    num_bytes = messages * FLOAT64_BYTES * _part_length(num_ranks, shape)
+    num_bytes = messages * FLOAT64_BYTES * -(-math.prod(shape) // num_ranks)
+    before = [ring.tensor_of(rank, shape, num_infinite) for rank in range(num_ranks)]
     return {
-        COLLECTIVES: 0,
-        MOST: messages,
-        FEWEST: messages,
-        SENT: num_bytes,
-        RECEIVED: num_bytes,
-        UNWRITTEN: 0,
-        WRONG: 0,
-        LEFT: 0,
-        LATE: 0,
+        "forged_calls": 0,
+        "collectives": 0,
+        "barriers": 0,
+        "most_messages": messages,
+        "fewest_messages": messages,
+        "sent_bytes": num_bytes,
+        "received_bytes": num_bytes,
+        "rounded_sums": 0,
+        "unwritten_turns": 0,
+        "of_one_rank": 0,
+        "too_large_sums": 0,
+        "wrong_sums": 0,
+        "unchanged": 0,
+        "late": 0,
+        "unheard_sums": 0,
+        "before": before,
+        "total": torch.stack(before).sum(0),
     }
 
 
-def _by_rows(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """Bytes sent if parts are whole rows: in each round all parts but one."""
-    if len(shape) == 1:
-        return {}
-    rows = [shape[0] // num_ranks + (part < shape[0] % num_ranks) for part in range(num_ranks)]
-    two_spared = min(rows[part] + rows[part - 1] for part in range(num_ranks))
-    return {SENT: FLOAT64_BYTES * shape[1] * (2 * shape[0] - two_spared)}
-
-
-def _not_empty(scenario: str, num_ranks: int, shape: list[int]) -> dict[str, int]:
-    """The most and the fewest messages that a rank sends if it skips empty parts."""
-    if scenario != "few numbers or one rank":
-        return {}
-    turns = range(2 * (num_ranks - 1))
-    counts = [
-        sum((rank - turn) % num_ranks < math.prod(shape) for turn in turns)
-        for rank in range(num_ranks)
-    ]
-    return {MOST: max(counts), FEWEST: min(counts)}
-
-
+LABELS = {
+    **replay.LABELS,
+    "unheard_sums": "ranks with sums that no message brought",
+    "collectives": "collectives (1 if there are any)",
+    "barriers": "barriers (1 if there are any)",
+    "most_messages": "the most messages that a rank sends",
+    "fewest_messages": "the fewest messages that a rank sends",
+    "sent_bytes": "the most bytes that a rank sends",
+    "received_bytes": "the most bytes that a rank receives",
+    "rounded_sums": "sums that are right to 24 bits only (1 if there are any)",
+    "unwritten_turns": "turns that write nothing into the tensor, if sums are wrong",
+    "of_one_rank": "whether every number is that of one rank alone (1 if so)",
+    "too_large_sums": "sums that are too large (1 if there are any)",
+    "wrong_sums": "wrong sums (1 if there are any)",
+    "unchanged": "numbers that stay as they were",
+    "late": "time over that of the turns (1 if there is any)",
+}
 RENAMED = (
     "The messages are right, and some turns write nothing into the tensor. Which of your lines "
     "gives the name of a part to a new tensor?"
 )
-WRONG_SUMS = (
-    "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: what does "
-    "each hold after each turn, and which part may it send next?"
+NOT_IN_PLACE = (
+    "The messages come and go, and every tensor is as it was. Does your line write into "
+    "its memory, or give the name of a part to a new tensor?"
+)
+OF_ONE_RANK = (
+    "At the end every number is that of one rank alone: no sum was made, or something was "
+    "copied over it. With three ranks, which part of each is a sum after two turns?"
+)
+
+# The model answer's pieces.
+TURNS = "2 * (comm.size - 1)"
+PARTS = "tensor.view(-1).tensor_split(comm.size)"
+INCOMING, OUTGOING = (
+    "parts[(comm.rank - turn - 1) % comm.size]",
+    "parts[(comm.rank - turn) % comm.size]",
+)
+TURN = f"pass_on(comm, {OUTGOING}, theirs)"
+SUM, COPY = "mine += theirs", "mine.copy_(theirs)"
+
+PART_LENGTH = "(tensor.numel() // comm.size)"
+SEND, RECEIVE = (
+    f"comm.send({OUTGOING}, (comm.rank + 1) % comm.size)",
+    "comm.receive(theirs, (comm.rank - 1) % comm.size)",
+)
+EDITS = (
+    Edit(
+        "A collective does the work. Which messages between two ranks would do the same?",
+        {"parts = list": "comm.all_reduce(tensor)\n    parts = list", TURNS: "0"},
+        shows=("collectives",),
+    ),
+    Edit(
+        "Messages alone would do, and yours meet at a barrier. For which of its messages does a "
+        "rank have to wait, and which call does that already?",
+        {TURN: f"{TURN}\n        comm.barrier()"},
+        shows=("barriers",),
+    ),
+    Edit(
+        "No rank sends anything. Which rank knows the numbers of the others?",
+        {TURNS: "0"},
+        shows=("most_messages",),
+    ),
+    Edit(
+        "Where a tensor has fewer numbers than there are ranks you leave messages out. What "
+        "does the exercise say of empty ones?",
+        {
+            TURN: f"sending = len({OUTGOING}) and {SEND[:-1]}, async_op=True)\n"
+            f"        len(mine) and {RECEIVE}\n"
+            f"        sending and sending.wait()"
+        },
+        points=2.0,
+    ),
+    Edit(
+        "Half of the messages: each rank now holds one part of the sum. How do the others "
+        "learn it?",
+        {TURNS: "comm.size - 1"},
+        shows=("most_messages", "fewest_messages"),
+    ),
+    Edit(
+        "Two messages too many. A part is on one rank already when it sets out: how many "
+        "turns take it to all others?",
+        {TURNS: "2 * comm.size if comm.size > 1 else 0"},
+        shows=("most_messages",),
+    ),
+    Edit(
+        "All sums are right, and too many bytes travel where a tensor has rows. Are your parts "
+        "of one size there?",
+        {PARTS: "tensor.tensor_split(comm.size)"},
+        points=2.0,
+        shows=("sent_bytes",),
+    ),
+    Edit(
+        "As many turns as ranks. How many turns does a part need until it is the sum of all "
+        "ranks, and how many more until all ranks have it?",
+        {TURNS: "comm.size if comm.size > 1 else 0"},
+        shows=("most_messages", "fewest_messages"),
+    ),
+    Edit(
+        "Your sums are right to some seven digits. Which precision have the tensor's numbers, "
+        "and which has the tensor that you add in?",
+        {SUM: "mine.copy_(mine.float() + theirs.float())"},
+    ),
+    Edit(
+        "A number that is infinite on one rank is no number at the end. What is infinity times "
+        "zero, or infinity minus itself, and which operation replaces a number whatever it is?",
+        {COPY: "mine.mul_(0).add_(theirs)"},
+        points=2.0,
+    ),
+    Edit(OF_ONE_RANK, {SUM: COPY}, shows=("of_one_rank",)),
+    Edit(
+        OF_ONE_RANK,
+        {
+            INCOMING: INCOMING.replace("turn", "turn % (comm.size - 1)"),
+            OUTGOING: OUTGOING.replace("turn", "turn % (comm.size - 1)"),
+        },
+        shows=("of_one_rank",),
+    ),
+    Edit(
+        "Some sums are too large: a number is in them twice. From which turn on is what "
+        "arrives complete, and what becomes of it then?",
+        {COPY: SUM},
+        shows=("too_large_sums",),
+    ),
+    *(
+        Edit(RENAMED, pieces, shows=("unwritten_turns",))
+        for pieces in (
+            {SUM: "mine = mine + theirs"},
+            {COPY: "mine = theirs"},
+            {SUM: f"{INCOMING} = mine + theirs"},
+            {COPY: f"{INCOMING} = theirs"},
+        )
+    ),
+    *(
+        Edit(NOT_IN_PLACE, pieces)
+        for pieces in (
+            {SUM: "mine = mine + theirs", COPY: "mine = theirs"},
+            {SUM: f"{INCOMING} = mine + theirs", COPY: f"{INCOMING} = theirs"},
+            {PARTS: "tensor.clone().view(-1).tensor_split(comm.size)"},
+        )
+    ),
+    Edit(
+        "The last numbers of a tensor stay as they were. How many are left over when each part "
+        "has as many as a whole-number division says?",
+        {
+            PARTS: f"tensor.view(-1)[part * {PART_LENGTH} : (part + 1) * {PART_LENGTH}] "
+            "for part in range(comm.size)"
+        },
+        points=1.0,
+    ),
+    Edit(
+        "Everything is right but the time. In each turn every rank could send and receive "
+        "at once: which of yours wait for another pair?",
+        {
+            TURN: f"if comm.rank % 2 == 0:\n            {SEND}\n            {RECEIVE}\n"
+            f"        else:\n            {RECEIVE}\n            {SEND}"
+        },
+    ),
 )
 
 CHECK = Check(
     cases=ring_cases,
-    reference=ring_all_reduce,
-    observe=observe,
+    observe=ring.observe,
     judge=Behaviour(
-        wanted,
-        Mistake(
-            "A collective does the work. Which messages between two ranks would do the same?",
-            lambda scenario, d, shape: {COLLECTIVES: 1},
-        ),
-        Mistake(
-            "No rank sends anything. Which rank knows the numbers of the others?",
-            lambda scenario, d, shape: {MOST: 0},
-        ),
-        Mistake(
+        measured,
+        Symptom(
             "One rank talks to all others, and the rest are idle while it does. How could all "
             "links be busy at the same time?",
-            lambda scenario, d, shape: {
-                MOST: d - 1,
-                FEWEST: 1,
-                WRONG: 0,
+            lambda scenario, d, *_: {
+                "most_messages": d - 1,
+                "fewest_messages": 1,
+                "wrong_sums": 0,
             },
         ),
-        Mistake(
+        Symptom(
             "Every rank sends the whole tensor, once for each of the others. If each part of the "
             "sum were made on one rank only, how much would have to travel?",
-            lambda scenario, d, shape: {
-                MOST: d - 1,
-                FEWEST: d - 1,
-                WRONG: 0,
+            lambda scenario, d, *_: {
+                "most_messages": d - 1,
+                "fewest_messages": d - 1,
+                "wrong_sums": 0,
             },
         ),
-        Mistake(
-            "Where a tensor has fewer numbers than there are ranks you leave messages out. What "
-            "does the exercise say of empty ones?",
-            _not_empty,
-        ),
-        Mistake(
-            "Half of the messages: each rank now holds one part of the sum. How do the others "
-            "learn it?",
-            lambda scenario, d, shape: {MOST: d - 1, FEWEST: d - 1},
-        ),
-        Mistake(
-            "Two messages too many. A part is on one rank already when it sets out: how many "
-            "turns take it to all others?",
-            lambda scenario, d, shape: {MOST: 2 * d},
-        ),
-        Mistake(
-            "All sums are right, and too many bytes travel where a tensor has rows. Are your parts "
-            "of one size there?",
-            _by_rows,
-        ),
-        Mistake(RENAMED, lambda scenario, d, shape: {UNWRITTEN: d - 1}),
-        Mistake(RENAMED, lambda scenario, d, shape: {UNWRITTEN: 2 * (d - 1) - 1}),
-        Mistake(WRONG_SUMS, lambda scenario, d, shape: {WRONG: 1, LEFT: 0}),
-        Mistake(
-            "The messages come and go, and every tensor is as it was. Does your line write into "
-            "its memory, or give the name of a part to a new tensor?",
-            lambda scenario, d, shape: {UNWRITTEN: 2 * (d - 1), LEFT: math.prod(shape)},
-        ),
-        Mistake(
-            "The last numbers of a tensor stay as they were. How many are left over when each part "
-            "has as many as a whole-number division says?",
-            lambda scenario, d, shape: {
-                WRONG: 1,
-                LEFT: math.prod(shape) % d,
-            },
-        ),
-        Mistake(WRONG_SUMS, lambda scenario, d, shape: {WRONG: 1}),
-        Mistake(
-            "Everything is right but the time. In each turn every rank could send and receive "
-            "at once: which of yours wait for another pair?",
-            lambda scenario, d, shape: {LATE: 1},
+        *edited("u09-ring", EDITS, ring.observe),
+        Symptom(
+            "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: "
+            "after two turns, which part of each rank holds 111, and is it the one that goes out "
+            "in the third?",
+            lambda scenario, d, *_: {"of_one_rank": 1, "too_large_sums": 1, "wrong_sums": 1},
         ),
         scenarios=SCENARIOS,
+        labels=LABELS,
+        summarise=ring.summarise,
     ),
+    fallback="course_utils.reference.ring.ring_all_reduce",
+    answers=("course_utils.reference.ring.ring_all_reduce",),
 )

@@ -20,6 +20,8 @@ MAX_BYTES = 120 * 2**20
 MAX_DEPTH = 3
 MAX_FOLDERS = 100
 MAX_NOTEBOOKS = 20
+MAX_NAMED = 10_000
+"""Cells that a notebook may name and that are looked at."""
 KEPT = "before"
 """The folder of notebooks that were replaced by later ones."""
 
@@ -83,7 +85,8 @@ def choose(candidates: Iterable[Candidate], unit: str) -> Found:
 def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
     """Sort key of a candidate: first its name with its cells, then its cells, then its name."""
     prefix = f"u{unit[:2]}-".encode()
-    ids = set(re.findall(rb'"(' + prefix + rb'[\w-]+)"', raw.replace(b"\0", b"")))
+    named = re.finditer(rb'"(' + prefix + rb'[\w-]+)"', raw.replace(b"\0", b""))
+    ids = {found[1] for found in islice(named, MAX_NAMED)}
     exact = PurePosixPath(path).name == f"{unit}.ipynb"
     return (exact and bool(ids), len(ids), _is_named(path, unit))
 

@@ -76,7 +76,7 @@ class _Submission:
     def foreign(self) -> str:
         """Why this is not a notebook of the unit; '' if it is one."""
         if number := other_unit(self.cells, self.fresh):
-            titles = [unit.title for unit in catalogue.units() if unit.folder[:2] == number]
+            titles = [unit.title for unit in catalogue.units() if unit.number == number]
             title = f" ({titles[0]})" if titles else ""
             return f"The notebook seems to be of unit {number}{title}; nothing of it was taken."
         if not any(name and nbgrader_metadata(self.known[name]) for name in self.names):

@@ -85,7 +85,8 @@ def _given_ngrams(release: NotebookNode) -> tuple[frozenset[Ngram], frozenset[Ng
 
 
 def _of_package(exercise: str) -> dict[str, str]:
-    """The package's reference for an exercise, which anybody can read."""
+    """What the package teaches of an exercise, which anybody can read, where there is one."""
     if catalogue.exercise(exercise).manual:
         return {}
-    return {PACKAGE: inspect.getsource(check_of(exercise).reference)}
+    check = check_of(exercise)
+    return {PACKAGE: inspect.getsource(check.lent())} if check.fallback else {}

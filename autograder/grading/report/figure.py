@@ -39,7 +39,6 @@ def outcome_picture(table: pd.DataFrame) -> Picture:
     pair.tick_params(axis="y", length=0)
     pair.spines["left"].set_visible(False)
     figure.legend(loc="outside lower center", ncols=len(OUTCOMES), frameon=False)
-    figure.suptitle(headline(table), x=0.01, ha="left", fontweight="bold", fontsize=12)
     return Picture(figure, headline(table))
 
 

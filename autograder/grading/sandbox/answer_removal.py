@@ -1,43 +1,84 @@
 """Remove the course's answers from the sandbox before a student's code runs in it.
 
-The names of formulas, of hidden cases and of the reference of the exercise that is observed stay,
-but their code is replaced by an error. Checks in cells show nothing here: the referee judges.
+The names of formulas and of hidden cases stay, but their code is replaced by an error. Checks in
+cells show nothing here: the referee judges.
 """
 
 import contextlib
-import inspect
+import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from types import FunctionType
+from functools import cached_property
+from importlib.util import cache_from_source
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 import autograder
-from autograder import catalogue
 from autograder.checking.exercise_check import Check
 
 FORMULAS = "course_utils.formulas."
-UNLOADED = ("autograder.checking", "autograder.exercises", "autograder.grading")
+UNLOADED = (
+    "autograder.checking",
+    "autograder.exercises",
+    "autograder.grading",
+    "autograder.observing",
+)
 
 
-def remove_answers() -> None:
-    """Remove the code of formulas, the cases and judge of every check, and a formula's reference.
+def remove_answers(checks: Iterable[Check]) -> None:
+    """Remove the code of formulas, and what the checks hold of a formula's answer.
 
     `check`, `grade` and `answer` give nothing away any more.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith(FORMULAS):
-            values = vars(module).values()
-            _remove_code([each for each in values if getattr(each, "__module__", None) == name])
-    for item in catalogue.by_graded_cell().values():
-        if not item.manual:
-            checked: Any = sys.modules[item.check_module]
-            if checked.CHECK.is_formula:
-                parts = vars(checked.CHECK.judge).values()
-                _remove_code([checked.CHECK.reference, *filter(callable, parts)])
-            checked.CHECK = replace(checked.CHECK, judge=_removed, cases=_removed)
+            _remove_code(_defined_in(module))
+    for check in checks:
+        if check.is_formula:
+            _remove_code([*filter(callable, vars(check.judge).values())])
     autograder.check = autograder.grade = _without_globals(_no_points)
     autograder.answer = _without_globals(_own_function)
+
+
+def for_observing(check: Check) -> Check:
+    """A check without its judge and cases."""
+    nothing: Any = _removed
+    return replace(check, judge=nothing, cases=nothing)
+
+
+def remove_named(names: Iterable[str]) -> bool:
+    """Remove the code of modules, functions and classes, given by their dotted names."""
+    for name in names:
+        module, part = _found(name)
+        _remove_code([getattr(module, part)] if part else _defined_in(module))
+    return True
+
+
+def files_of(checks: Iterable[Check]) -> set[Path]:
+    """The files, compiled ones too, of all modules that would answer an exercise."""
+    places = (_found(name) for check in checks for name in check.answers)
+    names = {
+        getattr(module, part).__module__ if part else module.__name__ for module, part in places
+    }
+    sources = {Path(file) for name in names if (file := sys.modules[name].__file__)}
+    return sources | {Path(cache_from_source(str(path))) for path in sources}
+
+
+def _found(name: str) -> tuple[ModuleType, str]:
+    """The module that a dotted name is or lies in, and the name of the part, if it is one."""
+    try:
+        return importlib.import_module(name), ""
+    except ModuleNotFoundError:
+        owner, _, part = name.rpartition(".")
+        return importlib.import_module(owner), part
+
+
+def _defined_in(module: ModuleType) -> list[Any]:
+    """What a module defines itself."""
+    values = vars(module).values()
+    return [each for each in values if getattr(each, "__module__", None) == module.__name__]
 
 
 def unload_checks() -> None:
@@ -51,22 +92,18 @@ def unload_checks() -> None:
 
 
 @contextlib.contextmanager
-def without_reference(check: Check) -> Iterator[None]:
-    """Remove the code of an exercise's reference while a student's answer is observed.
+def observing() -> Iterator[None]:
+    """Remove the code of `outside_observation` while a student's answer is observed.
 
-    The code of `outside_observation` is removed, too, so that the integrity check finds a change if
-    a reply is forged meanwhile.
+    So the integrity check finds a change if a reply is forged meanwhile.
     """
-    functions: list[FunctionType] = [outside_observation]  # type: ignore[list-item]
-    if not check.observe_runs_reference:
-        functions += _functions(check.reference)
-    codes = [function.__code__ for function in functions]
-    _remove_code(functions)
+    function: Any = outside_observation
+    code = function.__code__
+    _remove_code([function])
     try:
         yield
     finally:
-        for function, code in zip(functions, codes, strict=True):
-            function.__code__ = code
+        function.__code__ = code
 
 
 def outside_observation() -> None:
@@ -81,11 +118,15 @@ def _remove_code(objects: list[Any]) -> None:
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
-    value = inspect.unwrap(value) if callable(value) else value
-    if isinstance(value, FunctionType):
-        yield value
-    elif isinstance(value, type):
-        yield from (part for part in vars(value).values() if isinstance(part, FunctionType))
+    """A function and all that it wraps, or those that a class defines."""
+    for part in vars(value).values() if isinstance(value, type) else [value]:
+        each = part
+        if isinstance(part, property | cached_property):
+            each = part.fget if isinstance(part, property) else part.func
+        while each is not None:
+            if isinstance(each, FunctionType):
+                yield each
+            each = getattr(each, "__wrapped__", None)
 
 
 def _removed(*arguments: Any, **named: Any) -> NoReturn:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[3]
-PACKAGES = ("autograder", "course_utils")
+from autograder.grading.course_version import PACKAGES, SOURCE
+
 # Where the sandbox sees the course and Python's virtual environment.
 COURSE, VIRTUAL_ENVIRONMENT = Path("/course"), Path("/environment")
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")

@@ -17,7 +17,6 @@ FORK_SERVER = "autograder.grading.sandbox.fork_server"
 READY = b"ready"
 START_SECONDS = 120.0
 END_SECONDS = 10.0
-MAX_REPLY_BYTES = 2**28
 
 
 class GoneError(RuntimeError):
@@ -41,8 +40,11 @@ class Client:
         except OSError:
             return False
 
-    def start_conversation(self) -> "ForkedConversation":
+    def start_conversation(self, child_seconds: float) -> "ForkedConversation":
         """Start a fresh process for one submission.
+
+        Args:
+            child_seconds: Processor time after which it ends, of all that it starts.
 
         Raises:
             GoneError: If the fork server has ended.
@@ -52,7 +54,7 @@ class Client:
         with their_requests, their_supervisor:
             descriptors = [their_requests.fileno(), their_supervisor.fileno()]
             try:
-                socket.send_fds(self._control, [b"+"], descriptors)
+                socket.send_fds(self._control, [f"{child_seconds}".encode()], descriptors)
             except OSError:
                 raise GoneError("the sandbox is gone") from None
         return ForkedConversation(requests, supervisor)
@@ -122,23 +124,20 @@ class Conversation(ABC):
         self._requests = requests
         self.cpu_seconds = 0.0
 
-    def ask(
-        self, request: dict[str, Any], seconds: float, *, checks_integrity: bool = False
-    ) -> Reply:
+    def ask(self, request: dict[str, Any], seconds: float, note: bytes = b"") -> Reply:
         """Send a request and wait for its reply.
 
         Args:
             request: What to do.
             seconds: How long a reply may take, by the clock.
-            checks_integrity: Whether the reply says what of the course's was replaced meanwhile.
+            note: `framing.SEAL` or `framing.CHECK_INTEGRITY`, or none.
 
         Raises:
             GoneError: If the process ends, does not reply in time, or replies with no plain data.
         """
         try:
-            note = framing.CHECK_INTEGRITY if checks_integrity else b""
             framing.send(self._requests, request, seconds, note)
-            return framing.receive(self._requests, MAX_REPLY_BYTES, seconds)
+            return framing.receive(self._requests, seconds)
         except TimeoutError:
             raise GoneError(f"it did not come back within {seconds:g} seconds") from None
         except (EOFError, OSError):

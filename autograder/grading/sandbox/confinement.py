@@ -11,12 +11,15 @@ import signal
 from pathlib import Path
 
 MEBIBYTE = 2**20
-NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x08000000  # user, pid, mount, ipc
+NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x08000000  # user, pid, ipc
+NEW_MOUNTS = 0x00020000
+BIND = 0x1000
 NO_PROGRAMS = 0x2 | 0x4 | 0x8  # nosuid, nodev, noexec
 NO_NEW_PRIVILEGES = 38
 CAPABILITY_VERSION = 0x20080522
 
 PROC = Path("/proc")
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 READ_BY_LIBRARIES = ("cpuinfo", "meminfo")
 
 MAX_FILES = 256
@@ -31,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare_namespaces() -> None:
-    """Give later children of this process user, pid, mount and ipc namespaces of their own.
+    """Give later children of this process user, pid and ipc namespaces of their own.
 
     Raises:
         OSError: If the system does not allow it.
@@ -44,18 +47,22 @@ def unshare_namespaces() -> None:
 
 
 def restrict_file_system(hidden: list[Path], folders: list[Path]) -> None:
-    """Hide `/proc` and other folders, mount empty ones to write to, and drop all capabilities.
+    """Hide `/proc` and other places, mount empty ones to write to, and drop all capabilities.
 
     Args:
-        hidden: Folders that are empty afterwards.
+        hidden: Folders and files that are empty afterwards.
         folders: Folders to write to; the first becomes the working directory.
 
     Raises:
         OSError: If the system does not allow it.
     """
+    _call("unshare", NEW_MOUNTS)  # the supervisor goes on to see the real `/proc`
     facts = {name: (PROC / name).read_text() for name in READ_BY_LIBRARIES}
-    for folder in (PROC, *hidden):
-        _call("mount", b"none", bytes(folder), b"tmpfs", 0, b"size=1m")
+    for path in (PROC, *hidden):
+        if path.is_dir():
+            _call("mount", b"none", bytes(path), b"tmpfs", 0, b"size=1m")
+        elif path.exists():  # not in a folder that is hidden already
+            _call("mount", bytes(Path(os.devnull)), bytes(path), None, BIND, None)
     for name, text in facts.items():
         (PROC / name).write_text(text)
     for folder in folders:
@@ -71,16 +78,41 @@ def prefer_for_oom_kill() -> None:
     Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def namespace_bytes(first: int) -> int:
-    """Resident bytes of all processes in the pid namespace of a process; zero if it is our own.
+class Namespace:
+    """What the processes in the pid namespace of a process take; nothing if it is our own.
 
-    A page that several processes share counts in each.
+    Attributes:
+        num_bytes: Their resident memory; a page that several share counts in each.
     """
-    namespace = _pid_namespace(str(first))
-    if namespace in ("", _pid_namespace("self")):
-        return 0
-    processes = (entry.name for entry in PROC.iterdir() if entry.name.isdigit())
-    return sum(_resident_bytes(each) for each in processes if _pid_namespace(each) == namespace)
+
+    def __init__(self, first: int) -> None:
+        """Look at nothing yet."""
+        self._first, self.num_bytes = str(first), 0
+        self._running: dict[tuple[str, str], float] = {}
+        self._ended_seconds = self._waited_seconds = 0.0
+
+    @property
+    def child_seconds(self) -> float:
+        """Processor time of all but the first: as we saw it, or as those who waited for them."""
+        return max(self._ended_seconds + sum(self._running.values()), self._waited_seconds)
+
+    def look(self) -> None:
+        """Look at all processes that run now."""
+        running, self.num_bytes, self._waited_seconds = {}, 0, 0.0
+        for process in self._processes():
+            start, seconds, waited = _times(process)
+            running[process, start] = 0.0 if process == self._first else seconds
+            self._waited_seconds += waited
+            self.num_bytes += _resident_bytes(process)
+        self._ended_seconds += sum(self._running[each] for each in self._running.keys() - running)
+        self._running = running
+
+    def _processes(self) -> list[str]:
+        namespace = _pid_namespace(self._first)
+        if namespace in ("", _pid_namespace("self")):
+            return []
+        processes = (entry.name for entry in PROC.iterdir() if entry.name.isdigit())
+        return [each for each in processes if _pid_namespace(each) == namespace]
 
 
 def _pid_namespace(process: str) -> str:
@@ -90,6 +122,18 @@ def _pid_namespace(process: str) -> str:
         return ""
 
 
+def _times(process: str) -> tuple[str, float, float]:
+    """When a process began, and the processor seconds of itself and of those it waited for."""
+    try:
+        fields = (PROC / process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "", 0.0, 0.0
+    user, system, waited_user, waited_system = (
+        int(each) / TICKS_A_SECOND for each in fields[11:15]
+    )
+    return fields[19], user + system, waited_user + waited_system
+
+
 def _resident_bytes(process: str) -> int:
     try:
         return int((PROC / process / "statm").read_text().split()[1]) * resource.getpagesize()
@@ -97,15 +141,23 @@ def _resident_bytes(process: str) -> int:
         return 0
 
 
+def used_bytes() -> int:
+    """Size of this process's memory as the kernel limits it, whether it is used or not.
+
+    Raises:
+        OSError: Where there is no `/proc`.
+    """
+    return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
+
+
 def set_limits() -> None:
     """Limit files, tasks, memory and processor time of this process and its children."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     bounds = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: MAX_FILES,
         resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
         resource.RLIMIT_NPROC: MAX_TASKS,
-        resource.RLIMIT_AS: used + MAX_NEW_BYTES,
+        resource.RLIMIT_AS: used_bytes() + MAX_NEW_BYTES,
         resource.RLIMIT_CPU: MAX_CPU_SECONDS,
     }
     for kind, bound in bounds.items():

@@ -14,9 +14,10 @@ import socket
 import sys
 from pathlib import Path
 
+from autograder.grading.course_version import SOURCE
 from autograder.grading.sandbox import channel, confinement, student_process
-from autograder.grading.sandbox.bubblewrap import SOURCE
 from autograder.grading.sandbox.client import READY
+from autograder.grading.sandbox.confinement import MAX_TOTAL_BYTES
 
 HIDDEN = (
     *(SOURCE / "autograder" / name for name in ("checking", "exercises", "grading")),
@@ -33,22 +34,23 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(READY)
     while True:
-        _, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+        child_seconds, descriptors, _, _ = socket.recv_fds(control, 100, 2)
         if len(descriptors) < 2:
             return
         if os.fork() == 0:
             control.close()
-            _supervise(*descriptors)
+            _supervise(descriptors[0], descriptors[1], float(child_seconds))
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _supervise(requests: int, referee: int) -> None:
+def _supervise(requests: int, referee: int, child_seconds: float) -> None:
     """Run the student process until it ends or the referee hangs up, and report how it ended.
 
     Args:
         requests: Descriptor on which the student process gets requests.
         referee: Descriptor on which the referee hangs up and reads the report.
+        child_seconds: Processor time that all which it starts may take together.
     """
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -58,7 +60,7 @@ def _supervise(requests: int, referee: int) -> None:
             os.close(referee)
             _run_student_process(requests)
         os.close(requests)
-        _report_exit(child, referee)
+        _report_exit(child, referee, child_seconds)
     finally:
         os._exit(0)
 
@@ -70,7 +72,8 @@ def _run_student_process(requests: int) -> None:
         requests = channel.move_out_of_reach(requests)
         confinement.set_limits()
         confinement.prefer_for_oom_kill()
-        confinement.restrict_file_system(list(HIDDEN), list(FOLDERS))
+        hidden = [*HIDDEN, *student_process.files_of_answers()]
+        confinement.restrict_file_system(hidden, list(FOLDERS))
         student_process.serve(requests)
     finally:
         os._exit(0)
@@ -82,18 +85,20 @@ def _silence_output() -> None:
         os.dup2(nowhere, descriptor)
 
 
-def _report_exit(child: int, referee: int) -> None:
+def _report_exit(child: int, referee: int, child_seconds: float) -> None:
     """Wait for the end of a child, or end it, and send its exit code and processor time."""
     ended = os.pidfd_open(child)
     ready: list[int] = []
-    while not ready and confinement.namespace_bytes(child) < confinement.MAX_TOTAL_BYTES:
+    inside = confinement.Namespace(child)
+    while not ready and inside.num_bytes < MAX_TOTAL_BYTES and inside.child_seconds < child_seconds:
         ready, _, _ = select.select([ended, referee], [], [], POLL_SECONDS)
+        inside.look()
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
     report = {
         "exit_code": os.waitstatus_to_exitcode(status),
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "cpu_seconds": max(usage.ru_utime + usage.ru_stime, inside.child_seconds),
     }
     with contextlib.suppress(OSError):
         os.write(referee, json.dumps(report).encode())

@@ -1,8 +1,8 @@
 """Send and receive plain data through a socket whose other end is not trusted.
 
 A message is three frames, each after its length in eight bytes: a note, JSON and tensors. The note
-of a request asks for an integrity check while it is carried out; the note of the reply names what
-of the course's was tampered with, or is empty.
+of a request asks for an integrity check while it is carried out, or for a seal of what the course
+is afterwards; the note of the reply names what of the course's was tampered with, or is empty.
 """
 
 import socket
@@ -16,7 +16,9 @@ from autograder.checking.plain_data import Message, Plain
 LENGTH = struct.Struct(">Q")
 MAX_CHUNK_BYTES = 2**20
 MAX_NOTE_BYTES = 1000
-CHECK_INTEGRITY = b"check integrity"
+MAX_JSON_BYTES = 2**25  # in memory it takes up to fifty times as much
+MAX_TENSOR_BYTES = 2**28 + 2**20
+CHECK_INTEGRITY, SEAL = b"check integrity", b"seal"
 
 
 class Reply(NamedTuple):
@@ -53,7 +55,7 @@ def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = 
         connection.sendall(frame)
 
 
-def receive(connection: socket.socket, max_bytes: int, seconds: float) -> Reply:
+def receive(connection: socket.socket, seconds: float) -> Reply:
     """The next reply.
 
     Raises:
@@ -63,8 +65,8 @@ def receive(connection: socket.socket, max_bytes: int, seconds: float) -> Reply:
     """
     deadline = time.monotonic() + seconds
     tampered = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
-    text = _frame(connection, max_bytes, deadline)
-    return Reply(unpacked(text, _frame(connection, max_bytes, deadline)), tampered)
+    text = _frame(connection, MAX_JSON_BYTES, deadline)
+    return Reply(unpacked(text, _frame(connection, MAX_TENSOR_BYTES, deadline)), tampered)
 
 
 def _frame(connection: socket.socket, max_bytes: int, deadline: float) -> bytes:

@@ -20,6 +20,7 @@ WATCHED = (
     "autograder.checking",
     "autograder.exercises",
     "autograder.grading",
+    "autograder.observing",
     "course_utils.distributed",
     "course_utils.instruments",
     "course_utils.reference",

@@ -15,26 +15,26 @@ from autograder.checking.time_limit import Stopped
 STOPPED = "This cell did not come to an end in its time and was stopped."
 MAX_CHARACTERS = 50_000
 MAX_OUTPUTS = 100
-MAX_PICTURE_CHARACTERS = 2_000_000
+MAX_PICTURE_CHARACTERS = 1_000_000  # no longer string crosses
+MAX_TOTAL_CHARACTERS = 5_000_000
 SHOWN = {"text/plain": MAX_CHARACTERS, "image/png": MAX_PICTURE_CHARACTERS}
 
 Output = dict[str, Any]
 
 
 class Outputs:
-    """The outputs of one cell; those beyond a limit are dropped and counted."""
+    """The outputs of one cell; those beyond a limit are dropped."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self.kept: list[Output] = []
-        self.left_out = 0
+        self._space_left = MAX_TOTAL_CHARACTERS
 
     def add(self, output: Output) -> None:
-        """Keep one more output, up to the limit."""
-        if len(self.kept) < MAX_OUTPUTS:
+        """Keep one more output, up to the limits."""
+        self._space_left -= _num_characters(output)
+        if len(self.kept) < MAX_OUTPUTS and self._space_left >= 0:
             self.kept.append(output)
-        else:
-            self.left_out += 1
 
     def add_data(self, kind: str, data: dict[str, Any]) -> None:
         """Keep the text and the picture of something displayed."""
@@ -126,6 +126,14 @@ class Shell(InteractiveShell):
         lines = [str(line)[:MAX_CHARACTERS] for line in shown]
         error = {"ename": str(etype.__name__)[:200], "evalue": _words(evalue), "traceback": lines}
         self.outputs.add({"output_type": "error", **error})
+
+
+def _num_characters(value: Any) -> int:
+    """How many characters the texts in an output have."""
+    if isinstance(value, str):
+        return len(value)
+    parts = value.values() if isinstance(value, dict) else value
+    return sum(map(_num_characters, parts))
 
 
 def _words(error: BaseException) -> str:

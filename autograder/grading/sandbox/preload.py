@@ -10,7 +10,7 @@ import course_utils
 from autograder import catalogue
 
 LOADED = (
-    (autograder, ("checking", "exercises")),
+    (autograder, ("checking",)),
     (
         course_utils,
         ("configs", "distributed", "formulas", "instruments", "records", "reference", "show"),

@@ -19,8 +19,9 @@ def describe(is_unsafe: bool) -> list[str]:
     lines = [UNSAFE if is_unsafe else SANDBOXED]
     if not seccomp.is_supported():
         lines.append(
-            f"Missing on {platform.machine()}: the filter of system calls. A submission that finds "
-            "its socket to the grader can forge what is observed of it."
+            "Missing: libseccomp 2.5.2 or newer (`apt-get install libseccomp2`), which filters "
+            "system calls. A submission that finds its socket to the grader can forge what is "
+            "observed of it."
         )
     if not integrity.has_version_tags():
         lines.append(

@@ -1,75 +1,68 @@
 """Filter the system calls of a student process in the kernel, for good.
 
-The filter refuses calls that look into other processes, open new namespaces or hold memory that no
-limit counts. The socket to the referee can be used only with a secret, passed in an argument that
-the kernel ignores there. So code that finds the descriptor can neither read a request, nor forge a
-reply, nor copy the descriptor.
+The socket to the referee can be used only with a secret, passed in an argument that the kernel
+ignores there. So code that finds the descriptor can neither read a request, nor forge a reply, nor
+copy the descriptor; and what would get around that is refused altogether.
 
-Sources: Linux manual, seccomp(2); `sendto` and `recvfrom` ignore the length of an address that is
-not given.
+libseccomp makes the filter and knows the numbers of system calls on each kind of machine. It is
+called directly, since its packaged bindings look for it with programs that the sandbox lacks.
+
+Sources: Linux manual, seccomp(2) and seccomp_rule_add(3); `sendto` and `recvfrom` ignore the length
+of an address that is not given.
 """
 
 import ctypes
 import errno
-import platform
-import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
-SET_FILTER, FILTER = 22, 2  # prctl
-LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+LIBRARY = "libseccomp.so.2"
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
-NEW_NAMESPACES = 0x7E020000
-OTHER_NUMBERS = 0x40000000  # those of x32
+UNKNOWN_MACHINE = 2  # attribute of a filter: what happens to calls in another machine's numbers
+NOT_EQUAL, MASKED_EQUAL = 1, 7  # comparisons
+LOW_HALF = 2**32 - 1  # all that the kernel reads of a descriptor
+NEW_NAMESPACES = [1 << bit for bit in (17, 25, 26, 27, 28, 29, 30)]  # flags of `clone`
+SET_SECCOMP = 22  # option of `prctl`
+NUM_CALLS = 512  # all numbers of system calls are below, also of those to come
 
-# Audit number of the architecture, and its column in the table below.
-MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-SEND_AND_RECEIVE = ((44, 206), (45, 207))  # sendto, recvfrom
-SPLICE = (275, 76)
-CLONE, CLONE3 = (56, 220), (435, 435)
-REFUSED = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "open_by_handle_at": (304, 265),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "sendmsg": (46, 211),  # could pass the descriptor on
-    "sendmmsg": (307, 269),
-}
+REFUSED = (
+    # memory, descriptors and registers of other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"),
+    # a kernel thread reads and writes, on descriptors that stand in memory
+    *("io_setup", "io_submit", "io_uring_setup", "io_uring_enter", "io_uring_register"),
+    # the descriptor passed on in a message
+    *("sendmsg", "sendmmsg"),
+    # a further filter, which could report the arguments of calls, and with them the secret
+    "seccomp",
+    # namespaces, mounts and roots
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount"),
+    *("mount_setattr", "fsopen", "fspick", "open_by_handle_at"),
+    # programs, page faults and counters in the kernel, and its keys
+    *("bpf", "userfaultfd", "perf_event_open", "add_key", "request_key", "keyctl"),
+    # memory that no limit counts
+    *("memfd_create", "memfd_secret"),
+)
 
 
-class Instruction(NamedTuple):
-    """One BPF instruction: operation, jump offsets if true and if false, and operand."""
+class Comparison(ctypes.Structure):
+    """A comparison with one argument of a system call; of a masked one, the mask comes first."""
 
-    code: int
-    jump_true: int
-    jump_false: int
-    operand: int
+    _fields_ = (
+        ("argument", ctypes.c_uint),
+        ("kind", ctypes.c_int),
+        ("operand", ctypes.c_uint64),
+        ("masked_operand", ctypes.c_uint64),
+    )
+
+
+Rule = tuple[int, int, list[Comparison]]  # action, number of the call, what must hold
 
 
 def is_supported() -> bool:
-    """Whether the table above has the system calls of this machine."""
-    return platform.system() == "Linux" and platform.machine() in MACHINES
+    """Whether this machine has libseccomp, and that knows all calls in question."""
+    try:
+        return all(number_of(name) >= 0 for name in REFUSED)
+    except OSError:
+        return False
 
 
 def install_filter(descriptor: int, secret: int) -> bool:
@@ -84,48 +77,40 @@ def install_filter(descriptor: int, secret: int) -> bool:
     """
     if not is_supported():
         return False
-    steps = list(_program(*MACHINES[platform.machine()], descriptor, secret))
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    program = struct.pack("HxxxxxxQ", len(steps), ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(SET_FILTER, FILTER, program, 0, 0) == 0)
+    library = ctypes.CDLL(LIBRARY)
+    library.seccomp_init.restype = ctypes.c_void_p
+    made = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ALLOW)))
+    library.seccomp_attr_set(made, UNKNOWN_MACHINE, ctypes.c_uint32(KILL))
+    failed = [
+        library.seccomp_rule_add_array(
+            made, ctypes.c_uint32(action), call, len(all_of), (Comparison * len(all_of))(*all_of)
+        )
+        for action, call, all_of in _rules(descriptor, secret)
+    ]
+    return not any(failed) and bool(library.seccomp_load(made) == 0)
 
 
-def _program(architecture: int, column: int, descriptor: int, secret: int) -> Iterator[Instruction]:
-    yield Instruction(LOAD, 0, 0, ARCHITECTURE)
-    yield from _unless(EQUAL, architecture, KILL)
-    yield Instruction(LOAD, 0, 0, NUMBER)
-    yield from _where(ANY_BIT, OTHER_NUMBERS, KILL)
-    for numbers in REFUSED.values():
-        yield from _where(EQUAL, numbers[column], REFUSE | errno.EPERM)
-    yield from _where(EQUAL, CLONE3[column], REFUSE | errno.ENOSYS)  # its flags cannot be seen
-    flags = [_argument(0), *_where(ANY_BIT, NEW_NAMESPACES, REFUSE | errno.EPERM)]
-    yield from _only_for(CLONE[column], flags)
-    yield from _only_for(SPLICE[column], [_argument(2), *_where(EQUAL, descriptor, KILL)])
-    for numbers in SEND_AND_RECEIVE:
-        # The last argument is the length of an address, ignored without one: it holds the secret.
-        guarded = [_argument(0), Instruction(EQUAL, 0, 2, descriptor), _argument(5)]
-        steps = [*guarded, *_unless(EQUAL, secret, KILL), _return()]
-        yield from _only_for(numbers[column], steps)
-    yield from (_argument(0), *_where(EQUAL, descriptor, REFUSE | errno.EPERM), _return())
+def number_of(name: str) -> int:
+    """The number of a system call on this machine, negative if there is none.
+
+    Raises:
+        OSError: If libseccomp is not installed.
+    """
+    return int(ctypes.CDLL(LIBRARY).seccomp_syscall_resolve_name(name.encode()))
 
 
-def _argument(index: int) -> Instruction:
-    return Instruction(LOAD, 0, 0, FIRST_ARGUMENT + 8 * index)
-
-
-def _return(action: int = ALLOW) -> Instruction:
-    return Instruction(RETURN, 0, 0, action)
-
-
-def _where(code: int, operand: int, action: int) -> list[Instruction]:
-    return [Instruction(code, 0, 1, operand), _return(action)]
-
-
-def _unless(code: int, operand: int, action: int) -> list[Instruction]:
-    return [Instruction(code, 1, 0, operand), _return(action)]
-
-
-def _only_for(call: int, steps: list[Instruction]) -> list[Instruction]:
-    """Instructions for one system call; afterwards its number is loaded again."""
-    return [Instruction(EQUAL, 0, len(steps), call), *steps, Instruction(LOAD, 0, 0, NUMBER)]
+def _rules(descriptor: int, secret: int) -> Iterator[Rule]:
+    refused = [number_of(name) for name in REFUSED]
+    yield from ((REFUSE | errno.EPERM, call, []) for call in refused)
+    yield REFUSE | errno.ENOSYS, number_of("clone3"), []  # its flags cannot be seen
+    for flag in NEW_NAMESPACES:
+        yield REFUSE | errno.EPERM, number_of("clone"), [Comparison(0, MASKED_EQUAL, flag, flag)]
+    filters = Comparison(0, MASKED_EQUAL, LOW_HALF, SET_SECCOMP)
+    yield REFUSE | errno.EPERM, number_of("prctl"), [filters]
+    first, third = (Comparison(place, MASKED_EQUAL, LOW_HALF, descriptor) for place in (0, 2))
+    yield KILL, number_of("splice"), [third]  # of other calls it is first, or may be no socket
+    # The last argument is the length of an address, ignored without one: it holds the secret.
+    guarded = [number_of(name) for name in ("sendto", "recvfrom")]
+    yield from ((KILL, call, [first, Comparison(5, NOT_EQUAL, secret)]) for call in guarded)
+    others = (call for call in range(NUM_CALLS) if call not in (*refused, *guarded))
+    yield from ((REFUSE | errno.EPERM, call, [first]) for call in others)

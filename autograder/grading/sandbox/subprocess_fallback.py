@@ -30,8 +30,8 @@ class SubprocessFallback:
         """Itself: the grading process starts the processes."""
         return self
 
-    def start_conversation(self) -> "SubprocessConversation":
-        """Start a fresh process for one submission; it is not ready yet."""
+    def start_conversation(self, child_seconds: float = 0.0) -> "SubprocessConversation":
+        """Start a fresh process for one submission, not ready yet; nobody counts its children."""
         return SubprocessConversation()
 
     def wait_until_ready(self) -> None:

@@ -89,7 +89,7 @@ def test_only_what_the_notebook_runs_makes_it_run_again(course, executed):
     (package / "unused.py").write_text('"""No notebook imports it."""\n')
     Build(course).run()
     assert executed == []
-    assert "4 minutes" in release_of(course).read_text()
+    assert "<span>4 min</span>" in release_of(course).read_text()
     assert any(cell.get("outputs") for cell in nbformat.read(solved_of(course), 4).cells)
     edit(package / "__init__.py", '"""autograder."""', '"""autograder."""\nX = 1')
     Build(course).run()

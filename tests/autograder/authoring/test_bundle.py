@@ -1,14 +1,20 @@
 """What students get runs by itself and holds nothing that is not for them."""
 
+import ast
 import re
 import subprocess
 import sys
+import textwrap
 import zipfile
 
+import nbformat
 import pytest
 
+from autograder import catalogue
 from autograder.authoring import master
 from autograder.authoring.bundle import NAME, bundle
+from autograder.checking import practice_pack
+from autograder.exercises.model_answers import model_source
 from tests.notebooks.filling import ROOT, UNITS
 
 
@@ -21,12 +27,64 @@ def unpacked(tmp_path_factory):
 
 
 def texts(folder):
-    return {path: path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {each: each.read_text("utf-8") for each in files if each.suffix != ".safetensors"}
+
+
+RECORDED = [
+    item.id
+    for unit in catalogue.units()
+    for item in unit.exercises
+    if not item.manual and practice_pack.path_of(item.id).exists()
+]
+TEACHES = {"formulas", "reference"}  # rooms of the package that hold what exercises ask for
+
+
+def syntax_trees(source):
+    """Each function of a source as a syntax tree, without docstring, types and name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            names = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
+            yield str([names, *map(ast.dump, body)])
+
+
+@pytest.fixture(scope="module")
+def trees_of_students(unpacked):
+    """The syntax trees of all functions that a student has, but for what the course teaches."""
+    found = set()
+    for path in unpacked.rglob("*.py"):
+        if not TEACHES & set(path.relative_to(unpacked).parts):
+            found |= set(syntax_trees(path.read_text("utf-8")))
+    for path in unpacked.rglob("*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                found |= set(syntax_trees(cell.source))
+    return found
+
+
+@pytest.mark.parametrize("exercise", RECORDED)
+def test_no_model_answer_is_in_it(unpacked, trees_of_students, exercise):
+    source = model_source(exercise)
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
+    texts = (textwrap.dedent(ast.get_source_segment(source, n, padded=True)) for n in functions)
+    # a class may have methods that the notebook hands out
+    model = {tree for text in texts if "BEGIN SOLUTION" in text for tree in syntax_trees(text)}
+    assert model
+    assert not model & trees_of_students
+    assert not (
+        unpacked / f"{catalogue.exercise(exercise).check_module.replace('.', '/')}.py"
+    ).exists()
+
+
+def test_functions_of_notebooks_are_among_those_that_are_searched(trees_of_students):
+    assert any(tree.startswith("[['rows', 'inner', 'columns']") for tree in trees_of_students)
 
 
 def test_no_solution_test_or_grading_is_in_it(unpacked):
     parts = {part for path in texts(unpacked) for part in path.relative_to(unpacked).parts}
-    assert not parts & {"solutions", "tests", "grading", "authoring", "gradebook.db", "work"}
+    assert not parts & {"solutions", "tests", "grading", "authoring", "exercises"}
+    assert not parts & {"gradebook.db", "work"}
     assert {"notebooks", "autograder", "course_utils", "Makefile", "README.md", "LICENSE"} <= parts
 
 
@@ -49,6 +107,12 @@ def test_every_link_of_its_readme_leads_somewhere(unpacked):
     assert "nstructors" not in text.split("## Licence")[0].split("## For students")[1]
 
 
+def test_scripts_and_styles_of_widgets_are_in_it(unpacked):
+    ours = [path for kind in ("*.js", "*.css") for path in (ROOT / "course_utils").rglob(kind)]
+    assert ours
+    assert [path for path in ours if not (unpacked / path.relative_to(ROOT)).exists()] == []
+
+
 def test_same_files_give_the_same_bytes(tmp_path):
     first, second = bundle(ROOT, tmp_path / "a"), bundle(ROOT, tmp_path / "b")
     assert first.read_bytes() == second.read_bytes()
@@ -66,7 +130,7 @@ def test_commands_of_students_run_in_it_and_others_say_whom_they_are_for(unpacke
 
 
 def test_checks_work_in_it(unpacked):
-    code = "from autograder import check; check('u01-matmul-flops', lambda *sizes: 1)"
+    code = "from autograder import check; print(check('u01-matmul-flops', len).verdict)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
     )

@@ -12,9 +12,14 @@ from tests.notebooks.filling import ROOT
 FILES = {
     "course_utils/__init__.py": "",
     "course_utils/show/__init__.py": "from course_utils.show.bars import bars\n"
-    "from course_utils.show.lines import lines\n",
+    "from course_utils.show.lines import lines\n"
+    "from course_utils.show.map import map\n",
     "course_utils/show/bars.py": "from course_utils.colours import BLUE\ndef bars(): return BLUE\n",
     "course_utils/show/lines.py": "def lines(): return 1\n",
+    "course_utils/show/map/__init__.py": "from course_utils.show.map.drawing import map\n",
+    "course_utils/show/map/drawing.py": "def map(): return 1\n",
+    "course_utils/show/map/click.js": "export default {}\n",
+    "course_utils/show/map/click.css": "",
     "course_utils/colours.py": "BLUE = 1\n",
     "course_utils/records/__init__.py": "def measured(): return 1\n",
     "course_utils/records/gpu.json": "[]",
@@ -37,10 +42,13 @@ def used(course, code, *modules):
     return {path.relative_to(course / "course_utils").as_posix() for path in found}
 
 
+MAP = {"show/map/drawing.py", "show/map/click.js", "show/map/click.css"}
 USES = {
     "from course_utils.show import bars": {"show/bars.py", "colours.py"},
     "from course_utils import show\nshow.lines()": {"show/lines.py"},
     "from course_utils.show import lines": {"show/lines.py"},
+    "from course_utils.show import map\nmap()": MAP,
+    "import course_utils.show.map.drawing": MAP,
     "import course_utils.process": {"process.py", "worker.py"},
     "from course_utils.records import measured": {"records/__init__.py", "records/gpu.json"},
     "import torch": set(),
@@ -62,6 +70,14 @@ def test_the_fingerprint_follows_what_is_used(course):
     (course / "course_utils" / "show" / "lines.py").write_text("def lines(): return 2\n")
     assert Dependencies(course).fingerprint(code) == before
     (course / "course_utils" / "colours.py").write_text("BLUE = 2\n")
+    assert Dependencies(course).fingerprint(code) != before
+
+
+@pytest.mark.parametrize("name", ["click.js", "click.css"])
+def test_the_fingerprint_follows_the_script_and_the_style_of_a_widget(course, name):
+    code = "from course_utils.show import map"
+    before = Dependencies(course).fingerprint(code)
+    (course / "course_utils" / "show" / "map" / name).write_text("/* new */")
     assert Dependencies(course).fingerprint(code) != before
 
 

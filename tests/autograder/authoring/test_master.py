@@ -77,6 +77,22 @@ BROKEN = {
         broken(card=tiny.markdown("**Write** it.")),
         "u00-tensor-bytes has no card",
     ),
+    "folded code without a comment": (
+        broken(count=tiny.cell("2 + 3", "folded=true")),
+        "folded code begins with a comment, which is all that is seen of it",
+    ),
+    "an opening without goals": (
+        broken(title=tiny.markdown("What fits?", "opening=true")),
+        "an opening ends with a numbered list of what one can do afterwards",
+    ),
+    "a picture that is not there": (
+        broken(title=tiny.markdown("![Bars](hero.svg)")),
+        "the picture hero.svg is not in solutions/00_tiny",
+    ),
+    "a card that closes its box": (
+        broken(card=tiny.markdown("</div>", tiny.CARD, title="Bytes")),
+        "a card's text may not close the box that the build puts around it",
+    ),
     "a header without a title": (
         broken(header=tiny.HEADER.replace("title: Tiny", "name: Tiny")),
         "the header's `course` lacks `title`",
@@ -106,10 +122,51 @@ def test_sound_master(tmp_path):
     read = master.read(tiny.make_course(tmp_path))
     assert read.unit.folder == "00_tiny"
     assert [(item.id, item.points) for item in read.unit.exercises] == [("u00-tensor-bytes", 2.0)]
-    card = next(cell for cell in read.notebook.cells if "Exercise" in cell.source)
-    assert card.source.startswith("### Exercise 00.1 · Bytes\ndifficulty ●○○○○ ")
-    assert "3 minutes · 2 points · core" in card.source
+    card = next(cell for cell in read.notebook.cells if "YOUR TURN" in cell.source)
+    assert "\n\n### 00.1 · Bytes\n\n**Write** it.\n\n</div>" in card.source
+    assert "<strong>2 points</strong></span><span>3 min</span>" in card.source
+    assert "difficulty ●○○○○" in card.source
     assert card.metadata == {}
+
+
+def test_extras_are_told_from_the_core(tmp_path):
+    cells = broken(card=tiny.markdown("**Write** it.", f"{tiny.CARD} extra=true", title="Bytes"))
+    read = master.read(tiny.make_course(tmp_path, cells))
+    card = next(cell for cell in read.notebook.cells if "00.1 · Bytes" in cell.source)
+    assert "EXTRA</span>" in card.source and "YOUR TURN" not in card.source
+
+
+def test_an_opening_says_minutes_and_folds_goals_and_slides(tmp_path):
+    header = tiny.HEADER.replace(
+        "lecture: [S3]", 'lecture: [S3, S4, E1]\n#     needs: ["00", "02"]'
+    )
+    text = "![Bars](hero.svg)\n\nWill it fit?\n\n1. **Say** what fits.\n2. **Measure** it."
+    cells = broken(header=header, title=tiny.markdown(text, "opening=true"))
+    path = tiny.make_course(tmp_path, cells)
+    (path.parent / "hero.svg").write_text("<svg/>")
+    opening = master.read(path).notebook.cells[0].source
+    picture, promise, facts, summary, *folded = opening.split("\n\n")[1:]
+    assert picture == '<img alt="Bars" width="980" src="data:image/svg+xml;base64,PHN2Zy8+">'
+    assert promise == "Will it fit?"
+    assert facts == "**1 minutes** · runs on a CPU · after units 00 and 02"
+    assert summary.startswith("<details><summary>")
+    assert folded == [
+        "1. **Say** what fits.\n2. **Measure** it.",
+        "Lecture E, *Efficient LLMs*: E1",
+        "Lecture S, *Scaling LLM Training, Part I*: S3, S4",
+        "</details>",
+    ]
+
+
+def test_setup_and_folded_code_show_one_line(tmp_path):
+    cells = broken(count=tiny.cell("# A table of sizes\n2 + 3", "folded=true"))
+    notebook = master.read(tiny.make_course(tmp_path, cells)).notebook
+    folded = [cell for cell in notebook.cells if cell.metadata.get("jupyter")]
+    assert [cell.source.split("\n")[0] for cell in folded] == [
+        "# Setup: run this cell first.",
+        "# A table of sizes",
+    ]
+    assert all(cell.metadata.jupyter == {"source_hidden": True} for cell in folded)
 
 
 def test_marks_become_what_nbgrader_reads(tmp_path):

@@ -1,8 +1,11 @@
 """`check`, `grade`, `answer`, predictions and progress, as a notebook calls them."""
 
 import json
+import pickle
+import time
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from autograder import answer, catalogue, check, compare, grade, predict, progress, progress_file
 from autograder.checking import seeds
@@ -15,7 +18,14 @@ from tests.answer_bank.every import ANSWER_BANKS
 
 EXERCISE = "u01-matmul-flops"
 RIGHT = make(ANSWER_BANKS[EXERCISE].right[0], "matmul_flops")
-WRONG = make(ANSWER_BANKS[EXERCISE].wrong[0].source, "matmul_flops")
+WRONG = make(
+    """
+    def matmul_flops(rows, inner, columns):
+        multiplications = rows * inner * columns
+        return {"forward_flops": multiplications, "backward_flops": 2 * multiplications}
+    """,
+    "matmul_flops",
+)
 
 
 @pytest.fixture
@@ -38,21 +48,36 @@ def remembered(work):
     return json.loads(work.read_text(encoding="utf-8"))
 
 
-def test_check_and_grade_give_plain_floats(kernel_only, capsys):
-    for call in (check, grade):
-        assert type(call(EXERCISE, RIGHT)) is float
-        assert call(EXERCISE, RIGHT) == 2.0
-        assert call(EXERCISE, WRONG) == 0.0
-    assert "2 of 2 points" in capsys.readouterr().out
+@pytest.mark.parametrize("call", [check, grade])
+def test_points_are_a_number_that_shows_itself_as_its_verdict(call, kernel_only, capsys):
+    assert (call(EXERCISE, RIGHT), call(EXERCISE, WRONG)) == (2.0, 0.0)
+    points = call(EXERCISE, RIGHT)
+    shown, _ = DisplayFormatter().format(points)
+    assert shown == {"text/plain": "2.0", "text/html": points.verdict._repr_html_()}
+    assert "2 of 2 points" in shown["text/html"]
+    copied = pickle.loads(pickle.dumps(points))
+    assert (type(copied), copied) == (float, 2.0)
+    assert capsys.readouterr() == ("", "")
 
 
-def test_check_says_wanted_and_got_and_grade_does_not(kernel_only, capsys):
-    check(EXERCISE, WRONG)
-    assert "Wanted 60 for forward_flops, got 30 (ratio 0.5)" in capsys.readouterr().out
-    grade(EXERCISE, WRONG)
-    said = capsys.readouterr().out
+def test_check_says_wanted_and_got_and_grade_does_not(kernel_only):
+    said = str(check(EXERCISE, WRONG).verdict)
+    assert "Wanted 60 for forward_flops, got 30 (ratio 0.5)" in said
+    said = str(grade(EXERCISE, WRONG).verdict)
     assert "Wanted" not in said
-    assert "on hidden sizes" in said
+    assert "on hidden sizes: the check gives 0 of 2 points" in said
+
+
+def test_validate_gets_the_verdict_of_what_lacks_points(kernel_only, capsys, monkeypatch):
+    check(EXERCISE, WRONG)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("NBGRADER_VALIDATING", "1")  # as nbgrader sets it
+    check(EXERCISE, RIGHT)
+    assert capsys.readouterr().err == ""
+    check(EXERCISE, WRONG)
+    said = capsys.readouterr().err
+    assert "0 of 2 points" in said
+    assert "Hint: " in said
 
 
 @pytest.mark.parametrize("thing", [None, 3, "matmul_flops", object(), print])
@@ -61,28 +86,26 @@ def test_an_answer_of_another_type_earns_nothing_and_raises_nothing(call, thing,
     assert call(EXERCISE, thing) == 0.0
 
 
-def test_unknown_exercise_is_answered_with_the_nearest(kernel_only, capsys):
-    assert check("u01-matmul-flop", RIGHT) == 0.0
-    assert "near it: u01-matmul-flops" in capsys.readouterr().out
+def test_unknown_exercise_is_answered_with_the_nearest(kernel_only):
+    points = check("u01-matmul-flop", RIGHT)
+    assert points == 0.0
+    assert "near it: u01-matmul-flops" in points.verdict.sentence
 
 
-def test_a_failing_check_gives_no_points_and_says_so(kernel_only, capsys, monkeypatch):
+def test_a_failing_check_gives_no_points_and_says_so(kernel_only, monkeypatch):
     def judge(case, got):
         raise RuntimeError("a mistake of ours")
 
-    broken = Check(cases=lambda seed: [{"n": 1}], judge=judge, reference=lambda n: n)
-    monkeypatch.setattr("autograder.checking.check.check_of", lambda exercise: broken)
-    assert check(EXERCISE, lambda n: n) == 0.0
-    assert (
-        "The check could not be made (RuntimeError: a mistake of ours)" in capsys.readouterr().out
-    )
+    broken = Check(cases=lambda seed: [{"n": 1}], judge=judge)
+    monkeypatch.setattr("autograder.checking.check.practice_check_of", lambda exercise: broken)
+    points = check(EXERCISE, lambda n: n)
+    assert points == 0.0
+    assert "check itself failed (RuntimeError: a mistake of ours)" in points.verdict.sentence
 
 
 def test_without_a_case_there_are_no_points(kernel_only, monkeypatch):
-    empty = Check(
-        cases=lambda seed: [], judge=lambda c, g: CaseResult(right={"": True}), reference=abs
-    )
-    monkeypatch.setattr("autograder.checking.check.check_of", lambda exercise: empty)
+    empty = Check(cases=lambda seed: [], judge=lambda c, g: CaseResult(right={"": True}))
+    monkeypatch.setattr("autograder.checking.check.practice_check_of", lambda exercise: empty)
     assert check(EXERCISE, lambda n: n) == 0.0
 
 
@@ -122,12 +145,29 @@ def test_stubs_trials_grading_and_validating_are_not_remembered(work, monkeypatc
     assert remembered(work)["exercises"] == {}
 
 
+def test_a_slow_check_says_that_it_runs_in_a_work_folder_alone(work, monkeypatch, capsys):
+    def slow(*sizes):
+        time.sleep(0.05)
+        return RIGHT(*sizes)
+
+    check(EXERCISE, RIGHT)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("autograder.checking.check.SLOW_SECONDS", 0.1)
+    check(EXERCISE, slow)
+    assert capsys.readouterr() == ("Measuring …\n", "")
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    check(EXERCISE, slow)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_progress_marks_what_is_right_wrong_and_untried(work):
     check(EXERCISE, WRONG)
-    assert "✗ FLOPs of a matrix product" in str(progress())
+    assert str(progress("01")).endswith("✗✎○○○○○○○○○○")
     check(EXERCISE, RIGHT)
-    assert "✓ FLOPs of a matrix product" in str(progress())
-    assert "○ Four memories" in progress()._repr_html_()
+    assert str(progress("01")).endswith("✓✎○○○○○○○○○○")
+    page = progress()._repr_html_()
+    assert 'title="FLOPs of a matrix product, forward and backward: 2 points">✓<' in page
+    assert 'title="Four memories: 2 points">○<' in page
 
 
 def test_prediction_can_change_until_the_measurement_is_shown(work, capsys):
@@ -177,12 +217,23 @@ def test_work_folder_that_cannot_be_written_loses_only_progress(work, capsys, mo
 
 def test_outside_a_work_folder_the_kernel_remembers(kernel_only):
     check(EXERCISE, RIGHT)
-    assert "✓ FLOPs of a matrix product" in str(progress())
-    assert "Four memories" not in str(progress()), "a unit of which this kernel knows nothing"
+    assert "✓" in str(progress())
+    assert "Start here" not in str(progress()), "a unit of which this kernel knows nothing"
+    assert "Start here" in str(progress("00"))
 
 
 def test_progress_counts_extra_points_apart():
     points = {"u01-matmul-flops": 2.0, "u01-utilisation": 1.5}
-    lines = str(Progress(catalogue.units(), points)).splitlines()
-    assert "01_transformer_flops: 2 of 15 points, 1.5 of 9 extra, 1 more from a reader" in lines
-    assert "  ✗ One run under four conventions" in lines
+    line = str(Progress(catalogue.units(), points)).splitlines()[1]
+    assert "2 of 14 points, 1.5 of 8 extra, 1 ✎" in line
+
+
+def test_progress_is_one_line_a_unit(work):
+    lines = str(progress()).splitlines()
+    assert len(lines) == len(catalogue.units()) == progress()._repr_html_().count("<tr>")
+    starts = {line.index("░") for line in lines}
+    assert len(starts) == 1, "bars stand below one another"
+    title = catalogue.units()[1].title
+    assert str(progress("01")).startswith(f"01 {title}  ░░░░░░░░░░  0 of 14 points")
+    with pytest.raises(ValueError, match=r"wanted one of 00, 01, .*, got '1'"):
+        progress("1")

@@ -1,6 +1,7 @@
 """Plain data crosses unchanged; everything else is refused."""
 
 import math
+from collections import Counter, OrderedDict, defaultdict
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def nested(depth):
         (torch.empty(2, device="meta"), "without dense data"),
         (torch.eye(2).to_sparse(), "without dense data"),
         ({1: 2}, "with an int as a key"),
-        ({"$tensor": "0"}, "may not begin with '$'"),
+        ({"$tensor": "0"}, "must not begin with '$'"),
         (nested(30), "levels deep"),
         ([0] * 200_000, "more than 100,000 values"),
         ("x" * 2_000_000, "a string of 2,000,000 characters"),
@@ -108,3 +109,12 @@ def test_a_message_holds_no_pickle():
     assert message.json.startswith("{")
     assert b"torch" not in message.tensors
     assert plain_data.Message._fields == ("json", "tensors")
+
+
+@pytest.mark.parametrize(
+    "kind", [dict, Counter, OrderedDict, lambda pairs: defaultdict(int, pairs)]
+)
+def test_dictionaries_of_the_standard_library_arrive_as_plain_ones(kind):
+    arrived = unpack(pack(kind({"bytes": 12})))
+    assert type(arrived) is dict
+    assert arrived == {"bytes": 12}

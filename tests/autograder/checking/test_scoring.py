@@ -2,14 +2,17 @@
 
 import dataclasses
 import math
+import re
 
 import pytest
 
 from autograder.checking import bounded_call
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import Behaviour, EqualTo, Mistake
+from autograder.checking.judges import Behaviour, EqualTo
 from autograder.checking.lookup import check_of
+from autograder.checking.mistakes import Symptom
 from autograder.checking.scoring import score_answer
+from autograder.checking.verdict_figure import FONT_SIZE, LABEL, comparison
 from tests.answer_bank import make
 
 
@@ -19,13 +22,11 @@ def double(n):
 
 CHECK = Check(
     cases=lambda seed: [{"n": n} for n in range(3, 30)],
-    judge=EqualTo(double, Mistake("You triple it. How often is n taken?", lambda n: 3 * n)),
-    reference=double,
+    judge=EqualTo(double, Symptom("You triple it. How often is n taken?", lambda n: 3 * n)),
 )
 PARTS = Check(
     cases=lambda seed: [{"n": n} for n in range(3, 30)],
     judge=EqualTo(lambda n: {"double": 2 * n, "square": n * n}),
-    reference=double,
 )
 
 
@@ -46,12 +47,12 @@ TROUBLES = {
     "a class": ("class f(int): pass", "It returned a f."),
     "raises": ("def f(n): return n / 0", "raised ZeroDivisionError in the line `"),
     "too few arguments": ("def f(): return 6", "takes 0 positional arguments but 1 was given"),
-    "huge": ("def f(n): return -(10**400)", "a number beyond all sizes"),
+    "huge": ("def f(n): return -(10**400)", "a number too large to print"),
     "a name that is not there": ("def f(n): return 2 * m", "name 'm' is not defined"),
-    "beyond all sizes": ("def f(n): return 10**200", "a number beyond all sizes"),
+    "too large to print": ("def f(n): return 10**200", "a number too large to print"),
     "infinite": ("def f(n): return float('inf')", "got inf"),
     "not a number": ("def f(n): return float('nan')", "got nan"),
-    "no function": ("f = 5", "It is an int, not a function."),
+    "no function": ("f = 5", "Your answer is an int, not a function."),
 }
 
 
@@ -63,6 +64,51 @@ def test_trouble_in_one_sentence_with_a_question(name):
     assert verdict.sizes in ("n=3", "")
     assert verdict.hint.endswith("?")
     assert verdict.points == 0
+
+
+LONG = {
+    "a class name": "def f(n): return type('of (1) ' * 20_000, (), {})()",
+    "the name of an error": "def f(n): raise type('of (1) a ' * 40_000, (Exception,), {})",
+    "a message": "def f(n): raise ValueError('calls a of a and rank 1 a ' * 20_000)",
+    "a key": "def f(n): return {'k' * 500_000: 1}",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_verdict_stays_short_whatever_a_student_names(kind):
+    verdict = verdict_on(make(LONG[kind], "f"), PARTS)
+    assert verdict.points == 0
+    assert len(str(verdict)) < 1_000
+
+
+SPOILING = {
+    "a list": (
+        {"sizes": [1, 2]},
+        "def f(sizes):\n    total = sum(sizes)\n    sizes.clear()\n    return total",
+    ),
+    "a model": (
+        {
+            "model": {
+                "num_layers": 3,
+                "hidden_size": 4,
+                "num_heads": 1,
+                "ffn_size": 2,
+                "vocab_size": 5,
+            }
+        },
+        "def f(model):\n    object.__setattr__(model, 'num_layers', 1)\n    return 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILING)
+def test_an_answer_that_spoils_its_argument_earns_nothing(kind):
+    case, source = SPOILING[kind]
+    check = Check(cases=lambda seed: [case], judge=EqualTo(lambda **_: 3))
+    verdict = verdict_on(make(source, "f"), check)
+    assert verdict.points == 0
+    assert f"changes its argument `{next(iter(case))}`" in verdict.sentence
+    assert verdict.hint.endswith("?")
 
 
 def test_never_returning_is_stopped():
@@ -82,11 +128,11 @@ def test_print_without_return_is_asked_about():
 def test_division_that_loses_digits_is_asked_about():
     verdict = verdict_on(lambda n: 2 * n + 1e-9)
     assert "Wanted 6, got 6.000000001" in verdict.sentence
-    assert "A division with / makes a float" in verdict.hint
+    assert "a division with / gives a float" in verdict.hint
 
 
 def test_ratios_far_from_one_are_compared_as_ratios():
-    assert "pencil" in verdict_on(lambda n: 2e-10 * n * n).hint
+    assert "by hand" in verdict_on(lambda n: 2e-10 * n * n).hint
     assert "Always 1e-10 times" in verdict_on(lambda n: 2e-10 * n).hint
 
 
@@ -95,7 +141,7 @@ def test_numpy_number_earns_the_points():
 
 
 def test_mistake_that_fits_the_first_failure_only_is_not_hinted_at():
-    assert "pencil" in verdict_on(lambda n: 9 if n == 3 else 2 * n + n % 5 + 1).hint
+    assert "by hand" in verdict_on(lambda n: 9 if n == 3 else 2 * n + n % 5 + 1).hint
 
 
 def test_whole_float_earns_the_points_and_a_remark():
@@ -112,22 +158,64 @@ def test_known_mistake_gives_its_hint():
     ("answer", "words"),
     [
         (lambda n: n, "Exactly half in every case."),
-        (lambda n: 4 * n, "Exactly twice in every case."),
-        (lambda n: 16 * n, "bits where bytes are meant?"),
+        (lambda n: 4 * n, "Exactly double in every case."),
+        (lambda n: 16 * n, "Do you count bits instead of bytes?"),
         (lambda n: 2048 * n, "Which step between KiB, MiB and GiB is missing?"),
-        (lambda n: 10 * n, "Always 5 times the right answer. Which constant factor is that?"),
-        (lambda n: 42, "Which of the sizes should it depend on?"),
+        (
+            lambda n: 10 * n,
+            "Always 5 times the right answer. Where does that constant factor come from?",
+        ),
+        (lambda n: 42, "Which of them should it depend on?"),
     ],
 )
 def test_constant_ratio_is_the_diagnosis(answer, words):
     assert words in verdict_on(answer).hint
 
 
+def test_a_rounding_is_no_constant_factor():
+    check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: n / 3, relative_tolerance=1e-9))
+    assert verdict_on(lambda n: n / 3 * (1 + 1e-8), check).hint.startswith("Almost:")
+
+
+def test_a_caret_for_a_power_is_asked_about():
+    assert "how do you write a power?" in verdict_on(make("def f(n): return n / 2 ^ 3", "f")).hint
+
+
 def test_large_counts_are_compared_exactly():
-    check = Check(cases=lambda seed: [{"n": 2**60}], judge=EqualTo(double), reference=double)
+    check = Check(cases=lambda seed: [{"n": 2**60}], judge=EqualTo(double))
     assert verdict_on(lambda n: 2 * n, check).passed
     assert not verdict_on(lambda n: 2 * n + 1, check).passed
     assert not verdict_on(lambda n: 2 * n - 64, check).passed
+
+
+def bits_hint(answer, sizes):
+    check = Check(
+        cases=lambda seed: [{"n": n} for n in sizes], judge=EqualTo(lambda n: 3 * n * (n + 1))
+    )
+    return verdict_on(answer, check).hint
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda n, size: (3 * n * (n + 1) + size // 2) % size - size // 2,
+        lambda n, size: 3 * n * (n + 1) % size,
+        lambda n, size: n * (n + 1) % size * 3,
+    ],
+)
+def test_bits_that_are_lost_are_asked_about(bits, kept):
+    sizes = (5, 1001, 70_001, 80_003, 2**34 + 7, 2**37 + 9)
+    hint = bits_hint(lambda n: kept(n, 2**bits), sizes)
+    assert f"off by a multiple of 2^{bits}," in hint
+    assert "In how many bits is it kept" in hint
+
+
+@pytest.mark.parametrize("factor", [2, 3, 1 / 3])
+def test_multiples_of_a_large_power_are_no_lost_bits(factor):
+    sizes = [2**40, 2**42, 3 * 2**41]
+    assert "bits" not in bits_hint(lambda n: int(3 * factor * n * (n + 1) + 2**33), sizes)
+    assert "bits" not in bits_hint(lambda n: int(3 * factor * n * n), sizes)
 
 
 def test_the_line_shown_for_an_error_is_the_students():
@@ -138,8 +226,8 @@ def test_the_line_shown_for_an_error_is_the_students():
     )
 
 
-def test_unknown_mistake_asks_for_a_pencil():
-    assert "pencil" in verdict_on(lambda n: 7 * n + 1).hint
+def test_unknown_mistake_asks_for_a_case_by_hand():
+    assert "by hand" in verdict_on(lambda n: 7 * n + 1).hint
 
 
 def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
@@ -147,10 +235,9 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
         cases=lambda seed: [{"n": n} for n in (3, 5, 8)],
         judge=EqualTo(
             double,
-            Mistake("Fits three only?", lambda n: 9),
-            Mistake("Fits all?", lambda n: n * n),
+            Symptom("Fits three only?", lambda n: 9),
+            Symptom("Fits all?", lambda n: n * n),
         ),
-        reference=double,
     )
     assert verdict_on(lambda n: n * n, check).hint == "Fits all?"
 
@@ -158,7 +245,8 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
 def test_each_part_right_everywhere_earns_its_share():
     verdict = verdict_on(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
     assert verdict.points == 1.0
-    assert "Wanted 16 for square, got 10" in verdict.sentence
+    assert verdict.sentence.startswith("Right: double. Wanted 16 for square, got 10")
+    assert "<b>Right:</b> double." in verdict._repr_html_()
 
 
 def test_part_right_in_one_case_only_earns_nothing():
@@ -178,7 +266,10 @@ def test_other_keys_are_ignored_and_missing_ones_named():
 def test_verdict_is_shown_as_text_and_as_escaped_html():
     verdict = verdict_on(make("def f(n): raise ValueError('<b>bold</b>')", "f"))
     assert "<b>bold</b>" in str(verdict)
-    assert "&lt;b&gt;bold&lt;/b&gt;" in verdict._repr_html_()
+    box = verdict._repr_html_()
+    assert "&lt;b&gt;bold&lt;/b&gt;" in box
+    assert "<b>0 of 2 points</b>" in box
+    assert re.findall(r'"color: [^>]*>([^<]*)<', box) == ["✗"], "words have the page's colour"
 
 
 def test_a_near_miss_is_not_blamed_on_a_division():
@@ -186,9 +277,24 @@ def test_a_near_miss_is_not_blamed_on_a_division():
     assert "division" not in verdict.hint
 
 
+def test_of_two_mistakes_of_an_implementation_the_first_is_asked_about():
+    check = Check(
+        cases=lambda seed: [{"n": n} for n in range(8)],
+        judge=Behaviour(
+            lambda n: {"results": n, "hooks": 0},
+            Symptom("Who takes the hooks away?", lambda n: {"results": n, "hooks": 1}),
+            Symptom("Which result?", lambda n: {"results": n + 1}),
+        ),
+    )
+    hooks = verdict_on(lambda n: {"results": n + (n > 5), "hooks": int(n in (2, 3))}, check)
+    assert hooks.hint == "Who takes the hooks away?"
+    neither = verdict_on(lambda n: {"results": n, "hooks": n % 3}, check)
+    assert neither.hint.startswith("Work this case")
+
+
 def test_numbers_of_an_implementation_count_together():
     judge = EqualTo(lambda n: {"wrong": 0, "saved_bytes": n}, together=True)
-    check = Check(cases=CHECK.cases, judge=judge, reference=double)
+    check = Check(cases=CHECK.cases, judge=judge)
     right = verdict_on(lambda n: {"wrong": 0, "saved_bytes": n}, check)
     half = verdict_on(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
     assert (right.points, half.points) == (2, 0)
@@ -208,19 +314,18 @@ SCENARIOS = Check(
     cases=lambda seed: [{"scenario": name, "n": n} for name in ("low", "high") for n in (2, 4)],
     judge=Behaviour(
         lambda scenario, n: {"kept": n},
-        Mistake("Everything is kept. What may go?", lambda scenario, n: {"kept": 9}),
+        Symptom("Everything is kept. What may go?", lambda scenario, n: {"kept": 9}),
         scenarios=("low", "high"),
     ),
-    reference=double,
     observe=observed,
 )
 
 
 def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
-    judge = EqualTo(lambda x: x, Mistake("Why NaN?", lambda x: math.nan), together=True)
+    judge = EqualTo(lambda x: x, Symptom("Why NaN?", lambda x: math.nan), together=True)
     assert judge({"x": math.nan}, math.nan).passed
     wrong = judge({"x": math.inf}, math.nan)
-    assert wrong.hints == ("Why NaN?",)
+    assert tuple(wrong.hints) == ("Why NaN?",)
     assert wrong.sentence == "Wanted inf, got nan."
     assert not judge({"x": math.nan}, math.inf).passed
     assert not judge({"x": math.inf}, -math.inf).passed
@@ -259,8 +364,8 @@ def test_an_error_of_observe_itself_is_not_called_raised():
 
 def test_a_number_rounded_to_float32_gets_a_hint_on_rounding():
     judge = Behaviour(lambda x: {"weight": x}, relative_tolerance=1e-12)
-    assert judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints[0].startswith("Nearly.")
-    assert judge({"x": 0.3}, {"weight": 0.3 + 1e-3}).hints == ()
+    assert next(iter(judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints)).startswith("Almost:")
+    assert not tuple(judge({"x": 0.3}, {"weight": 0.3 + 1e-3}).hints)
 
 
 def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
@@ -272,7 +377,7 @@ def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
 
 def test_without_scenarios_an_error_is_wrong_in_its_case():
     judge = Behaviour(lambda n: {"kept": n})
-    check = Check(cases=CHECK.cases, judge=judge, reference=double, observe=observed)
+    check = Check(cases=CHECK.cases, judge=judge, observe=observed)
     assert verdict_on(lambda n: n, check).passed
     assert verdict_on(lambda n: n // (n - 5), check).points == 0
 
@@ -285,8 +390,8 @@ def test_without_scenarios_an_error_is_wrong_in_its_case():
             "y = (2 * x.requires_grad_()).exp(); y.sum().backward(); y.sum().backward()",
             "Which graph",
         ),
-        ("(2 * x.requires_grad_()).backward()", "Which gradient comes in"),
-        ("(x > 0).requires_grad_()", "Which of the tensors wanted a gradient"),
+        ("(2 * x.requires_grad_()).backward()", "Which gradient does backward receive"),
+        ("(x > 0).requires_grad_()", "Which of the tensors required a gradient"),
     ],
 )
 def test_errors_of_autograd_have_hints_of_their_own(source, words):
@@ -301,15 +406,44 @@ def test_numbers_that_look_alike_are_both_shown_in_full():
 
 
 def test_the_courses_own_answer_is_called_lent():
-    lent = check_of("u01-attention-flops").reference
-    sentence = verdict_on(lent).sentence
-    assert "attention_flops, the course's own: `answer` lends it" in sentence
+    check = check_of("u01-matmul-flops")
+    sentence = verdict_on(check.lent(), check).sentence
+    assert "matmul_flops, the course's own: `answer` lends it" in sentence
 
 
 def test_a_check_may_forbid_more_modules():
     check = dataclasses.replace(CHECK, forbidden_modules=("fractions",))
     source = "from fractions import Fraction\ndef f(n): return int(Fraction(2 * n))"
     assert verdict_on(make(source, "f")).passed
-    assert "uses fractions.Fraction, where an answer stands already" in (
+    assert "uses fractions.Fraction, which already contains an answer" in (
         verdict_on(make(source, "f"), check).sentence
     )
+
+
+def test_a_failed_formula_shows_its_two_smallest_cases_and_a_picture():
+    verdict = score_answer(CHECK, lambda n: n + 3, [1]).verdict(
+        "u00-tensor-bytes", 2.0, tell_all=True
+    )
+    assert "And for `n=5`: wanted 10, got 8." in str(verdict)
+    assert verdict.figure.count("<circle") == verdict.figure.count("<path") == 27
+    assert "Your numbers (crosses)" in verdict._repr_html_()
+    graded = score_answer(CHECK, lambda n: n + 3, [1]).verdict(
+        "u00-tensor-bytes", 2.0, tell_all=False
+    )
+    assert not graded.figure
+    assert not graded.another
+
+
+def test_labels_of_the_picture_are_not_cut_off():
+    """A digit is a little more than half as wide as the font is high."""
+    labels = re.findall(r">(×[^<]+)<", comparison([(1, 0.000244), (1, 0.0000317), (1, 271828)]))
+    assert sorted(map(len, labels)) == [2, 9, 9]
+    assert max(map(len, labels)) * 0.64 * FONT_SIZE < LABEL - 6
+
+
+def test_there_is_no_picture_without_numbers():
+    check = dataclasses.replace(CHECK, cases=lambda seed: [{"n": n} for n in (3, 4, 5)])
+    for answer in (lambda n: "words" if n > 3 else 7, lambda n: math.nan, lambda n: -n):
+        verdict = score_answer(check, answer, [1]).verdict("u00-tensor-bytes", 2.0, tell_all=True)
+        assert verdict.points == 0
+        assert not verdict.figure

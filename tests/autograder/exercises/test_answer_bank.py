@@ -1,41 +1,80 @@
-"""Every answer bank against its check: each wrong answer loses its points and triggers its hint."""
+"""Every answer bank against its check: each wrong answer loses its points and triggers its hint.
+
+Known mistakes are edits of the model answer: each edited answer is a wrong one, too. Practice is as
+students have it, from the pack.
+
+All tests of an exercise run in one process, where each of its cases is measured once.
+"""
 
 import copy
 import dataclasses
-import itertools
 
 import pytest
 
 from autograder import catalogue
-from autograder.checking.lookup import check_of
-from autograder.checking.scoring import score_answer
+from autograder.checking.bounded_call import observe_within_limits
+from autograder.checking.lookup import check_of, practice_check_of
+from autograder.checking.mistakes import Symptom
+from autograder.checking.scoring import find_objection, score_answer, score_cases
 from autograder.checking.seeds import NUM_GRADING_SEEDS, PRACTICE_SEEDS
+from autograder.checking.single_thread import one_thread
+from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
+OTHER_SEEDS = range(7, 7 + NUM_GRADING_SEEDS)
 MANY_SEEDS = range(1000, 1200)
 NUM_SEEDS_OF_AN_IMPLEMENTATION = 20  # each case really runs it
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
 WRONG = [(name, wrong) for name, bank in ANSWER_BANKS.items() for wrong in bank.wrong]
 RIGHT = [(name, n) for name, bank in ANSWER_BANKS.items() for n in range(len(bank.right))]
+EDITED = [
+    (name, number, mistake)
+    for name in ANSWER_BANKS
+    for number, mistake in enumerate(check_of(name).judge.mistakes)
+    if isinstance(mistake, ChangedAnswer) and not mistake.is_generated
+]
 STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
 
 
-def verdicts(exercise, source, seeds=PRACTICE_SEEDS):
+def made(exercise, source):
+    return make(source, ANSWER_BANKS[exercise].function)
+
+
+def verdicts(exercise, answer, seeds=PRACTICE_SEEDS):
     """The verdicts on one answer: what practice shows, and what grading shows."""
-    result = score_answer(check_of(exercise), make(source, ANSWER_BANKS[exercise].function), seeds)
+    check = practice_check_of(exercise) if seeds == PRACTICE_SEEDS else check_of(exercise)
+    return verdicts_on(exercise, score_answer(check, answer, seeds))
+
+
+def verdicts_on(exercise, result):
     points = catalogue.exercise(exercise).points
     return [result.verdict(exercise, points, tell_all=tell_all) for tell_all in (True, False)]
 
 
+@one_thread()
+def graded_verdicts_on_an_edit(exercise, mistake):
+    """It runs once in each case, as an answer and as a known mistake."""
+    check = check_of(exercise)
+
+    def observe(case):
+        observed = observe_within_limits(check.observe, mistake.answer, case)
+        mistake.learn(case, check.judge, observed)
+        return observed
+
+    cases = [case for seed in OTHER_SEEDS for case in check.cases(seed)]
+    assert find_objection(check, mistake.answer) is None
+    return verdicts_on(exercise, score_cases(check, cases, observe))
+
+
 def practice_verdict(exercise, source):
-    return verdicts(exercise, source)[0]
+    return verdicts(exercise, made(exercise, source))[0]
 
 
 @pytest.mark.parametrize("item", EXERCISES, ids=lambda item: item.id)
 def test_every_exercise_has_a_full_answer_bank(item):
     bank = ANSWER_BANKS[item.id]
-    assert len(bank.wrong) >= 5
+    assert len(bank.wrong) + sum(name == item.id for name, *_ in EDITED) >= 5
     assert len(bank.right) >= 2
     assert len({wrong.name for wrong in bank.wrong}) == len(bank.wrong)
 
@@ -45,11 +84,13 @@ def test_answer_bank_defines_what_the_notebook_asks_for(item):
     assert ANSWER_BANKS[item.id].function == item.function
 
 
-@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda part: getattr(part, "name", part))
+@pytest.mark.parametrize(
+    ("exercise", "wrong"), WRONG, ids=[f"{name}: {wrong.name}" for name, wrong in WRONG]
+)
 def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
     """Grading shows sizes and hint, but not what was wanted."""
-    for seeds in (PRACTICE_SEEDS, range(7, 7 + NUM_GRADING_SEEDS)):
-        practised, graded = verdicts(exercise, wrong.source, seeds)
+    for seeds in (PRACTICE_SEEDS, OTHER_SEEDS):
+        practised, graded = verdicts(exercise, made(exercise, wrong.source), seeds)
         assert practised.points == graded.points == wrong.points
         assert wrong.hint in practised.hint, str(practised)
         assert practised.hint.endswith("?")
@@ -57,15 +98,42 @@ def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wron
         assert graded.hint == practised.hint
 
 
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [(name, mistake) for name, _, mistake in EDITED],
+    ids=[f"{name}: edit {number} ({mistake.hint[:40]})" for name, number, mistake in EDITED],
+)
+def test_edit_of_the_model_answer_loses_its_points_and_triggers_its_hint(exercise, mistake):
+    for practised, graded in (
+        verdicts(exercise, mistake.answer),
+        graded_verdicts_on_an_edit(exercise, mistake),
+    ):
+        assert practised.points == graded.points == mistake.points
+        assert practised.hint == mistake.hint, str(practised)
+        assert practised.hint.endswith("?")
+        assert "Wanted" not in graded.sentence
+        assert graded.hint == practised.hint
+
+
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
-def test_every_known_mistake_is_in_the_answer_bank(exercise: str):
+def test_every_symptom_is_in_the_answer_bank(exercise: str):
     for mistake in check_of(exercise).judge.mistakes:
-        assert any(wrong.hint in mistake.hint for wrong in ANSWER_BANKS[exercise].wrong), (
-            mistake.hint
-        )
+        if isinstance(mistake, Symptom):
+            assert any(wrong.hint in mistake.hint for wrong in ANSWER_BANKS[exercise].wrong), (
+                mistake.hint
+            )
 
 
-@pytest.mark.parametrize(("exercise", "number"), RIGHT)
+@pytest.mark.parametrize("exercise", ANSWER_BANKS)
+def test_model_answer_earns_full_marks(exercise: str):
+    for seeds in (PRACTICE_SEEDS, OTHER_SEEDS):
+        verdict, _ = verdicts(exercise, model_answer(exercise), seeds)
+        assert verdict.passed, str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "number"), RIGHT, ids=[f"{name}: {number}" for name, number in RIGHT]
+)
 def test_right_answer_in_another_style_earns_full_marks(exercise: str, number: int):
     verdict = practice_verdict(exercise, ANSWER_BANKS[exercise].right[number])
     assert verdict.passed, str(verdict)
@@ -100,32 +168,22 @@ def with_the_reference_as_measure(exercise: str):
     if check.judge.together:
         return check
     judge = copy.copy(check.judge)
-    judge.measure, judge.cache = lambda **case: check.observe(check.reference, case), {}
+    judge.measure, judge.cache = lambda **case: check.observe(model_answer(exercise), case), {}
     return dataclasses.replace(check, judge=judge)
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_formula_and_instrument_agree_over_seeds(exercise: str):
     check = check_of(exercise)
-    for case in (case for seed in range(500, 504) for case in check.cases(seed)):
-        result = check.judge(case, check.observe(check.reference, case))
+    for case in (case for seed in (*PRACTICE_SEEDS, *OTHER_SEEDS) for case in check.cases(seed)):
+        result = check.judge(case, check.observe(model_answer(exercise), case))
         assert result.passed, f"{case}: {result.sentence}"
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
-def test_answer_bank_holds_over_many_seeds(exercise: str):
-    """A right answer over all seeds; the wrong ones in turn, one per seed."""
+def test_right_answer_holds_over_many_seeds(exercise: str):
     bank, check = ANSWER_BANKS[exercise], with_the_reference_as_measure(exercise)
-    num_seeds = max(NUM_SEEDS_OF_AN_IMPLEMENTATION, len(bank.wrong))  # each wrong answer in turn
-    many = MANY_SEEDS[:num_seeds] if check.judge.together else MANY_SEEDS
-    points = catalogue.exercise(exercise).points
-
-    def verdict_on(source, seeds):
-        result = score_answer(check, make(source, bank.function), seeds)
-        return result.verdict(exercise, points, tell_all=True)
-
-    assert verdict_on(bank.right[0], many).passed
-    for seed, wrong in zip(many, itertools.cycle(bank.wrong), strict=False):
-        verdict = verdict_on(wrong.source, [seed])
-        assert verdict.points == wrong.points, str(verdict)
-        assert wrong.hint in verdict.hint, f"seed {seed}: {verdict}"
+    many = MANY_SEEDS[:NUM_SEEDS_OF_AN_IMPLEMENTATION] if check.judge.together else MANY_SEEDS
+    result = score_answer(check, make(bank.right[0], bank.function), many)
+    verdict = result.verdict(exercise, catalogue.exercise(exercise).points, tell_all=True)
+    assert verdict.passed, str(verdict)

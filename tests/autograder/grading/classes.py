@@ -9,7 +9,7 @@ from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.journal import Journal, path_of
 from autograder.grading.result import SubmissionResult
-from tests.notebooks.filling import answer_banks_of, released, solved
+from tests.notebooks.filling import answer_banks_of, released, solved, wrong_answers
 
 NOT_WRITTEN = "Not written yet."
 
@@ -40,7 +40,8 @@ def _result(unit: str, student: str, chance: random.Random) -> SubmissionResult:
             answers[item.id] = clean(chance.choice([*bank.right, solved(unit)[item.id]]))
             verdict = Verdict(**told, points=item.points, sentence="All cases are right.")
         else:
-            wrong = bank.wrong[min(len(bank.wrong) - 1, int(chance.expovariate(0.6)))]
+            wrongs = wrong_answers(item.id)
+            wrong = wrongs[min(len(wrongs) - 1, int(chance.expovariate(0.6)))]
             answers[item.id] = clean(wrong.source)
             sentence = "3 of 20 cases are wrong."
             verdict = Verdict(**told, points=wrong.points, sentence=sentence, hint=wrong.hint)

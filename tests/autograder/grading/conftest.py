@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,9 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.student.submit import WorkFolder
+from tests.autograder.grading.warm_nbgrader import nbgrader
 from tests.notebooks.filling import ROOT, filled, solved
+from tests.running import MEASURED
 
 NOON = "2026-01-01 12:00:00.000000 UTC"
 CONFIG = """
@@ -33,6 +34,9 @@ class Course:
         for place in (self.folder, self.student_folder, self.exchange):
             place.mkdir()
         self.exchange.chmod(0o777)
+        if shared := os.environ.get(MEASURED):
+            (self.folder / "grading").mkdir()
+            (self.folder / "grading" / "measured").symlink_to(shared)
         shutil.copytree(ROOT / "solutions", self.folder / "solutions")
         shutil.copy(ROOT / "nbgrader_config.py", self.folder / "course_config.py")
         self._configure(self.folder, more_config)
@@ -55,17 +59,9 @@ class Course:
             "PATH": scripts + os.pathsep + os.environ["PATH"],
             "COURSE_GRADING_SEED": "a secret of this test",
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "nbgrader", *arguments],
-            cwd=place or self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
+        code, said = nbgrader(*arguments, place=place or self.folder, environment=environment)
+        assert code == 0, said
+        return said
 
     def autograde(self, unit: str, *students: str) -> None:
         """Grade some students (patterns), two commands at a time: stock nbgrader allows it."""

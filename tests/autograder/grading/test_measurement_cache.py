@@ -27,11 +27,11 @@ def measuring():
         seen.append(shape)
         return {"bytes": 4 * shape[0] * shape[1], "share": 1 / 3}
 
-    return Check(cases=lambda seed: CASES, judge=EqualTo(measure), reference=measure), seen
+    return Check(cases=lambda seed: CASES, judge=EqualTo(measure)), seen
 
 
 def judged(check):
-    return [check.judge(case, check.reference(**case)).passed for case in CASES]
+    return [check.judge(case, check.judge.measure(**case)).passed for case in CASES]
 
 
 def test_another_process_does_not_measure_again(folder):
@@ -70,6 +70,6 @@ def test_where_nothing_can_be_kept_it_is_measured_all_the_same(folder):
 
 
 def test_a_check_of_another_kind_measures_when_it_judges(folder):
-    check = Check(cases=lambda seed: CASES, judge=lambda case, got: None, reference=abs)
+    check = Check(cases=lambda seed: CASES, judge=lambda case, got: None)
     measurement_cache.measure(check, NAME, CASES)
     assert not folder.exists()

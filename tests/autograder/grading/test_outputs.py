@@ -68,6 +68,8 @@ def test_nbgrader_reads_the_points_of_a_verdict(points):
     cell = new_code_cell("check", outputs=of_verdict(verdict))
     cell.metadata["nbgrader"] = {"grade": True, "solution": False, "points": 2.5}
     assert determine_grade(cell) == (points, 2.5)
+    (output,) = cell.outputs
+    assert output.data == {"text/plain": repr(points), "text/html": verdict._repr_html_()}
 
 
 def test_a_stopped_cell_says_why():

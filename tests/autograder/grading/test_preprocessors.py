@@ -1,50 +1,40 @@
 """What nbgrader's pages show beside the answers; no model answer is in feedback."""
 
-import nbformat
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.grading.preprocessors import Scoring
+from autograder.grading.preprocessors import ModelAnswers
 from tests.autograder.grading.conftest import Course
-from tests.notebooks.filling import ROOT, UNITS, composite, released, solved
+from tests.notebooks.filling import ROOT, UNITS, composite, expected_points, released, solved
 
 UNIT = UNITS[0]
-MODEL = "half for the copy that lets the rest go"
+MODEL = "half for the copy that lets the rest be freed"
 
 
-def scoring():
-    return Scoring(config=PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config())
+def model_answers():
+    return ModelAnswers(
+        config=PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    )
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_model_answer_follows_each_text_in_formgrader_alone(unit, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     about = {"notebook_id": unit, "submission_id": "1"}
-    shown, _ = scoring().preprocess(released(unit), about)
+    shown, _ = model_answers().preprocess(released(unit), about)
     added = [cell.source for cell in shown.cells if "Model answer" in cell.source]
     texts = [text for text in solved(unit).values() if text.startswith("<!--")]
     assert len(added) == len(texts) > 0
     assert all(text in cell for text, cell in zip(texts, added, strict=True))
-    feedback, _ = scoring().preprocess(released(unit), {"nbgrader": {"notebook": unit}})
+    feedback, _ = model_answers().preprocess(released(unit), {"nbgrader": {"notebook": unit}})
     assert len(feedback.cells) == len(released(unit).cells)
 
 
 def test_without_solved_notebooks_there_is_no_model_answer(tmp_path):
-    step = scoring()
+    step = model_answers()
     step.config.CourseDirectory.root = str(tmp_path)
     shown, _ = step.preprocess(released(UNIT), {"notebook_id": UNIT, "submission_id": "1"})
     assert len(shown.cells) == len(released(UNIT).cells)
-
-
-def test_points_stand_at_the_head_of_a_cell_only():
-    notebook = released(UNIT)
-    graded = next(cell for cell in notebook.cells if cell.id == "u00-state-gib-test")
-    graded.outputs = [
-        nbformat.v4.new_output("display_data", data={"text/plain": "the verdict"}),
-        nbformat.v4.new_output("execute_result", data={"text/plain": "0.0"}, execution_count=None),
-    ]
-    scoring().preprocess(notebook, {})
-    assert [each.data["text/plain"] for each in graded.outputs] == ["the verdict"]
 
 
 def test_feedback_begins_with_titles_points_and_what_nobody_read(tmp_path):
@@ -56,6 +46,7 @@ def test_feedback_begins_with_titles_points_and_what_nobody_read(tmp_path):
     page = (made.folder / "feedback" / "ada" / UNIT / f"{UNIT}.html").read_text(encoding="utf-8")
     assert '<a href="#u00-state-gib-test">What a paper prints and what torch prints</a>' in page
     assert 'name="u00-state-gib-test"' in page
-    assert "<td>1.5 of 2</td>" in page
+    assert f"<td>{expected_points(UNIT, 0)['u00-four-memories']:g} of 2</td>" in page
     assert "<td>a person has yet to read it</td>" in page
+    assert MODEL in solved(UNIT)["u00-view"]
     assert MODEL not in page

@@ -14,9 +14,16 @@ COURSE_TEXTS = {course.exercise: course for unit in UNITS for course in course_t
 COURSE_ANSWERS = {SOLUTION, PACKAGE}
 LONG = [
     *("u01-latent-attention-flops", "u01-budget-ratio", "u03-parameters", "u03-llama-layer-bytes"),
-    *("u04-allocator", "u05-checkpoint", "u05-plan", "u07-value", "u08-accumulate", "u09-buckets"),
+    *(
+        "u04-allocator",
+        "u05-checkpoint",
+        "u05-recomputed-flops",
+        "u07-value",
+        "u08-accumulate",
+        "u09-ring",
+    ),
 ]
-SHORT = ["u00-state-gib", "u01-gated-mlp-flops", "u01-gpu-days", "u03-largest-micro-batch"]
+SHORT = ["u00-state-gib", "u01-gated-mlp-flops", "u00-step-seconds"]
 IN_WORDS = "u01-first-layer"
 
 
@@ -55,14 +62,14 @@ def test_disguised_copy_is_flagged_with_its_original(exercise):
 
 
 def test_one_students_answer_under_anothers_name_is_flagged():
-    exercise = "u04-allocator"
+    exercise = "u08-train"
     answers = a_class(exercise)
     answers |= {"copy": disguised(answers["right1"])}
     assert together(names(exercise, answers), "copy", "right1")
 
 
 def test_copy_that_python_does_not_read_is_flagged():
-    exercise = "u05-plan"
+    exercise = "u05-recomputed-flops"
     broken = COURSE_TEXTS[exercise].answers[SOLUTION].replace("return", "retrun (", 1)
     answers = a_class(exercise) | {"copy": broken}
     assert together(names(exercise, answers), "copy", SOLUTION)
@@ -84,13 +91,13 @@ def test_a_larger_class_tells_more():
 
 
 def test_what_the_whole_class_writes_is_no_sign():
-    exercise = "u05-plan"
+    exercise = "u05-recomputed-flops"
     same = disguised(COURSE_TEXTS[exercise].answers[SOLUTION])
     assert names(exercise, {f"s{n}": same for n in range(30)}) == []
 
 
 def test_given_code_is_no_sign():
-    exercise = "u04-repair-average"  # its stub holds the code to repair
+    exercise = "u04-repair-training"  # given cells hold the code to repair
     stub = next(cell.source for cell in cells_of("04_memory_profiling") if cell.id == exercise)
     assert not COURSE_TEXTS[exercise].own(stub).ngrams
     assert names(exercise, {"one": stub, "other": stub, "blank": ""}) == []
@@ -107,7 +114,7 @@ def test_comment_word_for_word_is_the_first_reason():
 
 
 def test_comment_that_only_the_course_has_twice_is_no_reason():
-    exercise = "u05-plan"
+    exercise = "u05-recomputed-flops"
     said = "# nobody but the course says it in these words\n"
     course = COURSE_TEXTS[exercise]
     talking = {name: said + text for name, text in course.answers.items()}
@@ -147,4 +154,4 @@ def test_answer_in_words_is_flagged_where_it_is_copied():
 
 def test_answer_without_end_is_read_to_a_limit():
     endless = "value = value + 1 - other * third\n" * 1_000_000
-    assert len(COURSE_TEXTS["u05-plan"].own(endless).ngrams) < 50
+    assert len(COURSE_TEXTS["u05-recomputed-flops"].own(endless).ngrams) < 50

@@ -1,9 +1,12 @@
 """What is graded again and what is not, what people wrote stays, and what stops a run."""
 
+import errno
+import os
 import random
 import resource
 import shutil
 import sqlite3
+import subprocess
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,30 +24,13 @@ from autograder.grading.run import Run
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.session import Limits
 from tests.autograder.grading.conftest import NOON
-from tests.autograder.grading.small import UNIT, generated, small
+from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
 from tests.notebooks.filling import composite, solved
 
 __all__ = ["generated", "small"]
 
 CLASS = ["s000", "s001", "s002"]
 LATER = "2026-01-01 14:00:00.000000 UTC"
-
-
-class InThisProcess:
-    """Grades at once, so that all tests share one sandbox."""
-
-    jobs = 1
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def submit(self, message: bytes) -> Future:
-        future = Future()
-        future.set_result(task.run_task(message))
-        return future
 
 
 @pytest.fixture(scope="module")
@@ -123,22 +109,25 @@ def test_a_worker_with_another_version_is_refused(graded, monkeypatch):
     assert "is not the one with which this run began: close JupyterLab after" in sentence(graded)
 
 
-def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch):
-    asked = []
-    verdict = task.referee.judge_answer
-    monkeypatch.setattr(
-        task.referee, "judge_answer", lambda *args: asked.append(args[1].exercise) or verdict(*args)
-    )
+def test_one_exercise_is_asked_again_and_the_others_stay(graded, monkeypatch, tmp_path):
+    asked, judge = tmp_path / "asked.txt", referee.judge_answer
+
+    def judge_answer(session, question, seeds):
+        with asked.open("a") as file:
+            file.write(f"{question.exercise}\n")
+        return judge(session, question, seeds)
+
+    monkeypatch.setattr(referee, "judge_answer", judge_answer)
     before, files = graded.contents(), graded.files()
     exercise = graded.grade(students=("s002",), again=True)[0].verdicts[0].exercise
-    asked.clear()
+    asked.unlink()
     assert names(graded.grade(exercise=exercise)) == CLASS
-    assert asked == 3 * [exercise]
+    assert asked.read_text() == 3 * f"{exercise}\n"
     assert (graded.contents(), graded.files()) == (before, files)
     graded.hand_in("s001", solved(UNIT))
-    asked.clear()
+    asked.unlink()
     graded.grade(exercise=exercise, students=("s001",))
-    assert len(asked) > 1, "of another submission nothing is known"
+    assert asked.read_text().count("\n") > 1, "of another submission nothing is known"
     assert graded.grade() == []
 
 
@@ -200,7 +189,7 @@ def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, caps
     )
     assert command.main([UNIT, "--exercise", broken], graded.root) == 0
     said = capsys.readouterr().out
-    why = f"{broken}: Not judged: the check itself ended with ZeroDivisionError."
+    why = f"{broken}: Not judged: the check itself failed with ZeroDivisionError."
     assert f"  s002: needs a human: {why} A person will look at this." in said
     assert f"  {broken}: other points than before: s002 2 → 0" in said
     monkeypatch.undo()
@@ -258,16 +247,11 @@ def test_no_such_unit_and_nothing_collected(small, capsys):
 def test_a_release_that_the_gradebook_does_not_know(graded):
     release = graded.root / "notebooks" / UNIT / f"{UNIT}.ipynb"
     release.write_text(release.read_text().replace("check(", "check( "))
-    assert f"{UNIT} has changed since the gradebook learned it (u00-" in sentence(graded)
+    assert f"{UNIT} has changed since the gradebook learned it (changed: u00-" in sentence(graded)
     release.write_text(release.read_text().replace("check( ", "check("))
     assert graded.grade() == []
     release.write_text(release.read_text().replace('"points": 1', '"points": 50'))
-    assert f"{UNIT} has changed since the gradebook learned it (u00-" in sentence(graded)
-    (graded.root / "gradebook.db").unlink()
-    assert sentence(graded) == (
-        f"There is no gradebook yet. Run `nbgrader generate_assignment {UNIT} --force`, then grade "
-        "again."
-    )
+    assert f"{UNIT} has changed since the gradebook learned it (changed: u00-" in sentence(graded)
 
 
 def test_a_gradebook_that_another_process_holds(graded):
@@ -364,6 +348,54 @@ def test_a_full_disk_loses_nothing(graded, max_file_bytes):
     assert (graded.contents(), graded.files()) == (before, files)
     graded.grade()
     assert (graded.contents(), graded.files()) == (before, files)
+
+
+def test_no_space_for_temporary_files(graded, monkeypatch):
+    def refused(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/pymp")
+
+    before = graded.contents(), graded.files()
+    monkeypatch.setattr(Run, "_pool", refused)
+    assert sentence(graded, again=True).startswith("/tmp/pymp cannot be used (No space left")
+    assert (graded.contents(), graded.files()) == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder that holds four megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", place]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("only root can make a small disk")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.mark.parametrize("free_bytes", [0, 8_192, 81_920])
+def test_a_disk_without_space_loses_nothing(graded, small_disk, capsys, free_bytes):
+    course = graded.copy(small_disk / "course")
+    before, files = course.contents(), course.files()
+    status, filling = os.statvfs(small_disk), small_disk / "filling"
+    filling.write_bytes(bytes(max(0, status.f_bavail * status.f_bsize - free_bytes)))
+    assert command.main([UNIT, "--again"], course.root) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("Fix that and run this again: it goes on where it was.")
+    assert course.contents() == before
+    filling.unlink()
+    assert command.main([UNIT, "--again"], course.root) == 0
+    assert (course.contents(), course.files()) == (before, files)
+
+
+def test_a_folder_whose_name_is_no_text_stops_nobody(graded, capsys):
+    submitted = os.fsencode(graded.root / "submitted")
+    shutil.copytree(submitted + b"/s001", submitted + b"/caf\xe9")
+    assert names(graded.grade(again=True)) == CLASS
+    assert command.main([UNIT, "--again"], graded.root) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "caf" in line]
+    assert said == [
+        r"The folder 'caf\udce9' of submitted is not graded: its name is no UTF-8. Rename it."
+    ]
 
 
 def test_without_bubblewrap_only_who_insists_grades(graded, monkeypatch, tmp_path):

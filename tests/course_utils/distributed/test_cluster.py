@@ -8,7 +8,14 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.distributed import ClusterRun, Comm, Link, Network, VirtualCluster
+from course_utils.distributed import (
+    ClusterRun,
+    Comm,
+    Link,
+    Network,
+    RankError,
+    VirtualCluster,
+)
 from course_utils.instruments import count_flops, fake_tensors
 from course_utils.reference import Transformer, token_loss
 from tests.random_models import KINDS, random_model
@@ -53,6 +60,26 @@ def test_results_of_all_calls():
         assert gathered == [0, 0, 1, 10, 2, 20]
         assert part == [[3, 3, 6][rank]]  # three times (0, 0, 1), and 0 + 1 + 2
         assert one == [10 * ((rank - 1) % 3)]
+
+
+def test_compute_can_be_charged_and_heard():
+    heard = []
+
+    def step(comm: Comm) -> None:
+        comm.on_compute(lambda *what: heard.append(what))
+        compute(4)
+        comm.compute(3.0, "backward")
+
+    run = cluster(1).run(step)
+    assert heard == [(4.0, "forward"), (3.0, "backward")]
+    assert run.spans(0, "compute", "backward") == [(4, 7)]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_only_time_that_passes_can_be_charged(seconds):
+    with pytest.raises(RankError, match="must be zero or above") as error:
+        cluster(1).run(lambda comm: comm.compute(seconds))
+    assert isinstance(error.value.__cause__, ValueError)
 
 
 # By hand, with UNIT: an all-reduce of 4 bytes among two ranks takes 2 s for messages and 4 for

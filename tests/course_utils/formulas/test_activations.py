@@ -9,11 +9,16 @@ from torch import nn
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
 from course_utils.formulas.activations import (
     attention_saved_bytes,
+    autocast_saved_bytes,
     feed_forward_saved_bytes,
+    gpt_layer_bytes,
+    kept_by_operation,
     layer_saved_bytes,
+    llama_layer_bytes,
     loss_saved_bytes,
     model_saved_bytes,
     norm_saved_bytes,
+    sequence_bytes,
 )
 from course_utils.instruments import SavedBytes, count_saved_bytes, fake_tensors
 from course_utils.reference import Block, Transformer, token_loss
@@ -212,3 +217,45 @@ def test_other_layers_are_rejected(kind):
     name = {"latent": "latent_attention", "experts": "experts"}[kind]
     with pytest.raises(ValueError, match=f"give a model without {name}"):
         model_saved_bytes(random_model(kind, 0), RunConfig(seq_len=4))
+
+
+def test_bytes_by_part_are_those_of_the_whole_layer():
+    run = RunConfig(micro_batch_size=2, seq_len=64, kernels=KORTHIKANTI)
+    parts = gpt_layer_bytes(2, 64, 128, 4)
+    assert sum(parts.values()) == sum(layer_saved_bytes(gpt(128, 4), run).values())
+    assert parts["scores"] == 5 * 2 * 4 * 64**2
+    llama, run = preset("Llama-3-8B"), RunConfig(micro_batch_size=2, seq_len=64)
+    whole = sum(layer_saved_bytes(llama, run).values())
+    assert sum(llama_layer_bytes(llama, 2, 64, 2).values()) == whole
+
+
+def test_one_more_sequence_keeps_what_two_keep_more_than_one():
+    llama, runs = (
+        preset("Llama-3-8B"),
+        (RunConfig(micro_batch_size=b, seq_len=64, is_loss_fp32=True) for b in (1, 2)),
+    )
+    one, two = (sum(model_saved_bytes(llama, run).values()) for run in runs)
+    layer = sum(llama_layer_bytes(llama, 1, 64, 2).values())
+    assert sequence_bytes(llama, 64, layer) == two - one
+
+
+def test_single_operations_keep_inputs_results_or_masks():
+    kept = kept_by_operation(1, 3, 4, 2)
+    assert list(kept.values()) == [24, 36, 24, 36, 12, 0]
+
+
+@pytest.mark.parametrize("num_calls", [1, 3])
+@pytest.mark.parametrize("wants_input_grad", [False, True])
+def test_autocast_keeps_what_the_formula_says(num_calls, wants_input_grad):
+    block = nn.Sequential(nn.Linear(4, 7), nn.GELU(), nn.Linear(7, 4))
+    x = torch.ones(3, 4, requires_grad=wants_input_grad)
+
+    def run():
+        y = x
+        with torch.autocast("cpu", torch.bfloat16):
+            for _ in range(num_calls):
+                y = block(y)
+        return y
+
+    expected = autocast_saved_bytes(3, 4, 7, num_calls, wants_input_grad)
+    assert count_saved_bytes(run, block).total_bytes == sum(expected.values())

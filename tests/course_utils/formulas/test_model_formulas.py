@@ -5,7 +5,7 @@ import torch
 
 from course_utils.configs import MODELS, ModelConfig, preset
 from course_utils.formulas.flops import forward_flops
-from course_utils.formulas.parameters import active_parameters, parameters
+from course_utils.formulas.parameters import active_parameters, parameters, parameters_by_part
 from course_utils.instruments import count_flops
 from course_utils.reference import Transformer
 from tests.random_models import KINDS, random_model
@@ -24,6 +24,14 @@ def test_parameters_are_those_of_the_model(kind, seed):
     model = random_model(kind, seed)
     built = Transformer(model, device="meta")
     assert sum(parameters(model).values()) == sum(p.numel() for p in built.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_embedding_and_head_are_one_part_of_four(kind):
+    model = random_model(kind, 0)
+    parts = parameters_by_part(model)
+    assert list(parts) == ["attention", "feed_forward", "norms", "embedding_and_head"]
+    assert sum(parts.values()) == sum(parameters(model).values())
 
 
 @pytest.mark.parametrize(("kind", "seed"), CASES)

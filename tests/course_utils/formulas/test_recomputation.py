@@ -1,6 +1,7 @@
 """What recomputation keeps and costs: each formula equals autograd's bytes and counted FLOPs."""
 
 from functools import partial
+from itertools import combinations_with_replacement
 from math import sqrt
 
 import pytest
@@ -14,8 +15,11 @@ from course_utils.formulas.recomputation import (
     POLICIES,
     best_layers_per_segment,
     boundary_bytes,
+    cheapest_plan,
     kept_bytes,
     recomputed_flops,
+    recomputed_flops_of_layer,
+    segment_bytes,
     segment_peak_bytes,
 )
 from course_utils.instruments import count_flops, count_saved_bytes, fake_tensors, trace_memory
@@ -189,6 +193,40 @@ def test_the_square_root_of_the_layers_is_not_the_best_number_of_segments():
     best = best_layers_per_segment(model, run)
     assert best == 2
     assert segment_peak_bytes(model, run, 9) > 1.9 * segment_peak_bytes(model, run, best)
+
+
+def test_segments_keep_an_input_each():
+    assert segment_bytes(7, 3, 12, 50) == {"after_forward": 36, "peak": 162}
+    assert segment_bytes(7, 9, 12, 50) == {"after_forward": 12, "peak": 350}
+
+
+def test_flops_of_one_layer_are_those_of_a_model_by_its_layers():
+    model, kernels = random_model("grouped", 3), Kernels(is_attention_fused=False)
+    run = RunConfig(micro_batch_size=2, seq_len=8, kernels=kernels)
+    of_layer = recomputed_flops_of_layer(model, 2, 8)
+    for policy in ("full", "selective"):
+        for suffix, stops_early in (("", False), ("_early", True)):
+            flops = recomputed_flops(model, run, policy, stops_early=stops_early)
+            assert model.num_layers * of_layer[policy + suffix] == flops
+
+
+def test_a_plan_is_the_cheapest_of_all_that_fit():
+    rows = {"none": (10, 0), "selective": (6, 1), "attention": (4, 2), "full": (1, 4)}
+    options = [
+        {"name": name, "kept_bytes": kept, "recomputed_flops": flops}
+        for name, (kept, flops) in rows.items()
+    ]
+    for cap in range(3, 45):
+        every = (
+            (sum(rows[name][1] for name in names), names)
+            for names in combinations_with_replacement(rows, 4)
+            if sum(rows[name][0] for name in names) <= cap
+        )
+        flops, _ = min(every, default=(0, ()))
+        plan = cheapest_plan(4, options, cap)
+        assert sum(plan.values()) == (4 if cap >= 4 else 0)
+        assert sum(count * rows[name][0] for name, count in plan.items()) <= cap
+        assert sum(count * rows[name][1] for name, count in plan.items()) == flops
 
 
 def test_wrong_arguments_are_rejected():

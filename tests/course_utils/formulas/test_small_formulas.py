@@ -4,7 +4,12 @@ import pytest
 
 from course_utils.configs import PRECISIONS, RunConfig, device, precision, preset
 from course_utils.formulas.activations import model_saved_bytes
-from course_utils.formulas.memory import four_memories, largest_micro_batch, state_bytes
+from course_utils.formulas.memory import (
+    four_memories,
+    largest_micro_batch,
+    state_bytes,
+    state_bytes_of_recipe,
+)
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.step_time import step_seconds
 from course_utils.formulas.tensors import tensor_bytes
@@ -100,3 +105,10 @@ def test_a_model_whose_state_does_not_fit_has_no_micro_batch():
     """128 GB before the first activation, on a device of 80 GB."""
     run = RunConfig(seq_len=1)
     assert largest_micro_batch(preset("Llama-3-8B"), run, device("H100-SXM").memory_bytes) == 0
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_state_bytes_of_a_recipe_count_the_master_copy_to_the_optimizer(name):
+    weights, gradients, master, moments = STATE[name]
+    wanted = {"weights": weights, "gradients": gradients, "optimizer": master + moments}
+    assert state_bytes_of_recipe(1, name) == wanted

@@ -11,6 +11,7 @@ from course_utils.formulas.utilisation import (
     model_flops_per_token,
     model_flops_utilisation,
     tokens_per_second_at,
+    utilisation_by_convention,
 )
 from tests.random_models import KINDS, random_model
 
@@ -64,6 +65,15 @@ def test_the_same_run_with_causal_attention():
     """59.0 % becomes 51.8 %: 12 * 24 * 2,048 * 4,096 / 2 FLOPs less, and no norms or biases."""
     mfu = model_flops_utilisation(MPT_1B, 4096, 17_807, A100, "causal")
     assert round(100 * mfu, 1) == 51.8
+
+
+def test_four_conventions_of_a_small_model():
+    """1,512 counted, 192 of them in the core; 260 parameters; 10**10 tokens on an A100."""
+    small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
+    assert sum(parameters(small).values()) == 260
+    shares = utilisation_by_convention(small, 260, 2, 10**10, device("A100-80"))
+    counts = {"counted": 1512, "causal": 1416, "six_n": 1560, "six_n_and_attention": 1752}
+    assert shares == {name: count * 10**10 / A100 for name, count in counts.items()}
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(40, 13_828), (50, 17_285), (60, 20_742)])

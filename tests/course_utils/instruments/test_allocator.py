@@ -103,7 +103,7 @@ def test_two_steps_by_hand():
         (1, "backward", 4, 5, 100),
         (2, "forward", 5, 6, 120),
     )
-    assert "peak of 260 B is in the backward pass of step 1" in memory_timeline(trace).caption
+    assert "Peak of 260 B in the backward pass of step 1" in memory_timeline(trace).caption
 
 
 def test_without_marks_everything_is_one_forward_pass():

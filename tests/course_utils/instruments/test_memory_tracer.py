@@ -303,6 +303,32 @@ def test_weight_copies_that_only_the_optimizer_holds_are_its_states():
         trace_memory(step, layer)
 
 
+def test_a_state_that_is_also_a_gradient_stays_a_state():
+    """As in trainers whose optimizer sums gradients up in a buffer of its own."""
+    w = weights_of(3, 5)
+    optimizer = torch.optim.SGD([w])
+    w.grad = torch.zeros(3, 5)
+    optimizer.state[w]["sum"] = w.grad
+    trace = trace_memory(lambda: w.sum().backward(), w, optimizer)
+    (state,) = [each for each in trace.storages if each.category == "optimizer_states"]
+    assert state.storage_bytes == 60
+    assert "gradients" not in {each.category for each in trace.storages}
+
+
+def test_what_backward_made_and_somebody_holds_is_no_activation_of_the_next_step():
+    w = weights_of(3, 5)
+    held = []
+
+    def step() -> None:
+        doubled = w * 2
+        doubled.register_hook(lambda gradient: held.append(gradient * 3))
+        doubled.sum().backward()
+
+    trace = trace_memory(step, w, num_steps=2)
+    held_at_end = [each.category for each in trace.storages if each.died is None]
+    assert sorted(held_at_end) == ["gradients", "parameters", "temporaries", "temporaries"]
+
+
 def test_a_resized_storage_counts_with_its_new_size():
     out = torch.empty(0)
 

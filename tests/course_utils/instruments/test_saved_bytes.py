@@ -201,8 +201,8 @@ def test_a_tensor_stashed_on_ctx_is_found():
     assert (saved.total_bytes, saved.unseen_bytes) == (0, 24)
     assert saved.unseen == (SavedTensor("cos", (2, 3), torch.float32, 24),)
     assert saved.blind_spot == (
-        "24 bytes live on that autograd was not given, the largest tensor of shape (2, 3) and "
-        "made by `cos`: keep tensors with ctx.save_for_backward, not as attributes of ctx and not "
+        "24 bytes stay alive where autograd does not see them, the largest tensor of shape (2, 3) "
+        "and made by `cos`: keep tensors with ctx.save_for_backward, not as attributes of ctx or "
         "in a closure"
     )
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_utils.instruments import Timing, count_flops, fake_tensors, time_call
-from course_utils.instruments.timing import _seconds_on_gpu
+from course_utils.instruments.timing import seconds_on_gpu
 
 
 def test_quantiles_are_interpolated():
@@ -63,7 +63,7 @@ def test_on_a_gpu_each_run_has_its_events_and_python_waits_once(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: queue.append("waited"))
-    seconds = _seconds_on_gpu(lambda: queue.append("work"), 3)
+    seconds = seconds_on_gpu(lambda: queue.append("work"), 3)
     assert queue == 3 * ["event", "work", "event"] + ["waited"]
     assert seconds == 3 * [0.002]
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from autograder.exercises.u04.allocator import Allocator
-from autograder.exercises.u04.shared.allocator_scripts import allocator_cases, requests_of
+from autograder.exercises.u04.shared.allocator_scripts import allocator_cases
+from autograder.observing.u04.allocator import requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
@@ -18,6 +18,7 @@ from course_utils.reference.allocator import (
     rounded_bytes,
 )
 from course_utils.reference.allocator_replay import Device, serve
+from course_utils.reference.segment_allocator import Allocator
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from course_utils.configs import PRECISIONS
 from course_utils.formulas.memory import state_bytes
 from course_utils.instruments import storage_bytes
-from course_utils.reference.mixed_precision import TrainingState
+from course_utils.reference.mixed_precision import TrainingState, step_on_masters
 
 
 @pytest.mark.parametrize("recipe", PRECISIONS)
@@ -34,3 +34,15 @@ def test_a_step_moves_the_weights(recipe):
 def test_a_small_step_would_vanish_in_bf16_without_a_master_copy():
     weight = torch.ones(1, dtype=torch.bfloat16)
     assert (weight - 1e-3).item() == 1
+
+
+def test_masters_remember_what_a_weight_in_bf16_loses():
+    weights = [torch.nn.Parameter(torch.ones(1).bfloat16()) for _ in range(2)]
+    masters = [torch.ones(1), torch.ones(1)]
+    for _ in range(4):
+        weights[0].sum().backward()
+        step_on_masters(weights, masters, 0.001)
+    assert masters[0].item() == pytest.approx(0.996)
+    assert weights[0].item() == masters[0].bfloat16().item()
+    assert weights[0].grad is None
+    assert (weights[1].item(), masters[1].item()) == (1, 1)  # it never had a gradient

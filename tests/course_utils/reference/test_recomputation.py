@@ -2,16 +2,27 @@
 
 import copy
 import itertools
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from course_utils.configs import ModelConfig
 from course_utils.instruments import count_flops, count_saved_bytes, fake_tensors, trace_memory
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.attention import drop
-from course_utils.reference.recomputation import PRODUCTS, Segment, checkpoint, in_segments
+from course_utils.reference.recomputation import (
+    PRODUCTS,
+    Segment,
+    checkpoint,
+    in_segments,
+    loss_in_pieces,
+    run_in_segments,
+    save_products,
+)
 from tests.random_models import KERNELS, KINDS, random_model
 
 
@@ -207,3 +218,35 @@ def test_wrong_arguments_raise():
         checkpoint(torch.exp)
     with pytest.raises(TypeError, match="got Tensor, float"):
         checkpoint(torch.mul, torch.ones(1), 2.0)
+
+
+def test_segments_run_through_a_given_checkpoint():
+    layers, x, lengths = [Layer() for _ in range(5)], numbers(4, 8), []
+
+    def through(segment, x):
+        lengths.append(len(segment))
+        return segment(x)
+
+    assert torch.equal(run_in_segments(layers, x, 2, through), nn.Sequential(*layers)(x))
+    assert lengths == [2, 2, 1]
+
+
+def test_a_policy_saves_products_alone():
+    layer, x = Layer(), numbers(4, 8).requires_grad_()
+    contexts = partial(create_selective_checkpoint_contexts, save_products)
+    options = {"use_reentrant": False, "context_fn": contexts}
+    plain = count_flops(lambda: layer(x)).backward_flops
+    again = count_flops(lambda: torch_checkpoint(layer, x, **options)).backward_flops
+    assert plain == again
+
+
+@pytest.mark.parametrize("num_pieces", [1, 3, 4])
+def test_a_loss_in_pieces_is_the_mean_of_all_tokens(num_pieces):
+    hidden, weight = numbers(11, 4).requires_grad_(), numbers(5, 4).requires_grad_()
+    targets = torch.arange(11) % 5
+    whole = nn.functional.cross_entropy(hidden @ weight.T, targets)
+    in_pieces = loss_in_pieces(hidden, weight, targets, num_pieces, checkpoint)
+    assert torch.isclose(whole, in_pieces)
+    expected = torch.autograd.grad(whole, (hidden, weight))
+    in_pieces.backward()
+    assert all(map(torch.allclose, (hidden.grad, weight.grad), expected))

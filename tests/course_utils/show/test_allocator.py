@@ -38,10 +38,8 @@ def test_the_caption_says_in_which_step_memory_is_reserved(trace, levels):
     reserved = [0, *(levels[number - 1].reserved_bytes for number in requests[1:])]
     first, second, third = ((after - before) // (2 * MIB) for before, after in pairwise(reserved))
     assert drawn(trace, levels).caption == (
-        f"{len(levels):,} requests, the first {num_before(trace, 1):,} for what is there before "
-        "step 1: at most "
-        f"{format_bytes(max(each.allocated_bytes for each in levels))} are allocated and "
-        f"{format_bytes(max(reserved))} reserved. The device is asked {first} times in step 1, "
+        f"At most {format_bytes(max(each.allocated_bytes for each in levels))} are allocated and "
+        f"{format_bytes(max(reserved))} reserved; the device is asked {first} times in step 1, "
         f"{second} times in step 2, {third} times in step 3."
     )
     assert first > 0
@@ -55,7 +53,7 @@ def num_before(trace: MemoryTrace, operation: int) -> int:
 
 def test_every_step_is_marked_where_its_requests_begin(trace, levels):
     ax = drawn(trace, levels).figure.axes[0]
-    assert [text.get_text() for text in ax.texts] == [" step 1", " step 2", " step 3"]
+    assert [text.get_text() for text in ax.texts] == ["step 1", "step 2", "step 3"]
     starts = [text.xy[0] for text in ax.texts]
     num_before_start = sum(each.born == 0 for each in trace.storages)
     assert starts[0] == 1 + num_before_start

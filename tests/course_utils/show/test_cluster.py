@@ -23,20 +23,15 @@ OVERLAPPED = ClusterRun(
 )
 
 
-def bars(picture) -> list[tuple[str, list[tuple[float, float, float]]]]:
-    """Colour, and start, end and height above the row's axis of each bar."""
-    ax, found = picture.figure.axes[0], []
-    for collection in ax.collections:
-        boxes = [path.get_extents() for path in collection.get_paths()]
-        colour = tuple(collection.get_facecolor()[0]) if boxes else ()
-        found.append((colour, [(box.x0, box.x1, box.y0) for box in boxes]))
-    return found
+def bars(picture) -> list[list[tuple[float, float, float]]]:
+    """Start, end and height above the row's axis of each bar, by what it shows."""
+    collections = picture.figure.axes[0].collections
+    boxes = [[path.get_extents() for path in each.get_paths()] for each in collections]
+    return [[(box.x0, box.x1, box.y0) for box in each] for each in boxes]
 
 
 def test_bars_are_the_spans_of_the_log():
-    (_, forward), (_, backward), (_, exposed), (_, idle), (_, calls) = bars(
-        cluster_timeline(OVERLAPPED, ranks=[0])
-    )
+    forward, backward, exposed, idle, calls = bars(cluster_timeline(OVERLAPPED, ranks=[0]))
     assert [span[:2] for span in forward] == [pytest.approx((0, 2))]
     assert [span[:2] for span in backward] == [pytest.approx((2, 6))]
     assert [span[:2] for span in exposed] == [pytest.approx((6, 8))]
@@ -47,14 +42,21 @@ def test_bars_are_the_spans_of_the_log():
 
 def test_captions():
     assert cluster_timeline(OVERLAPPED).caption == (
-        "The step takes 10.00 ms. Compute 2.00 ms, 1 call that communicates for 5.00 ms, of which "
-        "5.00 ms exposed, without compute beside it, and 3.00 ms idle on rank 1, which has most "
-        "communication exposed."
+        "The step takes 10.00 ms; 5.00 ms of it are exposed communication on rank 1."
     )
     assert cluster_timelines({"a": OVERLAPPED, "b": OVERLAPPED}).caption == (
-        "Rank 0 of each on one scale. a: 10.00 ms, of which 2.00 ms exposed; "
-        "b: 10.00 ms, of which 2.00 ms exposed."
+        "Rank 0 of each, on one scale: 10.00 ms, 2.00 ms of it exposed (a); 10.00 ms, 2.00 ms of "
+        "it exposed (b)."
     )
+
+
+def test_an_axis_that_ends_before_the_step_says_how_long_the_step_is():
+    axes = [
+        cluster_timeline(OVERLAPPED, [0], limit_seconds=each).figure.axes[0]
+        for each in (0.005, 0.02)
+    ]
+    assert [ax.get_xlim()[1] for ax in axes] == [pytest.approx(5.05), pytest.approx(20.2)]
+    assert [text.get_text() for ax in axes for text in ax.texts] == ["10.00 ms →"]
 
 
 def test_colours_are_those_of_the_course():
@@ -70,7 +72,7 @@ def test_many_idle_ranks():
     run = ClusterRun(results=[None] * 64, events=())
     picture = cluster_timeline(run)
     assert len(picture.figure.axes[0].get_yticks()) == MAX_ROWS
-    assert picture.caption.startswith("16 of 64 ranks. The step takes 0.00 ms. ")
+    assert picture.caption.startswith("16 of 64 ranks. The step takes 0.00 ms; ")
     assert picture.png() == cluster_timeline(run).png()
 
 

@@ -47,9 +47,8 @@ def test_no_text_overlaps_and_drawing_is_deterministic(name):
 # Computation 0-1 s, message 0.5-1.5 s: half a second of 1.5 is exposed; with 4 s nothing is.
 def test_captions():
     captions = {name: make().caption for name, make in PICTURES.items()}
-    assert "9.00 ms at 1 MiB, 6.00 ms at 4 MiB" in captions["buckets"]
-    assert "shortest at 4 MiB. 2 µs: 6.00 ms at 1 MiB" in captions["buckets"]
-    assert "shortest at 1 MiB. Computation alone takes 5.00 ms." in captions["buckets"]
-    assert "all to all: 1.00 ms on 2 ranks, 3.00 on 4" in captions["ranks"]
-    assert "33 % at 256, 0 % at 1,024 tokens" in captions["tokens"]
-    assert "measured: 75 % on 16; weak: 90 % on 16; strong: 20 % on 16" in captions["devices"]
+    assert "4 MiB (10 µs, 6.00 ms), 1 MiB (2 µs, 6.00 ms); computation" in captions["buckets"]
+    assert "alone takes 5.00 ms" in captions["buckets"]
+    assert "on 4 ranks: 1.50 ms (ring), 3.00 ms (all to all)" in captions["ranks"]
+    assert "from 33 % at 256 tokens to 0 % at 1,024" in captions["tokens"]
+    assert "75 % (measured); 90 % (weak); 20 % (strong)" in captions["devices"]

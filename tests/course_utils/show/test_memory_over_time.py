@@ -33,17 +33,16 @@ def small() -> MemoryTrace:
 
 def test_timeline_says_where_the_peak_is_and_what_is_live(llama):
     assert memory_timeline(llama).caption == (
-        "2 training steps: the peak of 31.00 GiB is in the backward pass of step 2. Live there: "
-        "parameters 4.60 GiB, optimizer states 9.21 GiB, gradients 0 B, activations 13.28 GiB, "
-        "temporaries 3.91 GiB. Beside the parameters the largest tensor has shape (4096, 128256), "
-        "takes 1.96 GiB and is made by _log_softmax."
+        "Peak of 31.00 GiB in the backward pass of step 2: parameters 4.60 GiB, optimizer states "
+        "9.21 GiB, activations 13.28 GiB, temporaries 3.91 GiB; beside the parameters the largest "
+        "tensor has shape (4096, 128256) and 1.96 GiB, made by _log_softmax."
     )
 
 
 def test_timeline_draws_the_peak_among_many_operations(llama, small):
     for trace in (llama, small):
         ax = memory_timeline(trace).figure.axes[0]
-        highest = max(path.get_extents().y1 for c in ax.collections for path in c.get_paths())
+        highest = max(area.get_path().get_extents().y1 for area in ax.patches)
         (marker,) = (line for line in ax.lines if line.get_marker() == "v")
         assert marker.get_ydata()[0] == pytest.approx(highest)  # the same division of whole numbers
         assert marker.get_xdata()[0] == trace.peak_at
@@ -55,15 +54,44 @@ def test_timeline_draws_the_peak_among_many_operations(llama, small):
 def test_one_step_alone(llama):
     picture = memory_timeline(llama, step=1)
     assert picture.caption.startswith(
-        "Step 1: the peak of 21.80 GiB is in the backward pass of step 1. Live there: parameters "
-        "4.60 GiB, optimizer states 0 B"
+        "Peak of 21.80 GiB in the backward pass of step 1: parameters 4.60 GiB, activations"
     )
     ax = picture.figure.axes[0]
     assert ax.get_xlim() == (1, llama.phases[2].stop - 1)
     named = [text.get_text() for text in ax.texts]
-    assert named == ["21.80 GiB", " forward pass", " backward pass", " optimizer's step"]
+    assert named == ["21.80 GiB", "forward pass", "backward pass", "optimizer's step"]
     with pytest.raises(ValueError, match="the trace has no step 3: give one from 1 to 2"):
         memory_timeline(llama, step=3)
+
+
+def test_the_passes_of_a_loop_may_have_names():
+    layer = nn.Linear(3, 2)
+
+    def loop():
+        layer(torch.ones(4, 3)).sum().backward()
+        return layer(torch.ones(400, 3)).sum()
+
+    trace = trace_memory(loop, layer)
+    picture = memory_timeline(trace, names=["the training", "the evaluation"])
+    assert "in the forward pass of the evaluation:" in picture.caption
+    named = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert named[1:] == ["the training", "the evaluation"]
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        memory_timeline(trace, names=["the training"])
+
+
+def test_an_axis_may_have_room_for_the_peak_of_another_trace(llama):
+    limits = [
+        memory_timeline(llama, step, limit_bytes=llama.peak_bytes).figure.axes[0].get_ylim()
+        for step in (None, 1, 2)
+    ]
+    assert len(set(limits)) == 1
+    assert limits[0][1] > llama.peak_bytes / 2**30
+
+
+def test_a_long_trace_is_still_drawn_as_svg(llama):
+    for picture in (memory_timeline(llama), memory_timelines(dict.fromkeys("abc", llama))):
+        assert "<svg" in picture._repr_html_()
 
 
 def test_no_text_overlaps(llama, small):
@@ -75,8 +103,8 @@ def test_no_text_overlaps(llama, small):
 def test_several_traces_share_one_scale(llama, small):
     picture = memory_timelines({"large": llama, "small": small}, step=1)
     assert picture.caption == (
-        "Live memory on one scale. large: 21.80 GiB in the backward pass of step 1; small: "
-        f"{format_bytes(small.peak_bytes)} in the optimizer's step of step 1."
+        "Peaks on one scale: 21.80 GiB in the backward pass of step 1 (large); "
+        f"{format_bytes(small.peak_bytes)} in the optimizer's step of step 1 (small)."
     )
     left, right = picture.figure.axes
     assert left.get_ylim() == right.get_ylim()
@@ -110,9 +138,8 @@ def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lifetimes(llama):
     total = sum(each.storage_bytes for each in kept)
     assert boxes[-1].y1 == pytest.approx(total / 2**30)  # a sum of floats
     first, last = (each.died - each.born for each in (kept[0], kept[-1]))
-    assert f"lives for {first:,} operations; the last, of shape (4096, 128256)" in picture.caption
-    assert f"made by _log_softmax, for {last:,}." in picture.caption
-    assert f"makes {len(kept)} activations, {format_bytes(total)} together" in picture.caption
+    assert f"first lives for {first:,} operations and the last for {last:,}." in picture.caption
+    assert f"Of {len(kept)} activations, {format_bytes(total)} together" in picture.caption
 
 
 def test_temporaries_of_backward_are_drawn_after_activations(small):
@@ -123,11 +150,9 @@ def test_temporaries_of_backward_are_drawn_after_activations(small):
     kept = [s for s in small.storages if s.category == "activations" and s.shape]
     boxes = [bar.get_paths()[0].get_extents() for bar in picture.figure.axes[0].collections]
     assert [box.x0 for box in boxes] == [each.born for each in (*kept, *made)]
-    total = format_bytes(sum(each.storage_bytes for each in made))
     longest = max(each.died - each.born for each in made)
-    assert picture.caption == births_and_deaths(small).caption + (
-        f" The backward pass makes {len(made)} temporaries, {total} one after the other, none of "
-        f"which lives for more than {longest} operations."
+    assert picture.caption == births_and_deaths(small).caption.removesuffix(".") + (
+        f"; none of {len(made)} temporaries lives for more than {longest}."
     )
 
 
@@ -141,12 +166,12 @@ def test_a_trace_without_activations_raises():
     trace = trace_memory(lambda: torch.ones(3) + 1)
     with pytest.raises(ValueError, match="step 1 of this trace keeps no activation"):
         births_and_deaths(trace)
-    assert "1 call: the peak of 24 B is at operation 2. Live there:" in repr(memory_timeline(trace))
+    assert "Peak of 24 B at operation 2: temporaries 24 B;" in repr(memory_timeline(trace))
     assert "made by ones." in memory_timeline(trace).caption
     before = trace.storages[0]._replace(operation="", died=None)
     assert "from the beginning." in memory_timeline(replace(trace, storages=(before,))).caption
     parameter = replace(trace, storages=(before._replace(category="parameters"),))
-    assert memory_timeline(parameter).caption.endswith("temporaries 0 B.")
+    assert memory_timeline(parameter).caption.endswith("parameters 12 B.")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,9 @@ def test_a_sum_is_complete_after_the_last_step_and_on_one_rank_in_the_middle(num
 
 def test_picture():
     picture = ring_steps(3)
-    assert "In the first 2 turns what arrives is added" in picture.caption
+    titles = [ax.get_title() for ax in picture.figure.axes]
+    assert titles[1:3] == ["after turn 1\nadded", "after turn 2\nadded"]
+    assert titles[-1] == "after turn 4\nreplaced"
     assert overlapping_texts(picture.figure) == []
     with pytest.raises(ValueError, match="draws 2 to 6 ranks, got 7"):
         ring_steps(7)

@@ -1,6 +1,7 @@
-"""Figures have captions, explorers follow their sliders, and `try_it` accepts stubs."""
+"""Figures suit light and dark pages, and `try_it` accepts stubs."""
 
-import ipywidgets as widgets
+import re
+
 import pytest
 import torch
 
@@ -8,24 +9,51 @@ from course_utils import preflight
 from course_utils.distributed import RankError, VirtualCluster
 from course_utils.preflight import check_setup
 from course_utils.show import (
+    Picture,
     computed_and_measured,
-    explorer,
     same_bytes_two_numbers,
     try_it,
 )
+from course_utils.show.picture import axes
 
 
 def test_drawing_is_deterministic():
     first, second = (same_bytes_two_numbers(7, 16) for _ in range(2))
+    assert first.svg() == second.svg()
     assert first.png() == second.png()
     assert first.png().startswith(b"\x89PNG")
+
+
+def test_a_drawing_takes_the_ink_and_the_paper_of_its_page():
+    drawn = same_bytes_two_numbers(7, 16).svg()
+    assert re.search(r"style=\"[^\"]*fill: var\(--jp-ui-font-color1, currentColor\)", drawn)
+    assert "#000000" not in drawn
+    assert "#ffffff" not in drawn
+    assert "<style" not in drawn  # it would change the page around the figure
+    assert ">112 GB</text>" in drawn  # letters, not outlines
+
+
+def test_no_two_figures_on_a_page_share_an_id():
+    drawn = [same_bytes_two_numbers(size, 16).svg() for size in (7, 70)]
+    ids = [set(re.findall(r' id="([^"]*)"', each)) for each in drawn]
+    used = [set(re.findall(r'(?:url\(|href=")#([^")]*)', each)) for each in drawn]
+    assert ids[0] and not ids[0] & ids[1]
+    assert ids[0] >= used[0] and ids[1] >= used[1]
+
+
+def test_a_drawing_of_very_many_points_is_a_png():
+    figure, ax = axes()
+    ax.plot([n % 7919 * n % 7907 for n in range(10_000)])
+    shown = Picture(figure, "Points.")._repr_html_()
+    assert "<svg" not in shown
+    assert '<img alt="Points."' in shown
 
 
 def test_picture_has_a_caption_which_is_its_alternative_text():
     picture = same_bytes_two_numbers(billion_parameters=70, bytes_per_parameter=16)
     assert "1,120 GB" in picture.caption
     assert "1,043.1 GiB" in picture.caption
-    assert f'alt="{picture.caption}"' in picture._repr_html_()
+    assert f'role="img" aria-label="{picture.caption}"' in picture._repr_html_()
     assert repr(picture) == f"Picture: {picture.caption}"
 
 
@@ -52,29 +80,15 @@ def test_the_line_may_have_points_without_a_measurement():
     line, dots = picture.figure.axes[0].lines
     assert (list(line.get_xdata()), list(dots.get_xdata())) == ([1, 2, 3], [1, 3])
     assert picture.caption == (
-        "Peak against tokens, 1 to 3: 2 of 2 measurements lie exactly on the computed line. "
-        "Flat up to 2."
+        "Peak against tokens: 2 of 2 measurements lie exactly on the computed line. Flat up to 2."
     )
 
 
-def test_explorer_changes_figure_and_number_with_its_slider():
-    box = explorer(
-        same_bytes_two_numbers,
-        billion_parameters=([7, 70], 7),
-        bytes_per_parameter=([2, 16], 16),
-    )
-    slider, _, shown = box.children
-    before = shown.value
-    slider.value = 70
-    assert "1,043.1 GiB" in shown.value
-    assert before.split("base64,")[1] != shown.value.split("base64,")[1]
-
-
-def test_explorer_holds_no_output_widget():
-    box = explorer(
-        same_bytes_two_numbers, billion_parameters=([7], 7), bytes_per_parameter=([2], 2)
-    )
-    assert not any(isinstance(child, widgets.Output) for child in box.children)
+def test_bars_stand_on_one_axis_and_say_how_long_they_are_beyond_it():
+    small, large = (same_bytes_two_numbers(size, 16).figure.axes[0] for size in (7, 405))
+    assert small.get_xlim() == large.get_xlim()
+    assert [text.get_text() for text in small.texts] == ["104.3 GiB", "112 GB"]
+    assert [text.get_text() for text in large.texts] == ["6,035.0 GiB →", "6,480 GB →"]
 
 
 def test_try_it_shows_call_and_result(capsys):
@@ -109,13 +123,6 @@ def test_try_it_shows_a_dictionary_with_one_entry_per_line(capsys):
         "    saved_bytes: 20_000",
         "    driver_bytes: 40_000",
     ]
-
-
-def test_explorer_says_what_to_do_without_widgets():
-    box = explorer(
-        same_bytes_two_numbers, billion_parameters=([7], 7), bytes_per_parameter=([2], 2)
-    )
-    assert repr(box) == "Sliders and a picture: run this cell to move them."
 
 
 def test_check_setup_says_what_is_missing(capsys, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -10,12 +11,25 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
+from autograder.exercises.model_answers import Edit, any_of
 from course_utils.configs import ModelConfig
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
 from course_utils.reference.layers import attend
 
+# What counts FLOPs, and so answers every exercise of this unit.
+COUNTERS = ("course_utils.instruments.flop_count", "torch.utils.flop_counter")
 SMALL_HIDDEN_SIZE = 512
+
+HIDDEN_SIZE_FOR_WIDTH = (
+    "Somewhere you use hidden_size as the width of all heads together. How wide are they when "
+    "head_dim is not hidden_size / num_heads?"
+)
+
+QUERY_AND_OUTPUT = "(width + "
+AS_FLOAT32 = (
+    "Almost: a float32 keeps 24 bits, about 7 digits. Where does your whole number become one?"
+)
 
 SMALLEST = {
     "num_layers": 2,
@@ -36,7 +50,11 @@ LLAMA_1B = {
 
 
 def model_cases(seed: int) -> list[Case]:
-    """Tied and untied heads; multi-head, grouped-query and multi-query attention; some batches."""
+    """Tied and untied heads; multi-head, grouped-query and multi-query attention; some batches.
+
+    Then each size is changed by itself. The last count is beyond a float and beyond 64 bits, for
+    one token too.
+    """
     rng = random.Random(seed)
     cases: list[Case] = [{"model": SMALLEST | {"is_tied": False}, "num_sequences": 1, "seq_len": 2}]
     for is_tied in (False, True):
@@ -56,7 +74,75 @@ def model_cases(seed: int) -> list[Case]:
                 cases.append({"model": model, "num_sequences": num_sequences, "seq_len": seq_len})
     llama = LLAMA_1B | {"is_tied": True}
     real = [{"model": llama, "num_sequences": n, "seq_len": s} for n, s in ((1, 4096), (2, 1024))]
-    return cases + real
+    beyond_64_bits = {
+        **{"num_layers": 8, "hidden_size": 32769 * 62, "num_heads": 32769, "num_kv_heads": 10923},
+        **{"ffn_size": just_above(38, rng), "vocab_size": 128256, "is_tied": True},
+    }
+    last = {"model": beyond_64_bits, "num_sequences": 1, "seq_len": 4097}
+    return [*cases, *real, *_model_one_at_a_time(rng), last]
+
+
+def _model_one_at_a_time(rng: random.Random) -> Iterator[Case]:
+    batches = {"num_sequences": 2, "seq_len": 5}, {"num_sequences": 3, "seq_len": 7}
+    models = (model | {"is_tied": False} for model in models_to_vary(rng))
+    return one_at_a_time(*({"model": m} | b for m, b in zip(models, batches, strict=True)))
+
+
+def models_to_vary(rng: random.Random) -> tuple[dict[str, int], dict[str, int]]:
+    """Two models between which each size can be changed by itself; heads as wide as usual."""
+    first = {"num_layers": 1, "hidden_size": 24, "num_heads": 4, "num_kv_heads": 2}
+    last = {"num_layers": 2, "hidden_size": 48, "num_heads": 12, "num_kv_heads": 3}
+    sizes = sorted(rng.sample(range(5, 99, 2), 4))
+    return (
+        first | {"ffn_size": sizes[0], "vocab_size": sizes[1]},
+        last | {"ffn_size": sizes[2], "vocab_size": sizes[3]},
+    )
+
+
+def one_at_a_time(first: Case, last: Case) -> Iterator[Case]:
+    """The way from one case to another, one size at a time.
+
+    An answer that remembers results, but does not look at some size, is wrong right after.
+    """
+    yield (case := first)
+    for name, value in last.items():
+        for step in one_at_a_time(case[name], value) if isinstance(value, dict) else (value,):
+            if step != case[name]:
+                yield (case := case | {name: step})
+
+
+def just_above(power: int, rng: random.Random) -> int:
+    """An odd size a little larger than a power of two.
+
+    A product of three is a little larger than a power of two, too. So the order of operations
+    matters neither to what 64 bits keep of it nor to how a float32 rounds it.
+    """
+    return int(2**power + rng.randrange(1, 511, 2))
+
+
+WIDTH_FOR_HIDDEN_SIZE = (
+    "Your projections use the heads' width as the width of the model. From which width to which "
+    "does each of the four matrices go?"
+)
+
+
+def hidden_size_for_width(core: Mapping[str, str]) -> list[Edit]:
+    """The model's width for that of all heads: in queries, output or both, in keys, in the core."""
+    both = {QUERY_AND_OUTPUT: "(model.hidden_size + "}
+    one = {QUERY_AND_OUTPUT: "((width + model.hidden_size) // 2 + "}
+    shared = "num_kv_heads * model.hidden_size // model.num_heads"
+    keys = {"num_kv_heads * model.head_dim": shared}
+    in_one = any_of(HIDDEN_SIZE_FOR_WIDTH, one, keys, core)
+    return [
+        *any_of(HIDDEN_SIZE_FOR_WIDTH, both, keys, core),
+        *(edit for edit in in_one if QUERY_AND_OUTPUT in edit.pieces),
+    ]
+
+
+def with_own_head_dim(model: dict[str, Any], *, is_wider: bool) -> dict[str, Any]:
+    """The same model with heads wider or narrower than ``hidden_size / num_heads``."""
+    usual = model["hidden_size"] // model["num_heads"]
+    return model | {"head_dim": usual + 6 if is_wider else usual - 2}
 
 
 def meta(*shape: int) -> torch.Tensor:

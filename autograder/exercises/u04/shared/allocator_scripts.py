@@ -4,37 +4,16 @@ A script is a list of whole numbers: a positive one requests that many bytes, an
 of the n-th request.
 """
 
-import functools
 import random
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
 from autograder.checking.exercise_check import Case
-from course_utils.configs import ModelConfig, RunConfig, precision
-from course_utils.instruments import fake_tensors, trace_memory
-from course_utils.reference import Training
+from autograder.observing.u04.allocator import TRACED, Script
 from course_utils.reference.allocator_replay import DIRECTIONS, MIB
 
-Script = list[int]
-
 KIB = 2**10
-TRACED = "a training step of a small Llama"
 KINDS = ("small", "large", "both")
-
-
-def requests_of(script: Script | str) -> Script:
-    """The script itself, or that of the traced training for its name."""
-    return list(_traced_script() if isinstance(script, str) else script)
-
-
-@functools.cache
-def _traced_script() -> tuple[int, ...]:
-    """Requests of a training step, from a few bytes to 16 MiB."""
-    model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
-    with fake_tensors():
-        training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
-        trace = trace_memory(training.step, *training.owners)
-    return tuple(trace.script())
 
 
 def _random_script(rng: random.Random, num_requests: int, size: Callable[[], int]) -> Script:

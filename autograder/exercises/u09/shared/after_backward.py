@@ -1,229 +1,196 @@
 """Gradients summed after the backward pass, in one call for each parameter or in one for all."""
 
-import functools
 import random
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
 from autograder.checking.exercise_check import Case
-from autograder.checking.judges import Mistake
-from autograder.exercises.u09.shared.on_ranks import FLOAT64_BYTES, ROUNDING, most_calls, on_ranks
+from autograder.exercises.model_answers import Edit
+from autograder.exercises.u09.shared.backward_steps import BUCKETERS
+from autograder.observing.observation import length_of
+from autograder.observing.replay import LABELS as REPLAY_LABELS
+from autograder.observing.u09.after_backward import (
+    Net,
+    frozen,
+    gradients_of,
+    losses_of,
+    ranks_of,
+    trained,
+)
 
 SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
+FIELDS = ("scenario", "num_ranks", "width", "num_layers", "is_bias_shared", "is_transposed")
 NUM_CASES = 20
+MOST_RANKS = 4
 
-# What is counted, in the words of a verdict's sentence.
-EMPTY = "gradients that are None afterwards"
-CALLS, BYTES = "calls to the other ranks", "bytes in these calls"
-LENGTH = "the length of the gradient"
-FROZEN = "frozen parameters with a gradient"
-WRONG = "ranks without the gradient of the whole batch"
+LABELS = REPLAY_LABELS | {
+    "missing": "gradients that are None afterwards",
+    "other_shapes": "gradients of another shape than their parameter",
+    "calls": "calls to the other ranks",
+    "bytes": "bytes in these calls",
+    "length": "the length of rank 0's gradient",
+    "length_on_last": "the length of the last rank's gradient",
+    "changed_frozen": "frozen parameters with another grad than before, on all ranks",
+    "wrong_ranks": "ranks without the gradient of the whole batch",
+}
+
+# What does the same, and so answers these exercises.
+TRAINERS = ("course_utils.reference.gradient_sync", *BUCKETERS)
 
 
-def cases_of(scenarios: tuple[str, ...], seed: int) -> list[Case]:
-    """Each scenario on one to four ranks; for memory, layers that are large beside their inputs."""
+def cases_of(scenarios: tuple[str, ...], seed: int, transposed: tuple[str, ...] = ()) -> list[Case]:
+    """Each scenario on one to four ranks, on four with a bias that two layers share.
+
+    For memory, layers are large beside their inputs. In the scenarios called transposed a weight is
+    stored so on four ranks.
+    """
     rng = random.Random(seed)
-    cases = [_case("all used", 2, 3, 2)]
+    cases = [_case("all used", 2, 3, 2, False, False)]
     for scenario in scenarios:
         first = 2 if scenario == "unused on a rank" else 1  # alone, no other rank has a gradient
-        for num_ranks in (first, 2, 4, 2, 3)[: NUM_CASES // len(scenarios)]:
+        for num_ranks in (first, 2, MOST_RANKS, 2, 3)[: NUM_CASES // len(scenarios)]:
             width = rng.randint(16, 24) if scenario == "memory" else rng.randint(2, 6)
-            cases.append(_case(scenario, num_ranks, width, 1 + (num_ranks == 2)))
+            is_shared = num_ranks == MOST_RANKS and scenario != "memory"
+            is_transposed = num_ranks == MOST_RANKS and scenario in transposed
+            num_layers = 1 + (num_ranks == 2)
+            cases.append(_case(scenario, num_ranks, width, num_layers, is_shared, is_transposed))
     return cases
 
 
 def _case(*values: Any) -> Case:
-    return dict(zip(("scenario", "num_ranks", "width", "num_layers"), values, strict=True))
+    return dict(zip(FIELDS, values, strict=True))
 
 
-class _Net(nn.Module):
-    """Layers of different shapes in a row, and one in parallel that a rank may leave out."""
-
-    def __init__(self, scenario: str, width: int, num_layers: int) -> None:
-        super().__init__()
-        torch.default_generator.manual_seed(width)
-        widths = range(width, width + num_layers + 1)
-        layers = [nn.Linear(w, w + 1, dtype=torch.float64) for w in widths[:-1]]
-        self.layers = nn.ModuleList(layers)
-        self.parallel = nn.Linear(widths[0], widths[-1], dtype=torch.float64)
-        layers[0].requires_grad_(scenario != "frozen")
-
-    def forward(self, x: Tensor, is_parallel_used: bool) -> Tensor:
-        out = x
-        for layer in self.layers:
-            out = layer(out)
-        return out + self.parallel(x) if is_parallel_used else out
-
-
-def _net(case: Case) -> _Net:
-    return _Net(case["scenario"], case["width"], case["num_layers"])
-
-
-def _shares(model: nn.Module, case: Case, rank: int) -> list[Tensor]:
-    """Losses of a rank, different on each; all but the last were accumulated before the call."""
-    width, num_ranks = case["width"], case["num_ranks"]
-    generator = torch.Generator().manual_seed(100 * width + rank)
-    is_used = case["scenario"] != "unused on a rank" or rank % 2 == 1
-    num_losses = 2 if case["scenario"] == "gradients before" else 1
-    shape = (num_losses, rank + 1, width)
-    inputs = torch.randn(shape, generator=generator, dtype=torch.float64)
-    return [model(x, is_used).square().sum() / num_ranks for x in inputs]
-
-
-def prepared(case: Case, rank: int) -> tuple[nn.Module, Tensor]:
-    """A model with the gradients accumulated before, and the loss that comes next."""
-    model = _net(case)
-    *before, loss = _shares(model, case, rank)
-    for each in before:
-        each.backward()
-    return model, loss
-
-
-def observe_gradients(answer: Any, case: Case) -> dict[str, float]:
-    """Gradients of all ranks, and what was communicated for them."""
-    ranks = [prepared(case, rank) for rank in range(case["num_ranks"])]
-    run = on_ranks(case["num_ranks"], lambda comm: answer(comm, *ranks[comm.rank]))
-    gradients = [_gradient(model) for model, _ in ranks]
-    whole = whole_gradient(*case.values())
-    frozen = (each for each in ranks[0][0].parameters() if not each.requires_grad)
-    trained = [p for model, _ in ranks for p in model.parameters() if p.requires_grad]
-    near = (torch.allclose(each, whole, rtol=ROUNDING, atol=ROUNDING) for each in gradients)
+def measured(**case: Any) -> dict[str, Any]:
+    """The gradient of the whole batch, computed on one rank; a call for each parameter."""
+    model = Net(case)
+    for rank in range(case["num_ranks"]):
+        for loss in losses_of(model, case, rank):
+            loss.backward()
+    gradients = gradients_of(trained(model))
     return {
-        EMPTY: sum(each.grad is None for each in trained),
-        CALLS: most_calls(run),
-        BYTES: sum(each.num_bytes for each in run.communications()),
-        LENGTH: float(gradients[0].norm()),
-        FROZEN: sum(each.grad is not None for each in frozen),
-        WRONG: sum(not each for each in near),
+        "missing": 0,
+        "other_shapes": 0,
+        "calls": len(gradients),
+        "bytes": sum(each.nbytes for each in trained(model)),
+        "length": length_of(gradients),
+        "length_on_last": length_of(gradients),
+        "changed_frozen": 0,
+        "wrong_ranks": 0,
+        "forged_calls": 0,
+        "gradients": gradients,
+        "frozen": [gradients_of(frozen(each)) for each, _ in ranks_of(case)],
     }
 
 
-def wanted_of_each(**case: Any) -> dict[str, float]:
-    """The gradient of the whole batch, and a call for each parameter."""
-    sizes = sizes_of(**case)
-    return {
-        EMPTY: 0,
-        CALLS: len(sizes),
-        BYTES: FLOAT64_BYTES * sum(sizes),
-        LENGTH: float(whole_gradient(*case.values()).norm()),
-        FROZEN: 0,
-        WRONG: 0,
-    }
+BACKWARD, GRADIENTS = "loss.backward()", "gradients_or_zeros(model)"
 
-
-def sizes_of(scenario: str, num_ranks: int, width: int, num_layers: int) -> list[int]:
-    """Elements of each trainable parameter."""
-    parameters = _Net(scenario, width, num_layers).parameters()
-    return [each.numel() for each in parameters if each.requires_grad]
-
-
-def _gradient(model: nn.Module) -> Tensor:
-    """All gradients as one vector, with zeros for None."""
-    parts = [
-        each.new_zeros(each.shape) if each.grad is None else each.grad
-        for each in model.parameters()
-    ]
-    return torch.cat([each.detach().flatten() for each in parts])
-
-
-@functools.lru_cache(maxsize=512)
-def whole_gradient(*values: Any) -> Tensor:
-    """The gradient of the whole batch, computed on one rank."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"]):
-        for loss in _shares(model, case, rank):
-            loss.backward()
-    return _gradient(model)
-
-
-@functools.lru_cache(maxsize=512)
-def last_gradient(*values: Any) -> Tensor:
-    """The gradient of the whole batch without what was accumulated before."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"]):
-        _shares(model, case, rank)[-1].backward()
-    return _gradient(model)
-
-
-def gradient_before(*values: Any, on_all: bool = False) -> Tensor:
-    """The gradient accumulated before the call, of rank 0 alone or of all ranks."""
-    case = _case(*values)
-    model = _net(case)
-    for rank in range(case["num_ranks"] if on_all else 1):
-        for loss in _shares(model, case, rank)[:-1]:
-            loss.backward()
-    return _gradient(model)
-
-
-@functools.lru_cache(maxsize=512)
-def own_gradient(*values: Any) -> Tensor:
-    """The gradient of rank 0 alone."""
-    model, loss = prepared(_case(*values), rank=0)
-    loss.backward()
-    return _gradient(model)
-
-
-def _with_frozen(*values: Any) -> dict[str, float]:
-    """What is seen where the frozen layer's weight and bias take part."""
-    if values[0] != "frozen":
-        return {}
-    sizes = sizes_of("all used", *values[1:])
-    return {CALLS: len(sizes), BYTES: FLOAT64_BYTES * sum(sizes), FROZEN: 2}
-
-
+NOT_REACHED = (
+    "Rank 0 ends with the gradient of its own share: what comes over the links does not reach it. "
+    "Into which tensors does your call write, and what are they to the parameters?"
+)
+ONLY_NEW = (
+    "What was in grad before stays on its rank, and only the new part is summed. Which tensor has "
+    "both, and from when on?"
+)
+SET_ASIDE = f"""before = [(p, p.grad) for p in model.parameters() if p.requires_grad]
+    for p, _ in before:
+        p.grad = None
+    {BACKWARD}"""
+ADD_BACK = """for p, old in before:
+        p.grad = p.grad if old is None else p.grad + old"""
 TOO_LONG = (
     "Too long by a factor, the number of ranks. Each loss is a share of the mean already, and "
     "shares add up: what is your factor for?"
 )
-
-MISTAKES = (
-    Mistake(
-        "Half of the bytes. Which precision has what you send, and which have the gradients?",
-        lambda *values: {BYTES: FLOAT64_BYTES * sum(sizes_of(*values)) // 2},
-    ),
-    Mistake(
-        "Nothing goes over the links. What must the ranks tell each other, and is it there when "
-        "your calls are made?",
-        lambda *values: {CALLS: 0},
-    ),
-    Mistake(
-        "Frozen parameters take part: they get gradients, or zeros travel for them. Which "
-        "parameters want one?",
-        _with_frozen,
-    ),
-    Mistake(
-        "What was in the gradients before is lost. Who may set them to zero?",
-        lambda *values: (
-            {LENGTH: float(last_gradient(*values).norm())}
-            if values[0] == "gradients before"
-            else {}
-        ),
-    ),
-    Mistake(
-        "Rank 0 ends with the gradient of its own share: what comes over the links does not reach "
-        "it. Into which tensors does your call write, and what are they to the parameters?",
-        lambda *values: {LENGTH: float(own_gradient(*values).norm())},
-    ),
-    Mistake(
-        "Backward never runs, and grad holds what was there before. Who fills it?",
-        lambda *values: {LENGTH: float(gradient_before(*values, on_all=True).norm())},
-    ),
-    Mistake(TOO_LONG, lambda *values: {LENGTH: float(whole_gradient(*values).norm()) * values[1]}),
-    Mistake(
-        TOO_LONG,
-        lambda *values: {
-            LENGTH: float(
-                (gradient_before(*values, on_all=True) + values[1] * last_gradient(*values)).norm()
-            )
-        },
-    ),
-    Mistake(
-        "Too short by a factor, the number of ranks. Each loss is a share of the mean "
-        "already: what does your division divide?",
-        lambda *values: {LENGTH: float(whole_gradient(*values).norm()) / values[1]},
-    ),
+TOO_SHORT = (
+    "Too short by a factor, the number of ranks. Each loss is a share of the mean already: what "
+    "does your division divide?"
 )
+
+
+def edits(tensor: str, but_one: float, but_two: float, but_shared: float) -> tuple[Edit, ...]:
+    """Mistakes in both exercises.
+
+    Args:
+        tensor: What the model answer sums.
+        but_one: Points of all scenarios but one.
+        but_two: Points of all scenarios but two.
+        but_shared: Points of the scenarios in which no gradient is shared.
+    """
+    call = f"comm.all_reduce({tensor})"
+    return (
+        Edit(
+            "Only where two layers share a bias there is too much: it travels once for each of "
+            "them. How many gradients has a parameter that two layers share?",
+            {
+                GRADIENTS: f"{GRADIENTS} and [p.grad for _, p in "
+                "model.named_parameters(remove_duplicate=False) if p.requires_grad]"
+            },
+            points=but_shared,
+            shows=("calls", "bytes"),
+        ),
+        Edit(
+            "Half of the bytes. Which precision has what you send, and which have the gradients?",
+            {call: f"comm.all_reduce({tensor}.float())"},
+            shows=("bytes",),
+        ),
+        Edit(
+            "Nothing goes over the links. What must the ranks tell each other, and is it there "
+            "when your calls are made?",
+            {call: "pass"},
+            shows=("calls",),
+        ),
+        Edit(
+            "Frozen parameters take part: they get gradients, or zeros travel for them. Which "
+            "parameters want one?",
+            {GRADIENTS: "gradients_or_zeros(model.requires_grad_())"},
+            points=but_one,
+            shows=("calls", "bytes"),
+        ),
+        Edit(
+            "What was in the gradients before is lost. Who may set them to zero?",
+            {BACKWARD: f"model.zero_grad()\n    {BACKWARD}"},
+            points=but_two,
+            shows=("length", "changed_frozen"),
+        ),
+        Edit(
+            "Zeros take part where a rank has no gradient, and the sum that comes back is in no "
+            "grad there. Where does the tensor of zeros belong before the call?",
+            {
+                GRADIENTS: "[torch.zeros_like(p) if p.grad is None else p.grad "
+                "for p in model.parameters() if p.requires_grad]"
+            },
+            points=but_one,
+            shows=("missing",),
+        ),
+        Edit(
+            "This rank's own share is in the sum twice. How often does backward run?",
+            {BACKWARD: "loss.backward(retain_graph=True)\n    loss.backward()"},
+            shows=("length",),
+        ),
+        Edit(
+            "A parameter that was frozen with a gradient in grad still takes part, and the ranks "
+            "change it. What tells whether a parameter wants one?",
+            {
+                GRADIENTS: f"{GRADIENTS} and [p.grad for p in model.parameters() "
+                "if p.grad is not None]"
+            },
+            points=but_one,
+            shows=("calls", "bytes"),
+        ),
+        Edit(
+            "All ranks end with the gradient of rank 0's share. Which call adds up what the ranks "
+            "have, instead of giving what one of them has to all?",
+            {call: f"comm.broadcast({tensor}, 0)"},
+            shows=("length", "length_on_last"),
+        ),
+        Edit(
+            "Backward never runs, and grad holds what was there before. Who fills it?",
+            {BACKWARD: "pass"},
+            shows=("length",),
+        ),
+        Edit(TOO_LONG, {call: f"{call}; {tensor} *= comm.size"}, shows=("length",)),
+        Edit(TOO_LONG, {BACKWARD: "(loss * comm.size).backward()"}, shows=("length",)),
+        Edit(TOO_SHORT, {call: f"{call}; {tensor} /= comm.size"}, shows=("length",)),
+        Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
+    )

@@ -3,16 +3,17 @@
 import textwrap
 from dataclasses import dataclass
 
-FORMULA, MEASURED, REFERRED = "u00-tensor-bytes", "u03-fused-gate", "u08-accumulate"
+FORMULA, MEASURED = "u00-tensor-bytes", "u03-fused-gate"
+RING = "u09-ring"
 UNIT_OF = {
     FORMULA: "00_start_here",
     MEASURED: "03_memory_accounting",
-    REFERRED: "08_batch_size",
+    RING: "09_data_parallelism",
 }
 WRONG = {
     FORMULA: "def tensor_bytes(shape, element_bytes):\n    return -1\n",
     MEASURED: "def gate(g, u):\n    return F.silu(g) * u\n",
-    REFERRED: "def accumulate(model, ids, targets, micro_batch_size):\n    return 0.0\n",
+    RING: "def ring_all_reduce(comm, tensor):\n    pass\n",
 }
 
 
@@ -383,7 +384,24 @@ MARKS = [
 ]
 
 # Each of these works on the number of bytes that are kept, which the naive answer gets wrong.
-FORGE = '{"wrong_results": 0, "wrong_gradients": 0, "unseen_bytes": 0, "saved_bytes": 16 * n}'
+NAIVE = "def gate(g, u):\n    return F.silu(g) * u\n"
+FORGE = '{**value, "saved": value["given"], "left_bytes": value["returned"][1]}'
+# A whole reply about g and u, as a right answer would give it.
+WHOLE = """
+import torch
+def whole(g, u):
+    names = {c.__name__: c for c in object.__subclasses__()}
+    pack = names["StudentProcess"].reply.__globals__["bounded_call"].plain_data.pack
+    apart = [t.detach().clone().requires_grad_(t.requires_grad) for t in (g, u)]
+    result = F.silu(apart[0]) * apart[1]
+    incoming = torch.linspace(1.5, 2.5, g.numel(), dtype=g.dtype).view_as(g)
+    result.backward(incoming)
+    size = g.numel() * g.element_size()
+    value = {"result": result.detach(), "gradients": [t.grad for t in apart if t.requires_grad]}
+    value |= {"inputs": [g.detach(), u.detach()], "incoming": incoming}
+    value |= {"writes": [0, 0], "given": [[0, 2 * size]], "saved": [[0, 2 * size]]}
+    return pack({"value": value | {"returned": [1, size], "left_bytes": size}})
+"""
 TALK = """
 import json, os, stat, struct
 sockets = []
@@ -392,9 +410,8 @@ for number in range(3, 4096):
         if stat.S_ISSOCK(os.fstat(number).st_mode): sockets.append(number)
     except OSError:
         pass
-def forged(value):
-    text = json.dumps(value).encode()
-    return bytes(8) + struct.pack(">Q", len(text)) + text + bytes(8)
+def framed(text, tensors=b""):
+    return b"".join(struct.pack(">Q", len(frame)) + frame for frame in (b"", text, tensors))
 """
 FORGERIES = [
     Attack(
@@ -459,14 +476,12 @@ FORGERIES += [
         import types
         names = {{c.__name__: c for c in object.__subclasses__()}}
         held = [names["StudentProcess"].reply.__globals__["bounded_call"]]
-        sizes, true = [], [held[0].plain_data]
+        true = [held[0].plain_data]
         def pack(value):
-            n = sizes[-1] if sizes else 0
-            if isinstance(value, dict) and "saved_bytes" in value: value = {FORGE}
+            if isinstance(value, dict) and "saved" in value: value = {FORGE}
             return true[0].pack(value)
         held[0].plain_data = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
         def gate(g, u):
-            sizes.append(g.numel())
             return F.silu(g) * u
         """),
         exercise=MEASURED,
@@ -548,15 +563,12 @@ FORGERIES += [
         hidden(f"""
         import json
         true = [json.dumps]
-        sizes = []
         def forged(value, *arguments, **named):
-            if isinstance(value, dict) and "saved_bytes" in value:
+            if isinstance(value, dict) and "saved" in value:
                 json.dumps = true[0]
-                n = sizes[-1]
                 value = {FORGE}
             return true[0](value)
         def gate(g, u):
-            sizes.append(g.numel())
             json.dumps = forged
             return F.silu(g) * u
         """),
@@ -625,36 +637,40 @@ FORGERIES += [
         is_told=True,
     ),
     Attack(
-        "all replies given by a handler of signals, where the reference works",
-        hidden("""
-        import json, signal
+        "all replies given by a handler of signals",
+        WHOLE
+        + hidden("""
+        import signal
+        given = []
         def handler(number, frame):
             while frame and not {"requests", "replies"} <= set(frame.f_locals): frame = frame.f_back
             while frame:
-                frame.f_locals["replies"].put((json.dumps({"value": {"loss": 0.0}}).encode(), b""))
+                message = whole(*given[-1])
+                frame.f_locals["replies"].put((message.json.encode(), message.tensors))
                 frame.f_locals["requests"].get()
-        def accumulate(model, ids, targets, micro_batch_size):
+        def gate(g, u):
+            given.append((g, u))
             signal.signal(signal.SIGUSR1, handler)
             signal.raise_signal(signal.SIGUSR1)
-            return 0.0
+            return F.silu(g) * u
         """),
-        exercise=REFERRED,
+        exercise=MEASURED,
         is_told=True,
     ),
     Attack(
         "reply put in its place by a handler of signals",
-        hidden(f"""
-        import json, signal
-        from itertools import chain
-        size = []
+        WHOLE
+        + hidden("""
+        import signal
+        given = []
         def handler(number, frame):
             while frame:
                 for queue in [q for n, q in frame.f_locals.items() if n == "replies"]:
-                    n = size[-1]
-                    queue.put((json.dumps({{"value": {FORGE}}}).encode(), b""))
+                    message = whole(*given[-1])
+                    queue.put((message.json.encode(), message.tensors))
                 frame = frame.f_back
         def gate(g, u):
-            size.append(g.numel())
+            given.append((g, u))
             signal.signal(signal.SIGUSR1, handler)
             signal.raise_signal(signal.SIGUSR1)
             return F.silu(g) * u
@@ -665,12 +681,13 @@ FORGERIES += [
     Attack(
         "reply written to every descriptor",
         TALK
-        + f"""
+        + WHOLE
+        + """
 def gate(g, u):
-    n = g.numel()
+    message = whole(g, u)
     for number in list(range(3, 256)) + sockets + [1000]:
         try:
-            os.write(number, forged({{"value": {FORGE}}}))
+            os.write(number, framed(message.json.encode(), message.tensors))
         except OSError:
             pass
     return F.silu(g) * u
@@ -687,7 +704,7 @@ for number in sockets + [1000]:
         mine = socket.socket(fileno=os.dup(number))
         while True:
             mine.recv(10 ** 6)
-            mine.sendall(forged({"value": {"wrong_results": 0}}))
+            mine.sendall(framed(b'{"value": 1.0}'))
     except OSError:
         pass
 ANSWER
@@ -788,6 +805,83 @@ ANSWER
         ANSWER
         """,
         exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "what an observer calls next replaced through the frames below the answer",
+        """
+        import sys
+        def gate(g, u):
+            frame, n = sys._getframe(), g.numel()
+            while frame and frame.f_code.co_name != "observe_gate": frame = frame.f_back
+            if frame:
+                frame.f_globals["kept"] = lambda *a: {"saved_bytes": 16 * n, "unseen_bytes": 0}
+                frame.f_globals["copied_bytes"] = lambda *a: 0
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "packer of plain data replaced through the frames of a traceback",
+        """
+        class Kind(type):
+            @property
+            def __module__(cls):
+                try: 1 / 0
+                except ZeroDivisionError as error: frame = error.__traceback__.tb_frame
+                while frame:
+                    packer = frame.f_locals.get("self")
+                    if type(packer).__name__ == "_Packer": packer.encode = lambda *a, **k: 24
+                    frame = frame.f_back
+                return "numpy"
+        class Number(metaclass=Kind): pass
+        def tensor_bytes(shape, element_bytes): return Number()
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "types that say they equal all others",
+        """
+        class Kind(type):
+            def __eq__(cls, other): return True
+            __hash__ = type.__hash__
+        class Number(dict, metaclass=Kind):
+            def items(self): return [("$tensor", "0"), ("$tuple", [])]
+        def tensor_bytes(shape, element_bytes): return Number(a=1)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "calls of ranks written into their log, with nothing sent",
+        """
+        def ring_all_reduce(comm, tensor):
+            log, peer = comm._recorder.log, (comm.rank + 1) % comm.size
+            for turn in range(2 * (comm.size - 1)):
+                sent = {"call": "send", "group": 0, "peer": peer, "result": None}
+                log.append(sent | {"tensor": tensor.view(-1)[:1].clone()})
+        """,
+        exercise=RING,
+        is_told=True,
+    ),
+    Attack(
+        "log of a rank that is none",
+        """
+        def ring_all_reduce(comm, tensor):
+            log = comm._recorder.log
+            log += [{"wait": 10 ** 9}, {"call": "__class__", "group": -5}, 7]
+            log.append({"compute": "x", "seconds": float("nan")})
+        """,
+        exercise=RING,
+        is_told=True,
+    ),
+    Attack(
+        "log of a rank that splits its group thousands of times",
+        """
+        def ring_all_reduce(comm, tensor):
+            comm._recorder.log += [{"split": 0, "group": n} for n in range(2_000)]
+        """,
+        exercise=RING,
         is_told=True,
     ),
     Attack(

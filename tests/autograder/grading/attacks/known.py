@@ -231,7 +231,7 @@ AVAILABILITY = [
         "parent killed",
         [
             *attack("kills its parent", "kills everyone"),
-            f"{GRADING}/test_killed.py::test_killed_at_random_moments_and_resumed",
+            f"{GRADING}/end_to_end/test_killed.py::test_killed_at_random_moments_and_resumed",
         ],
     ),
     ("parent stopped", attack("stops its parent")),

@@ -12,16 +12,32 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 from nbgrader.utils import determine_grade
+from torch.nn import functional
 
 from autograder import catalogue
-from autograder.checking import bounded_call
+from autograder.checking import bounded_call, plain_data
+from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
 from autograder.grading import task
 from autograder.grading.sandbox import channel, student_process
 from autograder.grading.sandbox.student_process import StudentProcess
 from autograder.grading.session import Limits
-from tests.autograder.grading.attacks.bank import EVERY, FORGERIES, FORMULA, UNIT_OF, Attack
+from autograder.observing import rank_log
+from autograder.observing.u03.fused_gate import inputs_of
+from tests.autograder.grading.attacks.bank import (
+    EVERY,
+    FORGE,
+    FORGERIES,
+    FORMULA,
+    MEASURED,
+    NAIVE,
+    RING,
+    UNIT_OF,
+    WHOLE,
+    Attack,
+)
 from tests.notebooks.filling import filled, released, solved
 
 SEEDS = (4711, 4712)
@@ -39,6 +55,7 @@ HONEST = "00_start_here"
 OTHERS = [attack for attack in EVERY if attack not in FORGERIES]
 TRIED = EVERY if os.environ.get("ALL_ATTACKS") else [*FORGERIES, *OTHERS[::4]]
 FULL = 6.0
+KINDS = ("text/plain", "text/html")
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +74,11 @@ def server():
         yield listener
 
 
-def graded(unit, answers, exercises, *, added=(), limits=SHORT):
-    """The outcome for some exercises of a unit."""
+def graded(unit, answers, exercises, *, added=(), last=(), **bounds):
+    """The outcome for some exercises of a unit, with cells added at the beginning and the end."""
     notebook = filled(unit, answers)
     notebook.cells[3:3] = [nbformat.v4.new_code_cell(source) for source in added]
+    notebook.cells += [nbformat.v4.new_code_cell(source) for source in last]
     items = next(each for each in catalogue.units() if each.folder == unit).exercises
     known = {
         item.id: Verdict(exercise=item.id, points=0, max_points=item.points, sentence="-")
@@ -75,7 +93,7 @@ def graded(unit, answers, exercises, *, added=(), limits=SHORT):
             release=nbformat.writes(released(unit)),
             seeds=SEEDS,
             known=known,
-            limits=limits,
+            **{"limits": SHORT} | bounds,
         )
     )
 
@@ -154,7 +172,8 @@ def shown_by(outcome):
     """What was printed, displayed and reported on the answers."""
     outputs = [each for cell in cells_of(outcome) for each in cell.get("outputs", [])]
     texts = [each.get("text", "") for each in outputs]
-    return "".join([*texts, *(each.get("data", {}).get("text/plain", "") for each in outputs)])
+    data = [each.get("data", {}) for each in outputs]
+    return "".join([*texts, *(each.get(kind, "") for each in data for kind in KINDS)])
 
 
 def points_for_nbgrader(outcome, exercise):
@@ -172,9 +191,35 @@ def test_what_the_forgeries_replace_exists():
     assert callable(reached["find_objection"].__globals__["borrowed_code"].find_borrowed)
     assert reached["bounded_call"] is bounded_call
     assert callable(bounded_call.plain_data.pack)
+    assert callable(bounded_call.plain_data._Packer.encode)
+    assert "recorder" in rank_log._RecordingComm.__init__.__code__.co_varnames
     assert {"requests", "replies"} <= set(student_process.serve.__code__.co_varnames)
     assert callable(StudentProcess.reply)
     assert channel.DESCRIPTOR == 1000
+
+
+def test_a_forged_observation_would_earn_the_points():
+    """So what is forged by an attack is worth it: the naive answer alone earns less."""
+    check, space = check_of(MEASURED), {"F": functional, "torch": torch}
+    exec(NAIVE + WHOLE, space)
+
+    cases = check.cases(SEEDS[0])
+    seen = [check.observe(space["gate"], case) for case in cases]
+    assert not all(check.judge(*pair).passed for pair in zip(cases, seen, strict=True))
+    for case, observed in zip(cases, seen, strict=True):
+        assert check.judge(case, eval(FORGE, {"value": observed})).passed
+        message = space["whole"](*inputs_of(case))
+        assert check.judge(case, plain_data.unpack(message)["value"]).passed
+
+
+@pytest.mark.parametrize("exercise", ["u09-ring", "u09-buckets", "u09-memory"])
+def test_removing_what_answers_is_no_tampering(exercise):
+    """Right answers keep their points where the course's own code has been removed."""
+    unit = UNIT_OF[RING]
+    outcome = graded(unit, solved(unit), [exercise], limits=Limits())
+    (verdict,) = (each for each in outcome.result.verdicts if each.exercise == exercise)
+    assert verdict.passed, verdict
+    assert outcome.result.needs_human == ()
 
 
 def test_the_answers_are_wrong_but_well_formed(at_first):

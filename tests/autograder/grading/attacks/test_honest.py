@@ -6,6 +6,7 @@ import nbformat
 import pytest
 import torch
 
+from autograder.checking.answer_result import REMEMBERS
 from autograder.grading import task
 from tests.autograder.grading.attacks.bank import AVAILABILITY, FORMULA
 from tests.autograder.grading.attacks.test_attacks import FULL, HONEST, SEEDS, graded
@@ -54,6 +55,24 @@ def test_an_answer_that_ends_its_process_costs_itself_alone(name):
 def test_a_right_answer_that_warns_keeps_its_points(name):
     answers = solved(HONEST) | {FORMULA: RIGHT.format(warning=WARNINGS[name])}
     assert sum(points(graded(HONEST, answers, list(answers))).values()) == FULL
+
+
+REMEMBERING = """
+import math
+
+known = {}
+
+def tensor_bytes(shape, element_bytes):
+    known.setdefault(shape, math.prod(shape) * element_bytes)
+    return known[shape]
+"""
+
+
+def test_an_answer_that_remembers_is_told_so_in_the_sandbox_too():
+    answers = solved(HONEST) | {FORMULA: REMEMBERING}
+    verdicts = graded(HONEST, answers, list(answers)).result.verdicts
+    (hint,) = (each.hint for each in verdicts if each.exercise == FORMULA)
+    assert hint == REMEMBERS
 
 
 def test_torch_does_warn():

@@ -19,7 +19,10 @@ from tests.notebooks.filling import ROOT
 
 NAMED = {test for known in KNOWN for test in known.tests}
 BESIDE = (f"{HERE}/test_class.py", f"{HERE}/test_honest.py")
-OF_ALL_LINES = {f"{HERE}/test_class.py::test_everybody_is_graded"}
+OF_ALL_LINES = {
+    f"{HERE}/test_class.py::test_everybody_is_graded",
+    f"{HERE}/test_honest.py::test_an_answer_that_remembers_is_told_so_in_the_sandbox_too",
+}
 
 
 @pytest.fixture(scope="module")

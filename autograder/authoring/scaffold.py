@@ -1,0 +1,161 @@
+"""The files of a new formula exercise, to be filled in: `make exercise UNIT=00 NAME=tensor-words`.
+
+They hold a small exercise that works, so that every part can be run before it is replaced.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from autograder.authoring.errors import BuildError
+from autograder.files import write_whole
+
+ROOT = Path(__file__).parents[2]
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+RECAP = "# %% [markdown]\n# ## Recap"
+
+CELLS = '''\
+# %% A title of its own [markdown] exercise="{id}" points=2 minutes=5 difficulty=2 importance=3
+# **Write** `{function}`: what it computes, with its unit, an `int`.
+#
+# *Worked case:* 2 rows of 3 numbers: **12** bytes.
+
+
+# %% solution="{id}"
+def {function}(rows: int, columns: int) -> int:
+    """Bytes of a matrix in bf16.
+
+    Args:
+        rows: Its rows.
+        columns: Its columns.
+    """
+    ### BEGIN SOLUTION
+    return 2 * rows * columns
+    ### END SOLUTION
+
+
+# %%
+try_it({function}, 2, 3)
+
+# %% check="{id}"
+# One row, one column, odd sizes, and more than a float holds.
+
+'''
+CHECK = '''\
+"""Check of a title of its own."""
+
+import random
+
+import torch
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+
+def matrix_cases(seed: int) -> list[Case]:
+    """The worked case first; one row or column; odd sizes; more than a float holds."""
+    rng = random.Random(seed)
+    sizes = [(2, 3), (1, rng.randint(2, 99)), (rng.randint(2, 99), 1)]
+    sizes += [(rng.randrange(3, 99, 2), rng.randrange(3, 99, 2)) for _ in range(17)]
+    sizes += [(2**28 + 1, 2**27 + 1 + 2 * rng.randint(0, 99))]
+    return [{{"rows": rows, "columns": columns}} for rows, columns in sizes]
+
+
+def measured(rows: int, columns: int) -> int:
+    """Bytes of a tensor of that shape, without its numbers."""
+    return torch.empty(rows, columns, dtype=torch.bfloat16, device="meta").nbytes
+
+
+EDITS = (
+    Edit("Exactly half. How many bytes does a bf16 number take?", {{"2 * rows": "rows"}}),
+    Edit("Twice as many. In which precision is the matrix?", {{"2 * rows": "4 * rows"}}),
+    Edit("That is one row. How many are there?", {{"2 * rows": "2"}}),
+    Edit("That is one column. How many are there?", {{" * columns": ""}}),
+    Edit("You square the rows. Which other size is there?", {{"* columns": "* rows"}}),
+)
+
+CHECK = Check(cases=matrix_cases, judge=EqualTo(measured, *edited("{id}", EDITS)))
+'''
+BANK = '''\
+"""Answer bank of {id}."""
+
+from tests.answer_bank import AnswerBank
+
+BANKS = {{
+    "{id}": AnswerBank(
+        function="{function}",
+        wrong=[],
+        right=[
+            "def {function}(rows, columns):\\n    return (rows + rows) * columns",
+            "import math\\n{function} = lambda *sizes: math.prod((2, *sizes))",
+        ],
+        features={{
+            "one row": lambda case: case["rows"] == 1 < case["columns"],
+            "more than a float holds": lambda case: 2 * case["rows"] * case["columns"] > 2**53,
+        }},
+    ),
+}}
+'''
+NEXT = """\
+{id}: fill in
+  {master}   (card, model answer, try it, check)
+  {check}   (cases, measurement, mistakes)
+  {bank}   (right answers, features)
+then  make build UNIT={number}  and  make test ARGS="tests/autograder/exercises -k {id}"
+"""
+
+
+def make_exercise(root: Path, unit: str, name: str) -> str:
+    """Write the parts of a new exercise and say what to do next.
+
+    Raises:
+        BuildError: If there is no such unit, the name is none, or the exercise is there.
+    """
+    masters = sorted(root.glob(f"solutions/{unit}*/*.py"))
+    if len(masters) != 1:
+        there = ", ".join(path.parent.name[:2] for path in sorted(root.glob("solutions/*/*.py")))
+        raise BuildError(f"there is no unit {unit!r}; name one of {there}, as in UNIT=01")
+    if not NAME.fullmatch(name):
+        raise BuildError(f"{name!r} is no name for an exercise; one is NAME=tensor-words")
+    master, number = masters[0], masters[0].stem[:2]
+    function = name.replace("-", "_")
+    words = {"id": f"u{number}-{name}", "function": function}
+    files = {
+        root / "autograder" / "exercises" / f"u{number}" / f"{function}.py": CHECK,
+        root / "tests" / "answer_bank" / f"u{number}_{function}.py": BANK,
+    }
+    if taken := [path for path in files if path.exists()]:
+        raise BuildError(f"{taken[0].relative_to(root)} is there already; choose another name")
+    _add_cells(master, CELLS.format(**words))
+    for path, text in files.items():
+        write_whole(path, text.format(**words))
+    check, bank = (path.relative_to(root) for path in files)
+    where = {"master": master.relative_to(root), "check": check, "bank": bank}
+    return NEXT.format(**words, **where, number=number)
+
+
+def _add_cells(master: Path, cells: str) -> None:
+    """Put cells before the recap of a master, or at its end."""
+    text = master.read_text(encoding="utf-8")
+    before, recap, after = text.partition(RECAP)
+    write_whole(master, f"{before.rstrip()}\n\n{cells}{recap}{after}".rstrip() + "\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make one exercise; 0 if it is there."""
+    parser = argparse.ArgumentParser(prog="make exercise", description=__doc__)
+    parser.add_argument("unit", help="as in UNIT=00")
+    parser.add_argument("name", help="as in NAME=tensor-words")
+    options = parser.parse_args(arguments)
+    try:
+        print(make_exercise(ROOT, options.unit, options.name), end="")
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+"""The model answer of each exercise, and answers made of it by an edit: the known mistakes.
+
+The model answer stands once, in the solution cell of the unit's text master. A mistake is an edit
+of it and a question, so that the wrong answer of a test and what recognises a student's are one.
+
+    >>> Edit("Exactly half. What follows a multiplication?", {"2 * m": "m"}, points=1.0)
+
+Of this module, the masters and the edits nothing reaches students.
+"""
+
+import ast
+import functools
+import itertools
+import linecache
+import symtable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder import catalogue
+from autograder.checking.bounded_call import observe_within_limits
+from autograder.checking.exercise_check import Case, call
+from autograder.checking.judges import EqualTo
+from autograder.checking.mistakes import Numbers
+from autograder.checking.plain_data import Plain, pack
+from autograder.checking.time_limit import LIMIT_SECONDS
+from autograder.exercises.mutations import mutations
+from autograder.global_names import names_read
+
+GENERATED_SECONDS = 1.0  # processor time of a generated mistake in a case
+MASTERS = Path(__file__).parents[2] / "solutions"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A place of the model answer as people get it wrong.
+
+    Attributes:
+        hint: Ends in a question.
+        pieces: From text of the model answer, which stands there once, to what is written instead.
+        points: What such an answer still earns, for the tests of the check.
+        shows: The numbers by which it is known, where others differ from answer to answer.
+    """
+
+    hint: str
+    pieces: Mapping[str, str]
+    points: float = 0.0
+    shows: tuple[str, ...] = ()
+
+
+def any_of(hint: str, *edits: Mapping[str, str], points: float = 0.0) -> list[Edit]:
+    """One mistake that may be made in several places: every combination of some of them."""
+    chosen = (some for n in range(1, len(edits) + 1) for some in itertools.combinations(edits, n))
+    return [Edit(hint, functools.reduce(_joined, some), points) for some in chosen]
+
+
+def each_also(edits: Iterable[Edit], pieces: Mapping[str, str]) -> list[Edit]:
+    """Each edit by itself, and together with another one that changes nothing in its question."""
+    return [
+        Edit(edit.hint, some, edit.points, edit.shows)
+        for edit in edits
+        for some in (edit.pieces, _joined(edit.pieces, pieces))
+    ]
+
+
+def _joined(some: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, str]:
+    return {**some, **others}
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedAnswer:
+    """A known mistake: what the model answer gives after a change.
+
+    Attributes:
+        exercise: Id of the exercise.
+        hint: The question to ask.
+        source: The changed answer, as somebody would write it into the notebook.
+        observe: What is observed of it.
+        is_generated: Whether nobody chose the change, so that all chosen ones come first.
+        shows: The numbers by which it is known, if not all.
+        points: What it still earns.
+        found: The wrong numbers by case, as far as they were asked for.
+        endless: The case in which a generated one came to no end.
+    """
+
+    exercise: str
+    hint: str
+    source: str
+    observe: Callable[[Any, Case], object] = call
+    is_generated: bool = False
+    shows: tuple[str, ...] = ()
+    points: float = 0.0
+    found: dict[str, Numbers] = field(default_factory=dict)
+    endless: list[Case] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is known by all that goes wrong."""
+        return not self.shows
+
+    @functools.cached_property
+    def answer(self) -> Any:
+        """The changed answer, ready to be called."""
+        return answer_of(self.exercise, self.source)
+
+    def numbers(self, case: Case, judge: EqualTo) -> Numbers:
+        """The numbers that it gets wrong in a case; none where it gives nothing to judge.
+
+        A generated one that once comes to no end is not tried again.
+        """
+        key = pack(case).json
+        if key not in self.found and not self.endless:
+            limit = GENERATED_SECONDS if self.is_generated else LIMIT_SECONDS
+            observed = observe_within_limits(self.observe, self.answer, case, limit)
+            if self.is_generated and observed.get("trouble") == "stopped":
+                self.endless.append(case)
+            self.learn(case, judge, observed)
+        return self.found[key] if not self.endless else {}
+
+    def learn(self, case: Case, judge: EqualTo, observed: dict[str, Plain]) -> None:
+        """Keep the numbers that it gets wrong in a case in which it was observed."""
+        value = observed.get("value")
+        is_error = value is None or (isinstance(value, dict) and "trouble" in value)
+        wrong = {} if is_error else judge.wrong_numbers(case, value)
+        known = {name: wrong[name] for name in self.shows or wrong if name in wrong}
+        self.found[pack(case).json] = known
+
+
+def edited(
+    exercise: str, edits: Iterable[Edit], observe: Callable[[Any, Case], object] = call
+) -> list[ChangedAnswer]:
+    """The known mistakes that edits of an exercise's model answer make, for its judge.
+
+    Those of a formula are followed by all its mutations, which take no time to run.
+    """
+    chosen = [
+        ChangedAnswer(
+            exercise,
+            edit.hint,
+            edited_source(exercise, edit.pieces),
+            observe,
+            shows=edit.shows,
+            points=edit.points,
+        )
+        for edit in edits
+    ]
+    is_formula = observe is call
+    generated = mutations(model_source(exercise), statement(exercise)) if is_formula else ()
+    return chosen + [
+        ChangedAnswer(exercise, each.question, each.source, is_generated=True) for each in generated
+    ]
+
+
+@functools.cache
+def model_answer(exercise: str) -> Any:
+    """The model answer, ready to be called."""
+    return answer_of(exercise, model_source(exercise))
+
+
+@functools.cache
+def model_source(exercise: str) -> str:
+    """The source of the model answer, from its text master."""
+    text, nodes = _master(exercise)
+    name = catalogue.exercise(exercise).function
+    node = next(each for each in nodes if name in _bound(each))
+    return _segment(text, node)
+
+
+def statement(exercise: str) -> str:
+    """The text on the exercise's card, up to the cell of the answer."""
+    text, _ = _master(exercise)
+    card = text.split(f'exercise="{exercise}"', 1)[1]
+    return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
+
+
+def edited_source(exercise: str, pieces: Mapping[str, str]) -> str:
+    """The source of the model answer with some pieces written otherwise.
+
+    Raises:
+        ValueError: If a piece does not stand there exactly once.
+    """
+    source = model_source(exercise)
+    for old, new in pieces.items():
+        if source.count(old) != 1:
+            count = source.count(old)
+            raise ValueError(f"the model answer of {exercise} has {old!r} {count} times, not once")
+        source = source.replace(old, new)
+    return source
+
+
+def answer_of(exercise: str, source: str) -> Any:
+    """The answer that a source defines, with the names of the master that it reads."""
+    filename = f"<answer to {exercise}, {hash(source)}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for node in _needed(exercise, source):
+        exec(compile(ast.Module([node], []), f"<master of {exercise}>", "exec"), namespace)
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[catalogue.exercise(exercise).function]
+
+
+def _needed(exercise: str, source: str) -> list[ast.stmt]:
+    """Statements at the top of the master that define what a source reads, in their order."""
+    text, nodes = _master(exercise)
+    own = catalogue.exercise(exercise).function
+    needed: list[ast.stmt] = []
+    names = _read(source) - {own}
+    while new := [node for node in nodes if node not in needed and _bound(node) & names]:
+        needed += new
+        names = names.union(*(_read(_segment(text, node)) for node in new)) - {own}
+    return [node for node in nodes if node in needed]
+
+
+def _read(source: str) -> set[str]:
+    """The global names that a source reads."""
+    return set(names_read(symtable.symtable(source, "answer", "exec")))
+
+
+def _segment(text: str, node: ast.stmt) -> str:
+    """The source of a statement, decorators included."""
+    lines = text.splitlines()
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+    return "\n".join(lines[first - 1 : node.end_lineno])
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Names that a statement at the top of a master defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return {(each.asname or each.name).split(".")[0] for each in names}
+        case ast.Assign(targets=targets):
+            return {n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)}
+    return set()
+
+
+def _master(exercise: str) -> tuple[str, tuple[ast.stmt, ...]]:
+    """The text of the exercise's master, and the statements at its top."""
+    unit = next(u for u in catalogue.units() if any(exercise == e.id for e in u.exercises))
+    return _parsed(MASTERS / unit.folder / f"{unit.folder}.py")
+
+
+@functools.cache
+def _parsed(path: Path) -> tuple[str, tuple[ast.stmt, ...]]:
+    text = path.read_text(encoding="utf-8")
+    return text, tuple(ast.parse(text).body)

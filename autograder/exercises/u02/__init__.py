@@ -1,0 +1,1 @@
+"""Checks of unit 02: profiling and the roofline."""

@@ -1,0 +1,137 @@
+"""Check of the tokens per second that decoding can reach."""
+
+import random
+from typing import Any
+
+from autograder.checking.case_objects import model_of
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u02.shared.sizes import COUNTERS, LLAMA_8B
+from autograder.exercises.u02.step_bytes import moved_by
+from course_utils.configs import device
+from course_utils.formulas.parameters import parameters
+from course_utils.instruments import fake_tensors
+
+FOUR_LAYERS = LLAMA_8B | {"num_layers": 4}
+NARROW = {
+    **{"num_layers": 3, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
+    **{"ffn_size": 8192, "vocab_size": 128256},
+}
+MULTI_HEAD = NARROW | {"num_kv_heads": 32, "head_dim": 80}
+MODELS = (FOUR_LAYERS, NARROW, MULTI_HEAD)
+DEVICES = ("A100-80", "H100-SXM", "H200", "A100-40")
+
+
+def bound_cases(seed: int) -> list[Case]:
+    """Memory-bound and compute-bound; short and long contexts; caches that do not fit.
+
+    Two pairs of batches between which memory runs out.
+    """
+    rng = random.Random(seed)
+    cases = [_case(LLAMA_8B, "A100-80", 1, 256)]
+    for model, name in ((FOUR_LAYERS, rng.choice(DEVICES)), (MULTI_HEAD, "A100-80")):
+        most = _most_sequences(model, name, 8192)
+        cases += [_case(model, name, n, 8192) for n in (most, most + 1, most + 14)]
+    cases += [_case(NARROW, each, 1024, 64) for each in DEVICES]
+    for number in range(12):
+        batch = (1, rng.randint(2, 16), rng.randint(17, 64))[number // 3 % 3]
+        context = rng.choice((1, 255, 1000)) * rng.randint(1, 4)
+        cases.append(_case(MODELS[number % 3], DEVICES[number % 4], batch, context))
+    return [*cases, _case(MULTI_HEAD, "H100-SXM", 400, 32768)]
+
+
+def _most_sequences(model: dict[str, Any], hardware: str, context: int) -> int:
+    """How many sequences fit, each with its cache of the context and of the new token."""
+    sizes = model_of(model)
+    of_parameters = 2 * sum(parameters(sizes).values())
+    cached = sizes.num_layers * sizes.num_kv_heads * sizes.head_dim * (context + 1)
+    return (device(hardware).memory_bytes - of_parameters) // (2 * 2 * cached)
+
+
+def _case(model: dict[str, Any], hardware: str, num_sequences: int, context: int) -> Case:
+    return {
+        **{"model": model, "hardware": hardware},
+        **{"num_sequences": num_sequences, "context": context},
+    }
+
+
+def counted_rate(model: dict[str, Any], hardware: str, num_sequences: int, context: int) -> float:
+    """From bytes and FLOPs that are counted while one step of decoding runs on fake tensors."""
+    chip = device(hardware)
+    with fake_tensors():
+        moved, held_bytes = moved_by(model, num_sequences, context, "decode")
+    if held_bytes > chip.memory_bytes:
+        return 0.0
+    num_bytes = sum(sum(moved.of(owner)) for owner in ("weights", "cache"))
+    seconds = max(
+        moved.flops / chip.dense_flops_per_second("bf16"),
+        num_bytes / chip.bandwidth_bytes_per_second,
+    )
+    return num_sequences / seconds
+
+
+FITS = "if held > hardware.memory_bytes:"
+WEIGHTS, CACHE = "2 * (read + num_sequences * h)", "4 * layers * cached * num_sequences"
+FLOPS = "flops = 2 * num_sequences * products + core"
+RATE = "num_sequences / max(computing, moving)"
+EDITS = (
+    Edit(
+        "That is the rate of steps. How many tokens does one step give?",
+        {RATE: "1 / max(computing, moving)"},
+    ),
+    Edit("Those are seconds. What does the exercise ask for?", {RATE: "max(computing, moving)"}),
+    Edit(
+        "You add both times. Does a step compute only when everything has been read?",
+        {RATE: "num_sequences / (computing + moving)"},
+    ),
+    Edit(
+        "Your step waits for its arithmetic alone. How long does the memory take for it?",
+        {RATE: "num_sequences / computing"},
+    ),
+    Edit(
+        "Your step waits for the memory alone. With many short sequences, what takes longer?",
+        {RATE: "num_sequences / moving"},
+    ),
+    Edit(
+        "Your weights are read once for each sequence. How many sequences share one reading?",
+        {f"moved = {WEIGHTS}": "moved = 2 * num_sequences * (read + h)"},
+    ),
+    Edit(
+        "You read the whole embedding in each step. Which of its rows are looked up?",
+        {f"moved = {WEIGHTS}": "moved = 2 * (read + model.vocab_size * h)"},
+    ),
+    Edit(
+        "Your cache is that of one sequence. Whose keys does each of the others read?",
+        {f"cache = {CACHE}": "cache = 4 * layers * cached"},
+    ),
+    Edit(
+        "You let in one sequence too many. Which table lies in memory though a step reads few of "
+        "its rows?",
+        {"held = 2 * (read + model.vocab_size * h)": "held = 2 * read"},
+    ),
+    Edit(
+        "Your peak is the one with sparsity. Which half of these weights is zero?",
+        {"hardware.dense_flops": "hardware.sparse_flops"},
+    ),
+    Edit(
+        "A multiply-and-add is one operation in your count. How many does the peak take it for?",
+        {FLOPS: "flops = num_sequences * products + core"},
+    ),
+    Edit(
+        "Your device has more memory than its data sheet says. Are its bytes counted in powers of "
+        "two or of ten?",
+        {FITS: "if held > hardware.memory_bytes * 2**30 / 10**9:"},
+    ),
+    Edit(
+        "Somewhere nothing fits, and you decode all the same. Where do all these caches lie?",
+        {FITS: "if False:"},
+    ),
+)
+
+CHECK = Check(
+    cases=bound_cases,
+    judge=EqualTo(counted_rate, *edited("u02-decode-bound", EDITS), relative_tolerance=NINE_DIGITS),
+    fallback="course_utils.formulas.roofline.decode_tokens_per_second",
+    answers=COUNTERS,
+)

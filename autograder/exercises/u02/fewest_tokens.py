@@ -1,0 +1,157 @@
+"""Check of the fewest tokens with which a product reaches the ridge."""
+
+import math
+import random
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u02.shared.sizes import COUNTERS
+from course_utils.configs import DEVICES
+
+ROOM = 2**60  # more rows than any case needs
+REAL = ((2048, 2048), (4096, 14336), (8192, 28672))
+
+
+def token_cases(seed: int) -> list[Case]:
+    """Real devices and layers in several formats; layers too small; a ridge met exactly.
+
+    In three cases floats come out above the whole number; in one the intensity tends to the ridge
+    itself, and so never reaches it.
+    """
+    rng = random.Random(seed)
+
+    def case(inner: int, columns: int, element_bytes: int, peak: int, bandwidth: int) -> Case:
+        return {
+            **{"inner": inner, "columns": columns, "element_bytes": element_bytes},
+            **{"flops_per_second": peak, "bytes_per_second": bandwidth},
+        }
+
+    cases = [case(4, 6, 2, 20, 10)]
+    for name in ("A100-80", "H100-SXM", "H200", "B200"):
+        each = DEVICES[name]
+        bandwidth, peak = each.bandwidth_bytes_per_second, each.dense_flops_per_second("bf16")
+        cases += [case(*sizes, 2, peak, bandwidth) for sizes in (*REAL[1:], (512, 512))]
+        cases.append(case(*rng.choice(REAL), 4, each.dense_flops_per_second("fp32"), bandwidth))
+    fp8 = DEVICES["H100-SXM"].dense_flops_per_second("fp8")
+    cases += [case(*sizes, 1, fp8, 3350 * 10**9) for sizes in REAL]
+    for element_bytes in (1, 2, 4):
+        inner, columns = rng.randrange(300, 3000, 2), rng.randrange(301, 3000, 2)
+        cases.append(case(inner, columns, element_bytes, rng.randint(20, 60), rng.randint(5, 9)))
+    size = 2 ** rng.randint(6, 9)
+    cases.append(case(size, size, 2, 10**9 * size, 2 * 10**9))  # tends to its ridge, size / 2
+    return [*cases, *(_met_exactly(rng) for _ in range(3))]
+
+
+def _met_exactly(rng: random.Random) -> Case:
+    """A device whose ridge is the intensity of a product of a whole number of rows."""
+    while True:
+        rows, inner, columns = (rng.randrange(31, 4000, 2) for _ in range(3))
+        element_bytes = rng.choice((1, 2, 4))
+        elements = rows * inner + inner * columns + rows * columns
+        peak, bandwidth = 2 * rows * inner * columns * 10**4, element_bytes * elements * 10**4
+        ridge = peak / bandwidth
+        left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
+        if ridge * element_bytes * inner * columns / left_over > rows:  # as floats have it
+            return {
+                **{"inner": inner, "columns": columns, "element_bytes": element_bytes},
+                **{"flops_per_second": peak, "bytes_per_second": bandwidth},
+            }
+
+
+def searched(
+    inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
+) -> int | float:
+    """By bisection over whole numbers of rows, each compared in whole numbers."""
+
+    def reaches(rows: int) -> bool:
+        elements = rows * inner + inner * columns + rows * columns
+        flops = 2 * rows * inner * columns
+        return flops * bytes_per_second >= flops_per_second * element_bytes * elements
+
+    if not reaches(ROOM):
+        return math.inf
+    low, high = 0, ROOM
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+LEFT = "2 * inner * columns - ridge * element_bytes * (inner + columns)"
+NEVER, ANSWER = (
+    "if left_over <= 0:",
+    "math.ceil(ridge * element_bytes * inner * columns / left_over)",
+)
+RIDGE = "Fraction(flops_per_second, bytes_per_second)"
+MISSED = "Sometimes a row less than needed. Does your number reach the ridge, or just miss it?"
+ON_THE_RIDGE = (
+    "One row too many, only where a product lies exactly on the ridge. Which of your operations "
+    "may round, and is a product on the ridge still memory-bound?"
+)
+EDITS = (
+    Edit(
+        "That is the ridge itself, for every shape. Which bytes besides those of the weights does "
+        "a product of many rows move?",
+        {LEFT: "2 * inner * columns"},
+    ),
+    Edit(
+        "That is the ridge itself, for every shape. Which bytes besides those of the weights does "
+        "a product of many rows move?",
+        {LEFT: "1", ANSWER: "math.ceil(ridge)"},
+    ),
+    Edit(
+        MISSED,
+        {"math.ceil": "math.floor"},
+    ),
+    Edit(
+        MISSED,
+        {"math.ceil": "round"},
+    ),
+    Edit(
+        "Where no number of rows is enough you return one. Towards what does the intensity go as "
+        "the rows grow?",
+        {NEVER: "if left_over == 0:"},
+    ),
+    Edit(
+        "Your ridge is twice as high. Half of which weights would be zero for that peak?",
+        {RIDGE: "2 * Fraction(flops_per_second, bytes_per_second)"},
+    ),
+    Edit(
+        "Your ridge is half as high. Is a multiply-and-add one operation, or two?",
+        {RIDGE: "Fraction(flops_per_second, 2 * bytes_per_second)"},
+    ),
+    *(
+        Edit(
+            "Right for one format only. How many bytes come along with each weight in the others?",
+            {
+                LEFT: LEFT.replace("element_bytes", size),
+                ANSWER: ANSWER.replace("element_bytes", size),
+            },
+        )
+        for size in ("1", "2", "4")
+    ),
+    Edit(
+        ON_THE_RIDGE,
+        {ANSWER: "math.floor(ridge * element_bytes * inner * columns / left_over) + 1"},
+    ),
+    Edit(
+        ON_THE_RIDGE,
+        {RIDGE: "flops_per_second / bytes_per_second"},
+    ),
+    Edit(
+        "The results are missing from your bytes. How many numbers does the product write?",
+        {LEFT: "2 * inner * columns - ridge * element_bytes * inner"},
+    ),
+    Edit(
+        "The rows that come in are missing from your bytes. How many numbers has each?",
+        {LEFT: "2 * inner * columns - ridge * element_bytes * columns"},
+    ),
+)
+
+CHECK = Check(
+    cases=token_cases,
+    judge=EqualTo(searched, *edited("u02-fewest-tokens", EDITS)),
+    fallback="course_utils.formulas.roofline.fewest_tokens",
+    answers=COUNTERS,
+)

@@ -1,0 +1,96 @@
+"""Check of the bytes that a matrix product must move."""
+
+import random
+
+import torch
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u02.shared.sizes import COUNTERS, just_above
+from course_utils.instruments import count_bytes
+
+DTYPES = {1: torch.float8_e4m3fn, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
+
+
+def product_cases(seed: int) -> list[Case]:
+    """Formats of one to eight bytes; one row, many rows, a layer of a real model.
+
+    The last two counts are beyond 32 bits and beyond what a float holds.
+    """
+    rng = random.Random(seed)
+
+    def case(rows: int, inner: int, columns: int, element_bytes: int) -> Case:
+        return {
+            **{"rows": rows, "inner": inner, "columns": columns},
+            "element_bytes": element_bytes,
+        }
+
+    cases = [case(7, 3, 5, 2), case(2, 3, 5, 4), case(1, 4096, 14336, 2)]
+    for element_bytes in DTYPES:
+        for rows in (1, rng.randrange(3, 99, 2), 8192):
+            inner, columns = (rng.randrange(5, 999, 2) for _ in range(2))
+            cases.append(case(rows, inner, columns, element_bytes))
+        cases.append(case(rng.randrange(3, 99), 1, rng.randrange(5, 99), element_bytes))
+    cases.append(case(rng.randint(2, 64) * 1024, 8192, 28672, 2))
+    return [*cases, case(just_above(16, rng), just_above(26, rng), just_above(27, rng), 1)]
+
+
+def moved_bytes(rows: int, inner: int, columns: int, element_bytes: int) -> int:
+    """What the instrument counts while the product runs on the meta device."""
+    dtype = DTYPES[element_bytes]
+    a = torch.empty(rows, inner, device="meta", dtype=dtype)
+    b = torch.empty(inner, columns, device="meta", dtype=dtype)
+    return count_bytes(lambda: a @ b).num_bytes
+
+
+FACTORS, RESULT = "rows * inner + inner * columns", " + rows * columns"
+ALL = "element_bytes * numbers"
+EDITS = (
+    Edit("Where does the product put its results?", {RESULT: ""}),
+    Edit("That is a count of numbers. How many bytes does each of them have?", {ALL: "numbers"}),
+    *(
+        Edit(
+            "Your numbers have the same size in every format. What does your function do with "
+            "`element_bytes`?",
+            {ALL: f"{size} * numbers"},
+        )
+        for size in (2, 4)
+    ),
+    Edit(
+        "You read each number as often as it is used. How often must it come if the processor can "
+        "hold on to it?",
+        {FACTORS: "2 * rows * inner * columns"},
+    ),
+    Edit(
+        "You read a weight for every row. How often must it come if the processor can hold on to "
+        "it?",
+        {FACTORS: "rows * inner + rows * inner * columns"},
+    ),
+    Edit(
+        "You count one matrix. Which two others does a product touch?",
+        {f"{FACTORS}{RESULT}": "inner * columns"},
+    ),
+    Edit(
+        "You count the result twice. Was there anything in it before the product?",
+        {RESULT: " + 2 * rows * columns"},
+    ),
+    Edit(
+        "Your result is in fp32. In which format does the product hand it on?",
+        {ALL: f"element_bytes * ({FACTORS}) + 4 * rows * columns"},
+    ),
+    Edit(
+        "You count the results and one factor. Which matrix is missing?",
+        {FACTORS: "inner * columns"},
+    ),
+    Edit(
+        "You count the results and one factor. Which matrix is missing?", {FACTORS: "rows * inner"}
+    ),
+)
+
+CHECK = Check(
+    cases=product_cases,
+    judge=EqualTo(moved_bytes, *edited("u02-product-bytes", EDITS)),
+    fallback="course_utils.formulas.roofline.product_bytes",
+    answers=COUNTERS,
+)

@@ -1,0 +1,150 @@
+"""Check of what is read from a profiler's table."""
+
+import random
+from typing import Any
+
+import pandas as pd
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
+INSIDE = {  # what calls them, from the outside in
+    "aten::mm": ("aten::linear", "aten::matmul"),
+    "aten::addmm": ("aten::linear",),
+    "aten::bmm": ("aten::matmul",),
+}
+OTHERS = ("aten::mul", "aten::silu", "aten::add", "aten::_softmax", "aten::sum", "aten::cumsum")
+
+
+def table_cases(seed: int) -> list[Case]:
+    """Tables with and without biases and batches; operators that call others, in any order."""
+    rng = random.Random(seed)
+    worked = [
+        _row("aten::mm", 3, 70, 70),
+        _row("aten::linear", 3, 5, 80),
+        _row("aten::matmul", 3, 5, 75),
+        _row("aten::mul", 4, 20, 20),
+    ]
+    kinds = [("aten::mm",), PRODUCTS, ("aten::addmm", "aten::bmm"), ("aten::bmm", "aten::mm"), ()]
+    return [{"rows": worked}, *({"rows": _table(rng, kinds[n % 5])} for n in range(22))]
+
+
+def _row(operator: str, calls: int, own_us: int, total_us: int) -> dict[str, Any]:
+    return {"operator": operator, "calls": calls, "own_us": own_us, "total_us": total_us}
+
+
+def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A profile of made-up calls: each product inside of what calls it, with a small one inside."""
+    sums: dict[str, list[int]] = {}
+
+    def add(operator: str, calls: int, own_us: int, total_us: int) -> None:
+        row = sums.setdefault(operator, [0, 0, 0])
+        sums[operator] = [a + b for a, b in zip(row, (calls, own_us, total_us), strict=True)]
+
+    for product in products:
+        calls, own, inner = rng.randint(2, 99), rng.randint(100, 9000), rng.randint(3, 60)
+        add("aten::empty", calls, inner, inner)
+        total = own + inner
+        add(product, calls, own, total)
+        for outer in reversed(INSIDE[product]):
+            own = rng.randint(5, 80)
+            total += own
+            add(outer, calls, own, total)
+        if rng.random() < 0.5:
+            total += 7
+            add(
+                f"autograd::engine::evaluate_function: {product[6:].title()}Backward0",
+                calls,
+                7,
+                total,
+            )
+    for operator in rng.sample(OTHERS, 4):
+        own = rng.randint(10, 3000)
+        add(operator, rng.randint(1, 200), own, own)
+    add("forward", 1, rng.randint(5, 50), sum(row[1] for row in sums.values()))
+    rows = [_row(name, *numbers) for name, numbers in sums.items()]
+    return rng.sample(rows, len(rows))
+
+
+def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The same two numbers from a data frame."""
+    table = pd.DataFrame(rows).set_index("operator")
+    products = table.loc[table.index.isin(PRODUCTS)]
+    share = 1 - table.drop(products.index).own_us.sum() / table.own_us.sum()
+    return {"calls": int(products.calls.sum()), "share": float(share)}
+
+
+IN, OWN, WHOLE = (
+    'row["operator"] in names',
+    'row["own_us"] for row in chosen',
+    'row["own_us"] for row in rows',
+)
+EDITS = (
+    Edit(
+        "You count a product once for each operator around it. Which operators multiply, and which "
+        "only call one that does?",
+        {'"aten::bmm"}': '"aten::bmm", "aten::matmul", "aten::linear"}'},
+    ),
+    *(
+        Edit(
+            "You count a product once for each operator around it. Which operators multiply, and "
+            "which only call one that does?",
+            {'"aten::bmm"}': f'"aten::bmm", "{outer}"}}'},
+        )
+        for outer in ("aten::matmul", "aten::linear")
+    ),
+    Edit(
+        "Backward has rows of its own, which call a product. Which names does the exercise list?",
+        {IN: '"mm" in row["operator"].lower()'},
+    ),
+    *(
+        Edit(
+            "Only some of the products are there. Which operators multiply where there is a bias, "
+            "or a batch of matrices?",
+            {'{"aten::mm", "aten::addmm", "aten::bmm"}': some},
+        )
+        for some in ('{"aten::mm"}', '{"aten::mm", "aten::addmm"}', '{"aten::mm", "aten::bmm"}')
+    ),
+    Edit(
+        "That is how many rows there are. How often did each operator run?",
+        {'sum(row["calls"] for row in chosen)': "len(chosen)"},
+        points=0.75,
+    ),
+    Edit(
+        "Part of your products' time belongs to operators that they call. Which column leaves that "
+        "out?",
+        {OWN: 'row["total_us"] for row in chosen'},
+        points=0.75,
+    ),
+    Edit(
+        "Your whole is too long: an operator inside another one is in the total of both. Which "
+        "column holds every microsecond once?",
+        {WHOLE: 'row["total_us"] for row in rows'},
+        points=0.75,
+    ),
+    Edit(
+        "Your whole is too long: an operator inside another one is in the total of both. Which "
+        "column holds every microsecond once?",
+        {OWN: 'row["total_us"] for row in chosen', WHOLE: 'row["total_us"] for row in rows'},
+        points=0.75,
+    ),
+    Edit(
+        "Those are per cent. What is the largest value of a share?",
+        {f"sum({OWN})": f"100 * sum({OWN})"},
+        points=0.75,
+    ),
+    Edit(
+        "That is a share of the calls. Does each call take the same time?",
+        {OWN: 'row["calls"] for row in chosen', WHOLE: 'row["calls"] for row in rows'},
+        points=0.75,
+    ),
+)
+
+CHECK = Check(
+    cases=table_cases,
+    judge=EqualTo(read_with_pandas, *edited("u02-profile", EDITS), relative_tolerance=NINE_DIGITS),
+    fallback="course_utils.instruments.profiling.products_in",
+    answers=("course_utils.instruments.profiling",),
+)

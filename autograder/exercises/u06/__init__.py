@@ -1,0 +1,1 @@
+"""Unit 06: checks of its exercises."""

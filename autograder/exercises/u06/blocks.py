@@ -1,0 +1,85 @@
+"""Check of the tile that moves least in a fast memory, by trying them all."""
+
+import random
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+NAMES = ("num_queries", "head_dim", "capacity", "block_k")
+
+
+def block_cases(seed: int) -> list[Case]:
+    """Memories for one query, for some, for all; narrow heads and wide ones."""
+    rng = random.Random(seed)
+    sizes = [(300, 16, 4096, 16), (100, 4, 2000, 8), (60, 8, 4000, 16), (50, 3, 100, 2)]
+    for _ in range(20):
+        d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(3, 90)
+        capacity = block_k * d + rows * (2 * d + block_k + 3) + rng.randint(0, 2 * d + block_k)
+        sizes.append((rng.randint(rows, 6 * rows), d, capacity, block_k))
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+
+
+def searched(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
+    """The smallest of the tiles with the least traffic, among all that fit."""
+    least: tuple[int, int] | None = None
+    for block_q in range(1, num_queries + 1):
+        rows = [block_q * head_dim] * 2 + [block_q] * 3  # queries, sums; three numbers a row
+        if sum(rows) + block_k * head_dim + block_q * block_k > capacity:
+            break
+        turns = len(range(0, num_queries, block_q))
+        if least is None or turns < least[0]:
+            least = turns, block_q
+    return least[1] if least else 0
+
+
+# Places of the model answer.
+ROOM, PER_ROW = "capacity - block_k * head_dim", "2 * head_dim + block_k + 3"
+LARGEST = f"({ROOM}) // ({PER_ROW})"
+BEST = "-(-num_queries // num_tiles)"
+
+EDITS = (
+    Edit(
+        "That is the tallest tile that fits. Which smaller one needs as many turns?",
+        {BEST: "min(largest, num_queries)"},
+    ),
+    Edit(
+        "M / 4d is the paper's choice, for four tiles of one size. Which tiles lie in this memory, "
+        "and how large is each?",
+        {LARGEST: "capacity // (4 * head_dim)"},
+    ),
+    Edit(
+        "A square root would be right if scores took all the room. What else grows with the "
+        "queries in a tile?",
+        {LARGEST: "int(capacity**0.5)"},
+    ),
+    Edit("Where do the keys of a tile lie?", {ROOM: "capacity"}),
+    Edit(
+        "Keys and values have room each with you. Does the exercise want both there at once?",
+        {ROOM: "capacity - 2 * block_k * head_dim"},
+    ),
+    Edit(
+        "Two arrays have a row of d numbers for each query of a tile. Which one besides the "
+        "queries?",
+        {PER_ROW: "head_dim + block_k + 3"},
+    ),
+    Edit("Where does the tile of scores lie?", {PER_ROW: "2 * head_dim + 3"}),
+    Edit(
+        "Three single numbers belong to each query of a tile. Do they take no room?",
+        {PER_ROW: "2 * head_dim + block_k"},
+    ),
+    Edit(
+        "That is how many tiles there are. How many queries has each?",
+        {BEST: "num_tiles"},
+    ),
+    Edit(
+        "Is the capacity given in bytes or in numbers?",
+        {ROOM: "capacity // 2 - block_k * head_dim"},
+    ),
+)
+
+CHECK = Check(
+    cases=block_cases,
+    judge=EqualTo(searched, *edited("u06-blocks", EDITS)),
+    fallback="course_utils.formulas.attention_tiles.best_block_q",
+)

@@ -1,0 +1,76 @@
+"""Check of the tiles that a mask of packed documents leaves, pair by pair."""
+
+import random
+from collections import Counter
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+
+def document_cases(seed: int) -> list[Case]:
+    """One document and several, short ones and long ones; ragged ends."""
+    rng = random.Random(seed)
+    cases: list[tuple[list[int], int]] = [([3, 5], 2), ([12], 4), ([4, 8, 4], 4), ([1] * 9, 3)]
+    while len(cases) < 22:
+        block = rng.randint(2, 7)
+        lengths = [rng.randint(1, 4 * block) for _ in range(rng.randint(2, 5))]
+        cases.append((lengths, block))
+    return [{"document_lengths": lengths, "block": block} for lengths, block in cases]
+
+
+def counted(document_lengths: list[int], block: int) -> dict[str, int]:
+    """Open pairs of every tile, one by one."""
+    pairs: Counter[tuple[int, int]] = Counter()
+    start = 0
+    for length in document_lengths:
+        for query in range(start, start + length):
+            pairs.update((query // block, key // block) for key in range(start, query + 1))
+        start += length
+    sides = [min(block, start - first) for first in range(0, start, block)]
+    full = sum(count == sides[row] * sides[column] for (row, column), count in pairs.items())
+    return {"full": full, "partial": len(pairs) - full}
+
+
+# Places of the model answer.
+SAME, MASK = "owner[:, None] == owner", "(owner[:, None] == owner).tril()"
+ROWS, PARTIAL = "for i in range(0, len(owner), block)", "tile.any()"
+
+EDITS = (
+    Edit(
+        "A query sees later keys of its own document with you. Which half of the mask is open?",
+        {MASK: f"({SAME})"},
+    ),
+    Edit(
+        "Queries see the documents before their own. Where does your mask know whose key it is?",
+        {SAME: "owner[:, None] >= owner"},
+    ),
+    Edit(
+        "A token does not see itself with you. Is the diagonal open?",
+        {MASK: f"({SAME}).tril(-1)"},
+    ),
+    Edit(
+        "The tiles at the end are missing. How long is the last one?",
+        {ROWS: "for i in range(0, len(owner) - block + 1, block)"},
+    ),
+    Edit(
+        "Full tiles are counted twice. Is a tile that is all open also partly open?",
+        {'"partial": partial': '"partial": partial + full'},
+        points=0.75,
+    ),
+    Edit(
+        "Which tiles need no mask at all, and under which key do you count them?",
+        {'"full": full, "partial": partial': '"full": partial, "partial": full'},
+    ),
+    Edit(
+        "Those are tiles with no open pair. Which tiles does a kernel visit?",
+        {f"elif {PARTIAL}:": f"elif not {PARTIAL}:"},
+        points=0.75,
+    ),
+)
+
+CHECK = Check(
+    cases=document_cases,
+    judge=EqualTo(counted, *edited("u06-document-tiles", EDITS)),
+    fallback="course_utils.formulas.attention_tiles.document_tiles",
+)

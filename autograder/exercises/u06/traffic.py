@@ -1,0 +1,179 @@
+"""Check of the traffic of three programs, against the machine that runs them."""
+
+import random
+
+import torch
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from course_utils.instruments import Machine
+from course_utils.reference import tiled_attention
+
+NAMES = ("num_queries", "num_keys", "head_dim", "block_q", "block_k")
+# One tile after the other of a head that no memory holds: more numbers than a float can count.
+BEYOND_A_FLOAT = (2**28 + 1, 2**30 + 3, 2**22 + 1, 2**26, 2**29)
+
+
+def traffic_cases(seed: int) -> list[Case]:
+    """Whole and ragged tiles, one tile for all, few and many keys; one head beyond a float."""
+    rng = random.Random(seed)
+    sizes = [(2, 3, 1, 1, 2), (8, 8, 2, 4, 2), (12, 6, 3, 3, 2), (5, 4, 2, 9, 8)]
+    while len(sizes) < 21:
+        sizes.append(
+            (
+                rng.randint(3, 24),
+                rng.randint(3, 24),
+                rng.randint(1, 9),
+                rng.randint(3, 8),
+                rng.randint(3, 8),
+            )
+        )
+    sizes += [(17, 13, 5, 4, 3), BEYOND_A_FLOAT]
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+
+
+def measured(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> dict[str, int]:
+    """Loads and stores of the three programs on a machine with sizes alone."""
+    n, m, d = num_queries, num_keys, head_dim
+    shapes = {
+        "q": (n, d),
+        "k": (m, d),
+        "v": (m, d),
+        "out": (n, d),
+        "lse": (n,),
+        "scores": (n, m),
+        "weights": (n, m),
+    }
+    programs = {
+        "q_outer": (tiled_attention.flash_forward, "q k v out lse"),
+        "k_outer": (tiled_attention.flash_forward_keys_outer, "q k v out lse"),
+        "materialised": (tiled_attention.materialised_forward, "q k v scores weights out"),
+    }
+    moved = {}
+    for name, (program, arrays) in programs.items():
+        machine = Machine(device="meta")
+        tensors = [torch.empty(shapes[each], device="meta") for each in arrays.split()]
+        program(machine, [machine.slow(each) for each in tensors], block_q, block_k)
+        moved[name] = machine.traffic_elements
+    return moved
+
+
+# Places of the model answer.
+Q_TILES, K_TILES = "-(-n // block_q)", "-(-m // block_k)"
+BOTH, IN_AND_OUT = "keys_and_values = 2 * m * d", "queries_and_results = 2 * n * d"
+FLASH = "queries_and_results + n + q_tiles * keys_and_values"
+OUTER = "keys_and_values + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n)"
+THREE = "queries_and_results + q_tiles * keys_and_values + 4 * scores"
+
+ROUNDED_DOWN = (
+    "Right where tiles divide the sequence. How many tiles cover five rows, two at a time?"
+)
+EDITS = (
+    Edit(
+        ROUNDED_DOWN,
+        {Q_TILES: "n // block_q", K_TILES: "m // block_k"},
+    ),
+    Edit(
+        ROUNDED_DOWN,
+        {Q_TILES: "n // block_q"},
+        points=1.0,
+    ),
+    Edit(
+        "What besides the keys does a tile of queries have to see?",
+        {BOTH: "keys_and_values = m * d"},
+    ),
+    Edit(
+        "In two of the programs keys cross the bus once in yours. How many tiles of queries want "
+        "to see them?",
+        {FLASH: "queries_and_results + n + keys_and_values"},
+        points=2.0,
+    ),
+    Edit(
+        "The program stores a result and one number more for each query. Where is that number?",
+        {FLASH: "queries_and_results + q_tiles * keys_and_values"},
+        points=2.0,
+    ),
+    Edit(
+        "Queries of the order with queries outside stay in fast memory while keys come by. How "
+        "often do they cross the bus?",
+        {FLASH: "k_tiles * n * d + n * d + n + q_tiles * keys_and_values"},
+        points=2.0,
+    ),
+    Edit(
+        "Which n · m numbers does a program store that makes a tile of scores and forgets it?",
+        {FLASH: f"{FLASH} + 2 * scores"},
+        points=2.0,
+    ),
+    Edit(
+        "A whole tile crosses the bus only where there is one. How many rows does the last tile "
+        "have?",
+        {FLASH: "2 * q_tiles * block_q * d + n + q_tiles * 2 * k_tiles * block_k * d"},
+        points=2.0,
+    ),
+    Edit(
+        "Before the first tile of keys there is no result yet. How often is a result loaded, if it "
+        "is stored after each of three tiles?",
+        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "2 * k_tiles")},
+        points=2.0,
+    ),
+    Edit(
+        "With keys outside results come and go, and two arrays with them. Which one holds one "
+        "number for each query?",
+        {OUTER: OUTER.replace("(n * d + n)", "n * d")},
+        points=2.0,
+    ),
+    Edit(
+        "With keys outside a result is not complete after one tile of keys. What has to be "
+        "loaded before the next one can add to it?",
+        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "k_tiles")},
+        points=2.0,
+    ),
+    Edit(
+        "With keys outside, which array do all tiles of keys want to see?",
+        {OUTER: OUTER.replace("k_tiles * n * d", "n * d", 1)},
+        points=2.0,
+    ),
+    Edit(
+        "Scores are stored by the first kernel. Who loads them, who stores weights, and who loads "
+        "those?",
+        {THREE: THREE.replace("4 * scores", "2 * scores")},
+        points=2.0,
+    ),
+    Edit(
+        "The second kernel reads scores and writes weights. Does the third one read either?",
+        {THREE: THREE.replace("4 * scores", "3 * scores")},
+        points=2.0,
+    ),
+    Edit(
+        "The three kernels keep no log-sum-exp. Which array of theirs has one number for each "
+        "query?",
+        {THREE: f"{THREE} + n"},
+        points=2.0,
+    ),
+    Edit(
+        "In the three kernels every tile of queries makes scores with all keys, and every tile of "
+        "weights wants values. How often does each of the two cross the bus?",
+        {THREE: THREE.replace("q_tiles * keys_and_values", "keys_and_values")},
+        points=2.0,
+    ),
+    Edit(
+        "Bytes or numbers: which unit does the exercise ask for?",
+        {
+            f'"q_outer": {FLASH}': f'"q_outer": 2 * ({FLASH})',
+            f'"k_outer": {OUTER}': f'"k_outer": 2 * ({OUTER})',
+            f'"materialised": {THREE}': f'"materialised": 2 * ({THREE})',
+        },
+    ),
+)
+
+CHECK = Check(
+    cases=traffic_cases,
+    judge=EqualTo(
+        measured,
+        *edited("u06-traffic", EDITS),
+    ),
+    fallback="course_utils.formulas.attention_tiles.attention_traffic",
+)

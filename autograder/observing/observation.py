@@ -1,0 +1,118 @@
+"""What the observations of many implementations share: errors as data, tensors, comparisons."""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking import bounded_call, plain_data
+from autograder.checking.exercise_check import Case
+
+# The same operations on the same numbers; autocast rounds its results to 8 bits.
+ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
+NEARLY = 2**-5  # beside the largest number: what several roundings to bf16 leave
+
+
+def num_different(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
+    """How many tensors differ from an oracle's; a missing one counts as zeros."""
+    return sum(not _is_same(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    if theirs is None:
+        return True  # the oracle has no such tensor
+    ours = torch.zeros_like(theirs) if ours is None else ours
+    if ours.shape != theirs.shape:
+        return False
+    rounding = ROUNDING[theirs.dtype]
+    return torch.allclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)
+
+
+def num_rounded(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
+    """How many tensors differ from an oracle's as if they had been rounded to fewer bits."""
+    pairs = zip(ours, theirs, strict=True)
+    return sum(is_nearly(a, b) and not _is_same(a, b) for a, b in pairs)
+
+
+def is_nearly(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    """Whether the first digits of all large numbers are the same."""
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return False
+    off = (ours.double() - theirs.double()).abs()
+    return bool((off <= NEARLY * theirs.double().abs().max()).all())
+
+
+def is_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two tensors hold the same numbers, or both are missing."""
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
+
+
+def num_changed(afterwards: Iterable[Tensor], before: Iterable[Tensor]) -> int:
+    """How many tensors hold other numbers afterwards."""
+    return sum(not is_equal(*pair) for pair in zip(afterwards, before, strict=True))
+
+
+def length_of(tensors: Iterable[Tensor | None]) -> float:
+    """Norm of some tensors as one vector; a missing one counts as zeros."""
+    return math.hypot(
+        *(float(each.detach().double().norm()) for each in tensors if each is not None)
+    )
+
+
+def upstream(result: Tensor) -> Tensor:
+    """An upstream gradient that differs from entry to entry and is nowhere one."""
+    return torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)
+
+
+class _NotATensor(TypeError):
+    """Something else came where a tensor was wanted; the message describes it."""
+
+
+def require_tensor(value: object) -> Tensor:
+    """Return the value, which must be a tensor.
+
+    Raises:
+        TypeError: If it is not a tensor.
+    """
+    if not isinstance(value, Tensor):
+        raise _NotATensor(plain_data.describe(value))
+    return value
+
+
+def keep(results: list[Tensor], result: object) -> Tensor:
+    """Append a result to a list; return the first of the list."""
+    results.append(require_tensor(result))
+    return results[0]
+
+
+def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
+    """Make an ``observe`` return an error of the student's code as plain data: one case fails."""
+
+    @functools.wraps(observe)
+    def observe_or_error(answer: Any, case: Case) -> object:
+        try:
+            return observe(answer, case)
+        except NotImplementedError:
+            raise
+        except _NotATensor as error:
+            kind = "nothing" if str(error) == "None" else "not plain"
+            return {"trouble": kind, "what": str(error), "printed_characters": 0}
+        except Exception as error:
+            return bounded_call.describe_error(error)
+
+    return observe_or_error
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Restore the random state afterwards; silence warnings, as missing gradients are counted."""
+    with torch.random.fork_rng([]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

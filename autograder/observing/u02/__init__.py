@@ -1,0 +1,1 @@
+"""What is observed of the implementations of unit 02."""

@@ -1,0 +1,93 @@
+"""What is observed of attention weights made with few operations: results, and bytes moved."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    is_equal,
+    keep,
+    num_different,
+    undisturbed,
+)
+
+RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh")
+ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
+
+
+def inputs_of(case: Case) -> tuple[Tensor, Tensor, float]:
+    """Scores (b, a, s, t), a bias (s, t) that is -inf where nothing may be seen, and the scale."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(sum(case["shape"]))
+        scores = 9 * torch.randn(case["shape"], dtype=torch.float64)
+        bias = torch.randn(case["shape"][2:], dtype=scores.dtype)
+    if case["is_causal"]:
+        bias = bias.masked_fill(torch.ones_like(bias).triu(1).bool(), float("-inf"))
+    if case["is_transposed"]:
+        scores = scores.mT.contiguous().mT
+    return scores, bias, case["scale"]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """The weights, the bytes moved on the way, and the inputs afterwards."""
+    inputs = inputs_of(case)
+    results: list[Tensor] = []
+    traffic = _Traffic()
+    with undisturbed(), torch.set_grad_enabled(case["is_recording"]), traffic:
+        keep(results, answer(*inputs))
+    scores, bias, _ = inputs
+    return {
+        "weights": results[0].detach(),
+        "moved_bytes": traffic.num_bytes,
+        "scores": scores,
+        "bias": bias,
+    }
+
+
+class _Traffic(TorchDispatchMode):
+    """Bytes that operations read and write, as `count_bytes` counts them.
+
+    That one is not there where an answer is graded: it would answer other exercises of the unit.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.num_bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if not func.is_view and name not in RENAME and "empty" not in name:
+            self.num_bytes += _bytes_of((args, kwargs)) + _bytes_of(result)
+        return result
+
+
+def _bytes_of(values: object) -> int:
+    """Bytes of the different tensors among some values; none counts more than its storage."""
+    tensors = [each for each in tree_leaves(values) if isinstance(each, Tensor)]
+    found = {
+        (each.data_ptr(), each.shape): min(each.nbytes, each.untyped_storage().nbytes())
+        for each in tensors
+    }
+    return sum(found.values())
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Results beside the right ones, and bytes in multiples of those of the scores."""
+    scores, bias, _ = inputs_of(case)
+    times = round(observed["moved_bytes"] / scores.nbytes, 1)
+    changed = not (is_equal(observed["scores"], scores) and is_equal(observed["bias"], bias))
+    return {
+        "wrong_results": num_different([observed["weights"]], [right["weights"]]),
+        "changed_inputs": int(changed),
+        "times_moved": right["times_moved"] if times <= ENOUGH else times,
+    }

@@ -1,0 +1,152 @@
+"""What is observed of a loop that generates tokens: the tokens, and what each waste costs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from autograder.checking.case_objects import model_of
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    require_tensor,
+    undisturbed,
+)
+from course_utils.reference import Transformer
+
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
+RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "reshape", "flatten", "contiguous")
+SCENARIOS = ("layers", "head", "logits", "graph", "waits")
+READS = {
+    *(Tensor.item, Tensor.tolist, Tensor.numpy, Tensor.__bool__, Tensor.__int__, Tensor.__float__),
+    *(Tensor.__index__, Tensor.__contains__, torch.equal, torch.allclose, torch.nonzero),
+    Tensor.nonzero,
+}
+
+
+def setup_of(case: Case) -> tuple[Transformer, Tensor, int]:
+    """The same small model and prompt for the same sizes."""
+    sizes = model_of(case["model"])
+    with torch.random.fork_rng([]):
+        torch.manual_seed(sizes.vocab_size + case["seq_len"])
+        model = Transformer(sizes)
+        prompt = torch.randint(sizes.vocab_size, (case["num_sequences"], case["seq_len"]))
+    model.train(case["is_training"])
+    return model, prompt, case["num_new"]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Tokens; positions that went through layers and head, logits moved, tensors saved, reads."""
+    model, prompt, num_new = setup_of(case)
+    work, reads = _Work(model), _Reads()
+    num_saved = [0]
+
+    def save(tensor: Tensor) -> Tensor:
+        num_saved[0] += 1
+        return tensor
+
+    hooks = saved_tensors_hooks(save, lambda tensor: tensor)
+    with undisturbed(), hooks, reads, work:
+        tokens = require_tensor(answer(model, prompt, num_new))
+    return {
+        "tokens": tokens.detach().clone(),
+        "positions": work.positions,
+        "head_positions": work.head_positions,
+        "logits_bytes": work.logits_bytes,
+        "saved_tensors": num_saved[0],
+        "reads": reads.count,
+    }
+
+
+class _Work(TorchDispatchMode):
+    """Positions through the first projection and the head; bytes of logits in other operations."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        first = model.blocks[0].get_submodule("attention.query")
+        self._first, self._head = first.weight, model.head.weight
+        self.positions = self.head_positions = self.logits_bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        name = func.overloadpacket.__name__
+        if name in PRODUCTS:
+            self.positions += _rows(result, self._first, tensors)
+            self.head_positions += _rows(result, self._head, tensors)
+        elif name not in RENAME and not func.is_view:
+            made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+            wide = (each for each in tensors + made if each.shape[-1:] == self._head.shape[:1])
+            self.logits_bytes += sum(each.nbytes for each in wide)
+        return result
+
+
+def _rows(result: Tensor, weight: Any, factors: list[Tensor]) -> int:
+    """Rows of a product with a weight; none if the weight is not one of its factors."""
+    storages = {each.untyped_storage().data_ptr() for each in factors}
+    return result.numel() // len(weight) if weight.untyped_storage().data_ptr() in storages else 0
+
+
+class _Reads(TorchFunctionMode):
+    """How often Python reads a number out of a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += func in READS
+        return func(*args, **(kwargs or {}))
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Whether the tokens are right; where they are, what the case's scenario is about."""
+    numbers = {name: each for name, each in right.items() if type(each) is int}
+    tokens, wanted = observed["tokens"], right["tokens"]
+    if tokens.shape != wanted.shape:
+        return numbers | {"wrong_shape": 1}
+    if not torch.equal(tokens.long(), wanted):
+        return numbers | {"wrong_tokens": 1}
+    return numbers | SUMMARIES[case["scenario"]](case, observed, right)
+
+
+def _positions(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Positions that went through the layers; one that nobody needed any more is no fault."""
+    positions: int = observed["positions"]
+    is_few = positions <= right["positions"] + case["num_sequences"]
+    return {"positions": right["positions"] if is_few else positions}
+
+
+def _head(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    return {"head_positions": observed["head_positions"]}
+
+
+def _logits(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """How often the logits of one new token of each sequence are read or written, per token.
+
+    Twice is enough for a search that copies them first.
+    """
+    one = 4 * case["num_sequences"] * case["model"]["vocab_size"]
+    times = round(observed["logits_bytes"] / one / case["num_new"])
+    return {"logits_moved": 1 if times <= 2 else times}
+
+
+def _graph(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    return {"saved_tensors": observed["saved_tensors"]}
+
+
+def _waits(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    return {"reads": observed["reads"]}
+
+
+SUMMARIES = dict(zip(SCENARIOS, (_positions, _head, _logits, _graph, _waits), strict=True))

@@ -1,0 +1,1 @@
+"""What is observed of the answers to the exercises of unit 03."""

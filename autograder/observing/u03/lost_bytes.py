@@ -1,0 +1,82 @@
+"""What is observed of attention: its numbers, and what it keeps with the projection after it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import ROUNDING, errors_as_data, num_rounded, require_tensor
+from autograder.observing.u03.kept import (
+    kept_bytes,
+    numbers_beside,
+    observe_kept,
+    observe_numbers,
+    random_tensors,
+)
+from course_utils.reference.fused import rotate
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """Queries, keys and values, before tokens and heads change places."""
+    counts = (case["num_heads"], case["num_kv_heads"], case["num_kv_heads"])
+    side = (case["num_sequences"], case["seq_len"])
+    shapes = [(*side, count, case["head_dim"]) for count in counts]
+    tensors = random_tensors(case["seq_len"] * case["num_heads"], *shapes)
+    return [each.requires_grad_() * 1 for each in tensors]
+
+
+def projection_of(case: Case) -> nn.Linear:
+    """The output projection, which keeps its input."""
+    width = case["num_heads"] * case["head_dim"]
+    return nn.Linear(width, 3, bias=False, dtype=torch.float64)
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Result and gradients of the student's attention; what it keeps with the projection."""
+    projection = projection_of(case)
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return answer(q, k, v, rotate)
+
+    def with_projection(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        result = require_tensor(attention(q, k, v))
+        return projection(result) if result.shape[-1:] == projection.weight.shape[1:] else result
+
+    numbers = observe_numbers(attention, inputs_of(case))
+    return numbers | observe_kept(with_projection, inputs_of(case), projection)
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Entries of first, last and other tokens that are wrong; gradients and bytes."""
+    wrong = _wrong_entries(observed["result"], right["result"])
+    rounded = num_rounded([observed["result"]], [right["result"]])
+    if rounded:
+        wrong = torch.zeros_like(wrong)
+    kept = kept_bytes(observed)
+    return {
+        "other_shape": int(observed["result"].shape != right["result"].shape),
+        "wrong_first": int(wrong[:, 0].sum()),
+        "wrong_between": int(wrong[:, 1:-1].sum()),
+        "wrong_last": int(wrong[:, -1].sum()),
+        "rounded_results": rounded,
+        **numbers_beside(observed, right, inputs_of(case)),
+        "kept_scores": int(_score_bytes(case) in [each for _, each in observed["saved"]]),
+        "saved_bytes": kept["saved_bytes"],
+        "unseen_bytes": kept["unseen_bytes"],
+    }
+
+
+def _score_bytes(case: Case) -> int:
+    """Bytes of the scores of all heads; nothing else here is as large."""
+    return int(8 * case["num_sequences"] * case["num_heads"] * case["seq_len"] ** 2)
+
+
+def _wrong_entries(ours: Tensor, theirs: Tensor) -> Tensor:
+    """Which entries differ; all of them where the shape does."""
+    if ours.shape != theirs.shape:
+        return torch.ones_like(theirs, dtype=torch.bool)
+    rounding = ROUNDING[theirs.dtype]
+    return ~torch.isclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)

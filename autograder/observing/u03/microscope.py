@@ -1,0 +1,285 @@
+"""What is observed of a counter of saved bytes, on programs that it has never seen."""
+
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import functional as F
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.u03.kept import gradients_of
+from course_utils.instruments.preconditions import older_objects_frozen
+
+RAISING, FREEING = "a call that raises", "a call that frees what is saved"
+META = "tensors without memory"
+NUM_FREED = 24  # storages, one after the other
+MOST_HOOKS = 9  # that are looked for after an answer
+ROUNDING = 2**-6  # the same operations in bf16
+
+
+class Program(NamedTuple):
+    """A call, the parameters to leave out, the input that wants a gradient, and the mode."""
+
+    call: Callable[[], Tensor]
+    parameters: Sequence[Tensor]
+    x: Tensor
+    is_recorded: bool = True
+
+
+class CallRaised(RuntimeError):
+    """Raised by a program on purpose; torch's own errors are of that kind, too."""
+
+
+def _linear(x: Tensor, width: int) -> Program:
+    layer = nn.Linear(x.shape[1], width, dtype=x.dtype)
+    return Program(lambda: layer(x), list(layer.parameters()), x)
+
+
+def _two_readers(x: Tensor, width: int) -> Program:
+    first, second = (nn.Linear(x.shape[1], width, dtype=x.dtype) for _ in range(2))
+    parameters = [*first.parameters(), *second.parameters()]
+    return Program(lambda: first(x) + second(x), parameters, x)
+
+
+def _transposed_weight(x: Tensor, width: int) -> Program:
+    weight = nn.Parameter(torch.ones(x.shape[1], width, dtype=x.dtype))
+    return Program(lambda: torch.relu(x.detach() @ weight), [weight], x)
+
+
+def _part_of_a_weight(x: Tensor, width: int) -> Program:
+    weight = nn.Parameter(torch.ones(x.shape[1] + width, width, dtype=x.dtype))
+    return Program(lambda: x @ weight[width:], [weight], x)
+
+
+def _chain(x: Tensor, width: int) -> Program:
+    layers = nn.Sequential(
+        nn.Linear(x.shape[1], width, dtype=x.dtype),
+        nn.GELU(),
+        nn.Linear(width, x.shape[1], dtype=x.dtype),
+        nn.Softmax(-1),
+    )
+    return Program(lambda: layers(x), list(layers.parameters()), x)
+
+
+def _view(x: Tensor, width: int) -> Program:
+    large = torch.ones(x.shape[0], x.shape[1] + width, dtype=x.dtype, requires_grad=True)
+    return Program(lambda: torch.square((large * 1)[:, : x.shape[1]]), [], large)
+
+
+def _two_views(x: Tensor, width: int) -> Program:
+    def call() -> Tensor:
+        left, right = (x * 1).chunk(2, dim=1)
+        return left * right
+
+    return Program(call, [], x)
+
+
+def _first_row(x: Tensor, width: int) -> Program:
+    def call() -> Tensor:
+        whole = x * 1
+        return whole[:1] * whole
+
+    return Program(call, [], x)
+
+
+def _equal_numbers(x: Tensor, width: int) -> Program:
+    weight = nn.Parameter(torch.ones_like(x))
+    return Program(lambda: (x * weight).exp() + (x * 1).exp(), [weight], x)
+
+
+def _no_gradient(x: Tensor, width: int) -> Program:
+    return Program(lambda: x.detach().exp().square(), [], x)
+
+
+def _raising(x: Tensor, width: int) -> Program:
+    def call() -> Tensor:
+        raise CallRaised(f"a call on {x.exp().shape} fails")
+
+    return Program(call, [], x)
+
+
+def _whole_numbers(x: Tensor, width: int) -> Program:
+    rows = torch.arange(x.shape[0]).flip(0)
+    hidden = torch.zeros(x.shape, dtype=torch.bool)
+    return Program(lambda: F.embedding(rows, x * 1).masked_fill(hidden, 0).exp(), [], x)
+
+
+def _not_recorded(x: Tensor, width: int) -> Program:
+    layer = nn.Linear(x.shape[1], width, dtype=x.dtype)
+    return Program(lambda: layer(x).exp(), list(layer.parameters()), x, is_recorded=False)
+
+
+def _on_meta(x: Tensor, width: int) -> Program:
+    layer = nn.Linear(x.shape[1], width, dtype=x.dtype, device="meta")
+    x = x.detach().to("meta").requires_grad_()
+    return Program(lambda: layer(x).exp().softmax(-1), list(layer.parameters()), x)
+
+
+def _freeing(x: Tensor, width: int) -> Program:
+    def call() -> Tensor:
+        for number in range(NUM_FREED):
+            part = (x.detach() - number).requires_grad_()
+            with suppress(Exception):  # of the student's hooks: backward after the call shows them
+                part.exp().sum().backward()
+        return (x * 1).exp()
+
+    return Program(call, [], x)
+
+
+PROGRAMS: dict[str, Callable[[Tensor, int], Program]] = {
+    "one linear layer": _linear,
+    "two layers read one input": _two_readers,
+    "a weight and its transpose": _transposed_weight,
+    "a part of a weight": _part_of_a_weight,
+    "a chain of layers": _chain,
+    "a part of a large tensor": _view,
+    "two halves of one tensor": _two_views,
+    "a tensor and its first row": _first_row,
+    "equal numbers in several tensors": _equal_numbers,
+    "no gradient required": _no_gradient,
+    "indices and a mask": _whole_numbers,
+    "recording is off": _not_recorded,
+    META: _on_meta,
+    FREEING: _freeing,
+    RAISING: _raising,
+}
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def program_of(program: str, rows: int, columns: int, width: int, dtype: str) -> Program:
+    """The program that a case names, with the same weights every time."""
+    with undisturbed():
+        torch.manual_seed(rows + columns + width)
+        x = torch.ones(rows, columns, dtype=DTYPES[dtype], requires_grad=True)
+        return PROGRAMS[program](x, width)
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any] | None:
+    """What the student's counter returns for a program, and what it leaves behind.
+
+    Backward runs from the result of the call that the counter made; None if it fails. An error
+    where tensors have no memory is no other than to have no answer there.
+    """
+    program = program_of(**case)
+    results: list[Tensor | None] = []
+
+    def call() -> Tensor:
+        results.append(None)
+        result = results[-1] = program.call()
+        return result
+
+    given = [*program.parameters]
+    returned: dict[str, object] = {}
+    watch = _HookWatch()
+    with watch:
+        try:
+            with torch.set_grad_enabled(program.is_recorded):
+                num_bytes = answer(call, given)
+            if num_bytes is None and case["program"] != RAISING:
+                return None
+            returned = {"bytes": num_bytes}
+        except CallRaised:
+            pass
+        except Exception:
+            if case["program"] != META:
+                raise
+        finally:
+            hooks_left = watch.pop_others()
+    num_calls = len(results)
+    try:
+        gradients = gradients_after(results[0] if results else None, program)
+    except Exception:  # of the student's hooks
+        gradients = None
+    return returned | {
+        "is_held": case["program"] != META and bool(gradients) and _outlives(results),
+        "calls": num_calls,
+        "hooks_left": hooks_left,
+        "gradients": gradients,
+        "list_changed": list(map(id, given)) != list(map(id, program.parameters)),
+    }
+
+
+def _outlives(results: list[Tensor | None]) -> bool:
+    """Whether the memory of the first result stays when nobody here holds the results any more.
+
+    Asked after backward has freed the graph: before, the result may be saved in it.
+    """
+    assert results[0] is not None
+    memory = StorageWeakRef(results[0].untyped_storage())
+    results.clear()
+    if not memory.expired():
+        with older_objects_frozen():
+            gc.collect()
+    return not memory.expired()
+
+
+class _HookWatch(saved_tensors_hooks):
+    """Hooks below those of an answer: they see a new tensor only if no others are left on top."""
+
+    def __init__(self) -> None:
+        super().__init__(self._see, lambda tensor: tensor)
+        self.num_seen = 0
+
+    def _see(self, tensor: Tensor) -> Tensor:
+        self.num_seen += 1
+        return tensor
+
+    def pop_others(self) -> int:
+        """Take away the hooks that lie on top; return how many there were."""
+        for num_others in range(MOST_HOOKS):
+            self.num_seen = 0
+            with torch.enable_grad():
+                torch.ones(1, requires_grad=True).exp()
+            if self.num_seen:
+                return num_others
+            super().__exit__()
+        return MOST_HOOKS
+
+
+def gradients_after(result: Tensor | None, program: Program) -> list[Tensor | None]:
+    """What backward gives from the result of a call; nothing where it leads nowhere."""
+    if result is None or not result.requires_grad:
+        return []
+    inputs = [program.x, *program.parameters]
+    return [None] * len(inputs) if result.is_meta else gradients_of(result, inputs)
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
+    """Bytes, calls and hooks as they are; backward's gradients beside the right ones."""
+    ours, theirs = observed["gradients"], right["gradients"]
+    pairs = zip(ours or [], theirs, strict=False)
+    numbers = {
+        "calls": observed["calls"],
+        "hooks_left": observed["hooks_left"],
+        "swallowed_errors": int(case["program"] == RAISING and "bytes" in observed),
+        "failed_backwards": int(ours is None),
+        "lost_graphs": int(ours == [] and theirs != []),
+        "wrong_gradients": int(not all(_is_near(one, other) for one, other in pairs)),
+        "list_changed": int(observed["list_changed"]),
+        "held": int(observed["is_held"]),
+        "needs_memory": 0,
+        "miscounted_freed": 0,
+    }
+    if "bytes" not in right:
+        return numbers
+    num_bytes = observed.get("bytes")
+    if num_bytes is None:
+        return numbers | {"bytes": right["bytes"], "needs_memory": 1, "lost_graphs": 0}
+    if case["program"] == FREEING and num_bytes not in (0, right["bytes"]):
+        # Which id comes again is chance.
+        return numbers | {"bytes": right["bytes"], "miscounted_freed": 1}
+    return numbers | {"bytes": num_bytes}
+
+
+def _is_near(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    if ours is None or theirs is None:
+        return ours is theirs
+    return torch.allclose(ours, theirs, rtol=ROUNDING)

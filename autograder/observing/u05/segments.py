@@ -1,0 +1,129 @@
+"""Layers in segments: results and gradients, what goes through each checkpoint, and bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    keep,
+    num_different,
+    require_tensor,
+    undisturbed,
+    upstream,
+)
+from autograder.observing.u05.counted_layer import CountedLayer, given_checkpoint
+from course_utils.instruments import count_saved_bytes, trace_memory
+
+LABELS = {
+    "calls_in_forward": "calls of layers in the forward pass",
+    "calls_in_backward": "calls of layers in the backward pass",
+    "layers_called_twice": "layers that are called twice in all",
+    "kept_bytes": "kept bytes",
+    "unseen_bytes": "bytes that are kept where autograd does not see them",
+    "layers_in_first_segment": "layers in the first segment",
+    "layers_in_last_segment": "layers in the last segment",
+    "odd_segments": "segments between them of another length",
+    "wrong_results": "wrong results",
+    "wrong_gradients": "wrong gradients",
+    "peak_bytes": "bytes at the peak",
+    "changed_list": "the list of layers (1 if it is another one afterwards)",
+}
+
+
+class Trial:
+    """Layers and an input of one case, always with the same numbers.
+
+    A second layer is frozen where there are four or more, and gradients are there before.
+
+    Attributes:
+        given: The list of layers that the answer gets.
+        lengths: Calls of layers in each call of the checkpoint.
+    """
+
+    def __init__(self, num_layers: int, layers_per_segment: int, rows: int, width: int) -> None:
+        """Build them."""
+        torch.default_generator.manual_seed(rows * num_layers)
+        self.layers = [CountedLayer(width) for _ in range(num_layers)]
+        self.given, self.size, self.lengths = list(self.layers), layers_per_segment, list[int]()
+        self.x = torch.randn(rows, width, dtype=torch.float64, requires_grad=True)
+        self.leaves = [self.x, *(p for layer in self.layers for p in layer.parameters())]
+        for leaf in self.leaves:
+            leaf.grad = torch.ones_like(leaf)
+        if num_layers > 3:
+            self.layers[1].requires_grad_(False)
+
+    def forward(self, answer: Callable[..., Tensor]) -> Tensor:
+        """The answer's result."""
+        return require_tensor(answer(self.given, self.x * 1, self.size, self._checkpoint))
+
+    def _checkpoint(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """The checkpoint that is given; notes how many layers run in it."""
+        before = self.num_calls
+        result = given_checkpoint(function, *tensors)
+        self.lengths.append(self.num_calls - before)
+        return result
+
+    @property
+    def num_calls(self) -> int:
+        """Calls of all layers together."""
+        return sum(layer.num_calls for layer in self.layers)
+
+    def go_back(self, result: Tensor) -> None:
+        """Run backward from the result, if that is possible."""
+        if result.requires_grad:
+            result.backward(upstream(result))
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Calls, bytes, result and gradients of a step, and the peak of another one."""
+    trial, results = Trial(**case), list[Tensor]()
+    with undisturbed():
+        saved = count_saved_bytes(lambda: keep(results, trial.forward(answer)), *trial.layers)
+        calls_in_forward = trial.num_calls
+        trial.go_back(results[0])
+        peak_bytes = peak_of(answer, case)
+    return {
+        "calls_in_forward": calls_in_forward,
+        "calls": [layer.num_calls for layer in trial.layers],
+        "lengths": trial.lengths,
+        "kept_bytes": saved.total_bytes,
+        "unseen_bytes": saved.unseen_bytes,
+        "result": results[0].detach(),
+        "gradients": [leaf.grad for leaf in trial.leaves],
+        "peak_bytes": peak_bytes,
+        "list": [trial.layers.index(each) for each in trial.given if each in trial.layers],
+    }
+
+
+def peak_of(answer: Callable[..., Tensor], case: Case) -> int:
+    """Live bytes at the peak of a step, or zero for an even number of layers: it takes long."""
+    if case["num_layers"] % 2 == 0:
+        return 0
+    trial = Trial(**case)
+    step = lambda: trial.go_back(trial.forward(answer))  # noqa: E731
+    return trace_memory(step, *trial.layers, trial.x).peak_bytes
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Calls and lengths counted, result and gradients against the right ones; less peak is fine."""
+    lengths, calls = observed["lengths"] or [0], observed["calls"]
+    return {
+        "calls_in_forward": observed["calls_in_forward"],
+        "calls_in_backward": sum(calls) - observed["calls_in_forward"],
+        "layers_called_twice": calls.count(2),
+        "kept_bytes": observed["kept_bytes"],
+        "unseen_bytes": observed["unseen_bytes"],
+        "layers_in_first_segment": lengths[0],
+        "layers_in_last_segment": lengths[-1],
+        "odd_segments": sum(each != case["layers_per_segment"] for each in lengths[1:-1]),
+        "wrong_results": num_different([observed["result"]], [right["result"]]),
+        "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
+        "peak_bytes": max(observed["peak_bytes"], right["peak_bytes"]),
+        "changed_list": int(observed["list"] != list(range(case["num_layers"]))),
+    }

@@ -1,0 +1,73 @@
+"""Attention on the machine of two memories: what it stores, and what it moves for that."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, num_changed
+from autograder.observing.u06.compared import RESULT_LABELS, beside
+from course_utils.instruments import Machine
+
+SCENARIOS = ("ordinary", "extreme", "ragged", "traffic")
+LOUD, LOW = "scores of every size", "every score very low"
+UNWRITTEN = 7.5  # what lies in slow memory before anything is stored
+ARRAYS = ("q", "k", "v", "out", "lse")
+LABELS = {
+    **RESULT_LABELS,
+    "changed_inputs": "arrays among q, k and v that are other numbers afterwards",
+    "traffic_elements": "numbers loaded and stored",
+    "stored_elements": "numbers stored",
+    "live_elements": "numbers left in fast memory",
+}
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """Queries, keys and values of a case."""
+    n, m, d = (case[name] for name in ("num_queries", "num_keys", "head_dim"))
+    generator = torch.Generator().manual_seed(100 * n + m)
+    q, k, v = (torch.randn(rows, d, generator=generator, dtype=torch.float64) for rows in (n, m, m))
+    if case["kind"] == LOUD:
+        q = 400 * q
+    if case["kind"] == LOW:  # below -745, the exponential of which is zero
+        q, k = 40 + q.abs(), -40 - k.abs()
+    return [q, k, v]
+
+
+def capacity_of(case: Case) -> int:
+    """Numbers that fast memory holds: a few tiles of each kind."""
+    d, bq, bk = (case[name] for name in ("head_dim", "block_q", "block_k"))
+    return int(4 * bq * d + 2 * bk * d + 4 * bq * bk + 8 * bq)
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """What was stored, loads and stores in numbers, and what is left in fast memory."""
+    machine, inputs = Machine(capacity_of(case)), inputs_of(case)
+    out, lse = torch.full_like(inputs[0], UNWRITTEN), torch.full_like(inputs[0][:, 0], UNWRITTEN)
+    tensors = [*inputs, out, lse]
+    arrays = [machine.slow(*pair) for pair in zip(tensors, ARRAYS, strict=True)]
+    answer(machine, arrays, case["block_q"], case["block_k"])
+    return {
+        "inputs": inputs,
+        "out": out,
+        "lse": lse,
+        "loaded": machine.loaded_elements,
+        "stored": machine.stored_elements,
+        "live": machine.live_elements,
+    }
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Results beside the right ones; what was moved, where that counts."""
+    is_counted = case["scenario"] == "traffic"
+    moved = observed["loaded"] + observed["stored"]
+    return {
+        **beside(observed["out"], observed["lse"], (right["out"], right["lse"])),
+        "changed_inputs": num_changed(observed["inputs"], inputs_of(case)),
+        "traffic_elements": moved if is_counted else 0,
+        "stored_elements": observed["stored"] if is_counted else 0,
+        "live_elements": observed["live"] if is_counted else 0,
+    }

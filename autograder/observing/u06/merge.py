@@ -1,0 +1,76 @@
+"""Two partial results of attention put together."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, num_changed
+from autograder.observing.u06.compared import RESULT_LABELS, beside, pair_of_tensors
+
+SCENARIOS = ("ordinary", "extreme", "empty")
+BY_HAND = "by hand"
+LABELS = {
+    **RESULT_LABELS,
+    "changed_inputs": "arguments that are other numbers afterwards",
+}
+
+
+def scores_and_values(case: Case) -> tuple[Tensor, Tensor]:
+    """Scores over all keys (rows, keys) and values (keys, width) of a case."""
+    if case["kind"] == BY_HAND:
+        scores = torch.tensor([[1.0, 2.0, 5.0]], dtype=torch.float64).log()
+        return scores, torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)
+    rows, first, other = case["rows"], case["first_keys"], case["other_keys"]
+    generator = torch.Generator().manual_seed(100 * rows + 10 * first + other)
+    scores, values = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        for shape in ((rows, first + other), (first + other, case["width"]))
+    )
+    match case["kind"]:
+        case "high":
+            scores += 2000
+        case "low":
+            scores -= 2000
+        case "far apart":
+            scores[:, :first] += torch.linspace(-900, 900, rows, dtype=torch.float64)[:, None]
+        case "no key in the first":
+            scores[::2, :first] = -torch.inf
+        case "no key in the other":
+            scores[::2, first:] = -torch.inf
+        case "no key at all":
+            scores[::2] = -torch.inf
+    return scores, values
+
+
+def exact(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention over some keys at once; a row without keys has zeros and minus infinity."""
+    has_keys = (scores > -torch.inf).any(1, keepdim=True)
+    out = torch.where(has_keys, scores, 0.0).softmax(1) @ values * has_keys
+    return out, scores.logsumexp(1)
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """The two results, each with its log-sum-exp."""
+    scores, values = scores_and_values(case)
+    first = case["first_keys"]
+    halves = ((scores[:, :first], values[:first]), (scores[:, first:], values[first:]))
+    return [tensor for half in halves for tensor in exact(*half)]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Result and log-sum-exp over all keys, and the arguments afterwards."""
+    inputs = inputs_of(case)
+    out, lse = pair_of_tensors(answer(*inputs))
+    return {"out": out, "lse": lse, "inputs": inputs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Numbers beside the right ones, and arguments that were changed."""
+    return {
+        **beside(observed["out"], observed["lse"], (right["out"], right["lse"])),
+        "changed_inputs": num_changed(observed["inputs"], inputs_of(case)),
+    }

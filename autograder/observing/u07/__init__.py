@@ -1,0 +1,1 @@
+"""What is observed of the answers to unit 07."""

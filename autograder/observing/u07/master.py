@@ -1,0 +1,146 @@
+"""What is observed of an SGD step on fp32 master weights: tensors, gradients, memory."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, undisturbed
+from course_utils.instruments import trace_memory
+
+# Subtracting a product rounds twice in fp32, or once where it is fused: a few roundings of 6e-8 in
+# all steps. A product rounded to bf16 is off by up to 4e-3 of itself.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Masters as they begin, weights that may differ from them, and the gradients of all steps.
+
+    Attributes:
+        start: Masters in fp32, one in each row.
+        weights: In bf16, leaves.
+        factors: Gradients by step and weight, in bf16.
+        idle: Which weight has no gradient, if one has none.
+    """
+
+    start: Tensor
+    weights: list[nn.Parameter]
+    factors: Tensor
+    idle: int | None
+
+
+def trial_of(case: Case) -> Trial:
+    """What a case begins with."""
+    num_weights, num_numbers, num_steps = (
+        case[name] for name in ("num_weights", "num_numbers", "num_steps")
+    )
+    generator = torch.Generator().manual_seed(100 * num_weights + num_numbers + num_steps)
+    shape = (num_steps + 1, num_weights, num_numbers)
+    numbers = 0.5 + 1.5 * torch.rand(shape, generator=generator)
+    start, *factors = numbers if num_numbers > 1 else torch.ones(shape)
+    weights = [nn.Parameter(each.bfloat16()) for each in start]
+    idle = idle_index(case)
+    if idle is not None:  # so that rounding its master into it shows
+        weights[idle].data *= 2
+    return Trial(start, weights, torch.stack(factors).bfloat16(), idle)
+
+
+def idle_index(case: Case) -> int | None:
+    """Which weight has no gradient: by turns one in the middle, the last, the first."""
+    if case["scenario"] != "one without gradient":
+        return None
+    num_weights: int = case["num_weights"]
+    places: tuple[int, ...] = (num_weights - 1, 0, num_weights // 2)
+    turn: int = case["num_steps"] + 1
+    return places[turn % len(places)]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Tensors after all steps, whose grad is left, addresses, and bytes in the last step."""
+    trial = trial_of(case)
+    weights, masters = trial.weights, [each.clone() for each in trial.start]
+    tensors = [*weights, *masters]
+    # kept alive, so that no new tensor gets the memory of a replaced one
+    storages = [each.untyped_storage() for each in tensors]
+    frozen: list[bool] = []
+
+    def update() -> None:
+        torch.ones(())  # an update without any operation cannot be traced
+        answer(list(weights), list(masters), case["learning_rate"])
+        frozen.extend(not each.requires_grad for each in weights)
+        for each in weights:
+            each.requires_grad_()
+
+    with undisturbed():
+        for factors in trial.factors[:-1]:
+            _backward(trial, factors)
+            update()
+        _backward(trial, trial.factors[-1])
+        trace = trace_memory(update, *tensors)
+    return {
+        "weights": [each.detach() for each in weights],
+        "masters": [each.detach() for each in masters],
+        "frozen": frozen,
+        "has_gradient": [each.grad is not None for each in tensors],
+        "addresses": [
+            [storage.data_ptr(), each.untyped_storage().data_ptr()]
+            for storage, each in zip(storages, tensors, strict=True)
+        ],
+        "working_bytes": max(trace.working_bytes),
+    }
+
+
+def _backward(trial: Trial, factors: Tensor) -> None:
+    """Add these factors to the gradients."""
+    pairs = enumerate(zip(trial.weights, factors, strict=True))
+    losses = [(weight * each).sum() for number, (weight, each) in pairs if number != trial.idle]
+    torch.stack(losses).sum().backward()
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+    """How many tensors have each flaw, and how far the masters have moved."""
+    trial = trial_of(case)
+    trained = [n for n in range(len(trial.weights)) if n != trial.idle]
+    weights, masters = observed["weights"], observed["masters"]
+    follows = [_is_same(weights[n], masters[n].bfloat16()) for n in trained]
+    stays = [_is_same(weights[n], trial.weights[n]) for n in trained]
+    is_right = [_is_near(masters[n], right["masters"][n]) for n in trained]
+    num_idle_changed = sum(
+        not (_is_same(masters[n], trial.start[n]) and _is_same(weights[n], trial.weights[n]))
+        for n in range(len(trial.weights))
+        if n == trial.idle
+    )
+    return {
+        "gradients_left": sum(observed["has_gradient"]),
+        "in_fp32": sum(each.dtype != torch.bfloat16 for each in weights),
+        "moved": sum(before != after for before, after in observed["addresses"]),
+        "frozen": sum(observed["frozen"]),
+        "way": _way(trial, masters, right["masters"]),
+        "wrong_masters": is_right.count(False),
+        "wrong_weights": follows.count(False),
+        "weights_elsewhere": sum(not (f or s) for f, s in zip(follows, stays, strict=True)),
+        "idle_changed": num_idle_changed,
+        "too_much": int(observed["working_bytes"] > right["most_working_bytes"][0]),
+    }
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _is_near(one: Tensor, other: Tensor) -> bool:
+    is_alike = one.shape == other.shape
+    return is_alike and torch.allclose(one.double(), other, rtol=ROUNDING, atol=0)
+
+
+def _way(trial: Trial, masters: list[Tensor], right: Tensor) -> float:
+    """How far all masters have moved together, over how far they should have."""
+    sums = (sum(each.double().sum().item() for each in ends) for ends in (masters, right))
+    start = trial.start.double().sum().item()
+    moved, should_have = (start - each for each in sums)
+    return round(moved / should_have, 3)

@@ -1,0 +1,107 @@
+"""Gradients that are summed in fp32: what the buffers hold, what is left in grad, live bytes."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograder.checking import plain_data
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, undisturbed
+from course_utils.instruments import trace_memory
+
+# Sums of at most six numbers in fp32: each addition rounds by 6e-8 of a partial sum.
+ROUNDING = 1e-5
+# In sizes of one bf16 weight: a gradient or two, one in fp32, a new sum, the activations.
+WEIGHTS_AT_ONCE = 8
+FROZEN, SHARING = 1, (2, 5)  # layers
+
+
+def model_of(case: Case) -> nn.Sequential:
+    """Layers in bf16, always the same; of some kinds one is frozen, or two share a weight."""
+    width = case["width"]
+    layers = [nn.Linear(width, width, bias=False) for _ in range(case["num_layers"])]
+    generator = torch.Generator().manual_seed(width)
+    for layer in layers:  # scaled so that no gradient is tiny
+        nn.init.normal_(layer.weight, std=width**-0.5, generator=generator)
+    layers[FROZEN].requires_grad_(case["kind"] != "frozen")
+    if case["kind"] == "shared":
+        one, other = SHARING
+        layers[other].weight = layers[one].weight
+    return nn.Sequential(*layers).bfloat16()
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """The input of each micro-batch."""
+    generator = torch.Generator().manual_seed(case["width"] * case["num_micro_batches"])
+    shape = (case["num_micro_batches"], 1, case["width"])
+    return list(torch.randn(shape, generator=generator).bfloat16())
+
+
+def loss_of(model: nn.Module, x: Tensor) -> Tensor:
+    """The loss of a micro-batch."""
+    outputs: Tensor = model(x)
+    return outputs.square().sum()
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """The buffers after all backward passes; bytes before and at the peak of the last one.
+
+    Buffers are made under the trace. The tensors are held as they were returned: what is put into
+    the list afterwards is nothing that a caller has.
+    """
+    model, inputs = model_of(case), inputs_of(case)
+    results: list[list[Tensor]] = []
+
+    def step() -> None:
+        if not results:
+            results.append([*_required(answer(model))])
+            for x in inputs[:-1]:
+                loss_of(model, x).backward()
+        else:
+            loss_of(model, inputs[-1]).backward()
+
+    with undisturbed():
+        trace = trace_memory(step, model, *inputs, num_steps=2)
+    before = next(phase.start for phase in trace.phases if phase.step == 2) - 1
+    during = trace.total_bytes[before:]
+    return {
+        "buffers": [each.detach() for each in results[0]],
+        "has_gradient": [each.grad is not None for each in model.parameters()],
+        "live_bytes": [during[0], max(during)],
+    }
+
+
+def _required(buffers: Any) -> list[Tensor]:
+    if type(buffers) is not list:
+        raise TypeError(f"wanted a list of tensors, got {plain_data.describe(buffers)}")
+    for each in buffers:
+        if not isinstance(each, Tensor):
+            raise TypeError(f"wanted a list of tensors, got one with {plain_data.describe(each)}")
+    return buffers
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Buffers and sums against the right ones; which is whose is clear only of as many."""
+    buffers, sums = observed["buffers"], right["sums"]
+    before, peak = observed["live_bytes"]
+    pairs = zip(buffers, sums, strict=True) if len(buffers) == len(sums) else ()
+    length = math.hypot(*(float(each.double().norm()) for each in buffers))
+    is_right = math.isclose(length, right["length"], rel_tol=ROUNDING)
+    return {
+        "buffers": len(buffers),
+        "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
+        "gradients_left": sum(observed["has_gradient"]),
+        "wrong_sums": sum(not _is_near(*pair) for pair in pairs),
+        "length": right["length"] if is_right else length,
+        "gradients_at_once": int(peak - before > WEIGHTS_AT_ONCE * 2 * case["width"] ** 2),
+    }
+
+
+def _is_near(mine: Tensor, other: Tensor) -> bool:
+    if mine.shape != other.shape:
+        return False
+    return bool((mine.double() - other).norm() <= ROUNDING * other.norm())

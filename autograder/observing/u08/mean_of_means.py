@@ -1,0 +1,30 @@
+"""How much one token of each sequence counts, in a list."""
+
+from typing import Any
+
+from autograder.checking import plain_data
+from autograder.checking.exercise_check import Case, call
+from autograder.checking.plain_data import Plain
+
+WANTED = "wanted a list of one number for each sequence"
+
+
+def observe(answer: Any, case: Case) -> list[Any]:
+    """The numbers that the answer returns.
+
+    Raises:
+        TypeError: If that is not a list.
+        ValueError: If it has not one entry for each sequence.
+    """
+    got = call(answer, case)
+    if type(got) is not list:
+        raise TypeError(f"{WANTED}, got {plain_data.describe(got)}")
+    num_sequences = len(case["lengths"])
+    if len(got) != num_sequences:
+        raise ValueError(f"{WANTED}, {num_sequences}, got {len(got)}")
+    return got
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
+    """Each number under the name of its sequence."""
+    return dict(zip(right, observed, strict=True))

@@ -1,0 +1,139 @@
+"""Gradients summed after the backward pass: the gradients of each rank, and what it did."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    is_equal,
+    length_of,
+    num_different,
+    undisturbed,
+)
+from autograder.observing.replay import replay
+from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
+
+Gradients = list[Tensor | None]
+
+
+class Net(nn.Module):
+    """Layers of different shapes in a row, and one in parallel that a rank may leave out.
+
+    The weight of that one may be stored transposed.
+    """
+
+    def __init__(self, case: Case) -> None:
+        """Make the layers of a case, with the same weights every time."""
+        super().__init__()
+        width, num_layers = case["width"], case["num_layers"]
+        torch.default_generator.manual_seed(width)
+        widths = range(width, width + num_layers + 1)
+        layers = [nn.Linear(w, w + 1, dtype=torch.float64) for w in widths[:-1]]
+        self.layers = nn.ModuleList(layers)
+        self.parallel = nn.Linear(widths[0], widths[-1], dtype=torch.float64)
+        if case["is_bias_shared"]:
+            self.parallel.bias = layers[-1].bias
+        if case["is_transposed"]:
+            stored = self.parallel.weight.detach().t().contiguous()
+            self.parallel.weight = nn.Parameter(stored.t())
+        layers[0].requires_grad_(case["scenario"] != "frozen")
+
+    def forward(self, x: Tensor, is_parallel_used: bool) -> Tensor:
+        """From (rows, width) to (rows, width + num_layers)."""
+        out = x
+        for layer in self.layers:
+            out = layer(out)
+        return out + self.parallel(x) if is_parallel_used else out
+
+
+def losses_of(model: nn.Module, case: Case, rank: int) -> list[Tensor]:
+    """Losses of a rank, different on each; all but the last were accumulated before the call."""
+    width, num_ranks = case["width"], case["num_ranks"]
+    generator = torch.Generator().manual_seed(100 * width + rank)
+    is_used = case["scenario"] != "unused on a rank" or rank % 2 == 1
+    num_losses = 2 if case["scenario"] == "gradients before" else 1
+    shape = (num_losses, rank + 1, width)
+    inputs = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return [model(x, is_used).square().sum() / num_ranks for x in inputs]
+
+
+def ranks_of(case: Case) -> list[tuple[Net, Tensor]]:
+    """What `prepared` gives for each rank."""
+    return [prepared(case, rank) for rank in range(case["num_ranks"])]
+
+
+def prepared(case: Case, rank: int) -> tuple[Net, Tensor]:
+    """A model with the gradients accumulated before, and the loss that comes next.
+
+    A layer that is frozen was trained before: its bias has kept a gradient.
+    """
+    model = Net(case)
+    *before, loss = losses_of(model, case, rank)
+    for each in before:
+        each.backward()
+    for bias in (each for each in frozen(model) if each.dim() == 1):
+        bias.grad = torch.full_like(bias, 1.0 + rank)
+    return model, loss
+
+
+def trained(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that want a gradient."""
+    return [each for each in model.parameters() if each.requires_grad]
+
+
+def frozen(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that want no gradient."""
+    return [each for each in model.parameters() if not each.requires_grad]
+
+
+def gradients_of(parameters: list[nn.Parameter]) -> Gradients:
+    """Copies of what is in ``grad`` now."""
+    return [None if each.grad is None else each.grad.detach().clone() for each in parameters]
+
+
+def observe_gradients(answer: Any, ranks: list[tuple[Net, Tensor]]) -> dict[str, Any]:
+    """What is in ``grad`` on each rank afterwards, and what each rank did."""
+    all_trained, all_frozen = zip(
+        *((trained(each), frozen(each)) for each, _ in ranks), strict=True
+    )
+    with undisturbed():  # torch may warn of a gradient's layout
+        recorded = record_on_ranks(len(ranks), lambda comm: answer(comm, *ranks[comm.rank]))
+    return {
+        "gradients": list(map(gradients_of, all_trained)),
+        "frozen": list(map(gradients_of, all_frozen)),
+        "logs": recorded.logs,
+    }
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """What is in ``grad`` on each rank afterwards, and what each rank did."""
+    return observe_gradients(answer, ranks_of(case))
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Gradients against those of the whole batch, and what was communicated for them."""
+    gradients, whole = observed["gradients"], right["gradients"]
+    pairs = [pair for of_rank in gradients for pair in zip(of_rank, whole, strict=True)]
+    of_frozen = map(num_other, observed["frozen"], right["frozen"])
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    return {
+        "missing": sum(ours is None for ours, _ in pairs),
+        "other_shapes": sum(ours is not None and ours.shape != each.shape for ours, each in pairs),
+        "calls": most_calls(run),
+        "bytes": sum(each.num_bytes for each in run.communications()),
+        "length": length_of(gradients[0]),
+        "length_on_last": length_of(gradients[-1]),
+        "changed_frozen": sum(of_frozen),
+        "wrong_ranks": sum(num_different(of_rank, whole) > 0 for of_rank in gradients),
+        "forged_calls": forged_calls,
+    }
+
+
+def num_other(ours: Gradients, theirs: Gradients) -> int:
+    """How many gradients are not exactly those of others; None equals None only."""
+    return sum(not is_equal(*pair) for pair in zip(ours, theirs, strict=True))

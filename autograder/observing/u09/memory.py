@@ -1,0 +1,93 @@
+"""What is observed of gradients that are views of their buckets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    length_of,
+    num_different,
+    require_tensor,
+    undisturbed,
+)
+from autograder.observing.u09.backward_steps import (
+    Job,
+    changes_model,
+    gradients_of,
+    state_of,
+)
+from course_utils.instruments import trace_memory
+
+
+def job_of(case: Case) -> Job:
+    """A model and its loss on one rank."""
+    return Job(widths=case["widths"], num_ranks=1, precision=case["precision"])
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> object:
+    """Bytes that the student's call takes, and in which bucket backward fills each gradient."""
+    job, buckets = job_of(case), list[Tensor]()
+    model = job.model()
+
+    def call() -> None:
+        buckets.extend(require_tensor(each) for each in _returned(answer, model, case))
+        torch.empty(0)  # one more step of the trace, after the call has freed its memory
+
+    with undisturbed(), _empty_is_not_zero():
+        trace = trace_memory(call, model)
+        job.loss(model, 0).backward()
+    storages = [each.untyped_storage().data_ptr() for each in buckets]
+    filled = [_storage(each.grad) for each in model.parameters()]
+    return {
+        "bucket_bytes": [each.nbytes for each in buckets],
+        "are_followed": [each.requires_grad for each in buckets],
+        "bucket_of": [storages.index(each) if each in storages else None for each in filled],
+        "gradients": gradients_of(model),
+        "state": state_of(model),
+        "peak_bytes": trace.peak_bytes - trace.total_bytes[0],
+        "bytes_left": trace.total_bytes[-1] - trace.total_bytes[0],
+    }
+
+
+def _returned(answer: Any, model: nn.Module, case: Case) -> list[object]:
+    """The items that were returned; anything but a list or a tuple is one item."""
+    returned = answer(model, case["bucket_bytes"])
+    return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+
+
+def _storage(gradient: Tensor | None) -> int | None:
+    return None if gradient is None else gradient.untyped_storage().data_ptr()
+
+
+@contextmanager
+def _empty_is_not_zero() -> Iterator[None]:
+    """Fill uninitialised memory with nan inside, since by chance it is often zero."""
+    was_strict = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_strict)
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+    """Buckets, gradients and bytes, beside what is right."""
+    pairs = zip(observed["bucket_bytes"], right["bucket_bytes"], strict=False)
+    return {
+        "buckets": len(observed["bucket_bytes"]),
+        "other_buckets": sum(one != other for one, other in pairs),
+        "followed_buckets": sum(observed["are_followed"]),
+        "gradients_apart": observed["bucket_of"].count(None),
+        "gradient_length": length_of(observed["gradients"]),
+        "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
+        "peak_bytes": observed["peak_bytes"],
+        "bytes_left": observed["bytes_left"],
+        "changes_model": changes_model([observed["state"]], right["state"]),
+    }

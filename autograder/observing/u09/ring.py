@@ -1,0 +1,162 @@
+"""An all-reduce made of messages: the tensors that it leaves, and what went over the links."""
+
+import math
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.judges import SINGLE_ROUNDING
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data
+from autograder.observing.rank_log import Log
+from autograder.observing.replay import replay
+from autograder.observing.u09.on_ranks import (
+    BYTES_PER_SECOND,
+    LATENCY_SECONDS,
+    cluster_of,
+    record_on_ranks,
+)
+from course_utils.distributed import ClusterRun, Comm, Event
+
+MOST_RECEIVED = 200  # numbers that a rank receives; some dozens in most cases
+LAST_BIT = 2.0**-24  # of numbers that are larger than 64
+
+# Uneven messages that are all in flight at once wait a little for one another: 8 % of the time at
+# most here. Pairs that wait for other pairs cost at least a quarter.
+ALLOWANCE = 1.1
+
+
+def tensor_of(rank: int, shape: list[int], num_infinite: int) -> Tensor:
+    """A rank's numbers: their sum is exact in float64 in any order, and they differ between ranks.
+
+    They have more bits than float32 holds. On rank 0 some may be infinite, from the first on.
+    """
+    generator = torch.Generator().manual_seed(1000 * rank + math.prod(shape))
+    numbers = 64 * torch.randint(1, 100, shape, generator=generator, dtype=torch.float64)
+    numbers += 2**rank + LAST_BIT * (2 * rank + 1)
+    if rank == 0:
+        numbers.view(-1)[:num_infinite] = math.inf
+    return numbers
+
+
+def _on_rank(comm: Comm, answer: Any, case: Case) -> tuple[Tensor, int]:
+    """The tensor afterwards, and how often it was written into."""
+    tensor = tensor_of(comm.rank, case["shape"], case["num_infinite"])
+    version = tensor._version
+    answer(comm, tensor)
+    return tensor, tensor._version - version
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """The tensor of each rank afterwards, how often it was written into, and all calls."""
+    recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
+    tensors, writes = (list(each) for each in zip(*recorded.results, strict=True))
+    return {"tensors": tensors, "writes": writes, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Sums against the right ones; messages, bytes and time as the judge's own cluster has them."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    sums = _sums(observed["tensors"], right["before"], right["total"])
+    is_plainly_wrong = sums["wrong_sums"] and not sums["rounded_sums"]
+    unwritten = right["most_messages"] - min(observed["writes"])
+    return {
+        "forged_calls": forged_calls,
+        **_traffic(run, right),
+        "unwritten_turns": max(0, unwritten) if is_plainly_wrong else 0,
+        "unheard_sums": _num_unheard(observed, right),
+        **sums,
+    }
+
+
+def _num_unheard(observed: Plain, right: Plain) -> int:
+    """Ranks with right sums that no message has brought: numbers went some other way."""
+    ranks = zip(observed["tensors"], right["before"], observed["logs"], strict=True)
+    return sum(
+        _is_like(after, right["total"])
+        and torch.equal(after, right["total"])
+        and not _is_made_of(after, before, log)
+        for after, before, log in ranks
+    )
+
+
+def _is_made_of(after: Tensor, before: Tensor, log: Log) -> bool:
+    """Whether each number came in a call, or is a rank's own and one to three that came."""
+    results = [each["result"].flatten() for each in log if each.get("result") is not None]
+    came = set(torch.cat([after[:0].flatten(), *results]).tolist())
+    if len(came) > MOST_RECEIVED:
+        return False
+    two = {one + other for one, other in combinations(came, 2)}
+    pairs = zip(after.flatten().tolist(), before.flatten().tolist(), strict=True)
+    return torch.equal(after, before) or all(
+        number in came or math.isinf(number) or _is_sum(number - own, came, two)
+        for number, own in pairs
+    )
+
+
+def _is_sum(number: float, came: set[float], two: set[float]) -> bool:
+    """Whether a number is the sum of one, two or three that came."""
+    return number in came or number in two or any(number - each in two for each in came)
+
+
+def _traffic(run: ClusterRun, right: Plain) -> dict[str, int]:
+    """Messages and bytes of the ranks with most and fewest, and whether it took too long."""
+    ranks = range(run.num_ranks)
+    sent = [[each.num_bytes for each in run.sent_by(rank)] for rank in ranks]
+    received = [_received(run, rank) for rank in ranks]
+    others = {
+        each.name for rank in ranks for each in run.communications(rank) if not _is_message(each)
+    }
+    num_barriers = sum(name.startswith("barrier") for name in others)
+    largest_bytes = right["sent_bytes"] / max(1, right["most_messages"])
+    seconds = right["most_messages"] * (LATENCY_SECONDS + largest_bytes / BYTES_PER_SECOND)
+    return {
+        "collectives": int(len(others) > num_barriers),
+        "barriers": int(num_barriers > 0),
+        "most_messages": max(map(len, sent)),
+        "fewest_messages": min(map(len, sent)),
+        "sent_bytes": max(right["sent_bytes"], *map(sum, sent)),
+        "received_bytes": max(right["received_bytes"], *map(sum, received)),
+        "late": int(run.step_seconds > seconds * ALLOWANCE),
+    }
+
+
+def _is_message(event: Event) -> bool:
+    return event.name.startswith("message")
+
+
+def _received(run: ClusterRun, rank: int) -> list[int]:
+    """Bytes of each message that a rank receives."""
+    return [each.num_bytes for each in run.communications(rank) if f"to rank {rank}" in each.name]
+
+
+def _sums(tensors: list[Tensor], before: list[Tensor], total: Tensor) -> dict[str, int]:
+    """In which way sums are wrong."""
+    after = [
+        each if _is_like(each, total) else torch.full_like(total, math.nan) for each in tensors
+    ]
+    is_wrong = not all(torch.equal(each, total) for each in after)
+    is_rounded = is_wrong and all(_is_near(each, total) for each in after)
+    is_untouched = all(map(torch.equal, after, before))
+    is_of_one = all(bool((torch.stack(before) == each).any(0).all()) for each in after)
+    same = [(one == other) & other.isfinite() for one, other in zip(after, before, strict=True)]
+    is_alone = len(before) == 1
+    return {
+        "rounded_sums": int(is_rounded),
+        "of_one_rank": int(is_of_one and not is_untouched and not is_alone),
+        "too_large_sums": int(not is_rounded and any(bool((e > total).any()) for e in after)),
+        "wrong_sums": int(is_wrong),
+        "unchanged": 0 if is_alone else max(int(each.sum()) for each in same),
+    }
+
+
+def _is_like(one: Tensor, other: Tensor) -> bool:
+    return (one.shape, one.dtype) == (other.shape, other.dtype)
+
+
+def _is_near(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=SINGLE_ROUNDING, atol=0)

@@ -1,0 +1,129 @@
+"""What is observed of a backward pass in buckets that are fixed beforehand."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, length_of, undisturbed
+from autograder.observing.replay import replay
+from autograder.observing.u09.backward_steps import (
+    NUM_ROWS,
+    Job,
+    calls,
+    changes_model,
+    compute_seconds,
+    most_waits_in_backward,
+    num_wrong,
+    observe_step,
+    random_rows,
+)
+from course_utils.distributed import VirtualCluster
+
+BANDWIDTH = 8
+
+
+class _Matrix(nn.Module):
+    """One weight, which another matrix may share."""
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        super().__init__()
+        self.weight = weight
+
+
+class Matrices(nn.Module):
+    """Matrices in a row; unused ones get no gradient.
+
+    If shared, two matrices in the middle have the same weight. If reordered, two pairs of matrices
+    are made in one order and used in the other; if swapped, the last two are.
+
+    Attributes:
+        weights: Of each matrix, as they are made.
+        order: In which they are used.
+    """
+
+    def __init__(self, widths: list[int], kind: str) -> None:
+        """Make a matrix between neighbouring widths."""
+        super().__init__()
+        generator = torch.Generator().manual_seed(sum(widths))
+        shapes = list(zip(widths[1:], widths, strict=False))
+        weights = [torch.randn(each, generator=generator, dtype=torch.float64) for each in shapes]
+        parameters = [nn.Parameter(weight) for weight in weights]
+        self.order = list(range(len(parameters)))
+        if kind == "shared":
+            parameters[2] = parameters[1]
+        if kind == "reordered":
+            parameters = [parameters[n] for n in (0, 3, 4, 1, 2)]
+            self.order = [0, 3, 4, 1, 2]
+        if kind == "swapped":
+            self.order = [0, 1, 3, 2]
+            parameters = [parameters[n] for n in self.order]
+        self.weights = parameters
+        self.matrices = nn.ModuleList(_Matrix(each) for each in parameters)
+
+    def forward(self, x: Tensor, unused: list[int]) -> Tensor:
+        """From (rows, first width) to (rows, last width)."""
+        for n in self.order:
+            x = F.linear(x, self.weights[n].detach() if n in unused else self.weights[n])
+        return x
+
+
+def model_of(case: Case) -> Matrices:
+    """The model of a case, with the same weights every time."""
+    return Matrices(case["widths"], case["kind"]).to(_precision(case))
+
+
+def _precision(case: Case) -> torch.dtype:
+    return torch.float32 if case["kind"] == "float32" else torch.float64
+
+
+def loss_of(case: Case, model: Matrices, rank: int) -> Tensor:
+    """A rank's share of the mean."""
+    rows = random_rows(case["widths"][0], rank).to(_precision(case))
+    squares: Tensor = model(rows, case["unused"][rank]).square().sum()
+    return squares / (len(case["unused"]) * NUM_ROWS)
+
+
+def _cluster_of(case: Case) -> VirtualCluster:
+    return Job(widths=(), num_ranks=len(case["unused"]), bandwidth=BANDWIDTH).cluster()
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> object:
+    """Gradients, hooks and calls of all ranks, under the student's backward."""
+    models, others = ([model_of(case) for _ in case["unused"]] for _ in range(2))
+    with undisturbed():
+        return observe_step(
+            lambda comm, model, loss: answer(comm, model, loss, case["bucket_bytes"]),
+            _cluster_of(case),
+            models,
+            others,
+            partial(loss_of, case),
+        )
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+    """Gradients, buckets and their moments, beside what is right."""
+    run, forged_calls = replay(observed["logs"], _cluster_of(case))
+    gradients = observed["gradients"]
+    sent = [zip(calls(run.of(n)), each, strict=False) for n, each in enumerate(right["buckets"])]
+    pairs = [pair for each in sent for pair in each]
+    return {
+        "forged_calls": forged_calls,
+        "backward_passes": observed["passes"][0][0],
+        "collectives": len(run.communications()),
+        "other_buckets": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
+        "missing_gradients": sum(each is None for ours in gradients for each in ours),
+        "gradient_length": length_of(gradients[0]),
+        "wrong_gradients": num_wrong(gradients, right["gradients"]),
+        "waits": most_waits_in_backward(run),
+        "other_moments": sum(one.seconds != seconds for one, (_, seconds) in pairs),
+        "compute_seconds": compute_seconds(run),
+        "changes_model": changes_model(observed["states"], right["state"]),
+        "hooks_left": observed["num_hooks"],
+        "hooks_after_error": observed["num_hooks_after_error"],
+    }

@@ -1,0 +1,1 @@
+"""A student's own functions, as a module that can be imported, and the plan that they make."""

@@ -1,0 +1,20 @@
+"""The plan of the running case: formulas composed into work, days, memory and cost."""
+
+from course_utils.planner.mission import MISSION, Mission
+from course_utils.planner.quantities import (
+    COURSE_FUNCTIONS,
+    QUANTITIES,
+    Functions,
+    Quantity,
+    course_function,
+)
+
+__all__ = [
+    "COURSE_FUNCTIONS",
+    "MISSION",
+    "QUANTITIES",
+    "Functions",
+    "Mission",
+    "Quantity",
+    "course_function",
+]

@@ -1,0 +1,231 @@
+"""What a plan says, and which functions it takes to say it.
+
+Each quantity is made of functions by their names, so that the course's and a student's own can be
+put in: both take and give the same.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from course_utils.formulas.roofline import training_products
+from course_utils.planner.mission import Mission
+
+Functions = Mapping[str, Callable[..., Any]]
+
+# Where the course has the functions of a plan: each is imported when it is asked for.
+COURSE_FUNCTIONS = {
+    "training_flops_per_token": "training_flops.training_flops_per_token",
+    "parameters": "parameters.parameters_by_part",
+    "state_bytes": "memory.state_bytes_of_recipe",
+    "llama_layer_bytes": "activations.llama_layer_bytes",
+    "sequence_bytes": "activations.sequence_bytes",
+    "product_bytes": "roofline.product_bytes",
+    "roofline_seconds": "roofline.roofline_seconds",
+    "segment_bytes": "recomputation.segment_bytes",
+    "configuration": "batch_size.configuration",
+    "min_tokens": "communication.min_hiding_tokens",
+}
+RECIPE, ELEMENT_BYTES = "bf16", 2
+SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
+
+
+def course_function(name: str) -> Callable[..., Any]:
+    """The course's own function for a plan."""
+    module, _, function = COURSE_FUNCTIONS[name].rpartition(".")
+    found: Callable[..., Any] = getattr(
+        importlib.import_module(f"course_utils.formulas.{module}"), function
+    )
+    return found
+
+
+def work(functions: Functions, mission: Mission) -> float:
+    """FLOPs of the whole run, in units of 10²¹."""
+    per_token: int = functions["training_flops_per_token"](mission.model, mission.seq_len)
+    return per_token * mission.num_tokens / 10**21
+
+
+def flops_per_second(mission: Mission) -> float:
+    """FLOP/s of one device, at the utilisation that is hoped for."""
+    return mission.utilisation * mission.device.dense_flops_per_second("bf16")
+
+
+def device_hours(functions: Functions, mission: Mission) -> float:
+    """Hours of all devices together."""
+    return work(functions, mission) * 10**21 / flops_per_second(mission) / SECONDS_PER_HOUR
+
+
+def days(functions: Functions, mission: Mission) -> float:
+    """Days of the run on all devices."""
+    return device_hours(functions, mission) / mission.num_devices / HOURS_PER_DAY
+
+
+def days_at_the_roof(functions: Functions, mission: Mission) -> float:
+    """Days of the matrix products alone, each as fast as compute or memory allows."""
+    operations = [
+        (times * 2 * m * k * n, times * functions["product_bytes"](m, k, n, ELEMENT_BYTES))
+        for m, k, n, times in training_products(mission.model, mission.seq_len)
+    ]
+    seconds: float = functions["roofline_seconds"](
+        operations,
+        mission.device.dense_flops_per_second("bf16"),
+        mission.device.bandwidth_bytes_per_second,
+    )
+    num_sequences = mission.num_tokens / mission.seq_len / mission.num_devices
+    return num_sequences * seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
+
+
+def cost(functions: Functions, mission: Mission) -> float:
+    """USD for all device hours."""
+    return device_hours(functions, mission) * mission.usd_per_device_hour
+
+
+def num_params(functions: Functions, mission: Mission) -> int:
+    """Parameters of the model."""
+    return sum(functions["parameters"](mission.model).values())
+
+
+def layer_bytes(functions: Functions, mission: Mission) -> int:
+    """Bytes that one layer keeps for one sequence."""
+    parts = functions["llama_layer_bytes"](mission.model, 1, mission.seq_len, ELEMENT_BYTES)
+    return sum(parts.values())
+
+
+def state(functions: Functions, mission: Mission) -> float:
+    """GB of weights, gradients and optimizer states on each device, nothing sharded."""
+    parts = functions["state_bytes"](num_params(functions, mission), RECIPE)
+    return float(sum(parts.values())) / 10**9
+
+
+def memory(functions: Functions, mission: Mission) -> float:
+    """GB of the state and of what one sequence keeps for backward, nothing recomputed."""
+    layer = layer_bytes(functions, mission)
+    kept: int = functions["sequence_bytes"](mission.model, mission.seq_len, layer)
+    return state(functions, mission) + kept / 10**9
+
+
+def memory_recomputed(functions: Functions, mission: Mission) -> float:
+    """GB of the state and of one sequence, if each layer keeps its input and runs again.
+
+    The loss comes before the first layer runs again, so the larger of the two moments counts.
+    """
+    boundary_bytes = ELEMENT_BYTES * mission.seq_len * mission.model.hidden_size
+    layers = functions["segment_bytes"](
+        mission.model.num_layers, 1, boundary_bytes, layer_bytes(functions, mission)
+    )
+    beside_layers: int = functions["sequence_bytes"](mission.model, mission.seq_len, 0)
+    kept: int = max(layers["after_forward"] + beside_layers, layers["peak"])
+    return state(functions, mission) + kept / 10**9
+
+
+def passes(functions: Functions, mission: Mission) -> float:
+    """Forward and backward passes of each device in one step, one sequence in each."""
+    run = functions["configuration"](
+        mission.tokens_per_step, mission.seq_len, mission.num_devices, 1
+    )
+    return float(run["num_micro_batches"])
+
+
+def hiding_tokens(functions: Functions, mission: Mission) -> float:
+    """Fewest tokens on each device behind whose backward pass the gradients' exchange hides."""
+    return float(
+        functions["min_tokens"](
+            num_params(functions, mission),
+            mission.num_devices,
+            ELEMENT_BYTES,
+            mission.link_bytes_per_second,
+            int(flops_per_second(mission)),
+        )
+    )
+
+
+def memory_of_device(mission: Mission) -> float:
+    """GB of memory that a device has."""
+    return mission.device.memory_bytes / 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One line of a plan.
+
+    Attributes:
+        label: What it is, in words.
+        unit: Of the number.
+        needs: Names of the functions that it takes.
+        value: From functions and mission to the number.
+        limit: What the mission allows of it, if it allows not all.
+        guess: What is assumed and not computed, in words.
+    """
+
+    label: str
+    unit: str
+    needs: tuple[str, ...]
+    value: Callable[[Functions, Mission], float]
+    limit: Callable[[Mission], float] | None = None
+    guess: Callable[[Mission], str] = lambda _: ""
+
+
+FLOPS = ("training_flops_per_token",)
+STATE = ("parameters", "state_bytes")
+SEQUENCE = ("llama_layer_bytes", "sequence_bytes")
+QUANTITIES = (
+    Quantity(label="work", unit="·10²¹ FLOPs", needs=FLOPS, value=work),
+    Quantity(
+        label="time",
+        unit="days",
+        needs=FLOPS,
+        value=days,
+        limit=lambda mission: mission.num_days,
+        guess=lambda mission: f"{mission.utilisation:.0%} of the peak",
+    ),
+    Quantity(
+        label="time at the roof",
+        unit="days",
+        needs=("product_bytes", "roofline_seconds"),
+        value=days_at_the_roof,
+        limit=lambda mission: mission.num_days,
+        guess=lambda _: "products alone, all scores of attention in memory",
+    ),
+    Quantity(
+        label="cost",
+        unit="USD",
+        needs=FLOPS,
+        value=cost,
+        guess=lambda mission: f"{mission.usd_per_device_hour:.2f} USD per device hour",
+    ),
+    Quantity(
+        label="state on each device", unit="GB", needs=STATE, value=state, limit=memory_of_device
+    ),
+    Quantity(
+        label="with one sequence",
+        unit="GB",
+        needs=(*STATE, *SEQUENCE),
+        value=memory,
+        limit=memory_of_device,
+        guess=lambda _: "nothing sharded, nothing recomputed",
+    ),
+    Quantity(
+        label="with layers recomputed",
+        unit="GB",
+        needs=(*STATE, *SEQUENCE, "segment_bytes"),
+        value=memory_recomputed,
+        limit=memory_of_device,
+        guess=lambda _: "one sequence, nothing sharded",
+    ),
+    Quantity(
+        label="passes in each step",
+        unit="of one sequence",
+        needs=("configuration",),
+        value=passes,
+        guess=lambda mission: f"{mission.tokens_per_step:,} tokens per step",
+    ),
+    Quantity(
+        label="tokens that hide the exchange",
+        unit="on each device",
+        needs=("parameters", "min_tokens"),
+        value=hiding_tokens,
+        limit=lambda mission: mission.seq_len,
+        guess=lambda mission: f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links",
+    ),
+)

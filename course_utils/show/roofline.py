@@ -1,0 +1,174 @@
+"""Rooflines: how many FLOP/s can an operation reach, by how much it computes for each byte?"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from course_utils import colours
+from course_utils.configs import DEVICES, preset
+from course_utils.formulas.flops import forward_flops
+from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
+from course_utils.show.picture import Picture, axes
+
+AXIS_INTENSITY = (1 / 16, 2**14)
+AXIS_RATE = (1e9, 1e16)
+STEP_AXIS_RATE = (1e11, 4e15)
+MARKERS = {"prefill": "s", "decode": "o", "training": "D"}
+STEP_COLOURS = {
+    "prefill": colours.PARAMETERS,
+    "decode": colours.ACTIVATIONS,
+    "training": colours.OPTIMIZER_STATES,
+}
+
+
+class Roof(NamedTuple):
+    """The two rates of a device."""
+
+    flops_per_second: float
+    bytes_per_second: float
+
+    def at(self, intensity: float) -> float:
+        """FLOP/s that an operation of this intensity can reach."""
+        return min(self.flops_per_second, intensity * self.bytes_per_second)
+
+    @property
+    def ridge(self) -> float:
+        """The intensity at which both rates allow the same."""
+        return self.flops_per_second / self.bytes_per_second
+
+
+def device_roof(name: str) -> Roof:
+    """The roof of a device by its data sheet, in bf16."""
+    each = DEVICES[name]
+    return Roof(each.dense_flops_per_second("bf16"), each.bandwidth_bytes_per_second)
+
+
+def rooflines(
+    roofs: Mapping[str, tuple[float, float]], dots: Mapping[str, tuple[float, float]]
+) -> Picture:
+    """Roofs of some devices, the first one highlighted, with operations measured on that one.
+
+    Args:
+        roofs: FLOP/s and bytes/s, by the device's name.
+        dots: Intensity in FLOP/B and FLOP/s reached, by the operation's name.
+    """
+    figure, ax = axes(height=4.4)
+    labels: dict[float, list[str]] = {}
+    for name, rates in roofs.items():
+        labels.setdefault(rates[0], []).append(name)
+    for number, (name, rates) in enumerate(roofs.items()):
+        names = labels[rates[0]]  # devices of one peak share a label
+        label = ", ".join(names) if name == names[0] else ""
+        _draw_roof(ax, label, Roof(*rates), is_first=number == 0)
+    for name, (intensity, rate) in dots.items():
+        ax.plot([intensity], [rate], "o", color=colours.MEASURED, markersize=5)
+        ax.annotate(name, (intensity, rate), xytext=(6, -11), textcoords="offset points")
+    _set_axes(ax, AXIS_RATE)
+    (first, rates), *_ = roofs.items()
+    reached = [rate / Roof(*rates).at(intensity) for intensity, rate in dots.values()]
+    caption = (
+        f"Lines are what a device allows; dots are operations that ran on {first}, at "
+        f"{min(reached):.0%} to {max(reached):.0%} of its roof."
+        if dots
+        else f"What {first} and other devices allow."
+    )
+    return Picture(figure, caption)
+
+
+def _draw_roof(ax: Any, name: str, roof: Roof, *, is_first: bool) -> None:
+    ends = (AXIS_INTENSITY[0], roof.ridge, AXIS_INTENSITY[1])
+    style: dict[str, Any] = (
+        {"color": colours.COMPUTE, "linewidth": 2.5}
+        if is_first
+        else {"color": colours.NEUTRAL, "linewidth": 1}
+    )
+    ax.plot(ends, [roof.at(each) for each in ends], **style)
+    end = (AXIS_INTENSITY[1], roof.flops_per_second)
+    place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+    ax.annotate(name, end, color=style["color"], annotation_clip=False, **place)
+
+
+def _set_axes(ax: Any, rates: tuple[float, float]) -> None:
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xlim(*AXIS_INTENSITY)
+    ax.set_ylim(*rates)
+    powers = range(-4, 15, 2)
+    ax.set_xticks(
+        [2.0**p for p in powers], [f"1/{2**-p}" if p < 0 else f"{2**p:,}" for p in powers]
+    )
+    ax.yaxis.set_major_formatter(lambda rate, _: _in_words(rate))
+    ax.minorticks_off()
+    ax.set_xlabel("FLOPs for each byte that is moved (log scale)")
+    ax.set_ylabel("FLOP/s (log scale)")
+
+
+def _in_words(rate: float) -> str:
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
+        if rate >= size:
+            return f"{rate / size:g} {prefix}"
+    return f"{rate:g}"
+
+
+def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: int) -> Picture:
+    """Prefill, decode and training of a model on a device's roof: weights, cache and products.
+
+    Args:
+        model: Name of a preset.
+        hardware: Name of a device.
+        num_sequences: Sequences of the batch.
+        seq_len: Tokens of each: of the prompt, in the cache, or trained on.
+    """
+    roof, dots = device_roof(hardware), intensities(model, num_sequences, seq_len)
+    figure, ax = axes(height=4.0)
+    _draw_roof(ax, hardware, roof, is_first=True)
+    for name, intensity in dots.items():
+        beyond = intensity > AXIS_INTENSITY[1]
+        at = (min(intensity, AXIS_INTENSITY[1]), roof.at(intensity))
+        ax.plot(*at, MARKERS[name], color=STEP_COLOURS[name], markersize=9, clip_on=False)
+        place = {
+            "prefill": {"xytext": (0, 9), "ha": "center"},
+            "decode": {"xytext": (9, -5), "ha": "left"},
+            "training": {"xytext": (0, -18), "ha": "center"},
+        }[name]
+        number = f"{intensity:,.0f}" if intensity >= 100 else f"{intensity:.3g}"
+        words = f"{name}: {number} FLOP/B{' →' if beyond else ''}"
+        ax.annotate(words, at, textcoords="offset points", annotation_clip=False, **place)
+    limit = cache_intensity(model)
+    ax.axvline(limit, color=colours.TEMPORARIES, linestyle=":", linewidth=1.5)
+    ax.annotate(
+        "cache alone", (limit, STEP_AXIS_RATE[0]), xytext=(4, 4), textcoords="offset points"
+    )
+    _set_axes(ax, STEP_AXIS_RATE)
+    share = roof.at(dots["decode"]) / roof.flops_per_second
+    caption = (
+        f"{model}, {num_sequences:,} × {seq_len:,} tokens on an {hardware}: decode can reach "
+        f"{share:.2%} of the peak. The ridge is at {roof.ridge:,.0f} FLOP/B."
+    )
+    return Picture(figure, caption)
+
+
+def intensities(model: str, num_sequences: int, seq_len: int) -> dict[str, float]:
+    """FLOPs for each byte of weights and cache, by the kind of step.
+
+    In prefill and decode the head reads the last position alone.
+    """
+    sizes = preset(model)
+    flops = forward_flops(sizes, num_sequences, seq_len)
+    of_head = flops["head"]
+    forward = sum(flops.values())
+    bytes_of = {
+        phase: sum(step_bytes(sizes, num_sequences, seq_len, phase).values())
+        for phase in ("prefill", "train")
+    }
+    return {
+        "prefill": (forward - of_head + of_head / seq_len) / bytes_of["prefill"],
+        "decode": decode_flops(sizes, num_sequences, seq_len)
+        / decode_bytes(sizes, num_sequences, seq_len),
+        "training": 3 * forward / bytes_of["train"],
+    }
+
+
+def cache_intensity(model: str) -> float:
+    """FLOPs of attention for each byte of the cache in bf16: query heads per key-value head."""
+    sizes = preset(model)
+    return sizes.num_heads / sizes.num_kv_heads

@@ -1,0 +1,852 @@
+# ---
+# jupyter:
+#   course:
+#     title: What does your code wait for?
+#     device: CPU
+#     needs: ["00", "01"]
+#     lecture: [S8, S9, E1, E3, B13]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] opening=true
+# ![Bars, drawn to scale, of Llama-3-8B on one H100. A prompt of 1,024 tokens: 15.0 ms of arithmetic, 4.6 ms of memory. The next token: 0.02 ms of arithmetic, 4.5 ms of memory.](hero.svg)
+#
+# The next token of Llama-3-8B needs a thousandth of the arithmetic of its prompt, and takes almost a third of the time. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
+#
+# Your training plan guesses that its devices work at 40 % of their peak. It cannot say yet what the hardware would allow.
+#
+# 1. **Read** a profile: what ran, how often, and for how long.
+# 2. **Compute** the bytes that an operation and a whole step must move.
+# 3. **Predict** seconds by the roofline, hold them against the clock, and **explain** the gap.
+# 4. **Fuse** operations, and **repair** a loop that wastes most of its work.
+#
+# | here | lecture S | meaning |
+# |---|---|---|
+# | $b$, $s$ | bs, L | sequences, tokens in each |
+# | $m$, $k$, $n$ | M, D, N | a product of an $(m, k)$ and a $(k, n)$ matrix; $m$ is the number of tokens |
+# | $h$, $f$, $v$ | D, F | width, inner width of the feed-forward block, vocabulary |
+# | $a$, $a_{kv}$, $d$ | H, D' | query heads, key-value heads, width of a head |
+# | $e$ | | bytes of one number |
+
+# %% setup=true
+from course_utils.preflight import check_setup
+
+check_setup()
+
+import math
+from fractions import Fraction
+from itertools import cycle
+from typing import Any
+
+import pandas as pd
+import torch
+from IPython.display import display
+from torch import Tensor
+from torch.nn import functional as F
+
+from autograder import answer, check, compare, plan, predict, progress
+from course_utils.configs import Device, ModelConfig, device, preset
+from course_utils.instruments import (
+    count_bytes,
+    fake_tensors,
+    fastest_seconds,
+    measure_overlap,
+    measure_roofline,
+    named_range,
+    profile,
+)
+from course_utils.reference import Transformer
+from course_utils.reference.generation import Cache, hidden_states
+from course_utils.show import (
+    Choice,
+    device_roof,
+    explorer,
+    rooflines,
+    steps_on_roofline,
+    trace_picture,
+    try_it,
+)
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %% [markdown]
+# ## What ran?
+#
+# A small Llama in three kinds of work. **Prefill** takes a prompt through the model and keeps the keys and values of its tokens in a **cache**. **Decode** takes one new token, which looks back at the cache. **Training** keeps no cache, and goes backward too.
+
+# %%
+torch.set_num_threads(1)
+torch.manual_seed(0)
+sizes = ModelConfig(
+    num_layers=4, hidden_size=256, num_heads=8, num_kv_heads=4, ffn_size=688, vocab_size=2000
+)
+model, ids = Transformer(sizes), torch.randint(2000, (4, 128))
+cache = Cache(model, num_sequences=4, max_len=129)
+
+
+@torch.no_grad()
+def prefill():
+    cache.length = 0
+    with named_range("prefill"):
+        return model.head(hidden_states(model, ids, cache)[:, -1])
+
+
+@torch.no_grad()
+def decode():
+    cache.length = 128
+    with named_range("decode"):
+        return model.head(hidden_states(model, ids[:, :1], cache)[:, -1])
+
+
+def train():
+    with named_range("forward"):
+        loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    with named_range("backward"):
+        loss.backward()
+
+
+# %% [markdown]
+# A **profiler** writes down every operator that runs (S9). This is `torch.profiler` behind a quieter front; `named_range` puts names of your own on the time line.
+
+# %% tags=["nbval-ignore-output"]
+profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
+table = pd.DataFrame(profiles["prefill"].rows).set_index("operator")
+table[["calls", "own_us", "total_us"]].round().astype(int).head(10)
+
+# %% [markdown]
+# `total_us` holds the time of what an operator calls; `own_us` does not. `aten::linear` hands its work to `aten::matmul`, and that to `aten::mm`: one product, three rows.
+#
+# **Guess first.** Four layers of seven matrices and a head: `aten::mm` runs 29 times in prefill. How often in a training step?
+
+# %%
+predict("u02-products", None, "calls of aten::mm")
+
+# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=5 difficulty=1 importance=4
+# **Write** `products_in`: what the rows of a profile say of matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is half of the points.
+#
+# - `"calls"`: how many products ran.
+# - `"share"`: their part of the whole time, between 0 and 1, nothing counted twice.
+#
+# *By hand:* `mm` 3 calls, own 70 µs; `linear` own 5, total 80; `matmul` own 5, total 75; `mul` own 20 → **3** and **0.7**.
+
+
+# %% solution="u02-profile"
+def products_in(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of all matrix products in a profile: "calls", and "share" of the time."""
+    ### BEGIN SOLUTION
+    names = {"aten::mm", "aten::addmm", "aten::bmm"}
+    chosen = [row for row in rows if row["operator"] in names]
+    return {
+        "calls": sum(row["calls"] for row in chosen),
+        "share": sum(row["own_us"] for row in chosen) / sum(row["own_us"] for row in rows),
+    }
+    ### END SOLUTION
+
+
+# %%
+def by_hand(products_in):
+    columns = ("operator", "calls", "own_us", "total_us")
+    rows = [("aten::mm", 3, 70, 70), ("aten::linear", 3, 5, 80), ("aten::matmul", 3, 5, 75)]
+    rows += [("aten::mul", 4, 20, 20)]
+    return products_in([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+try_it(by_hand, products_in)
+
+# %% check="u02-profile"
+# Tables with all three operators, with some and with none; calls inside of calls; rows in any order.
+
+# %% [markdown]
+# <details><summary>Hint: my share is too large, or too small</summary>
+#
+# Add up the column that you divide by, for the case by hand. Did any microsecond pass twice?
+# </details>
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: products in the three profiles
+products_of = answer("u02-profile", products_in)
+table = {
+    name: products_of(each.rows) | {"ms": sum(row["own_us"] for row in each.rows) / 1000}
+    for name, each in profiles.items()
+}
+display(compare("u02-products", "calls of aten::mm", measured=table["train"]["calls"]))
+pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}", "ms": "{:.1f}"})
+
+# %% [markdown]
+# 29, 29, and three times 29. Prefill and decode call the same operators as often. In its layers decode does 1/128 of the multiplications: compare the milliseconds. Something in it does not shrink.
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Figure: a training step on its time line
+trace_picture(profiles["train"])
+
+# %% [markdown]
+# `profiles["train"].write_trace("step.json")` writes the same trace for [ui.perfetto.dev](https://ui.perfetto.dev), where you can zoom and click. On a GPU the ranges also reach Nsight Systems, as NVTX, and the kernels stand below:
+
+# %% folded=true tags=["nbval-ignore-output"]
+# On a GPU: is it busy while Python launches kernels?
+if torch.cuda.is_available():
+    on_gpu, gpu_ids = Transformer(sizes, device="cuda"), ids.cuda()
+
+    def step():
+        on_gpu(gpu_ids).sum().backward()
+
+    kernels = measure_overlap(profile(step).trace).computation_seconds
+    print(f"kernels run for {kernels:.2e} s of a step of {fastest_seconds(step):.2e} s")
+    print(measure_roofline("cuda"))
+else:
+    print("There is no GPU here, so there are no kernels to see; nothing below needs them.")
+
+# %% [markdown]
+# ## What has to move?
+#
+# Before a processor can multiply two numbers, they must come from memory. `count_bytes` counts what each operation must move at least: every input read once, every output written once.
+
+# %% tags=["nbval-check-output"]
+a, b = torch.ones(7, 3, dtype=torch.bfloat16), torch.ones(3, 5, dtype=torch.bfloat16)
+print(count_bytes(lambda: a @ b))
+print(count_bytes(lambda: a + a))
+print(count_bytes(a.t))
+
+# %% [markdown]
+# FLOPs over bytes is the **arithmetic intensity**. Only matrix products count as FLOPs, so an addition has intensity 0. A view moves nothing.
+
+# %% Bytes of a product [markdown] exercise="u02-product-bytes" points=1 minutes=4 difficulty=1 importance=5
+# **Write** `product_bytes`: the bytes that the product of a (`rows`, `inner`) and an (`inner`, `columns`) matrix must move. All three matrices have numbers of `element_bytes`.
+#
+# *By hand:* 7 × 3 times 3 × 5 in bf16 → **142**.
+
+
+# %% solution="u02-product-bytes"
+def product_bytes(rows: int, inner: int, columns: int, element_bytes: int) -> int:
+    """Bytes read and written by one matrix product, everything once."""
+    ### BEGIN SOLUTION
+    numbers = rows * inner + inner * columns + rows * columns
+    return element_bytes * numbers
+    ### END SOLUTION
+
+
+# %%
+try_it(product_bytes, 7, 3, 5, 2)
+
+# %% check="u02-product-bytes"
+# Formats of 1 to 8 bytes; one row and thousands; a layer of a real model.
+
+# %% [markdown]
+# ## The roofline
+#
+# A device computes at most $P$ FLOP/s and moves at most $W$ bytes/s. An operation of intensity $I$ reaches at most
+#
+# $$\min(P,\; I \cdot W)$$
+#
+# a slope and a flat roof (S8). They meet at the **ridge** $P / W$. Left of it an operation is **memory-bound**: it waits for bytes. Right of it, it is **compute-bound**.
+#
+# **Guess first.** In the time in which one thread of your machine moves one byte, how many FLOPs could it do?
+
+# %%
+predict("u02-ridge", None, "FLOP/B")
+
+# %% tags=["nbval-ignore-output"]
+roof = measure_roofline("cpu")
+print(roof)
+compare("u02-ridge", "FLOP/B", measured=roof.ridge)
+
+# %% [markdown]
+# The processor time of one thread counts, so a busy machine disturbs little. If the spread exceeds 1.3, something else was running: measure again. Now operations of your choice: change the list, and run it again.
+
+# %% tags=["nbval-ignore-output"]
+torch.set_num_threads(1)
+x, y = torch.randn(2, 4_000_000).unbind()
+scores = torch.randn(2000, 2000)
+weights = cycle(torch.randn(5, 2048, 4096).unbind())  # one alone would stay in the cache
+
+
+def linear(num_tokens):
+    tokens = torch.randn(num_tokens, 2048)
+    return lambda: tokens @ next(weights)
+
+
+operations = {
+    "add": lambda: x + y,
+    "softmax": lambda: scores.softmax(-1),
+    **{f"linear, {n} token{'s' * (n > 1)}": linear(n) for n in (1, 4, 16, 128)},
+}
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Figure: the operations under your machine's roof, and other devices
+names = ("A100-80", "H100-SXM", "H200", "B200")
+roofs = {"one thread": (roof.flops_per_second, roof.bytes_per_second)}
+roofs |= {name: device_roof(name) for name in names}
+dots = {}
+for name, call in operations.items():
+    moved, seconds = count_bytes(call), fastest_seconds(call)
+    if moved.flops:
+        dots[name] = (moved.intensity, moved.flops / seconds)
+    else:
+        rate = moved.num_bytes / seconds / 1e9
+        print(f"{name}: no products, {rate:.1f} GB/s of {roof.bytes_per_second / 1e9:.1f}")
+rooflines(roofs, dots)
+
+# %% [markdown]
+# One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both. An operation above the roof found part of its bytes in the processor's cache.
+#
+# Slope or roof depends on where the bytes lie. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in its main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
+
+# %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=9 difficulty=3 importance=4
+# **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device. On the ridge counts as reached. Where no number of rows is enough, return `math.inf`.
+#
+# A float can miss a ridge that is met exactly. `Fraction(p, q)` divides whole numbers without loss.
+#
+# *By hand:* an (m, 4) times a (4, 6) matrix in bf16; 20 FLOP/s, 10 bytes/s, so the ridge is at 2 FLOP/B → **12**.
+
+
+# %% solution="u02-fewest-tokens"
+def fewest_tokens(
+    inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
+) -> int | float:
+    """Fewest rows of a compute-bound product, or math.inf."""
+    ### BEGIN SOLUTION
+    ridge = Fraction(flops_per_second, bytes_per_second)
+    left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
+    if left_over <= 0:
+        return math.inf
+    return math.ceil(ridge * element_bytes * inner * columns / left_over)
+    ### END SOLUTION
+
+
+# %%
+try_it(fewest_tokens, 4, 6, 2, 20, 10)
+
+# %% check="u02-fewest-tokens"
+# Real layers and devices in three formats; layers too small; ridges met exactly.
+
+# %% [markdown]
+# <details><summary>Hint: how do I begin?</summary>
+#
+# Write FLOPs, bytes and ridge as one inequality with $m$ in it. On which side does $m$ appear in every term?
+# </details>
+#
+# <details><summary>Hint: negative numbers</summary>
+#
+# What is the intensity of a product with a million rows? Can more rows lift it any further?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: tokens that make a layer compute-bound, in bf16
+tokens_of = answer("u02-fewest-tokens", fewest_tokens)
+layers = ((512, 512), (2048, 2048), (4096, 14336), (8192, 28672))
+pd.DataFrame(
+    {
+        name: {
+            f"{k:,} → {n:,}": f"{tokens_of(k, n, 2, *map(int, device_roof(name))):,}"
+            for k, n in layers
+        }
+        for name in names
+    }
+)
+
+# %% [markdown]
+# The rule of thumb "as many tokens as the ridge" is the limit for infinitely wide layers. For narrow ones, no batch is enough.
+
+# %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
+# **Write** `roofline_seconds`: the least time of operations that run one after the other. `operations` is a list of pairs, FLOPs and bytes. Inside one operation computing and moving overlap; two operations do not. Your plan will use it.
+#
+# *By hand:* 10¹² FLOP/s and 10¹¹ bytes/s; (2·10⁹, 4·10⁶), (0, 5·10⁸), (3·10¹⁰, 2·10⁸) → **0.037** s.
+
+
+# %% solution="u02-roofline-seconds"
+def roofline_seconds(
+    operations: list[tuple[int, int]], flops_per_second: float, bytes_per_second: float
+) -> float:
+    """Seconds of operations one after the other, each at its roof."""
+    ### BEGIN SOLUTION
+    return sum(
+        max(flops / flops_per_second, num_bytes / bytes_per_second)
+        for flops, num_bytes in operations
+    )
+    ### END SOLUTION
+
+
+# %%
+three_operations = [(2 * 10**9, 4 * 10**6), (0, 5 * 10**8), (3 * 10**10, 2 * 10**8)]
+try_it(roofline_seconds, three_operations, 10**12, 10**11)
+
+# %% check="u02-roofline-seconds"
+# None, one and many; memory-bound, compute-bound, both alike.
+
+# %% [markdown]
+# **Hold it against the clock.** Your function, the operations that `count_bytes` saw, and your machine's own roof:
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: seconds by the roofline, and by the clock
+seconds_at_roof = answer("u02-roofline-seconds", roofline_seconds)
+rows = {}
+for call in (prefill, decode, train):
+    pairs = [(each.flops, each.num_bytes) for each in count_bytes(call).operations]
+    at_roof = seconds_at_roof(pairs, roof.flops_per_second, roof.bytes_per_second)
+    clock = fastest_seconds(call, num_runs=3)
+    rows[call.__name__] = {
+        "operations": len(pairs),
+        "at the roof, ms": 1000 * at_roof,
+        "by the clock, ms": 1000 * clock,
+        "ratio": clock / at_roof,
+        "µs per operation beyond the roof": 1e6 * (clock - at_roof) / len(pairs),
+    }
+pd.DataFrame(rows).T.style.format("{:.3g}")
+
+# %% [markdown]
+# The **real gap** of this unit. In decode the last column is the price of *calling* an operation: Python, dispatch, allocation. The roofline does not know it; a GPU has it as launches of kernels. In prefill and training the column says something else: kernels run below their roof, such as thin products, exponentials and strided copies.
+
+# %% [markdown]
+# ## Prefill, decode, training
+#
+# ![Prefill reads all layers and the head, writes the cache and reads it back. Decode reads all weights and the whole cache, and writes one token. Training reads all weights twice and has no cache.](steps.svg)
+#
+# **Guess first.** Llama-3-8B decodes one token of one sequence, after 1,024 earlier tokens. How many FLOPs for each byte that moves?
+
+# %%
+predict("u02-decode", None, "FLOP/B")
+
+# %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=4 importance=5
+# **Write** `step_bytes`: the bytes of weights and of the cache that a step moves, all in bf16, for an untied Llama (as in unit 01: queries, keys, values, output; three feed-forward matrices; two norms a layer and one at the end; a head). Each key is a third of the points.
+#
+# | phase | new tokens of each sequence | the head reads |
+# |---|---|---|
+# | `"prefill"` | `seq_len`, into an empty cache | the last position |
+# | `"decode"` | one, behind `seq_len` in the cache | that token |
+# | `"train"` | `seq_len`, forward and backward, no cache | all of them |
+#
+# A matrix or norm is read once by each operation that needs it, whatever the batch. Of the embedding a step reads one row for each new token; its gradient does not read it. New keys and values are written into their places, then attention reads what is in the cache. Ignore gradients and activations.
+#
+# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode behind 3 tokens → **608**, **64**, **16**.
+
+
+# %% solution="u02-step-bytes"
+def step_bytes(model: ModelConfig, num_sequences: int, seq_len: int, phase: str) -> dict[str, int]:
+    """Bytes that a step moves: "weights", "cache_read" and "cache_written"."""
+    ### BEGIN SOLUTION
+    h, heads = model.hidden_size, model.num_heads * model.head_dim
+    cached = model.num_kv_heads * model.head_dim
+    layer = 2 * h * heads + 2 * h * cached + 3 * h * model.ffn_size + 2 * h
+    read_whole = model.num_layers * layer + h + h * model.vocab_size
+    times = 2 if phase == "train" else 1
+    new_tokens = num_sequences * (1 if phase == "decode" else seq_len)
+    seen = num_sequences * (seq_len + 1 if phase == "decode" else seq_len)
+    token_bytes = 4 * model.num_layers * cached
+    is_cached = phase != "train"
+    return {
+        "weights": 2 * (times * read_whole + new_tokens * h),
+        "cache_read": token_bytes * seen * is_cached,
+        "cache_written": token_bytes * new_tokens * is_cached,
+    }
+    ### END SOLUTION
+
+
+# %%
+small = ModelConfig(
+    num_layers=1, hidden_size=4, num_heads=2, num_kv_heads=1, head_dim=2, ffn_size=3, vocab_size=50
+)
+try_it(step_bytes, small, 2, 3, "decode")
+
+# %% check="u02-step-bytes"
+# Counted on fake tensors, by whose storage it is: all phases; own and shared keys; wide heads.
+
+# %% [markdown]
+# <details><summary>Hint: only training is wrong</summary>
+#
+# Backward makes two products for each one of forward, $dX = dY\,W^T$ and $dW = X^T dY$. Which of them reads $W$?
+# </details>
+#
+# <details><summary>Hint: only decode is wrong</summary>
+#
+# How many tokens are in the cache when attention reads it? Which of them is the new one?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: Llama-3-8B decodes one token behind 1,024
+bytes_of = answer("u02-step-bytes", step_bytes)
+llama = preset("Llama-3-8B")
+
+
+def counted(model, num_sequences, seq_len, phase):
+    with fake_tensors(), torch.set_grad_enabled(phase == "train"):
+        built = Transformer(model, dtype=torch.bfloat16)
+        if phase == "train":
+            tokens = torch.zeros(num_sequences, seq_len, dtype=torch.long)
+            return count_bytes(lambda: built(tokens).sum().backward())
+        cache = Cache(built, num_sequences, seq_len + 1)
+        cache.length = seq_len if phase == "decode" else 0
+        new = torch.zeros(num_sequences, seq_len - cache.length or 1, dtype=torch.long)
+        return count_bytes(lambda: built.head(hidden_states(built, new, cache)[:, -1]))
+
+
+moved = counted(llama, 1, 1024, "decode")
+parts = bytes_of(llama, 1, 1024, "decode")
+compare(
+    "u02-decode",
+    "FLOP/B",
+    computed=moved.flops / sum(parts.values()),
+    measured=moved.intensity,
+)
+
+# %% [markdown]
+# A multiply and an add for each weight of two bytes: **one FLOP per byte**, where an H100 has its ridge at 295. Batches help, as the weights are read once for all sequences. Move the batch, then the context. What stops decode from climbing?
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    steps_on_roofline,
+    model=Choice("model", ["Llama-3.2-1B", "Llama-3-8B", "Llama-3-405B"], "Llama-3-8B"),
+    hardware=Choice("device", ["A100-80", "H100-SXM", "H200", "B200"], "H100-SXM"),
+    num_sequences=Choice("batch, sequences", [1, 4, 16, 64, 256, 1024], 1),
+    seq_len=Choice("tokens in each", [128, 1024, 8192, 32768], 1024),
+)
+
+# %% [markdown]
+# Every sequence brings a cache of its own. A byte of it serves the $a / a_{kv}$ query heads that share it: $a / a_{kv}$ FLOPs per byte, whatever the batch (the dotted line). The longer the context, the more of the bytes are cache.
+#
+# <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
+#
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. Behind $S$ cached tokens it is $29D^2 + 4DS$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# </details>
+#
+# ### "Prefill is compute-bound"
+#
+# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer shows weights and cache alone. Now *all* operations, as PyTorch runs them one by one, beside the products alone:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: FLOPs per byte, products alone and all operations
+rows = {}
+for name in ("Llama-3.2-1B", "Llama-3-8B"):
+    for phase in ("prefill", "train"):
+        everything = counted(preset(name), 1, 1024, phase)
+        multiplying = [each for each in everything.operations if each.flops]
+        num_bytes = sum(each.num_bytes for each in multiplying)
+        rows[name, phase] = {
+            "products alone": f"{everything.flops / num_bytes:.0f}",
+            "all operations": f"{everything.intensity:.0f}",
+            "bytes of the rest": f"{1 - num_bytes / everything.num_bytes:.0%}",
+        }
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# The ridge of an H100 is at 295. The products of the 1B model are compute-bound; its code as a whole moves more bytes than an H100 can hide. The sentence is about products, or about **fused** code.
+
+# %% [markdown]
+# ## Fewer trips to memory
+#
+# The rest are norms, gates, additions, softmax: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
+#
+# Attention weights, written out:
+
+
+# %%
+def written_out(scores, bias, scale):
+    scaled = scores * scale
+    biased = scaled + bias
+    exponents = (biased - biased.amax(-1, keepdim=True)).exp()
+    return exponents / exponents.sum(-1, keepdim=True)
+
+
+# %% tags=["nbval-check-output"]
+scores, bias = torch.randn(2, 8, 256, 256), torch.randn(256, 256)
+moved = count_bytes(lambda: written_out(scores, bias, 0.125))
+print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
+
+# %% Two operations instead of seven [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
+# **Write** `attention_weights`: the same numbers from PyTorch's own functions, moving at most 4.5 times the bytes of `scores` instead of 12. Scores and bias stay as they are. All or nothing.
+#
+# `torch.compile` fuses too, but the instrument sees its operations one by one, so it does not help here.
+
+
+# %% solution="u02-fuse"
+def attention_weights(scores: Tensor, bias: Tensor, scale: float) -> Tensor:
+    """Softmax over keys of scores (b, a, s, t) times scale, plus bias (s, t)."""
+    ### BEGIN SOLUTION
+    biased = torch.add(bias, scores, alpha=scale)
+    return torch.softmax(biased, dim=-1)
+    ### END SOLUTION
+
+
+# %%
+def times_moved(function):
+    return count_bytes(lambda: function(scores, bias, 0.125)).num_bytes / scores.nbytes
+
+
+try_it(times_moved, written_out)
+try_it(times_moved, attention_weights)
+
+# %% check="u02-fuse"
+# In float64: causal masks of -inf; scores in one piece or transposed; inputs afterwards.
+
+# %% [markdown]
+# <details><summary>Hint: I am stuck at six</summary>
+#
+# Two operations are left before the softmax. Read the first line of `help(torch.add)`: what does it add?
+# </details>
+#
+# The byte count says 3 times faster. What does the clock say?
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: seconds of both
+large, bias_512 = torch.randn(4, 8, 512, 512), torch.randn(512, 512)
+
+
+def clocked(function):
+    moved = count_bytes(lambda: function(large, bias_512, 0.125))
+    seconds = fastest_seconds(lambda: function(large, bias_512, 0.125), num_runs=3)
+    return {
+        "ms": round(1000 * seconds, 1),
+        "gb_per_second": round(moved.num_bytes / seconds / 1e9, 1),
+    }
+
+
+try_it(clocked, written_out)
+try_it(clocked, attention_weights)
+
+# %% [markdown]
+# Set the GB/s beside your machine's bandwidth. Exponentials and divisions keep one thread busy, and no count of *products* shows them. A GPU has far more arithmetic for each byte, and the bytes decide.
+
+# %% [markdown]
+# ## Repair a loop
+#
+# This generates text one token at a time, always the most likely one. Its answers are right. It wastes work in five ways.
+
+
+# %%
+def wasteful(model, prompt, num_new):
+    tokens = prompt
+    while tokens.shape[1] < prompt.shape[1] + num_new:
+        logits = model(tokens)
+        shares = torch.softmax(logits.double(), dim=-1)[:, -1]
+        new = [[int(row.argmax())] for row in shares]
+        tokens = torch.cat([tokens, torch.tensor(new)], dim=1)
+    return tokens
+
+
+# %% Repair the loop [markdown] exercise="u02-repair-generate" points=2.5 minutes=14 difficulty=3 importance=5
+# **Write** `generate`: the same tokens, prompt included, without the waste. Each waste removed is a fifth of the points, wherever the tokens are right:
+#
+# | | no more than |
+# |---|---|
+# | `layers` | each position once through the layers |
+# | `head` | one position of each sequence through `model.head`, per new token |
+# | `logits` | read once to find the largest; not copied, not turned into probabilities |
+# | `graph` | nothing saved for a backward pass |
+# | `waits` | no number read by Python (`int`, `item`, `tolist`): on a GPU, Python would wait each time |
+#
+# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`, as in `prefill` and `decode` above. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, and gives the states $(b, s, h)$ that the head reads.
+
+
+# %% solution="u02-repair-generate"
+def generate(model: Transformer, prompt: Tensor, num_new: int) -> Tensor:
+    """Prompt (b, s) and its num_new most likely next tokens, (b, s + num_new)."""
+    ### BEGIN SOLUTION
+    cache = Cache(model, len(prompt), prompt.shape[1] + num_new)
+    tokens = [prompt]
+    new = prompt
+    with torch.no_grad():
+        for _ in range(num_new):
+            last = hidden_states(model, new, cache)[:, -1]
+            scores = model.head(last)
+            new = scores.argmax(-1, keepdim=True)
+            tokens.append(new)
+    return torch.cat(tokens, dim=1)
+    ### END SOLUTION
+
+
+# %%
+def cost_of(function):
+    moved = count_bytes(lambda: function(model, ids[:, :32], 8))
+    return {"million_flops": moved.flops // 10**6, "megabytes": moved.num_bytes // 10**6}
+
+
+try_it(cost_of, wasteful)
+try_it(cost_of, generate)
+
+# %% check="u02-repair-generate"
+# Small models in five scenarios; one sequence and several; a prompt of one token.
+
+# %% [markdown]
+# <details><summary>Hint: how do I join the new tokens without reading them?</summary>
+#
+# `argmax(-1, keepdim=True)` gives a tensor. What shape has it, and what shape does `hidden_states` take?
+# </details>
+#
+# <details><summary>Hint: the second new token is wrong</summary>
+#
+# What do you pass in the first round, and what in all others? Who has seen the tokens in between?
+# </details>
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: 16 new tokens behind 64
+generate_of = answer("u02-repair-generate", generate)
+slow, quick = (
+    fastest_seconds(lambda f=each: f(model, ids[:, :64], 16), num_runs=2)
+    for each in (wasteful, generate_of)
+)
+print(
+    f"{1000 * slow:.0f} ms wasteful, {1000 * quick:.0f} ms repaired: {slow / quick:.1f} times faster"
+)
+
+# %% [markdown]
+# ## Is it good?
+#
+# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, a prompt of 5 tokens; the card's power was limited to 330 W. Lecture E sets models of equal quality beside each other by what they cost (E1). How good is the *program*?
+
+# %% folded=true tags=["nbval-check-output"]
+# Computed: the published rate beside the A100's roof
+llama_2 = ModelConfig(
+    num_layers=32, hidden_size=4096, num_heads=32, ffn_size=11008, vocab_size=32000
+)
+step = counted(llama_2, 1, 100, "decode")
+num_bytes = sum(bytes_of(llama_2, 1, 100, "decode").values())
+a100 = device("A100-80")
+at_best = 1 / seconds_at_roof(
+    [(step.flops, num_bytes)],
+    a100.dense_flops_per_second("bf16"),
+    a100.bandwidth_bytes_per_second,
+)
+used = 104.9 * step.flops / a100.dense_flops_per_second("bf16")
+print(f"FLOPs used: {used:.2%} of the peak")
+print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 / at_best:.0%}")
+
+# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=6 difficulty=2 importance=5
+# **Answer** in four to six sentences (B13).
+#
+# - Half a per cent of the peak, and two thirds of the roof: which of the two says how good the program is, and why?
+# - Name two things that the missing third can be made of, and how you would find out which it is.
+# - Somebody reports 20,000 tokens/s for a training run, and nothing else. What do you have to ask before you can say whether that is good? Three things.
+
+# %% [markdown] text_answer="u02-throughput"
+# <!-- BEGIN SOLUTION -->
+# The share of the roof. At batch 1 each weight of two bytes is used for one multiply and one add, so decode waits for the memory and no program could use more than about 0.7 % of the arithmetic; the FLOPs tell nothing about its quality. The missing third can be bandwidth that no kernel reaches (1.7 of 2.04 TB/s is typical, and the card's power was limited), the launches of many small kernels, or bytes that we have not counted: activations, norms, kernels that are not fused. A plain copy measures the bandwidth that can be reached; a trace shows gaps between kernels; the bytes per kernel over its time show which are slow. Of the training run I have to know the model and the sequence length (FLOPs per token), the devices (how many, their dense peak in the precision used), and what bounds the step: for a model of 1B at 4,096 tokens, 9 GFLOP a token, 20,000 tokens/s are 18 % of one H100's peak; for one of 8B they are more than the whole of it, so there must be several.
+#
+# *Rubric.* Share of the roof, with the reason that decode at batch 1 is memory-bound: 0.5. Two causes that fit (bandwidth reached, launches or overhead, uncounted bytes, power) with a way to tell them apart: 0.75. Three questions among FLOPs per token (model, length), number and kind of devices with dense peak, precision, recomputation, what bounds the step: 0.75.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order. The recap is at the end.
+
+# %% [markdown]
+# ### The most that a device can decode
+
+# %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=12 difficulty=3 importance=4 extra=true
+# **Write** `decode_tokens_per_second`: the most tokens per second, of all sequences together, that a device can decode behind `context` cached tokens in bf16. Untied Llamas.
+#
+# - A step moves weights and cache as in `step_bytes`, written keys and values included, and computes its products; the cache's are $4\,a\,d$ FLOPs for each cached token, layer and sequence, the new token included. Take the whole step as one operation.
+# - `hardware.dense_flops_per_second("bf16")`, `.bandwidth_bytes_per_second`, `.memory_bytes`.
+# - If all parameters and the cache, with the new tokens, do not fit: `0.0`.
+#
+# *By hand:* Llama-3-8B, one sequence behind 256 tokens on an A100-80 → **135.5**.
+
+
+# %% solution="u02-decode-bound"
+def decode_tokens_per_second(
+    model: ModelConfig, hardware: Device, num_sequences: int, context: int
+) -> float:
+    """Tokens per second of decoding at the roof; 0.0 where it does not fit."""
+    ### BEGIN SOLUTION
+    h, heads, layers = model.hidden_size, model.num_heads * model.head_dim, model.num_layers
+    cached = model.num_kv_heads * model.head_dim
+    products = layers * (2 * h * heads + 2 * h * cached + 3 * h * model.ffn_size)
+    products += h * model.vocab_size
+    read = products + (2 * layers + 1) * h
+    cache = 4 * layers * cached * num_sequences
+    held = 2 * (read + model.vocab_size * h)
+    held += cache * (context + 1)
+    if held > hardware.memory_bytes:
+        return 0.0
+    moved = 2 * (read + num_sequences * h)
+    moved += cache * (context + 2)
+    core = 4 * layers * heads * (context + 1) * num_sequences
+    flops = 2 * num_sequences * products + core
+    computing = flops / hardware.dense_flops_per_second("bf16")
+    moving = moved / hardware.bandwidth_bytes_per_second
+    return num_sequences / max(computing, moving)
+    ### END SOLUTION
+
+
+# %%
+try_it(decode_tokens_per_second, preset("Llama-3-8B"), device("A100-80"), 1, 256)
+
+# %% check="u02-decode-bound"
+# Counted on fake tensors: memory-bound, compute-bound, and caches that do not fit by one sequence.
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: tokens/s at best, Llama-3-8B on an A100-80
+rate_of = answer("u02-decode-bound", decode_tokens_per_second)
+pd.DataFrame(
+    {
+        f"{context:,} cached": {
+            f"batch {n}": f"{rate_of(llama, a100, n, context):,.0f}" for n in (1, 8, 64, 256)
+        }
+        for context in (256, 1256, 8192)
+    }
+)
+
+# %% [markdown]
+# ### Waiting for data
+
+# %% An epoch with workers [markdown] exercise="u02-loader" points=1.5 minutes=10 difficulty=3 importance=3 extra=true
+# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait. A training step takes `step_ms` and one batch, in order. How long until the last step is over?
+#
+# *By hand:* load 3, step 2, one worker, three batches → **11**.
+
+
+# %% solution="u02-loader"
+def epoch_ms(load_ms: int, step_ms: int, num_workers: int, num_batches: int) -> int:
+    """Milliseconds until the last step of an epoch is over."""
+    ### BEGIN SOLUTION
+    free = [0] * num_workers
+    now = 0
+    for batch in range(num_batches):
+        free[batch % num_workers] += load_ms
+        now = max(now, free[batch % num_workers]) + step_ms
+    return now
+    ### END SOLUTION
+
+
+# %%
+try_it(epoch_ms, 3, 2, 1, 3)
+
+# %% check="u02-loader"
+# Loading faster than a step, slower, and nearly hidden; batches left over.
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: 100 batches, 120 ms to load, 40 ms to train on
+epoch_of = answer("u02-loader", epoch_ms)
+epochs = {f"{w} worker{'s' * (w > 1)}": epoch_of(120, 40, w, 100) for w in (1, 2, 3, 4, 8)}
+pd.DataFrame({"ms": epochs}).map("{:,}".format)
+
+# %% [markdown]
+# ## What you know now
+#
+# | quantity | value |
+# |---|---|
+# | bytes of a product | $e\,(mk + kn + mn)$ |
+# | seconds of an operation | the larger of FLOPs$/P$ and bytes$/W$; operations add up |
+# | ridge of an H100 in bf16 | 295 FLOP/B |
+# | decode at batch 1 | about 1 FLOP/B; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
+# | what the roofline leaves out | calls and launches, kernels below their roof, waiting for data |
+#
+# **Your plan** can now say how long its products take if each is at its roof. Attention's scores still go through memory: unit 06 fuses them away. Unit 14 measures how much of this a real run reaches.
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %% [markdown]
+# *To read on:* Williams, Waterman, Patterson 2009, *Roofline* (25 minutes). Horace He 2022, *Making Deep Learning Go Brrrr From First Principles* (20 minutes). PyTorch's recipe on `torch.profiler` (15 minutes).
+
+# %%
+progress("02")

@@ -1,0 +1,993 @@
+# ---
+# jupyter:
+#   course:
+#     title: Attention without the matrix
+#     device: CPU
+#     needs: ["01", "03", "05"]
+#     lecture: [E2, E3, B5]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] opening=true
+# ![Slow memory holds queries, keys, values and the result, as long strips. Between them would lie the scores, 8,192 by 8,192 for each head; only one tile of them exists, in a small fast memory. Kept by the layers of Llama-3-8B for one sequence: 185 GB with scores, 44 GB without.](hero.svg)
+#
+# Attention compares every token with every token, and its matrix of scores is the largest tensor of a model. Flash attention gives the same result and never has that matrix in memory. You will write it, forward and backward, on a machine that counts every number that moves.
+#
+# Your training plan puts the activations of Llama-3-8B at 44 GB, and takes a fused kernel for granted. Without one they would be 185 GB. This unit is that kernel.
+#
+# 1. **Compute** a softmax whose row never lies in memory as a whole.
+# 2. **Build** attention in tiles, under a capacity, with the least traffic.
+# 3. **Compute** what three programs move, and **measure** it.
+# 4. **Build** a backward pass that keeps one number per row in place of the weights.
+# 5. **Explain** why more FLOPs take less time.
+#
+# | here | lecture E | lecture B | meaning |
+# |---|---|---|---|
+# | $n$, $m$ | seq | S | queries, keys; equal in training, where both are $s$ |
+# | $d$ | | | numbers of one query or key: the width of a head |
+# | $b_q$, $b_k$ | | | queries and keys in a tile |
+# | $M$ | SRAM | | numbers that fast memory holds |
+# | lse | | | log-sum-exp of a row of scores |
+
+# %% setup=true
+from course_utils.preflight import check_setup
+
+check_setup()
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autograder import answer, check, compare, plan, predict, progress
+from course_utils.configs import Kernels, preset
+from course_utils.instruments import (
+    Machine,
+    count_bytes,
+    count_flops,
+    count_saved_bytes,
+    fake_tensors,
+    measure_roofline,
+    time_call,
+)
+from course_utils.reference import Block
+from course_utils.reference.tiled_attention import (
+    flash_backward,
+    flash_forward_keys_outer,
+    materialised_forward,
+)
+from course_utils.reference.tiled_forward import tiled_forward
+from course_utils.show import (
+    Choice,
+    blocks_and_traffic,
+    explorer,
+    layer_diagram,
+    tile_walk,
+    try_it,
+)
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %% [markdown]
+# ## Same FLOPs, different clock
+#
+# Causal attention twice: as five operations, with the scores in memory, and as one **fused kernel**.
+
+
+# %%
+q, k, v = (torch.randn(1, 2, 2048, 64, requires_grad=True) for _ in range(3))
+is_later = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
+
+def materialised():
+    scores = q @ k.mT * 64**-0.5
+    return scores.masked_fill(is_later, -torch.inf).softmax(-1) @ v
+
+
+def fused():
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+# %% [markdown]
+# Two instruments, on the forward pass: one counts FLOPs, the other the bytes that each operation must read and write.
+
+# %% tags=["nbval-check-output"]
+attentions = {"materialised": materialised, "fused": fused}
+bytes_of = {name: count_bytes(call) for name, call in attentions.items()}
+for name, moved in bytes_of.items():
+    print(f"{name:13}{count_flops(attentions[name]).forward_flops / 1e9:.2f} GFLOP", moved)
+
+# %% [markdown]
+# As many FLOPs, and hardly any bytes. **Guess first.** Forward and backward on this very machine: how many times faster is the fused kernel?
+
+# %%
+predict("u06-clock", None, "times faster")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: forward and backward by this machine's clock (some five seconds)
+timings = {
+    name: time_call(lambda call=call: call().sum().backward(), num_warm_up=1, num_runs=3)
+    for name, call in attentions.items()
+}
+seconds = {name: timing.median_seconds for name, timing in timings.items()}
+flops = {name: sum(count_flops(call)) for name, call in attentions.items()}
+moved_bytes = {name: moved.num_bytes for name, moved in bytes_of.items()}
+measures = {"FLOPs": flops, "bytes, forward": moved_bytes, "seconds": seconds}
+for name, each in measures.items():
+    print(f"{name:15}fused / materialised = {each['fused'] / each['materialised']:.3f}")
+compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds["fused"])
+
+# %% [markdown]
+# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock. By the end you will know what both leave out, and explain it for points.
+#
+# ## Two memories
+#
+# A GPU computes in a small fast memory on the chip (SRAM) and keeps its tensors in a large slow one (HBM). Lecture E shows an A100 (E3):
+#
+# | memory | bandwidth | size |
+# |---|---|---|
+# | SRAM, on the chip | 19 TB/s | 20 MB |
+# | HBM, "the memory of the GPU" | 1.5 TB/s | 40 GB |
+# | the host's DRAM | 12.8 GB/s | more than 1 TB |
+#
+# Separate kernels for product, mask, softmax and product send the $n \times m$ scores through the slow one again and again. A fused kernel makes a **tile** of scores in fast memory, uses it, and forgets it (E2). One thing is in the way: a softmax needs its whole row.
+
+# %% [markdown]
+# ## A softmax without its row
+#
+# Attention for one query is a weighted mean of values $v_j$ by their scores $s_j$:
+#
+# $$o = \frac{\sum_j e^{s_j}\, v_j}{\sum_j e^{s_j}} = \frac{\sum_j e^{s_j - c}\, v_j}{\sum_j e^{s_j - c}} \qquad \text{for every } c$$
+#
+# Why the $c$? Even float64 overflows here; fp32 and bf16 overflow sooner:
+
+# %% tags=["nbval-check-output"]
+scores = torch.tensor([900.0, 899.0], dtype=torch.float64)
+print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp().tolist())
+
+# %% [markdown]
+# So $c$ is the largest score of the row, and that one may come last. Keep three things for each row while blocks of keys come by: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what has to happen to $l$ and $a$?
+
+# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=12 difficulty=3 importance=5
+# **Write** `online_softmax`. `blocks` is an **iterator**: it gives pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
+#
+# - the weighted means $o$ of all rows (rows, width),
+# - the **log-sum-exp** of each row (rows,): $\ln \sum_j e^{s_j}$, over all keys.
+#
+# Never more than two blocks may be in memory at once. Three scenarios, each a third of the points:
+#
+# | scenario | scores |
+# |---|---|
+# | `ordinary` | like normal random numbers |
+# | `extreme` | up to 900 and down to −900, largest first or last, rows far apart |
+# | `masked` | $-\infty$ for keys that a row may not see. A row may see none of the first block, or of any block. Without any key its result is zeros and its log-sum-exp $-\infty$. |
+#
+# *By hand:* scores $\ln 1, \ln 2$ with values 1, 2, then a block of score $\ln 5$ with value 3 → $o = (1 + 4 + 15)/8 =$ **2.5**, lse $= \ln 8 =$ **2.079**.
+
+
+# %% solution="u06-online"
+def online_softmax(blocks: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Means of values weighted by a softmax over all blocks, and the log-sum-exp of each row."""
+    ### BEGIN SOLUTION
+    maximum = total = out = None
+    for scores, values in blocks:
+        if out is None:
+            maximum = scores.new_full((len(scores), 1), -torch.inf)
+            total, out = torch.zeros_like(maximum), scores.new_zeros(len(scores), values.shape[1])
+        higher = torch.maximum(maximum, scores.amax(1, keepdim=True))
+        shift = torch.where(higher == -torch.inf, 0.0, higher)
+        weights, shrink = torch.exp(scores - shift), torch.exp(maximum - shift)
+        total = total * shrink + weights.sum(1, keepdim=True)
+        out = out * shrink + weights @ values
+        maximum = higher
+    lse = (maximum + total.log())[:, 0]
+    return out / torch.where(total > 0, total, 1.0), lse
+    ### END SOLUTION
+
+
+# %%
+two_blocks = [
+    (torch.tensor([[1.0, 2.0]]).log(), torch.tensor([[1.0], [2.0]])),
+    (torch.tensor([[5.0]]).log(), torch.tensor([[3.0]])),
+]
+
+
+def on_two_blocks(online_softmax):
+    return [each.tolist() for each in online_softmax(iter(two_blocks))]
+
+
+try_it(on_two_blocks, online_softmax)
+
+# %% check="u06-online"
+# Scores of every size and order; rows and blocks without a key; how many blocks are in memory.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know where to start</summary>
+#
+# $e^{s - c'} = e^{s - c} \cdot \,?$ Which factor turns a sum taken with the old maximum into one with the new?
+# </details>
+#
+# <details><summary>Hint: my result is nan</summary>
+#
+# A row that has seen no key has the maximum $-\infty$. What is $-\infty - (-\infty)$? What may be subtracted in its place?
+# </details>
+
+# %% [markdown]
+# **Hold it against** PyTorch's fused kernel, which also returns a log-sum-exp, one number per row:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: blocks of 100 keys, against the fused kernel
+online_of = answer("u06-online", online_softmax)
+torch.manual_seed(0)
+queries, keys, values = (torch.randn(300, 16, dtype=torch.float64) for _ in range(3))
+blocks = ((queries @ keys[j : j + 100].T / 4, values[j : j + 100]) for j in range(0, 300, 100))
+out, lse = online_of(blocks)
+kernel_out, kernel_lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+    *(each[None, None] for each in (queries, keys, values))
+)
+print("same result:", torch.allclose(out, kernel_out[0, 0]), end=", ")
+print("same log-sum-exp:", torch.allclose(lse, kernel_lse[0, 0].double()))
+
+# %% [markdown]
+# The log-sum-exp says how large all scores of a row are together. With it any weight can be made again: $p_j = e^{s_j - \mathrm{lse}}$. Remember it for the backward pass.
+
+# %% [markdown]
+# ## A machine that counts
+#
+# `Machine` has the two memories. Arrays lie in slow memory, where nothing can be computed. `load` copies a part into fast memory as a **tile**, `store` copies a tile back, and both are counted. What is computed from tiles is a tile and takes room, until no name holds it. Doubling an 8 × 4 array, three rows at a time:
+
+# %% tags=["nbval-check-output"]
+machine = Machine(capacity=30)
+x = machine.slow(torch.ones(8, 4, dtype=torch.float64), "x")
+y = machine.slow(torch.zeros(8, 4, dtype=torch.float64), "y")
+for i in range(0, 8, 3):
+    tile = machine.load(x[i : i + 3])
+    machine.store(2 * tile, y[i : i + 3])
+machine
+
+# %% [markdown]
+# 3 · 4 numbers of `tile` and as many of `2 * tile` are there at once; at the next turn the old `tile` waits until the new one is there. Now break it, three times:
+
+# %% tags=["nbval-check-output"]
+for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.load(x)):
+    try:
+        attempt()
+    except (ValueError, RuntimeError) as error:
+        print(f"{type(error).__name__}: {error}")
+
+# %% [markdown]
+# **Guess first.** $n = 48$ queries, $m = 64$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 64 \cdot 8 + 48 \cdot 8 + 48 = 1{,}840$ numbers. In tiles of 16 queries and 16 keys, what is the least that a program must load and store?
+
+# %%
+predict("u06-moved", None, "numbers")
+
+# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=20 difficulty=4 importance=5
+# **Write** `flash_forward`: $\mathrm{softmax}(q k^\top / \sqrt d)\, v$ and the log-sum-exp of each row, nothing masked, on a machine. `arrays` holds, in this order, `q` (n, d), `k` and `v` (m, d), which you load, and `out` (n, d) and `lse` (n,), which you store. The last tile may be shorter.
+#
+# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. Results count in float64. Four scenarios, each a quarter of the points:
+#
+# | scenario | what counts |
+# |---|---|
+# | `ordinary` | whole tiles |
+# | `extreme` | scores beyond 1,000 or all far below zero |
+# | `ragged` | block sizes that do not divide $n$ or $m$ |
+# | `traffic` | as many numbers loaded and stored as the best order of loops needs, and not one more |
+#
+# Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Sizes alone may decide what your program does: no branching on what a tensor holds.
+#
+# *By hand:* $n = m = 2$, $d = 4$, tiles of one → **40** numbers loaded, **10** stored.
+
+
+# %% solution="u06-forward"
+def flash_forward(machine: Machine, arrays: list[Any], block_q: int, block_k: int) -> None:
+    """Attention in tiles: loads q, k, v and stores out and lse."""
+    ### BEGIN SOLUTION
+    q, k, v, out, lse = arrays
+    num_queries, head_dim = q.shape
+    scale = head_dim**-0.5
+    for i in range(0, num_queries, block_q):
+        queries = machine.load(q[i : i + block_q])
+        maximum = machine.full((len(queries), 1), -torch.inf)
+        total = machine.full((len(queries), 1), 0.0)
+        summed = machine.full((len(queries), head_dim), 0.0)
+        for j in range(0, len(k), block_k):
+            scores = queries @ machine.load(k[j : j + block_k]).mT * scale
+            higher = torch.maximum(maximum, scores.amax(1, keepdim=True))
+            weights, shrink = torch.exp(scores - higher), torch.exp(maximum - higher)
+            total = total * shrink + weights.sum(1, keepdim=True)
+            summed = summed * shrink + weights @ machine.load(v[j : j + block_k])
+            maximum = higher
+        machine.store(summed / total, out[i : i + block_q])
+        machine.store((maximum + total.log())[:, 0], lse[i : i + block_q])
+    ### END SOLUTION
+
+
+# %% folded=true
+# Try it: a small head on a machine, and the result beside torch's
+def on_a_machine(flash_forward, n=2, m=2, d=4, block_q=1, block_k=1):
+    capacity = 4 * block_q * d + 2 * block_k * d + 4 * block_q * block_k + 8 * block_q
+    machine = Machine(capacity)
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(rows, d, dtype=torch.float64) for rows in (n, m, m))
+    out, lse = torch.zeros_like(q), torch.zeros(n, dtype=torch.float64)
+    names = ("q", "k", "v", "out", "lse")
+    arrays = [
+        machine.slow(each, name) for each, name in zip((q, k, v, out, lse), names, strict=True)
+    ]
+    flash_forward(machine, arrays, block_q, block_k)
+    print("right:", torch.allclose(out, F.scaled_dot_product_attention(q, k, v)))
+    return machine
+
+
+def small_head(flash_forward):
+    return repr(on_a_machine(flash_forward))
+
+
+try_it(small_head, flash_forward)
+
+# %% check="u06-forward"
+# Results in float64, whole and ragged tiles, scores of every size; loads and stores; capacity.
+
+# %% [markdown]
+# <details><summary>Hint: OutOfFastMemory</summary>
+#
+# Which tiles does a name still hold that nobody needs any more? Loops do not clear their variables; `del name` does, and so does a new value.
+# </details>
+#
+# <details><summary>Hint: my result is right and I move too much</summary>
+#
+# Which loop is the outer one, and which of the five arrays move once, which once per turn of it?
+# </details>
+
+# %% [markdown]
+# **Check your guess**, and watch your own program. Orange is what moves now; blue has moved; grey tiles of scores have been made and forgotten.
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: 48 queries, 64 keys, tiles of 16
+forward_of = answer("u06-forward", flash_forward)
+walked = on_a_machine(forward_of, 48, 64, 8, 16, 16)
+print(walked)
+compare("u06-moved", "numbers", measured=walked.traffic_elements)
+
+# %% folded=true
+# Explorer: run this cell, then move the control
+explorer(
+    lambda step: tile_walk(walked, step),
+    step=Choice("loads and stores done", list(range(1, len(walked.moves) + 1)), 10),
+)
+
+# %% [markdown]
+# Nowhere do 48 · 64 scores lie in memory. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
+
+# %% [markdown]
+# ## What moves
+#
+# **Guess first.** With tiles twice as tall, $b_q = 32$, the program moves less. What if they are twice as *wide*, $b_k = 32$? By which factor does the traffic change?
+
+# %%
+predict("u06-wider", None, "times")
+
+# %% What three programs move [markdown] exercise="u06-traffic" points=3 minutes=10 difficulty=3 importance=4
+# **Write** `attention_traffic`: numbers loaded and stored for one head by each of three programs. Each key is a third of the points. The last tile of a side may be shorter, and moves only what it has.
+#
+# | key | the program |
+# |---|---|
+# | `"q_outer"` | yours, the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
+# | `"k_outer"` | the order of the first FlashAttention: for each tile of keys, load it and its values once, and all queries. `out` and `lse` are stored after every tile of keys, and loaded again before every tile but the first |
+# | `"materialised"` | three kernels. Scores: each tile of queries once, all keys for each of them, scores stored. Softmax: scores loaded, weights stored. Result: for each tile of queries all weights of its rows and all values; `out` stored once, and no `lse` |
+#
+# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → **18** (`q_outer`), **22** (`k_outer`), **40** (`materialised`).
+
+
+# %% solution="u06-traffic"
+def attention_traffic(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> dict[str, int]:
+    """Numbers loaded and stored: "q_outer", "k_outer" and "materialised"."""
+    ### BEGIN SOLUTION
+    n, m, d = num_queries, num_keys, head_dim
+    q_tiles, k_tiles = -(-n // block_q), -(-m // block_k)
+    keys_and_values = 2 * m * d
+    queries_and_results = 2 * n * d
+    scores = n * m
+    return {
+        "q_outer": queries_and_results + n + q_tiles * keys_and_values,
+        "k_outer": keys_and_values + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n),
+        "materialised": queries_and_results + q_tiles * keys_and_values + 4 * scores,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(attention_traffic, 2, 3, 1, 1, 2)
+
+# %% check="u06-traffic"
+# Against three programs on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
+
+# %% [markdown]
+# <details><summary>Hint: I am a little too high where blocks do not divide</summary>
+#
+# How many tiles cover 5 queries two at a time? Which arrays cross once per *tile*, and how long are they?
+# </details>
+#
+# <details><summary>Hint: "k_outer" is wrong</summary>
+#
+# With three tiles of keys, how often is a result stored, and how often loaded?
+# </details>
+
+# %% [markdown]
+# **Check your guess** against the machine: 256 queries and keys, $d = 16$.
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: three programs on the machine
+traffic_of = answer("u06-traffic", attention_traffic)
+PROGRAMS = {
+    "materialised": (materialised_forward, "q k v scores weights out"),
+    "k_outer": (flash_forward_keys_outer, "q k v out lse"),
+    "q_outer": (forward_of, "q k v out lse"),
+}
+
+
+def measured_traffic(name, n, d, block_q, block_k):
+    program, arrays = PROGRAMS[name]
+    shapes = dict.fromkeys("qkv", (n, d)) | {"out": (n, d), "lse": (n,)}
+    shapes |= dict.fromkeys(("scores", "weights"), (n, n))
+    machine = Machine(device="meta")
+    tensors = (torch.empty(shapes[each], device="meta") for each in arrays.split())
+    program(machine, [machine.slow(each) for each in tensors], block_q, block_k)
+    return machine.traffic_elements
+
+
+tiles = [(16, 16), (32, 16), (16, 32), (64, 16), (128, 16)]
+names = [f"{block_q} × {block_k}" for block_q, block_k in tiles]
+moved = [{name: measured_traffic(name, 256, 16, *tile) for name in PROGRAMS} for tile in tiles]
+measured = pd.DataFrame(moved, names).rename_axis("tile")
+computed = pd.DataFrame([traffic_of(256, 256, 16, *tile) for tile in tiles], names)
+print(measured.map("{:,}".format))
+print("computed and measured are equal:", computed[measured.columns].equals(measured))
+compare("u06-wider", "times", measured=moved[2]["q_outer"] / moved[0]["q_outer"])
+
+# %% [markdown]
+# Width changes nothing: a narrower tile reads no key twice. Then why not $b_k = 1$, and all the room for queries? In numbers that move, it *is* best. But tensor cores need at least 16 columns, so real kernels take tiles like 128 × 64.
+#
+# **Guess first.** Flash attention with tiles of 128 queries, $d = 64$. How many times less does it move than the three kernels at 1,024 tokens, and how many times at 16,384? Write the second number.
+
+# %%
+predict("u06-long", None, "times less")
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: one head in 16 bits, tiles of 128 queries, d = 64
+rows = {}
+for n in (1024, 4096, 16384):
+    moved = traffic_of(n, n, 64, 128, 128)
+    flash, three = moved["q_outer"], moved["materialised"]
+    rows[f"{n:,}"] = {
+        "materialised, MB": 2 * three / 1e6,
+        "flash, MB": 2 * flash / 1e6,
+        "times less": three / flash,
+        "materialised, FLOP/B": 4 * n * n * 64 / (2 * three),
+        "flash, FLOP/B": 4 * n * n * 64 / (2 * flash),
+    }
+print(pd.DataFrame(rows).T.rename_axis("tokens").round(1).to_string())
+long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised", "q_outer")]
+compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
+
+# %% [markdown]
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 (153), where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    blocks_and_traffic,
+    block_q=Choice("queries in a tile", [16, 32, 64, 128, 256, 512], 128),
+    block_k=Choice("keys in a tile", [16, 32, 64, 128, 256], 64),
+    head_dim=Choice("numbers of a query, d", [64, 128, 256], 128),
+    seq_len=Choice("sequence, tokens", [1024, 4096, 8192, 32768], 8192),
+)
+
+# %% [markdown]
+# Fast memory is the limit: taller tiles move less, until they do not fit. Wide heads are the hard ones.
+
+# %% [markdown]
+# ## Tiles above the diagonal
+#
+# In a language model no query sees a later key. A tile that lies wholly above the diagonal need not be made.
+
+# %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=7 difficulty=2 importance=4
+# **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key that it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.
+#
+# *By hand:* 5 queries and keys in tiles of 2 × 2 → **6**. 2 queries, 5 keys in tiles of 2 × 2 → **3**.
+
+
+# %% solution="u06-causal-tiles"
+def visited_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
+    """Tiles with at least one pair under a causal mask."""
+    ### BEGIN SOLUTION
+    earlier = num_keys - num_queries
+    tiles = 0
+    for start in range(0, num_queries, block_q):
+        seen = min(start + block_q, num_queries) + earlier
+        tiles += -(-seen // block_k)
+    return tiles
+    ### END SOLUTION
+
+
+# %%
+try_it(visited_tiles, 5, 5, 2, 2)
+try_it(visited_tiles, 2, 5, 2, 2)
+
+# %% check="u06-causal-tiles"
+# Tiles of every shape over a real mask; as many keys as queries, and more.
+
+# %% [markdown]
+# <details><summary>Hint: only cases with more keys are wrong</summary>
+#
+# With 2 queries and 5 keys, which keys does the first query see? Draw the mask.
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the share of tiles that a causal mask leaves
+tiles_of = answer("u06-causal-tiles", visited_tiles)
+rows = {}
+for n in (512, 4096, 32768):
+    for block in (64, 128):
+        visited = tiles_of(n, n, block, block)
+        rows[f"{n:,} tokens, tiles of {block}"] = [visited, visited / (n / block) ** 2]
+pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
+
+# %% [markdown]
+# Half of the FLOPs, for long sequences. Does your count of FLOPs for a model say so? Unit 01 counts the full square, as most papers do; a kernel that skips tiles then seems faster than the hardware allows. The first table of this unit counted the fused kernel's full square, too.
+
+# %% [markdown]
+# ## Backward: keep less, compute again
+#
+# What autograd keeps of a layer of Llama-3-8B with fused attention: queries, keys, values, the result, and one log-sum-exp per head and token. No attention weights.
+
+# %% folded=true
+# Diagram: tensors of one layer, attention fused
+layer_diagram(preset("Llama-3-8B"), show="bytes")
+
+# %% [markdown]
+# For scores $S = q k^\top / \sqrt d$, weights $P = e^{S - \mathrm{lse}}$ and result $O = P v$, with the upstream gradient $dO$, the chain rule gives
+#
+# $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P \circ (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
+#
+# The softmax adds the $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$: the result knows it already.
+#
+# Everything else can be done tile by tile, from $q, k, v$, the lse and $O$.
+#
+# **Guess first.** Forward takes two matrix products per tile. How many times the FLOPs of forward does this backward take?
+
+# %%
+predict("u06-backward-flops", None, "times forward")
+
+# %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=20 difficulty=5 importance=5
+# **Write** `flash_attention`: causal attention as an autograd function (unit 05 has the form). `q`, `k`, `v` have the shape (…, s, d). The forward pass is given: `forward(q, k, v, block)` returns the result and the log-sum-exp (…, s), tile by tile. Yours are what to keep, and the backward pass:
+#
+# - Gradients of `q`, `k`, `v` in float64, whatever comes from upstream.
+# - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp, the tensors themselves, where autograd sees them. Nothing else lives on.
+# - Never an $s \times s$ matrix of floating-point numbers: tiles of `block` × `block`, the last one smaller.
+# - As many FLOPs as the tiles on and below the diagonal take. Forward runs once.
+#
+# All or nothing.
+#
+# *By hand:* one head of 4 tokens, $d = 2$ in float64, beside `q`, `k`, `v` → 64 bytes of result and 32 of lse, **96** kept; tiles of 2 → **3** visited of 4.
+
+
+# %% solution="u06-backward"
+def flash_attention(
+    forward: Callable[..., tuple[Tensor, Tensor]], q: Tensor, k: Tensor, v: Tensor, block: int
+) -> Tensor:
+    """Causal attention that makes its weights again, tile by tile, in the backward pass."""
+
+    ### BEGIN SOLUTION
+    class Flash(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v):
+            out, lse = forward(q, k, v, block)
+            ctx.save_for_backward(q, k, v, out, lse)
+            return out
+
+        @staticmethod
+        def backward(ctx, upstream):
+            q, k, v, out, lse = ctx.saved_tensors
+            scale = q.shape[-1] ** -0.5
+            delta = (upstream * out).sum(-1, keepdim=True)
+            grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
+            for i in range(0, q.shape[-2], block):
+                here = slice(i, i + block)
+                for j in range(0, i + 1, block):
+                    there = slice(j, j + block)
+                    scores = q[..., here, :] @ k[..., there, :].mT * scale
+                    if i == j:
+                        is_later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+                        scores = scores.masked_fill(is_later, -torch.inf)
+                    weights = torch.exp(scores - lse[..., here, None])
+                    grad_v[..., there, :] += weights.mT @ upstream[..., here, :]
+                    of_weights = upstream[..., here, :] @ v[..., there, :].mT
+                    of_scores = weights * (of_weights - delta[..., here, :]) * scale
+                    grad_q[..., here, :] += of_scores @ k[..., there, :]
+                    grad_k[..., there, :] += of_scores.mT @ q[..., here, :]
+            return grad_q, grad_k, grad_v
+
+    return Flash.apply(q, k, v)
+    ### END SOLUTION
+
+
+# %% folded=true
+# Try it: bytes kept by one head of 4 tokens, and gradients beside PyTorch's
+def four_tokens(flash_attention):
+    torch.manual_seed(0)
+    inputs = [torch.randn(1, 4, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+
+    def gradients(attention):
+        return torch.autograd.grad((attention(*inputs) ** 2).sum(), inputs)
+
+    kept = count_saved_bytes(lambda: flash_attention(tiled_forward, *inputs, 2), *inputs)
+    ours = gradients(lambda *qkv: flash_attention(tiled_forward, *qkv, 2))
+    theirs = gradients(lambda *qkv: F.scaled_dot_product_attention(*qkv, is_causal=True))
+    right = [torch.allclose(one, other) for one, other in zip(ours, theirs, strict=True)]
+    return {"kept bytes": kept.total_bytes, "gradients right": right}
+
+
+try_it(four_tokens, flash_attention)
+
+# %% check="u06-backward"
+# Gradients in float64; kept bytes; FLOPs of both passes; the largest tensor; ragged tiles.
+
+# %% [markdown]
+# <details><summary>Hint: dv is right, dq and dk are not</summary>
+#
+# What do they share that dv does not use? Which number per row belongs to dP, and where did the scale stand in forward?
+# </details>
+#
+# <details><summary>Hint: dk and dv are right, dq is not</summary>
+#
+# How many tiles of keys add something to one tile of dq?
+# </details>
+#
+# <details><summary>Hint: kept bytes are too few</summary>
+#
+# Does autograd know of a tensor that hangs on `ctx` as an attribute?
+# </details>
+
+# %% [markdown]
+# **Check your guess**, and hold the whole against PyTorch's kernel, in float64 and in units of $u$, the bytes of `q`:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: three attentions, 2 heads of 512 tokens
+flash_of = answer("u06-backward", flash_attention)
+head = [torch.randn(1, 2, 512, 32, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+mask = torch.ones(512, 512, dtype=torch.bool).triu(1)
+
+
+def with_scores(q, k, v):
+    return (q @ k.mT * 32**-0.5).masked_fill(mask, -torch.inf).softmax(-1) @ v
+
+
+three = {
+    "scores in memory": lambda: with_scores(*head),
+    "yours, tiles of 64": lambda: flash_of(tiled_forward, *head, 64),
+    "PyTorch, fused": lambda: F.scaled_dot_product_attention(*head, is_causal=True),
+}
+rows = {}
+for name, call in three.items():
+    forward_flops, backward_flops = count_flops(call)
+    saved = count_saved_bytes(call, *head).total_bytes / head[0].nbytes
+    rows[name] = {
+        "kept, in u": saved,
+        "forward, MFLOP": forward_flops / 1e6,
+        "backward, MFLOP": backward_flops / 1e6,
+        "backward / forward": backward_flops / forward_flops,
+    }
+print(pd.DataFrame(rows).T.round(3).to_string())
+compare(
+    "u06-backward-flops",
+    "times forward",
+    measured=rows["yours, tiles of 64"]["backward / forward"],
+)
+
+# %% [markdown]
+# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the cheapest and largest thing there is. (The count of the fused kernel goes by shapes, and so takes the full square; yours skips tiles.)
+#
+# What is kept now grows like $s$ (B5). All 32 layers of Llama-3-8B, one sequence:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: what the layers of Llama-3-8B keep, with scores and without
+
+
+def kept_gb(seq_len, is_fused):
+    kernels = Kernels(is_attention_fused=is_fused)
+    with fake_tensors():
+        layer = Block(preset("Llama-3-8B"), 0, dtype=torch.bfloat16, kernels=kernels)
+        x = torch.empty(1, seq_len, 4096, dtype=torch.bfloat16, requires_grad=True)
+        return 32 * count_saved_bytes(lambda: layer(x), layer).total_bytes / 1e9
+
+
+lengths = (2048, 4096, 8192, 16384, 32768)
+columns = {"scores kept, GB": False, "flash attention, GB": True}
+rows = {name: [kept_gb(n, is_fused) for n in lengths] for name, is_fused in columns.items()}
+pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
+
+# %% [markdown]
+# <details><summary>From the slides: memory that stays quadratic</summary>
+#
+# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. It says nothing of FLOPs: backward takes 2.5 times those of forward. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
+# </details>
+
+# %% [markdown]
+# ## What the clock says
+#
+# The paper printed what its first kernel read, wrote and took: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s.
+#
+# **Guess first.** Traffic fell 9.2 times. How many times did the time fall?
+
+# %%
+predict("u06-published", None, "times faster")
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2) beside counted ones
+n, d, heads = 1024, 64, 64 * 16
+moved = traffic_of(n, n, d, 256, 256)
+machine = Machine(device="meta")
+shapes = [(n, d)] * 4 + [(n,), (n, d), (n,)] + [(n, d)] * 3
+arrays = [machine.slow(torch.empty(each, device="meta")) for each in shapes]
+flash_backward(machine, arrays, 256, 256)
+backward_three = 7 * n * n + 10 * n * d  # P and dP, each product a kernel of its own
+counted_gb = {
+    "standard": (moved["materialised"] + backward_three) * 2 * heads / 1e9,
+    "flash": (moved["k_outer"] + machine.traffic_elements) * 2 * heads / 1e9,
+}
+published_gb, published_ms = {"standard": 40.3, "flash": 4.4}, {"standard": 41.7, "flash": 7.3}
+counted_flops = {"standard": 12 * n * n * d * heads, "flash": 14 * n * n * d * heads}
+paper = pd.DataFrame(
+    {
+        "counted, GB": counted_gb,
+        "published, GB": published_gb,
+        "published GB at 1.555 TB/s, ms": {name: gb / 1.555 for name, gb in published_gb.items()},
+        "FLOPs at 312 TFLOP/s, ms": {name: each / 312e9 for name, each in counted_flops.items()},
+        "published, ms": published_ms,
+    }
+).T
+print(paper.round(1).to_string())
+compare("u06-published", "times faster", measured=41.7 / 7.3)
+
+# %% [markdown]
+# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too, and go over all scores. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms. What else must run that neither row counts?
+#
+# Now your own machine. A CPU has a low ridge, so both programs lie above it, and its kernels stay far below both limits:
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the roofline of this machine
+roof = measure_roofline()
+print(roof)
+
+# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=6 difficulty=3 importance=5
+# **Write** five to eight sentences:
+#
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use two intensities of the table above, and the ridge of an A100 (153 FLOP/B in bf16). What does the low ridge of your own machine leave unexplained of its gain?
+# - Traffic fell 9.2 times in the paper, time 5.7 times. What sets the pace of each program?
+# - What is linear in the sequence length now, and what is still quadratic?
+
+# %% [markdown] text_answer="u06-why-faster"
+# <!-- BEGIN SOLUTION -->
+# Attention with its scores in memory has about 25 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 125 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores that are made again in the backward pass, are done by units that had nothing to do.
+#
+# The paper's standard program moves 40.3 GB, which take 26 ms at full bandwidth, against 2.6 ms for its FLOPs: it is bound by memory. The 4.4 GB of flash attention would take 2.8 ms, and its FLOPs 3.1 ms at the peak, which no kernel reaches, exponentials and rescaling not counted. So arithmetic sets its pace now, and less traffic would no longer help. That is why time fell less than traffic.
+#
+# What is kept for backward, and the fast memory that is needed, no longer grow with the square of the length: kept bytes are linear, the fast memory constant. FLOPs and traffic stay quadratic.
+#
+# *Rubric:* half a point for bandwidth as what bound the standard program, with intensity and ridge as numbers; half for "arithmetic waits, so FLOPs that run again cost little"; half for a pace set by arithmetic (or anything but bandwidth) after the change; half for linear memory and quadratic FLOPs and traffic.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order.
+#
+# ### Split keys
+#
+# When a model generates, one query meets many keys, and one query fills no device. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges in the same way what comes from other devices.
+
+# %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
+# **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (zeros and $-\infty$ come in, and go out where both are empty).
+#
+# *By hand:* $o = 5/3$ with lse $\ln 3$, and $o = 3$ with lse $\ln 5$ → **2.5**, $\ln 8 =$ **2.079**.
+
+
+# %% solution="u06-merge"
+def merge(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Result and log-sum-exp over all keys, from two parts."""
+    ### BEGIN SOLUTION
+    lse = torch.logaddexp(lse_a, lse_b)
+    shift = torch.where(lse == -torch.inf, 0.0, lse)
+    share_a = torch.exp(lse_a - shift)[:, None]
+    share_b = torch.exp(lse_b - shift)[:, None]
+    return share_a * out_a + share_b * out_b, lse
+    ### END SOLUTION
+
+
+# %%
+def two_parts(merge):
+    lse_a, lse_b = torch.tensor([3.0]).log(), torch.tensor([5.0]).log()
+    return [
+        each.tolist()
+        for each in merge(torch.tensor([[5 / 3]]), lse_a, torch.tensor([[3.0]]), lse_b)
+    ]
+
+
+try_it(two_parts, merge)
+
+# %% check="u06-merge"
+# Parts of every size, log-sum-exps far from zero, rows without a key.
+
+# %% [markdown]
+# <details><summary>Hint: where are the sums?</summary>
+#
+# $e^{\mathrm{lse}_a}$ is the sum of the first part. Which share of both sums is it? How do you compute that share without the sums themselves, which no number format holds?
+# </details>
+
+# %% [markdown]
+# **Hold it against** one query on 8,192 keys in eight parts, merged in any order, or two by two in three rounds:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: eight parts in several orders
+merge_of = answer("u06-merge", merge)
+torch.manual_seed(0)
+all_scores = 3 * torch.randn(1, 8192, dtype=torch.float64)
+all_values = torch.randn(8192, 16, dtype=torch.float64)
+eight = [
+    online_of(iter([(all_scores[:, a : a + 1024], all_values[a : a + 1024])]))
+    for a in range(0, 8192, 1024)
+]
+
+
+def merged_in(order):
+    result = eight[order[0]]
+    for number in order[1:]:
+        result = merge_of(*result, *eight[number])
+    return result[0]
+
+
+pairs = eight
+while len(pairs) > 1:
+    pairs = [merge_of(*one, *other) for one, other in zip(pairs[::2], pairs[1::2], strict=True)]
+exact = all_scores.softmax(1) @ all_values
+for name, result in {
+    "first to last": merged_in(range(8)),
+    "last to first": merged_in(range(7, -1, -1)),
+    "two by two": pairs[0][0],
+}.items():
+    print(f"{name}: equal to the softmax over all keys: {torch.allclose(result, exact)}")
+
+# %% [markdown]
+# ### The best tile
+
+# %% Queries in a tile [markdown] exercise="u06-blocks" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
+# **Write** `best_block_q`: how many queries a tile should have so that flash attention moves the fewest numbers, in a fast memory of `capacity` numbers; of several block sizes with the same traffic, the smallest. A careful program needs
+#
+# $$2\, b_q d + b_k d + b_q b_k + 3\, b_q$$
+#
+# numbers at once: queries and sums, keys *or* values, scores, and three numbers a row. At least one query fits.
+#
+# *By hand:* 300 queries, $d = 16$, 4,096 numbers, $b_k = 16$ → at most 75 fit, so 4 turns → **75**. With 302 queries it would be 5 turns → **61**.
+
+
+# %% solution="u06-blocks"
+def best_block_q(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
+    """Queries in a tile for the least traffic that a capacity allows."""
+    ### BEGIN SOLUTION
+    largest = (capacity - block_k * head_dim) // (2 * head_dim + block_k + 3)
+    num_tiles = -(-num_queries // min(largest, num_queries))
+    return -(-num_queries // num_tiles)
+    ### END SOLUTION
+
+
+# %%
+try_it(best_block_q, 300, 16, 4096, 16)
+try_it(best_block_q, 302, 16, 4096, 16)
+
+# %% check="u06-blocks"
+# Against a search over all tiles: memories for one query, for some, and for all.
+
+# %% [markdown]
+# ### What backward moves
+
+# %% Traffic of the backward pass [markdown] exercise="u06-backward-traffic" points=2 minutes=10 difficulty=3 importance=3 extra=true
+# **Write** `backward_traffic`: numbers loaded and stored by the backward pass for one head. Two kernels:
+#
+# - $\delta$: for each row, load `grad` and `out`, store one number.
+# - Gradients: for each tile of keys, load it and its values once, and store their two gradients once. For each tile of queries that comes by, load queries, `grad`, lse and $\delta$, and load and store the gradient of the queries, which starts as zeros in slow memory.
+#
+# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → 6 for $\delta$, 12 for what stays, 24 for what comes by: **42**.
+
+
+# %% solution="u06-backward-traffic"
+def backward_traffic(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> int:
+    """Numbers that the backward pass loads and stores, keys outside."""
+    ### BEGIN SOLUTION
+    n, m, d = num_queries, num_keys, head_dim
+    k_tiles = -(-m // block_k)
+    delta = 2 * n * d + n
+    stays = 4 * m * d
+    comes_by = k_tiles * (4 * n * d + 2 * n)
+    return delta + stays + comes_by
+    ### END SOLUTION
+
+
+# %%
+try_it(backward_traffic, 2, 3, 1, 1, 2)
+
+# %% check="u06-backward-traffic"
+# Against the program on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
+
+# %% [markdown]
+# ### Packed documents
+#
+# Short documents are packed into one sequence, and no token may see another document. A kernel visits a tile if some pair in it is open, and needs the mask only if some pair is not. FlexAttention in PyTorch sorts tiles in this way.
+
+# %% Tiles of a document mask [markdown] exercise="u06-document-tiles" points=1.5 minutes=8 difficulty=2 importance=3 extra=true
+# **Write** `document_tiles`: documents of `document_lengths` tokens follow one another in a sequence. A query sees the keys of its own document up to itself. Of the tiles of `block` × `block` (the last smaller), count `"full"`, in which every pair is open, and `"partial"`, in which some are and some are not. Half of the points each.
+#
+# *By hand:* documents of 3 and 5 tokens, tiles of 2 × 2 → **1** full, **7** partial.
+
+
+# %% solution="u06-document-tiles"
+def document_tiles(document_lengths: list[int], block: int) -> dict[str, int]:
+    """Tiles with every pair open, and with some: "full" and "partial"."""
+    ### BEGIN SOLUTION
+    lengths = torch.tensor(document_lengths)
+    owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+    mask = (owner[:, None] == owner).tril()
+    full = partial = 0
+    for i in range(0, len(owner), block):
+        for j in range(0, len(owner), block):
+            tile = mask[i : i + block, j : j + block]
+            if tile.all():
+                full += 1
+            elif tile.any():
+                partial += 1
+    return {"full": full, "partial": partial}
+    ### END SOLUTION
+
+
+# %%
+try_it(document_tiles, [3, 5], 2)
+
+# %% check="u06-document-tiles"
+# One document and several, shorter and longer than a tile; ragged ends.
+
+# %% [markdown]
+# ## What you know now
+#
+# | quantity | value |
+# |---|---|
+# | a maximum grows from $c$ to $c'$ | old sums times $e^{c - c'}$ |
+# | traffic, one head | $2nd + n + \lceil n / b_q \rceil\, 2md$: quadratic, whatever $b_k$ |
+# | against scores in slow memory | about $1 + 2 b_q / d$ times less |
+# | kept for backward | $q, k, v, O$ and one number per row: linear |
+# | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |
+#
+# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know brings the scores back, and 141 GB with them. What to recompute beyond attention is unit 05; sequences too long for one device go around a ring, merged by their log-sum-exps (unit 11).
+#
+# *To read on:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %%
+progress("06")

@@ -1,0 +1,105 @@
+"""A check made of its practice pack says what the staff's says, and measures nothing."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from autograder.checking import practice_pack
+from autograder.checking.exercise_check import Check
+from autograder.checking.judges import Behaviour, EqualTo
+from autograder.checking.lookup import check_of, practice_check_of
+from autograder.checking.mistakes import Symptom
+from autograder.checking.scoring import score_answer
+from autograder.exercises.record import packed
+
+EXERCISE = "u00-tensor-bytes"
+CASES = [{"rows": rows, "columns": columns} for rows in (2, 3, 5) for columns in (1, 4)]
+
+
+def measured(rows, columns):
+    return {"bytes": 2 * rows * columns, "ratio": rows / 3}
+
+
+CHECK = Check(
+    cases=lambda seed: CASES,
+    judge=EqualTo(
+        measured,
+        Symptom("Half. How many bytes?", lambda rows, columns: {"bytes": rows * columns}),
+        relative_tolerance=1e-9,
+        labels={"bytes": "the bytes of all"},
+    ),
+    fallback="math.prod",
+    allowed_names=("course_utils.formulas.tensors.tensor_bytes",),
+)
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Records a check and loads what was recorded."""
+    monkeypatch.setattr(practice_pack, "ROOT", tmp_path)
+
+    def recording(check):
+        pack, path = packed(EXERCISE, check), practice_pack.path_of(EXERCISE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(pack.json)
+        path.with_suffix(".safetensors").write_bytes(pack.tensors)
+        if not pack.tensors:
+            path.with_suffix(".safetensors").unlink()
+        return practice_pack.load(EXERCISE)
+
+    return recording
+
+
+def verdict(check, answer):
+    return score_answer(check, answer, [1]).verdict(EXERCISE, 2.0, tell_all=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda rows, columns: {"bytes": 2 * rows * columns, "ratio": rows / 3},
+        lambda rows, columns: {"bytes": rows * columns, "ratio": rows / 3},
+        lambda rows, columns: {"bytes": 7, "ratio": 1.0},
+        lambda rows, columns: 3,
+    ],
+)
+def test_verdicts_are_those_of_the_staffs_check(recorded, answer):
+    assert verdict(recorded(CHECK), answer) == verdict(CHECK, answer)
+
+
+def test_nothing_is_measured(recorded):
+    check = recorded(CHECK)
+    assert check.cases(1) == CASES
+    assert check.judge.measurement(CASES[0]) == measured(**CASES[0])
+    with pytest.raises(LookupError, match="no practice case is"):
+        check.judge.measurement({"rows": 9, "columns": 9})
+    assert check.allowed_names == CHECK.allowed_names
+    assert check.lent()((2, 3)) == 6
+
+
+def test_a_case_that_an_answer_spoils_is_whole_in_the_next_try(recorded):
+    check = recorded(CHECK)
+    check.cases(1)[0]["rows"] = 99
+    assert check.cases(1) == CASES
+
+
+def test_tensors_that_are_right_are_recorded_for_a_summary(recorded):
+    judge = Behaviour(
+        lambda rows, columns: {"wrong": 0, "total": torch.full((rows,), float(columns))},
+        scenarios=(),
+        summarise=None,
+    )
+    check = recorded(dataclasses.replace(CHECK, judge=judge))
+    assert torch.equal(check.judge.measurement(CASES[1])["total"], torch.tensor([4.0, 4.0]))
+    assert check.judge.wanted(CASES[1]) == {"wrong": 0}
+    assert check.judge.scenarios == ()
+
+
+def test_an_exercise_without_a_pack_has_the_staffs_check(tmp_path, monkeypatch):
+    monkeypatch.setattr(practice_pack, "ROOT", tmp_path)
+    practice_check_of.cache_clear()
+    try:
+        assert practice_check_of(EXERCISE) is check_of(EXERCISE)
+    finally:
+        practice_check_of.cache_clear()

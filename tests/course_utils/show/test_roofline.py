@@ -1,0 +1,74 @@
+"""Rooflines and traces: what the dots are, and what is said of them."""
+
+import pytest
+import torch
+
+from course_utils.configs import preset
+from course_utils.instruments import count_bytes, fake_tensors, named_range, profile
+from course_utils.reference import Transformer
+from course_utils.reference.generation import Cache, hidden_states
+from course_utils.show import device_roof, rooflines, steps_on_roofline, trace_picture
+from course_utils.show.roofline import Roof, cache_intensity, intensities
+from course_utils.show.trace import _bars
+
+
+def test_a_roof_is_a_slope_and_then_flat():
+    roof = Roof(1000, 10)
+    assert roof.ridge == 100
+    assert [roof.at(each) for each in (1, 50, 100, 500)] == [10, 500, 1000, 1000]
+    assert device_roof("H100-SXM").ridge == pytest.approx(295.3, abs=0.1)
+
+
+def test_the_caption_says_how_much_of_the_roof_is_reached():
+    roofs = {"one thread": (1e12, 1e10), "A100-80": device_roof("A100-80")}
+    picture = rooflines(roofs, {"slow": (10, 5e10), "quick": (500, 9e11)})
+    assert "ran on one thread, at 50% to 90% of its roof" in picture.caption
+    assert "one thread" in picture.svg()
+    assert "quick" in picture.svg()
+    assert "allow" in rooflines(roofs, {}).caption
+
+
+def test_devices_of_one_peak_share_a_label():
+    roofs = {name: device_roof(name) for name in ("A100-80", "H100-SXM", "H200")}
+    assert "H100-SXM, H200" in rooflines(roofs, {}).svg()
+
+
+@pytest.mark.parametrize("num_sequences", [1, 4])
+def test_intensity_of_decode_is_that_of_a_counted_step(num_sequences):
+    with fake_tensors():
+        model = Transformer(preset("Llama-3-8B"), dtype=torch.bfloat16)
+        cache = Cache(model, num_sequences, 129)
+        cache.length = 128
+        ids = torch.zeros(num_sequences, 1, dtype=torch.long)
+        with torch.no_grad():
+            moved = count_bytes(
+                lambda: model.head(hidden_states(model, ids, cache)),
+                weights=model.parameters(),
+                cache=cache.tensors,
+            )
+    num_bytes = sum(moved.of("weights")) + sum(moved.of("cache"))
+    assert intensities("Llama-3-8B", num_sequences, 128)["decode"] == moved.flops / num_bytes
+
+
+def test_with_long_contexts_decode_falls_to_the_heads_that_share_a_key():
+    assert cache_intensity("Llama-3-8B") == 4
+    far = intensities("Llama-3-8B", 1024, 2**20)["decode"]
+    assert 4 < far < 4.2
+
+
+def test_steps_on_a_roof():
+    picture = steps_on_roofline("Llama-3-8B", "H100-SXM", 1, 1024)
+    assert "decode can reach 0.35% of the peak. The ridge is at 295 FLOP/B." in picture.caption
+    assert "decode: 1.03 FLOP/B" in picture.svg()
+
+
+def test_what_an_event_calls_stands_below_it():
+    def call():
+        with named_range("outer"):
+            torch.ones(40, 40) @ torch.ones(40, 40)
+
+    profiled = profile(call)
+    lanes = {each.name: each.lane for each in _bars(profiled)}
+    assert lanes["outer"] == 0
+    assert lanes["aten::mm"] == lanes["aten::ones"] == 1  # matmul, which only calls it, is left out
+    assert "outer" in trace_picture(profiled).svg()
