@@ -45,10 +45,8 @@ from course_utils.preflight import check_setup
 
 check_setup()
 
-import itertools
 import math
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
