@@ -126,7 +126,7 @@ def decode_tokens_per_second(
     Returns:
         Tokens of all sequences together; zero where parameters and cache do not fit.
     """
-    if not _fits(model, hardware, num_sequences, context):
+    if decode_memory_bytes(model, num_sequences, context) > hardware.memory_bytes:
         return 0.0
     operation = (
         decode_flops(model, num_sequences, context),
@@ -140,11 +140,10 @@ def decode_tokens_per_second(
     return num_sequences / seconds
 
 
-def _fits(model: ModelConfig, hardware: Device, num_sequences: int, context: int) -> bool:
-    """Whether all parameters and the cache with the new token lie in the device's memory."""
+def decode_memory_bytes(model: ModelConfig, num_sequences: int, context: int) -> int:
+    """Bytes of all parameters and of the cache with the new token, in bf16."""
     cache = step_bytes(model, num_sequences, context, "decode")["cache_read"]
-    held = ELEMENT_BYTES * sum(parameters(model).values()) + cache
-    return held <= hardware.memory_bytes
+    return ELEMENT_BYTES * sum(parameters(model).values()) + cache
 
 
 def decode_bytes(model: ModelConfig, num_sequences: int, context: int) -> int:

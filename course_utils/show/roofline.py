@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from course_utils import colours
-from course_utils.configs import DEVICES, preset
+from course_utils.configs import DEVICES, device, preset
 from course_utils.formulas.flops import forward_flops
-from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
+from course_utils.formulas.roofline import (
+    decode_bytes,
+    decode_flops,
+    decode_memory_bytes,
+    step_bytes,
+)
 from course_utils.show.picture import Picture, axes
 
 AXIS_INTENSITY = (1 / 16, 2**14)
@@ -17,6 +22,17 @@ STEP_COLOURS = {
     "prefill": colours.PARAMETERS,
     "decode": colours.ACTIVATIONS,
     "training": colours.OPTIMIZER_STATES,
+}
+
+# Where the name of a marker stands, free of the slope and of the line of the cache alone.
+PLACES: dict[str, dict[str, Any]] = {
+    name: {"xytext": offset, "textcoords": "offset points", "ha": side}
+    for name, offset, side in (
+        ("prefill", (6, 9), "right"),
+        ("training", (30, -18), "right"),
+        ("decode", (9, -7), "left"),
+        ("decode, left of the line", (-9, 3), "right"),
+    )
 }
 
 
@@ -119,32 +135,37 @@ def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: in
         seq_len: Tokens of each: of the prompt, in the cache, or trained on.
     """
     roof, dots = device_roof(hardware), intensities(model, num_sequences, seq_len)
+    of_cache = cache_intensity(model)
+    held_bytes = decode_memory_bytes(preset(model), num_sequences, seq_len)
+    overflow_gb = (held_bytes - device(hardware).memory_bytes) / 1e9
     figure, ax = axes(height=4.0)
     _draw_roof(ax, hardware, roof, is_first=True)
-    for name, intensity in dots.items():
-        beyond = intensity > AXIS_INTENSITY[1]
-        at = (min(intensity, AXIS_INTENSITY[1]), roof.at(intensity))
-        ax.plot(*at, MARKERS[name], color=STEP_COLOURS[name], markersize=9, clip_on=False)
-        place = {
-            "prefill": {"xytext": (0, 9), "ha": "center"},
-            "decode": {"xytext": (9, -5), "ha": "left"},
-            "training": {"xytext": (0, -18), "ha": "center"},
-        }[name]
-        number = f"{intensity:,.0f}" if intensity >= 100 else f"{intensity:.3g}"
-        words = f"{name}: {number} FLOP/B{' →' if beyond else ''}"
-        ax.annotate(words, at, textcoords="offset points", annotation_clip=False, **place)
-    limit = cache_intensity(model)
-    ax.axvline(limit, color=colours.TEMPORARIES, linestyle=":", linewidth=1.5)
+    ax.axvline(of_cache, color=colours.TEMPORARIES, linestyle=":", linewidth=1.5)
     ax.annotate(
-        "cache alone", (limit, STEP_AXIS_RATE[0]), xytext=(4, 4), textcoords="offset points"
+        "cache alone", (of_cache, STEP_AXIS_RATE[0]), xytext=(4, 4), textcoords="offset points"
     )
+    for name, intensity in dots.items():
+        place = "decode, left of the line" if name == "decode" and intensity < of_cache else name
+        at = (min(intensity, AXIS_INTENSITY[1]), roof.at(intensity))
+        colour = STEP_COLOURS[name]
+        inside = "none" if name == "decode" and overflow_gb > 0 else colour
+        ax.plot(*at, MARKERS[name], color=colour, mfc=inside, markersize=9, clip_on=False)
+        words = f"{name}: {_in_flops_per_byte(intensity)}"
+        ax.annotate(words, at, annotation_clip=False, **PLACES[place])
     _set_axes(ax, STEP_AXIS_RATE)
     share = roof.at(dots["decode"]) / roof.flops_per_second
     caption = (
         f"{model}, {num_sequences:,} × {seq_len:,} tokens on an {hardware}: decode can reach "
         f"{share:.2%} of the peak. The ridge is at {roof.ridge:,.0f} FLOP/B."
     )
+    if overflow_gb > 0:
+        caption += f" But weights and cache need {overflow_gb:,.0f} GB more than one device has."
     return Picture(figure, caption)
+
+
+def _in_flops_per_byte(intensity: float) -> str:
+    digits = f"{intensity:,.0f}" if intensity >= 100 else f"{intensity:.3g}"
+    return f"{digits} FLOP/B{' →' if intensity > AXIS_INTENSITY[1] else ''}"
 
 
 def intensities(model: str, num_sequences: int, seq_len: int) -> dict[str, float]:

@@ -120,7 +120,8 @@ def train():
 # %% tags=["nbval-ignore-output"]
 profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
 table = pd.DataFrame(profiles["prefill"].rows).set_index("operator")
-table[["calls", "own_us", "total_us"]].round().astype(int).head(10)
+columns = table[["calls", "own_us", "total_us"]].round().astype(int)
+columns.sort_values("total_us", ascending=False).head(10)
 
 # %% [markdown]
 # `total_us` holds the time of what an operator calls; `own_us` does not. `aten::linear` hands its work to `aten::matmul`, and that to `aten::mm`: one product, three rows.
@@ -354,7 +355,7 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# The rule of thumb "as many tokens as the ridge" is the limit for infinitely wide layers. For narrow ones, no batch is enough.
+# You may meet the rule of thumb that a batch needs as many tokens as the ridge has FLOP/B. It is the limit for infinitely wide layers. For narrow ones, no batch is enough.
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
 # **Write** `roofline_seconds`: the least time of operations that run one after the other. `operations` is a list of pairs, FLOPs and bytes. Inside one operation computing and moving overlap; two operations do not. Your plan will use it.
@@ -383,7 +384,7 @@ try_it(roofline_seconds, three_operations, 10**12, 10**11)
 # None, one and many; memory-bound, compute-bound, both alike.
 
 # %% [markdown]
-# **Hold it against the clock.** Your function, the operations that `count_bytes` saw, and your machine's own roof:
+# **Now the clock.** Your function, the operations that `count_bytes` saw, and your machine's own roof:
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: seconds by the roofline, and by the clock
@@ -416,17 +417,17 @@ pd.DataFrame(rows).T.style.format("{:.3g}")
 predict("u02-decode", None, "FLOP/B")
 
 # %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=4 importance=5
-# **Write** `step_bytes`: the bytes of weights and of the cache that a step moves, all in bf16, for an untied Llama (as in unit 01: queries, keys, values, output; three feed-forward matrices; two norms a layer and one at the end; a head). Each key is a third of the points.
+# **Write** `step_bytes`: the bytes of weights and of the cache that a step moves, all in bf16, for an untied Llama (as in unit 01: queries, keys, values, output; three feed-forward matrices; two norms a layer and one at the end; a head). All query heads together are `num_heads * head_dim` wide, which need not be `hidden_size`. Each key is a third of the points.
 #
-# | phase | new tokens of each sequence | the head reads |
-# |---|---|---|
-# | `"prefill"` | `seq_len`, into an empty cache | the last position |
-# | `"decode"` | one, behind `seq_len` in the cache | that token |
-# | `"train"` | `seq_len`, forward and backward, no cache | all of them |
+# | phase | new tokens of each sequence |
+# |---|---|
+# | `"prefill"` | `seq_len`, into an empty cache |
+# | `"decode"` | one, after `seq_len` tokens that are in the cache |
+# | `"train"` | `seq_len`, forward and backward, no cache |
 #
 # A matrix or norm is read once by each operation that needs it, whatever the batch. Of the embedding a step reads one row for each new token; its gradient does not read it. New keys and values are written into their places, then attention reads what is in the cache. Ignore gradients and activations.
 #
-# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode behind 3 tokens → **608**, **64**, **16**.
+# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode after 3 tokens each → **608**, **64**, **16**.
 
 
 # %% solution="u02-step-bytes"
@@ -471,7 +472,7 @@ try_it(step_bytes, small, 2, 3, "decode")
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: Llama-3-8B decodes one token behind 1,024
+# Measured: Llama-3-8B decodes one token after 1,024
 bytes_of = answer("u02-step-bytes", step_bytes)
 llama = preset("Llama-3-8B")
 
@@ -515,7 +516,7 @@ explorer(
 #
 # <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
 #
-# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. Behind $S$ cached tokens it is $29D^2 + 4DS$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. After $S$ cached tokens it is $29D^2 + 4DS$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
 # </details>
 #
 # ### "Prefill is compute-bound"
@@ -523,22 +524,29 @@ explorer(
 # You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer shows weights and cache alone. Now *all* operations, as PyTorch runs them one by one, beside the products alone:
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: FLOPs per byte, products alone and all operations
-rows = {}
+# Measured: FLOPs per byte, and milliseconds one operation after the other
+h100, rows = device("H100-SXM"), {}
 for name in ("Llama-3.2-1B", "Llama-3-8B"):
     for phase in ("prefill", "train"):
         everything = counted(preset(name), 1, 1024, phase)
         multiplying = [each for each in everything.operations if each.flops]
         num_bytes = sum(each.num_bytes for each in multiplying)
+        pairs = [(each.flops, each.num_bytes) for each in everything.operations]
+        rates = h100.dense_flops_per_second("bf16"), h100.bandwidth_bytes_per_second
+        one_by_one, as_one = (
+            1000 * seconds_at_roof(some, *rates)
+            for some in (pairs, [(everything.flops, everything.num_bytes)])
+        )
         rows[name, phase] = {
-            "products alone": f"{everything.flops / num_bytes:.0f}",
-            "all operations": f"{everything.intensity:.0f}",
-            "bytes of the rest": f"{1 - num_bytes / everything.num_bytes:.0%}",
+            "products, FLOP/B": f"{everything.flops / num_bytes:.0f}",
+            "everything, FLOP/B": f"{everything.intensity:.0f}",
+            "at an H100's roof, ms": f"{one_by_one:.1f}",
+            "if all overlapped, ms": f"{as_one:.1f}",
         }
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The ridge of an H100 is at 295. The products of the 1B model are compute-bound; its code as a whole moves more bytes than an H100 can hide. The sentence is about products, or about **fused** code.
+# The ridge of an H100 is at 295. Products lie to the right of it, in every row. But operations run one after the other, and while norms, gates and scores go through memory no product runs: that time comes on top. The sentence is about products, or about **fused** code.
 
 # %% [markdown]
 # ## Fewer trips to memory
@@ -687,7 +695,7 @@ try_it(cost_of, generate)
 # </details>
 
 # %% folded=true tags=["nbval-ignore-output"]
-# Measured: 16 new tokens behind 64
+# Measured: 16 new tokens after 64
 generate_of = answer("u02-repair-generate", generate)
 slow, quick = (
     fastest_seconds(lambda f=each: f(model, ids[:, :64], 16), num_runs=2)
@@ -700,10 +708,10 @@ print(
 # %% [markdown]
 # ## Is it good?
 #
-# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, a prompt of 5 tokens; the card's power was limited to 330 W. Lecture E sets models of equal quality beside each other by what they cost (E1). How good is the *program*?
+# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, 200 tokens after a prompt of 5; the card's power was limited to 330 W. Lecture E sets models of equal quality beside each other by what they cost (E1). How good is the *program*?
 
 # %% folded=true tags=["nbval-check-output"]
-# Computed: the published rate beside the A100's roof
+# Computed: the published rate beside the A100's roof, halfway through (100 cached tokens)
 llama_2 = ModelConfig(
     num_layers=32, hidden_size=4096, num_heads=32, ffn_size=11008, vocab_size=32000
 )
@@ -742,13 +750,13 @@ print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 /
 # ### The most that a device can decode
 
 # %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=12 difficulty=3 importance=4 extra=true
-# **Write** `decode_tokens_per_second`: the most tokens per second, of all sequences together, that a device can decode behind `context` cached tokens in bf16. Untied Llamas.
+# **Write** `decode_tokens_per_second`: the most tokens per second, of all sequences together, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
 #
 # - A step moves weights and cache as in `step_bytes`, written keys and values included, and computes its products; the cache's are $4\,a\,d$ FLOPs for each cached token, layer and sequence, the new token included. Take the whole step as one operation.
 # - `hardware.dense_flops_per_second("bf16")`, `.bandwidth_bytes_per_second`, `.memory_bytes`.
 # - If all parameters and the cache, with the new tokens, do not fit: `0.0`.
 #
-# *By hand:* Llama-3-8B, one sequence behind 256 tokens on an A100-80 → **135.5**.
+# *By hand:* Llama-3-8B, one sequence after 256 tokens on an A100-80 → **135.5**.
 
 
 # %% solution="u02-decode-bound"

@@ -494,7 +494,7 @@ try_it(segment_bytes, 7, 3, 12, 50)
 # </details>
 
 # %% [markdown]
-# **Hold it against** all 16 layers of Llama-3.2-1B at 4,096 tokens, on fake tensors.
+# **Compare with** all 16 layers of Llama-3.2-1B at 4,096 tokens, on fake tensors.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the peak of Llama-3.2-1B, by the length of a segment
@@ -966,7 +966,7 @@ try_it(small_loss, loss_in_pieces)
 # </details>
 
 # %% [markdown]
-# **Hold it against** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
+# **Compare with** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -1087,7 +1087,7 @@ try_it(recomputed_flops, tiny, 1, 2)
 # </details>
 
 # %% [markdown]
-# **Hold it against** PyTorch's checkpoint:
+# **Compare with** PyTorch's checkpoint:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: your FLOPs and those that PyTorch runs again
@@ -1236,7 +1236,7 @@ try_it(choose_options, 4, three_options, 19)
 # </details>
 
 # %% [markdown]
-# **Hold it against** Llama-3.2-1B under smaller and smaller caps. The plan for 2 GiB is then run:
+# **Compare with** Llama-3.2-1B under smaller and smaller caps. The plan for 2 GiB is then run:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: plans under seven caps, and one of them run

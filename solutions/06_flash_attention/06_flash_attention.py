@@ -26,7 +26,7 @@
 # 1. **Compute** a softmax whose row never lies in memory as a whole.
 # 2. **Build** attention in tiles, under a capacity, with the least traffic.
 # 3. **Compute** what three programs move, and **measure** it.
-# 4. **Build** a backward pass that keeps one number per row in place of the weights.
+# 4. **Build** a backward pass that keeps one number for each query in place of all its attention weights.
 # 5. **Explain** why more FLOPs take less time.
 #
 # | here | lecture E | lecture B | meaning |
@@ -47,6 +47,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from IPython.display import display
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -225,7 +226,7 @@ try_it(on_two_blocks, online_softmax)
 # </details>
 
 # %% [markdown]
-# **Hold it against** PyTorch's fused kernel, which also returns a log-sum-exp, one number per row:
+# **Compare with** PyTorch's fused kernel, which also returns a log-sum-exp, one number per row:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: blocks of 100 keys, against the fused kernel
@@ -455,7 +456,7 @@ names = [f"{block_q} × {block_k}" for block_q, block_k in tiles]
 moved = [{name: measured_traffic(name, 256, 16, *tile) for name in PROGRAMS} for tile in tiles]
 measured = pd.DataFrame(moved, names).rename_axis("tile")
 computed = pd.DataFrame([traffic_of(256, 256, 16, *tile) for tile in tiles], names)
-print(measured.map("{:,}".format))
+display(measured.map("{:,}".format))
 print("computed and measured are equal:", computed[measured.columns].equals(measured))
 compare("u06-wider", "times", measured=moved[2]["q_outer"] / moved[0]["q_outer"])
 
@@ -480,7 +481,7 @@ for n in (1024, 4096, 16384):
         "materialised, FLOP/B": 4 * n * n * 64 / (2 * three),
         "flash, FLOP/B": 4 * n * n * 64 / (2 * flash),
     }
-print(pd.DataFrame(rows).T.rename_axis("tokens").round(1).to_string())
+display(pd.DataFrame(rows).T.rename_axis("tokens").round(1))
 long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised", "q_outer")]
 compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
 
@@ -564,7 +565,7 @@ layer_diagram(preset("Llama-3-8B"), show="bytes")
 #
 # $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P \circ (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
 #
-# The softmax adds the $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$: the result knows it already.
+# (Alone, $d$ is the width of a head; before another letter it marks a gradient.) The softmax adds the $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$: the result knows it already.
 #
 # Everything else can be done tile by tile, from $q, k, v$, the lse and $O$.
 #
@@ -583,7 +584,7 @@ predict("u06-backward-flops", None, "times forward")
 #
 # All or nothing.
 #
-# *By hand:* one head of 4 tokens, $d = 2$ in float64, beside `q`, `k`, `v` → 64 bytes of result and 32 of lse, **96** kept; tiles of 2 → **3** visited of 4.
+# *By hand:* one head of 4 tokens, $d = 2$ in float64 → `q`, `k`, `v` and the result of 64 bytes each and 32 of lse, **288** kept; tiles of 2 → **3** visited of 4.
 
 
 # %% solution="u06-backward"
@@ -635,7 +636,7 @@ def four_tokens(flash_attention):
     def gradients(attention):
         return torch.autograd.grad((attention(*inputs) ** 2).sum(), inputs)
 
-    kept = count_saved_bytes(lambda: flash_attention(tiled_forward, *inputs, 2), *inputs)
+    kept = count_saved_bytes(lambda: flash_attention(tiled_forward, *inputs, 2))
     ours = gradients(lambda *qkv: flash_attention(tiled_forward, *qkv, 2))
     theirs = gradients(lambda *qkv: F.scaled_dot_product_attention(*qkv, is_causal=True))
     right = [torch.allclose(one, other) for one, other in zip(ours, theirs, strict=True)]
@@ -692,7 +693,7 @@ for name, call in three.items():
         "backward, MFLOP": backward_flops / 1e6,
         "backward / forward": backward_flops / forward_flops,
     }
-print(pd.DataFrame(rows).T.round(3).to_string())
+display(pd.DataFrame(rows).T.round(3))
 compare(
     "u06-backward-flops",
     "times forward",
@@ -761,11 +762,11 @@ paper = pd.DataFrame(
         "published, ms": published_ms,
     }
 ).T
-print(paper.round(1).to_string())
+display(paper.round(1))
 compare("u06-published", "times faster", measured=41.7 / 7.3)
 
 # %% [markdown]
-# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too, and go over all scores. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms. What else must run that neither row counts?
+# Two gaps. The standard program moves more than counted ($4 n^2$ numbers forward, $7 n^2$ backward, and what is linear in $n$): its mask and dropout are kernels, too, and go over all scores. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms. What else must run that neither row counts?
 #
 # Now your own machine. A CPU has a low ridge, so both programs lie above it, and its kernels stay far below both limits:
 
@@ -840,7 +841,7 @@ try_it(two_parts, merge)
 # </details>
 
 # %% [markdown]
-# **Hold it against** one query on 8,192 keys in eight parts, merged in any order, or two by two in three rounds:
+# **Compare with** one query on 8,192 keys in eight parts, merged in any order, or two by two in three rounds:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: eight parts in several orders

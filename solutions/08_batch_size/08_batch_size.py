@@ -563,7 +563,7 @@ try_it(noise_scale, torch.tensor([[4.0, 1.0], [0.0, -3.0]], dtype=torch.float64)
 # </details>
 
 # %% [markdown]
-# **Hold it against** a measurement without any covariance: draw 1,000 batches of 32, and see how far their gradients are from $G$.
+# **Compare with** a measurement without any covariance: draw 1,000 batches of 32, and see how far their gradients are from $G$.
 
 # %%
 # Measured: 32 times the mean squared distance of a batch of 32, over |G|²
@@ -917,7 +917,7 @@ try_it(in_twos, train, [3, 1, 0, 0, 5])
 # </details>
 
 # %% [markdown]
-# **Hold it against** one large batch. The same sequences as four micro-batches of one, and as one batch of four:
+# **Compare with** one large batch. The same sequences as four micro-batches of one, and as one batch of four:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the weights after twenty steps, with and without accumulation
@@ -1083,7 +1083,7 @@ try_it(numbers_in_buffers, sum_in_fp32)
 # </details>
 
 # %% [markdown]
-# **Hold it against** plain accumulation: the gradients of many micro-batches, summed in bf16 and in your buffers.
+# **Compare with** plain accumulation: the gradients of many micro-batches, summed in bf16 and in your buffers.
 
 # %% folded=true
 # Measured: errors of the summed gradient, against float64

@@ -501,7 +501,7 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 # </details>
 
 # %% [markdown]
-# **Hold it against** the picture at the top: Llama-3.2-1B, 4,096 tokens on each of eight ranks.
+# **Compare with** the picture at the top: Llama-3.2-1B, 4,096 tokens on each of eight ranks.
 
 
 # %% folded=true
@@ -776,7 +776,7 @@ try_it(min_tokens, 1024, 4, 2, 64, 512)
 # </details>
 
 # %% [markdown]
-# **Hold it against** your buckets, 32 layers on eight ranks:
+# **Compare with** your buckets, 32 layers on eight ranks:
 
 # %% folded=true
 # Figure: exposed communication over the tokens of a rank

@@ -111,6 +111,10 @@ EDITS = (
         {"held = 2 * (read + model.vocab_size * h)": "held = 2 * read"},
     ),
     Edit(
+        "You let in one sequence too many. Where do the keys and values of the new token go?",
+        {"held += cache * (context + 1)": "held += cache * context"},
+    ),
+    Edit(
         "Your peak is the one with sparsity. Which half of these weights is zero?",
         {"hardware.dense_flops": "hardware.sparse_flops"},
     ),

@@ -114,11 +114,12 @@ EDITS = (
         {NEVER: "if left_over == 0:"},
     ),
     Edit(
-        "Your ridge is twice as high. Half of which weights would be zero for that peak?",
+        "As if the ridge were twice as high. How many FLOPs is one multiply-and-add, and is your "
+        "peak that of dense matrices?",
         {RIDGE: "2 * Fraction(flops_per_second, bytes_per_second)"},
     ),
     Edit(
-        "Your ridge is half as high. Is a multiply-and-add one operation, or two?",
+        "As if the ridge were half as high. How many FLOPs is one multiply-and-add?",
         {RIDGE: "Fraction(flops_per_second, 2 * bytes_per_second)"},
     ),
     *(

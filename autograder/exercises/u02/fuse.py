@@ -95,6 +95,11 @@ EDITS = (
         shows=MOVED,
     ),
     Edit(
+        SIX,
+        {ADD: "(scores + bias / scale) * scale"},
+        shows=MOVED,
+    ),
+    Edit(
         "You write into the scores. Who else may still need them?",
         {ADD: "scores.mul_(scale).add_(bias)"},
         shows=CHANGED,
@@ -132,7 +137,7 @@ CHECK = Check(
         *edited("u02-fuse", EDITS, observe=fuse.observe),
         summarise=fuse.summarise,
         labels={
-            "wrong_results": "the weights (1 if they are wrong)",
+            "wrong_results": "wrong weights (1 if there are any)",
             "changed_inputs": "scores and bias (1 if they have changed)",
             "times_moved": "the bytes moved, in multiples of those of the scores, at most",
         },

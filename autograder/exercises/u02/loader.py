@@ -36,6 +36,7 @@ WORKER, TAKEN = (
     "free[batch % num_workers] += load_ms",
     "now = max(now, free[batch % num_workers]) + step_ms",
 )
+SMOOTH = "return load_ms + (num_batches - 1) * max(step_ms, load_ms / num_workers) + step_ms"
 EDITS = (
     Edit(
         "Nothing overlaps in yours. What do the workers do while a step runs?",
@@ -53,6 +54,20 @@ EDITS = (
         "The first batch is there sooner than one worker can make it. Do several workers share one "
         "batch?",
         {TAKEN: "now = max(now, (batch + 1) * load_ms / num_workers) + step_ms"},
+    ),
+    Edit(
+        "You take the longer of two totals. What does the first step wait for, and which step "
+        "follows the last batch?",
+        {"return now": "return max(num_batches * step_ms, num_batches * load_ms / num_workers)"},
+    ),
+    Edit(
+        "Your batches arrive at even distances. When are the first batches of all workers there?",
+        {"return now": SMOOTH},
+    ),
+    Edit(
+        "Loading is divided among the workers, and still nothing overlaps. What do they do while a "
+        "step runs?",
+        {"return now": "return num_batches * (load_ms / num_workers + step_ms)"},
     ),
     Edit(
         "The last step is missing. Is an epoch over when its last batch is there?",

@@ -36,7 +36,10 @@ def _row(operator: str, calls: int, own_us: int, total_us: int) -> dict[str, Any
 
 
 def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A profile of made-up calls: each product inside of what calls it, with a small one inside."""
+    """A profile of made-up calls: each product inside of what calls it, with a small one inside.
+
+    Other operators run outside of all that.
+    """
     sums: dict[str, list[int]] = {}
 
     def add(operator: str, calls: int, own_us: int, total_us: int) -> None:
@@ -60,10 +63,11 @@ def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]
                 7,
                 total,
             )
+    own = rng.randint(5, 50)
+    add("forward", 1, own, own + sum(row[1] for row in sums.values()))
     for operator in rng.sample(OTHERS, 4):
         own = rng.randint(10, 3000)
         add(operator, rng.randint(1, 200), own, own)
-    add("forward", 1, rng.randint(5, 50), sum(row[1] for row in sums.values()))
     rows = [_row(name, *numbers) for name, numbers in sums.items()]
     return rng.sample(rows, len(rows))
 
@@ -128,6 +132,11 @@ EDITS = (
         "Your whole is too long: an operator inside another one is in the total of both. Which "
         "column holds every microsecond once?",
         {OWN: 'row["total_us"] for row in chosen', WHOLE: 'row["total_us"] for row in rows'},
+        points=0.75,
+    ),
+    Edit(
+        "You divide by the longest row. Is every operator inside of that one?",
+        {f"sum({WHOLE})": 'max(row["total_us"] for row in rows)'},
         points=0.75,
     ),
     Edit(

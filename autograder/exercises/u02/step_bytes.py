@@ -84,7 +84,7 @@ WHOLE = "read_whole = model.num_layers * layer + h"
 ROWS, TIMES = "times * read_whole + new_tokens * h", '2 if phase == "train" else 1'
 TOKEN, SEEN = "token_bytes = 4 * model.num_layers * cached", 'seq_len + 1 if phase == "decode"'
 READ, WRITTEN = "token_bytes * seen * is_cached", "token_bytes * new_tokens * is_cached"
-SEVERAL = "seen = num_sequences * "
+SEVERAL, SEEN_BY_ONE = "seen = num_sequences * ", f"{SEEN} else seq_len"
 POINTS = 3.0
 ONE, TWO = POINTS / 3, round(POINTS * 2 / 3, 6)
 EDITS = (
@@ -131,6 +131,12 @@ EDITS = (
         points=TWO,
     ),
     Edit(
+        "Prefill writes your cache and never reads it. From where does its attention take the keys "
+        "of earlier tokens?",
+        {SEEN_BY_ONE: '(seq_len + 1) * (phase == "decode")'},
+        points=TWO,
+    ),
+    Edit(
         "Your cache is read once for the whole batch. Can two sequences share what they remember?",
         {SEVERAL: "seen = 1 * "},
         points=TWO,
@@ -173,6 +179,11 @@ EDITS = (
         points=TWO,
     ),
     Edit(
+        "In training the norms are read once. What does the backward pass of a norm multiply with?",
+        {ROWS: f"{ROWS} - (times - 1) * (2 * model.num_layers + 1) * h"},
+        points=TWO,
+    ),
+    Edit(
         "One norm is missing. What stands between the last layer and the head?",
         {"layer + h + h": "layer + h"},
         points=TWO,
@@ -187,6 +198,14 @@ EDITS = (
         "every case?",
         {LAYER: "layer = 2 * h * h + 2 * h * cached"},
         points=TWO,
+    ),
+    Edit(
+        "You take the width of a head from the width of the model. Which attribute of the model "
+        "gives it in every case?",
+        {
+            "model.num_heads * model.head_dim": "h",
+            "model.num_kv_heads * model.head_dim": "model.num_kv_heads * (h // model.num_heads)",
+        },
     ),
     Edit(
         "Your feed-forward block has two matrices. How many has a gated one?",

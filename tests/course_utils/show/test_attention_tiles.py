@@ -69,14 +69,14 @@ def test_blocks_of_the_second_flash_attention():
         "Tiles of 128 queries and 64 keys take 113 KiB and move 272.6 MB a head, 3.0 times less "
         "than with scores in slow memory."
     )
-    assert "113 KiB fit" in [text.get_text() for text in picture.figure.axes[0].texts]
+    assert "113 KiB needed" in [text.get_text() for text in picture.figure.axes[0].texts]
     assert not overlapping_texts(picture.figure)
 
 
 def test_a_tile_that_does_not_fit_says_so_in_words_and_colour():
     picture = blocks_and_traffic(block_q=512, block_k=256, head_dim=256, seq_len=1024)
     room = picture.figure.axes[0]
-    assert "do not fit" in room.texts[1].get_text()
+    assert "does not fit" in room.texts[1].get_text()
     assert room.patches[0].get_facecolor()[:3] == pytest.approx(
         tuple(int(colours.WRONG[n : n + 2], 16) / 255 for n in (1, 3, 5))
     )

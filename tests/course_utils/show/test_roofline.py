@@ -56,6 +56,11 @@ def test_with_long_contexts_decode_falls_to_the_heads_that_share_a_key():
     assert 4 < far < 4.2
 
 
+def test_a_cache_that_does_not_fit_is_said():
+    assert "GB more" not in steps_on_roofline("Llama-3-8B", "H100-SXM", 64, 1024).caption
+    assert "need 4,334 GB more" in steps_on_roofline("Llama-3-8B", "H100-SXM", 1024, 32768).caption
+
+
 def test_steps_on_a_roof():
     picture = steps_on_roofline("Llama-3-8B", "H100-SXM", 1, 1024)
     assert "decode can reach 0.35% of the peak. The ridge is at 295 FLOP/B." in picture.caption
