@@ -74,7 +74,8 @@ class EqualTo:
                 numbers that share the points equally.
             mistakes: Known mistakes, the most telling first.
             relative_tolerance: Zero for counts; for floats, the rounding error to allow.
-            labels: What a number is called in sentences, where its name is not enough.
+            labels: What a number is called in sentences, where its name is not enough; or a whole
+                sentence, of what is wrong where the number is not zero.
             together: Whether all numbers must be right to earn any points, as for an
                 implementation: right results that save too many bytes earn nothing.
         """
@@ -300,6 +301,8 @@ def _remark(wanted: Numbers, given: Numbers) -> str:
 
 
 def _difference(name: str, wanted: Number, got: Number) -> str:
+    if name.endswith(".") and not wanted:
+        return name
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
     ratio = f" (ratio {_ratio_text(got / wanted)})" if has_ratio else ""

@@ -37,7 +37,6 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.fake import one_sentence_errors
@@ -47,6 +46,7 @@ from course_utils.instruments.memory_trace import (
     TracedStorage,
     bytes_at_end,
 )
+from course_utils.instruments.operands import tensors_in
 from course_utils.instruments.preconditions import collector_disabled
 
 # These do no work on tensors; how often they run differs between real and fake tensors.
@@ -154,8 +154,8 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         # lift_fresh hands on a tensor that no operation was seen to make: count it as made here
-        given = [] if name == "lift_fresh" else _dense_tensors(tree_leaves((args, kwargs)), name)
-        made = self._new_storages(given, _dense_tensors(tree_leaves(result), name))
+        given = [] if name == "lift_fresh" else _dense_tensors((args, kwargs), name)
+        made = self._new_storages(given, _dense_tensors(result, name))
         self._enter(self._running_phase(bool(made)))
         for tensor in made:
             self._add(tensor, name)
@@ -303,8 +303,8 @@ def _address(tensor: Tensor) -> int:
     return address
 
 
-def _dense_tensors(leaves: list[Any], operation: str) -> list[Tensor]:
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+def _dense_tensors(values: object, operation: str) -> list[Tensor]:
+    tensors = tensors_in(values)
     for tensor in tensors:
         if tensor.layout is not torch.strided:
             raise ValueError(

@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.fake import one_sentence_errors
 from course_utils.instruments.flop_count import operation_flops
 from course_utils.instruments.memory_tracer import IGNORED_NAMESPACES
+from course_utils.instruments.operands import tensors_in
 from course_utils.instruments.preconditions import require_call
 
 OTHER = "other"
@@ -223,7 +223,7 @@ def _moved(
     is_view = not writes and any(each.alias_info is not None for each in func._schema.returns)
     if is_view or name in MOVE_NOTHING:
         return {}, {}
-    for region in (_region(each) for each in tree_leaves(result) if isinstance(each, Tensor)):
+    for region in map(_region, tensors_in(result)):
         writes[region] = region.num_bytes
     if name in LOOK_UP:
         table = _region(args[0])
@@ -236,6 +236,4 @@ def _tensors(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[tuple[Any
     for position, declared in enumerate(func._schema.arguments):
         is_positional = position < len(args) and not declared.kwarg_only
         given = args[position] if is_positional else kwargs.get(declared.name)
-        for each in tree_leaves(given):
-            if isinstance(each, Tensor):
-                yield declared, each
+        yield from ((declared, each) for each in tensors_in(given))

@@ -29,10 +29,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.fake import one_sentence_errors
+from course_utils.instruments.operands import tensors_in
 from course_utils.instruments.preconditions import older_objects_frozen
 
 
@@ -237,9 +237,9 @@ class _MadeStorages(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = {_storage_key(tensor) for tensor in _dense_tensors(tree_leaves((args, kwargs)))}
+        given = {_storage_key(tensor) for tensor in _dense_tensors((args, kwargs))}
         name = self.operation.name or func.overloadpacket.__name__
-        for tensor in _dense_tensors(tree_leaves(result)):
+        for tensor in _dense_tensors(result):
             if _storage_key(tensor) not in given:
                 self.made.setdefault(_storage_key(tensor), _describe(name, tensor))
         return result
@@ -252,5 +252,5 @@ class _MadeStorages(TorchDispatchMode):
         return [each for key, each in self.made.items() if key in rest and not key.expired()]
 
 
-def _dense_tensors(leaves: list[Any]) -> list[Tensor]:
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout is torch.strided]
+def _dense_tensors(values: object) -> list[Tensor]:
+    return [each for each in tensors_in(values) if each.layout is torch.strided]

@@ -137,8 +137,8 @@ CHECK = Check(
         *edited("u02-fuse", EDITS, observe=fuse.observe),
         summarise=fuse.summarise,
         labels={
-            "wrong_results": "wrong weights (1 if there are any)",
-            "changed_inputs": "scores and bias (1 if they have changed)",
+            "wrong_results": "The weights are wrong.",
+            "changed_inputs": "Scores or bias have changed.",
             "times_moved": "the bytes moved, in multiples of those of the scores, at most",
         },
     ),

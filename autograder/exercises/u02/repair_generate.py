@@ -54,8 +54,8 @@ def measured(**case: Any) -> dict[str, Any]:
 
 
 LABELS = {
-    "wrong_shape": "the shape of the tokens (1 if it is not (b, s + num_new))",
-    "wrong_tokens": "the tokens (1 if some are wrong)",
+    "wrong_shape": "The shape of the tokens is not (b, s + num_new).",
+    "wrong_tokens": "Some tokens are wrong.",
     "positions": "the positions that go through the layers",
     "head_positions": "the positions that go through the head",
     "logits_moved": "how often each token's logits are read or written outside of the head",

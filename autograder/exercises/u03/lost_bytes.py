@@ -207,11 +207,11 @@ CHECK = Check(
         summarise=lost_bytes.summarise,
         labels=LABELS
         | {
-            "other_shape": "the shape of the result (1 if it is wrong)",
+            "other_shape": "The shape of the result is wrong.",
             "wrong_first": "wrong numbers at first tokens",
             "wrong_between": "wrong numbers at tokens in between",
             "wrong_last": "wrong numbers at last tokens",
-            "kept_scores": "the scores of all pairs of tokens (1 if they are kept)",
+            "kept_scores": "The scores of all pairs of tokens are kept.",
         },
     ),
     answers=(*COUNTERS, "course_utils.reference.attention"),

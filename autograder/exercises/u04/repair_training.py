@@ -79,30 +79,30 @@ def _unit_bytes(case: Case, setup: Setup) -> int:
 
 OF_TRAINING = {
     "untrained_weights": "weights that are as they were before the training",
-    "wrong_weights": "the trained weights (1 if some are wrong)",
-    "other_batches": "the lists of batches (1 if one has another length afterwards)",
+    "wrong_weights": "Some of the trained weights are wrong.",
+    "other_batches": "A list of batches has another length afterwards.",
 }
 OF_SCENARIO = {
     "loss": {
-        "errors_without_recording": "recording switched off (1 if it ends with an error there)",
-        "wrong_means": "the mean loss (1 if it is wrong)",
-        "changed_mode": "the mode, training or evaluation (1 if it is another one afterwards)",
-        "changed_requires_grad": "requires_grad of the weights (1 if it has changed)",
-        "changed_gradients": "gradients from before (1 if they have changed)",
-        "changed_recording": "the recording of gradients (1 if it is switched otherwise)",
+        "errors_without_recording": "It ends with an error where no gradients are recorded.",
+        "wrong_means": "The mean loss is wrong.",
+        "changed_mode": "The mode, training or evaluation, is another one afterwards.",
+        "changed_requires_grad": "requires_grad of some weights has changed.",
+        "changed_gradients": "Gradients from before have changed.",
+        "changed_recording": "The recording of gradients is not as it was before.",
         "graphs_left": "batches whose graphs are left in the end",
         "graphs_at_peak": "batches' worth of a graph at the evaluation's peak",
     },
     "sureness": {
-        "wrong_averages": "the average (1 if it is wrong)",
+        "wrong_averages": "The average is wrong.",
         "probabilities_left": "batches' probabilities that are left in the end",
         "probabilities_at_peak": "batches' probabilities that pile up at the peak",
     },
     "states": {
-        "other_precision": "the states' precision (1 if it is not the model's)",
-        "later_states": "the states (1 if they are of the weights after the step)",
-        "wrong_states": "the states (1 if they are not one tensor (b, h) for each batch)",
-        "graphs": "the states' graphs (1 if there are any)",
+        "other_precision": "The precision of the states is not the model's.",
+        "later_states": "The states are those of the weights after the step.",
+        "wrong_states": "The states are not one tensor (b, h) for each batch.",
+        "graphs": "The states hold on to their graphs.",
         "states_left": "batches whose hidden states are left in the end",
         "states_at_peak": "batches whose hidden states pile up at the peak",
     },

@@ -178,7 +178,7 @@ CHECK = Check(
             "wrong_weights": "weights that are not their masters rounded",
             "weights_elsewhere": "weights that change otherwise",
             "idle_changed": "weights changed without a gradient",
-            "too_much": "whether too many gradients are in fp32 at once (1 if so)",
+            "too_much": "Too many gradients are in fp32 at once.",
         },
     ),
     fallback="course_utils.reference.mixed_precision.step_on_masters",

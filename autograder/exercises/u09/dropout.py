@@ -194,7 +194,7 @@ CHECK = Check(
             "wrong_buffers": "buffers that are not rank 0's, on all ranks",
             "otherwise_frozen": "ranks where other weights want a gradient than before",
             "messages": "messages from one rank to another",
-            "other_calls": "calls to all ranks that are no broadcast (1 if there are any)",
+            "other_calls": "There are calls to all ranks that are not a broadcast.",
             "bytes": "bytes that are sent",
             "equal_numbers": "ranks with the random numbers of another",
             "wrong_numbers": "ranks with other random numbers than those of seed + rank",

@@ -269,7 +269,7 @@ CHECK = Check(
             "backward_passes": "backward passes through micro-batches",
             "out_of_order": "micro-batches that run after one which follows them in the list",
             "trainer_calls": "calls of the trainer",
-            "changes_list": "the list of micro-batches (1 if it is another one afterwards)",
+            "changes_list": "The list of micro-batches is not as it was before.",
             "in_trainer": "micro-batches that run backward in the trainer",
         },
         summarise=no_sync.summarise,

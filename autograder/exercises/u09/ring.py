@@ -86,19 +86,19 @@ def measured(scenario: str, num_ranks: int, shape: list[int], num_infinite: int)
 LABELS = {
     **replay.LABELS,
     "unheard_sums": "ranks with sums that no message brought",
-    "collectives": "collectives (1 if there are any)",
-    "barriers": "barriers (1 if there are any)",
+    "collectives": "There are collectives.",
+    "barriers": "There are barriers.",
     "most_messages": "the most messages that a rank sends",
     "fewest_messages": "the fewest messages that a rank sends",
     "sent_bytes": "the most bytes that a rank sends",
     "received_bytes": "the most bytes that a rank receives",
-    "rounded_sums": "sums that are right to 24 bits only (1 if there are any)",
+    "rounded_sums": "Sums are right to 24 bits only.",
     "unwritten_turns": "turns that write nothing into the tensor, if sums are wrong",
-    "of_one_rank": "whether every number is that of one rank alone (1 if so)",
-    "too_large_sums": "sums that are too large (1 if there are any)",
-    "wrong_sums": "wrong sums (1 if there are any)",
+    "of_one_rank": "Every number is that of one rank alone.",
+    "too_large_sums": "Sums are too large.",
+    "wrong_sums": "Sums are wrong.",
     "unchanged": "numbers that stay as they were",
-    "late": "time over that of the turns (1 if there is any)",
+    "late": "It takes more time than its turns need.",
 }
 RENAMED = (
     "The messages are right, and some turns write nothing into the tensor. Which of your lines "

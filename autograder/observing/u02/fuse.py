@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
@@ -16,6 +15,7 @@ from autograder.observing.observation import (
     num_different,
     undisturbed,
 )
+from course_utils.instruments.operands import tensors_in
 
 RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh")
 ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
@@ -73,10 +73,9 @@ class _Traffic(TorchDispatchMode):
 
 def _bytes_of(values: object) -> int:
     """Bytes of the different tensors among some values; none counts more than its storage."""
-    tensors = [each for each in tree_leaves(values) if isinstance(each, Tensor)]
     found = {
         (each.data_ptr(), each.shape): min(each.nbytes, each.untyped_storage().nbytes())
-        for each in tensors
+        for each in tensors_in(values)
     }
     return sum(found.values())
 

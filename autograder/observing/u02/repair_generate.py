@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
@@ -17,6 +16,7 @@ from autograder.observing.observation import (
     require_tensor,
     undisturbed,
 )
+from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Transformer
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
@@ -77,14 +77,14 @@ class _Work(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        tensors = tensors_in((args, kwargs))
         name = func.overloadpacket.__name__
         if name in PRODUCTS:
             self.positions += _rows(result, self._first, tensors)
             self.head_positions += _rows(result, self._head, tensors)
         elif name not in RENAME and not func.is_view:
-            made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
-            wide = (each for each in tensors + made if each.shape[-1:] == self._head.shape[:1])
+            used = tensors + tensors_in(result)
+            wide = (each for each in used if each.shape[-1:] == self._head.shape[:1])
             self.logits_bytes += sum(each.nbytes for each in wide)
         return result
 

@@ -37,7 +37,7 @@ LABELS = {
     "parameters_left_out": "parameters that no gradient reaches",
     "wrong_gradients_of_parameters": "wrong gradients of parameters",
     "frozen_inputs_that_want_gradients": "frozen inputs that require a gradient in the second run",
-    "random_numbers_off": "the next random number (1 if it is another one)",
+    "random_numbers_off": "The next random number is another one.",
     "results_that_stay": "results that stay in memory",
     "second_results_that_stay": "results of the second run that outlive the backward pass",
 }

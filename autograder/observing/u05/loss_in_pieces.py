@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
@@ -20,6 +19,7 @@ from autograder.observing.observation import (
 )
 from autograder.observing.u05.counted_layer import given_checkpoint
 from course_utils.instruments import SavedTensor, count_saved_bytes, trace_memory
+from course_utils.instruments.operands import tensors_in
 
 FEWEST_TRACED = 3  # with fewer pieces it is hard to tell whether too much is live at once
 UPSTREAM = 3.0
@@ -30,7 +30,7 @@ LABELS = {
     "loss": "the loss",
     "wrong_gradients": "wrong gradients",
     "tokens_in_longest_piece": "tokens in the longest piece",
-    "peak_too_high": "the peak (1 if it is too high)",
+    "peak_too_high": "The peak is too high.",
     "changed_inputs": "inputs that are other ones afterwards",
 }
 
@@ -82,8 +82,7 @@ class _LargestTensor(TorchDispatchMode):
     ) -> Any:
         """Run an operation and look at what it makes."""
         out = func(*args, **(kwargs or {}))
-        made = (each for each in tree_leaves(out) if isinstance(each, Tensor))
-        sizes = (each.numel() for each in made if each.dtype.is_floating_point)
+        sizes = (each.numel() for each in tensors_in(out) if each.dtype.is_floating_point)
         self.num_numbers = max(self.num_numbers, *sizes, 0)
         return out
 

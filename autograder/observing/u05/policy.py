@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from autograder.checking.exercise_check import Case
 from course_utils.configs import Kernels, ModelConfig
 from course_utils.instruments import count_saved_bytes
+from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Block
 
 PRODUCT_NAMES = ("mm", "addmm", "bmm", "_scaled_dot_product_flash_attention_for_cpu")
@@ -36,8 +36,8 @@ class Products(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in PRODUCT_NAMES:
             self.count += 1
-            made = (each for each in tree_leaves(result) if isinstance(each, Tensor))
-            self.num_bytes += sum(each.untyped_storage().nbytes() for each in made)
+            made = (each.untyped_storage() for each in tensors_in(result))
+            self.num_bytes += sum(each.nbytes() for each in made)
         return result
 
 

@@ -31,7 +31,7 @@ LABELS = {
     "wrong_results": "wrong results",
     "wrong_gradients": "wrong gradients",
     "peak_bytes": "bytes at the peak",
-    "changed_list": "the list of layers (1 if it is another one afterwards)",
+    "changed_list": "The list of layers is not as it was before.",
 }
 
 

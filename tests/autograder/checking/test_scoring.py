@@ -242,6 +242,18 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
     assert verdict_on(lambda n: n * n, check).hint == "Fits all?"
 
 
+def test_what_should_not_be_is_said_in_words():
+    judge = Behaviour(
+        lambda n: {"wrong": 0, "size": n},
+        labels={"wrong": "The weights are wrong.", "size": "the size"},
+    )
+    verdicts = [judge({"n": 3}, got) for got in ({"wrong": 1, "size": 3}, {"wrong": 0, "size": 4})]
+    assert [each.sentence for each in verdicts] == [
+        "The weights are wrong.",
+        "Wanted 3 for the size, got 4 (ratio 1.333).",
+    ]
+
+
 def test_each_part_right_everywhere_earns_its_share():
     verdict = verdict_on(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
     assert verdict.points == 1.0

@@ -29,7 +29,7 @@ LABELS = {
     "ready_behind": "gradients that are complete between a bucket's moment and its leaving, in all",
     "step_seconds": "the seconds of the step",
     "compute_seconds": "the seconds that all ranks compute",
-    "changes_model": "weights, requires_grad or mode (1 if they are others afterwards)",
+    "changes_model": "Weights, requires_grad or the mode are not as they were before.",
     "hooks_left": "hooks that are left afterwards",
     "hooks_after_error": "hooks that are left after an error in backward",
 }
