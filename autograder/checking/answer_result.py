@@ -1,6 +1,7 @@
 """The result of one answer over all cases, and its verdict: points, a sentence, a hint."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -200,10 +201,24 @@ class AnswerResult:
         closest = [case for case in alike if case.result.wrong_names == first.wrong_names]
         numbers = closest if first.wrong_part is None else alike
         for group in (failed, alike, numbers if first.wanted else raised):
-            for hint in first.hints:
-                if all(hint in case.result.hints for case in group):
-                    return hint
+            explaining = (
+                hint for hint in first.hints if all(hint in case.result.hints for case in group)
+            )
+            if hint := self._likeliest(explaining, is_formula=first.wrong_part is not None):
+                return hint
         return ""
+
+    def _likeliest(self, hints: Iterable[str], *, is_formula: bool) -> str:
+        """The first hint of a formula that says nothing else of the cases that are right."""
+        first = ""
+        for hint in hints:
+            first = first or hint
+            if not is_formula or self._says_right(hint):
+                return hint
+        return first
+
+    def _says_right(self, hint: str) -> bool:
+        return all(hint in case.result.hints for case in self.cases if case.result.passed)
 
     def _clue(self, failed: list[JudgedCase], may_say_how_much: bool) -> str:
         """What is simple about the difference, over all cases of a formula."""

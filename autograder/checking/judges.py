@@ -96,7 +96,8 @@ class EqualTo:
         if not wrong:
             whole = {ONLY: True} if self.together else right
             remark = "" if self.together else _remark(wanted, given)
-            return CaseResult(right=whole, remark=remark, wanted=wanted, given=given)
+            hints = Explanations(self, case, given, wrong)
+            return CaseResult(right=whole, hints=hints, remark=remark, wanted=wanted, given=given)
         first = wrong[0]
         return CaseResult(
             right={ONLY: False} if self.together else right,
@@ -192,7 +193,7 @@ class Explanations:
     """The hints that explain wrong numbers in a case; sought as far as somebody asks."""
 
     def __init__(self, judge: EqualTo, case: Case, given: Numbers, wrong: list[str]) -> None:
-        """Take a case, all numbers given for it, and the names of the wrong ones."""
+        """Take a case, all numbers given for it, and the names of the wrong ones, if any."""
         self._judge, self._case, self._given, self._wrong = judge, case, given, wrong
 
     def __iter__(self) -> Iterator[str]:
@@ -203,14 +204,21 @@ class Explanations:
 
     def __contains__(self, hint: object) -> bool:
         """Whether a hint explains these numbers."""
-        known = (each for each in self._judge.mistakes if each.hint == hint)
+        known = [each for each in self._judge.mistakes if each.hint == hint]
         if any(map(self._is_made_by, known)):
             return True
+        if not self._wrong:
+            return not known  # what is no known mistake says nothing of right numbers
         return hint in self._lost_bits() or hint in self._near_misses()
 
     def _is_made_by(self, mistake: Mistake) -> bool:
-        """Whether a mistake gives these numbers, in all wrong parts that it is about."""
+        """Whether a mistake gives these numbers, in all wrong parts that it is about.
+
+        Where nothing is wrong: whether it gives nothing wrong either.
+        """
         mistaken = mistake.numbers(self._case, self._judge)
+        if not self._wrong:
+            return all(is_same(self._given[name], mistaken[name]) for name in mistaken)
         about = [name for name in self._wrong if name in mistaken]
         if mistake.is_whole and self._judge.together and not about == self._wrong == [*mistaken]:
             return False

@@ -26,13 +26,14 @@ DEVICES = ("A100-80", "H100-SXM", "H200", "A100-40")
 def bound_cases(seed: int) -> list[Case]:
     """Memory-bound and compute-bound; short and long contexts; caches that do not fit.
 
-    Two pairs of batches between which memory runs out.
+    Batches on both sides of what memory holds: one sequence more and two, which is what the
+    embedding's room would take.
     """
     rng = random.Random(seed)
     cases = [_case(LLAMA_8B, "A100-80", 1, 256)]
     for model, name in ((FOUR_LAYERS, rng.choice(DEVICES)), (MULTI_HEAD, "A100-80")):
         most = _most_sequences(model, name, 8192)
-        cases += [_case(model, name, n, 8192) for n in (most, most + 1, most + 14)]
+        cases += [_case(model, name, n, 8192) for n in (most, most + 1, most + 2, most + 14)]
     cases += [_case(NARROW, each, 1024, 64) for each in DEVICES]
     for number in range(12):
         batch = (1, rng.randint(2, 16), rng.randint(17, 64))[number // 3 % 3]
@@ -106,8 +107,8 @@ EDITS = (
         {f"cache = {CACHE}": "cache = 4 * layers * cached"},
     ),
     Edit(
-        "You let in one sequence too many. Which table lies in memory though a step reads few of "
-        "its rows?",
+        "You let in sequences that do not fit. Which table lies in memory though a step reads few "
+        "of its rows?",
         {"held = 2 * (read + model.vocab_size * h)": "held = 2 * read"},
     ),
     Edit(

@@ -43,7 +43,8 @@ EDITS = (
         {TAKEN: "now += load_ms + step_ms"},
     ),
     Edit(
-        "You forget the first batch. What is there to work on while it is loaded?",
+        "You take the longer of loading and stepping, and forget the ends. What is there to work "
+        "on while the first batch is loaded, and which step follows the last?",
         {TAKEN: "now += max(load_ms / num_workers, step_ms)"},
     ),
     Edit(
@@ -54,11 +55,6 @@ EDITS = (
         "The first batch is there sooner than one worker can make it. Do several workers share one "
         "batch?",
         {TAKEN: "now = max(now, (batch + 1) * load_ms / num_workers) + step_ms"},
-    ),
-    Edit(
-        "You take the longer of two totals. What does the first step wait for, and which step "
-        "follows the last batch?",
-        {"return now": "return max(num_batches * step_ms, num_batches * load_ms / num_workers)"},
     ),
     Edit(
         "Your batches arrive at even distances. When are the first batches of all workers there?",

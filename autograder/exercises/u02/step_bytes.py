@@ -203,7 +203,7 @@ EDITS = (
         "You take the width of a head from the width of the model. Which attribute of the model "
         "gives it in every case?",
         {
-            "model.num_heads * model.head_dim": "h",
+            "model.num_heads * model.head_dim": "model.hidden_size",
             "model.num_kv_heads * model.head_dim": "model.num_kv_heads * (h // model.num_heads)",
         },
     ),

@@ -126,6 +126,12 @@ EDITS = (
         shows=("wrong_gradients",),
     ),
     Edit(
+        "Queries or keys are other numbers afterwards. Which of your lines writes into a tensor "
+        "that somebody else still needs?",
+        {HEADS_FIRST: f"q.data.copy_(rotate(q))\n    {HEADS_FIRST.replace('rotate(q)', 'q')}"},
+        shows=("changed_inputs",),
+    ),
+    Edit(
         "Your attention runs over the heads of each token. On which axis does fused attention "
         "expect the tokens?",
         {HEADS_FIRST: "heads_first = [rotate(q), rotate(k), v]", BACK: "result.flatten(2)"},

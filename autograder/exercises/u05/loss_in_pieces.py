@@ -230,6 +230,11 @@ EDITS = (
         },
     ),
     Edit(
+        "Hidden states or weights are other numbers when you are done. When does backward read "
+        "them again?",
+        {f"return {ALL}": f"hidden.data.zero_()\n    return {ALL}"},
+    ),
+    Edit(
         "The loss is right, and no gradient comes from it. Which of your lines keeps its number "
         "and forgets how it was made?",
         {ALL: "torch.stack([each.detach() for each in losses]).sum()"},

@@ -213,6 +213,22 @@ EDITS = (
         "dq and dk have changed places. In which order does backward return gradients?",
         {"return grad_q, grad_k, grad_v": "return grad_k, grad_q, grad_v"},
     ),
+    Edit(
+        "The result itself is wrong. In which order does `forward` take queries, keys and values?",
+        {CALL: "out, lse = forward(k, q, v, block)"},
+        shows=("wrong_rows",),
+    ),
+    Edit(
+        "Gradients are right, and an input is other numbers afterwards. Which of your operations "
+        "writes into the tensor that it is called on?",
+        {
+            LOADED: f"{LOADED}\n            q.mul_(q.shape[-1] ** -0.5)",
+            SCORES: SCORES.removesuffix(" * scale"),
+            OF_SCORES: f"weights * {WITH_DELTA}",
+            TO_Q: f"{TO_Q.removesuffix(' of')} scale * of",
+        },
+        shows=("changed_inputs",),
+    ),
 )
 
 CHECK = Check(

@@ -185,6 +185,12 @@ EDITS = (
         points=3.0,
         shows=("live_elements",),
     ),
+    Edit(
+        "The result is right, and queries, keys or values are other numbers afterwards. Which of "
+        "the five arrays are yours to store to?",
+        {LOAD_Q: f"{LOAD_Q}\n        machine.store(queries * scale, q[i : i + block_q])"},
+        shows=("changed_inputs",),
+    ),
 )
 SYMPTOMS = (
     Symptom(

@@ -100,6 +100,12 @@ EDITS = (
         "take this result for?",
         {f"{OUT}, lse": f"{OUT}, lse_b"},
     ),
+    Edit(
+        "The result is right, and a partial result is other numbers afterwards. Which of your "
+        "operations writes into the tensor that it is called on?",
+        {OUT: "out_a.mul_(share_a).add_(share_b * out_b)"},
+        shows=("changed_inputs",),
+    ),
 )
 
 CHECK = Check(
