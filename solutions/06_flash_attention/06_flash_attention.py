@@ -294,10 +294,10 @@ predict("u06-moved", None, "numbers")
 # %% solution="u06-forward"
 def flash_forward(machine: Machine, arrays: list[Any], block_q: int, block_k: int) -> None:
     """Attention in tiles: loads q, k, v and stores out and lse."""
-    ### BEGIN SOLUTION
     q, k, v, out, lse = arrays
     num_queries, head_dim = q.shape
     scale = head_dim**-0.5
+    ### BEGIN SOLUTION
     for i in range(0, num_queries, block_q):
         queries = machine.load(q[i : i + block_q])
         maximum = machine.full((len(queries), 1), -torch.inf)
@@ -593,16 +593,18 @@ def flash_attention(
 ) -> Tensor:
     """Causal attention that makes its weights again, tile by tile, in the backward pass."""
 
-    ### BEGIN SOLUTION
     class Flash(torch.autograd.Function):
         @staticmethod
         def forward(ctx, q, k, v):
             out, lse = forward(q, k, v, block)
+            ### BEGIN SOLUTION
             ctx.save_for_backward(q, k, v, out, lse)
             return out
+            ### END SOLUTION
 
         @staticmethod
         def backward(ctx, upstream):
+            ### BEGIN SOLUTION
             q, k, v, out, lse = ctx.saved_tensors
             scale = q.shape[-1] ** -0.5
             delta = (upstream * out).sum(-1, keepdim=True)
@@ -622,9 +624,9 @@ def flash_attention(
                     grad_q[..., here, :] += of_scores @ k[..., there, :]
                     grad_k[..., there, :] += of_scores.mT @ q[..., here, :]
             return grad_q, grad_k, grad_v
+            ### END SOLUTION
 
     return Flash.apply(q, k, v)
-    ### END SOLUTION
 
 
 # %% folded=true
