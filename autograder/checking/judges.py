@@ -205,10 +205,11 @@ class Explanations:
     def __contains__(self, hint: object) -> bool:
         """Whether a hint explains these numbers."""
         known = [each for each in self._judge.mistakes if each.hint == hint]
+        if not self._wrong:  # somebody's mistake comes before all that nobody chose
+            chosen = [each for each in known if not each.is_generated]
+            return hint in KEPT_IN.values() or any(map(self._is_made_by, chosen))
         if any(map(self._is_made_by, known)):
             return True
-        if not self._wrong:
-            return not known  # what is no known mistake says nothing of right numbers
         return hint in self._lost_bits() or hint in self._near_misses()
 
     def _is_made_by(self, mistake: Mistake) -> bool:
