@@ -46,7 +46,7 @@ def tile_walk(machine: Machine, step: int) -> Picture:
     room = "" if machine.capacity is None else f" of {machine.capacity:,}"
     caption = (
         f"Move {step}: {PAST[now.kind]} {now.array}, rows {now.rows[0]} to {now.rows[1] - 1}. "
-        f"{len(_tiles(done, machine.moves))} tiles of scores made so far, none of them stored; "
+        f"Tiles of scores begun: {len(_tiles(done, machine.moves))}, none of them stored; "
         f"{now.live_elements:,}{room} numbers in fast memory."
     )
     return Picture(figure, caption)
@@ -61,7 +61,10 @@ def _rows_of(moves: list[Move]) -> dict[str, int]:
 
 
 def _tiles(done: list[Move], moves: list[Move]) -> list[tuple[Span, Span]]:
-    """Tiles of scores that were made: one whenever the array of the inner loop is loaded."""
+    """Tiles of scores that are made: one whenever the array of the inner loop is loaded.
+
+    A tile counts when its keys and queries are there, though a program may make it a move later.
+    """
     loads = [each.array for each in moves if each.kind == "load"]
     inner = "k" if loads.count("k") >= loads.count("q") else "q"
     current: dict[str, Span] = {}
@@ -101,9 +104,10 @@ def _draw_slow_memory(ax: Any, done: list[Move], moves: list[Move]) -> None:
         else:
             ax.text(x + width / 2, n + gap_y, name, ha="center", va="top")
     tiles = _tiles(done, moves)
+    in_work = len(tiles) if done[-1].kind == "load" else None
     for number, (queries, keys) in enumerate(tiles, 1):
         size = (keys[1] - keys[0], queries[1] - queries[0])
-        colour = NOW if number == len(tiles) else colours.IDLE
+        colour = NOW if number == in_work else colours.IDLE
         look: Any = {"facecolor": colour, "alpha": 0.6, "edgecolor": colours.NEUTRAL}
         ax.add_patch(_box((keys[0], queries[0]), *size, **look))
     frame = {"facecolor": "none", "edgecolor": colours.NEUTRAL, "linestyle": ":"}
@@ -134,7 +138,7 @@ def _draw_fast_memory(ax: Any, machine: Machine, done: list[Move]) -> None:
     ax.text(0, 0.32, f"{live:,} numbers here", va="bottom")
     ax.set_xlim(0, capacity * 1.02)
     ax.set_ylim(-2.4, 0.75)
-    ax.set_title("fast memory: one tile of scores", fontsize=11)
+    ax.set_title("fast memory: a few tiles", fontsize=11)
     ax.set_axis_off()
 
 

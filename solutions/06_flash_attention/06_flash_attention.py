@@ -111,13 +111,13 @@ for name, moved in bytes_of.items():
     print(f"{name:13}{count_flops(attentions[name]).forward_flops / 1e9:.2f} GFLOP", moved)
 
 # %% [markdown]
-# As many FLOPs, and hardly any bytes. **Guess first.** Forward and backward on this very machine: how many times faster is the fused kernel?
+# The same FLOPs, and hardly any bytes. **Guess first.** Forward and backward on this very machine: how many times faster is the fused kernel?
 
 # %%
 predict("u06-clock", None, "times faster")
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: forward and backward by this machine's clock (some five seconds)
+# Measured: forward and backward by this machine's clock (some seconds)
 timings = {
     name: time_call(lambda call=call: call().sum().backward(), num_warm_up=1, num_runs=3)
     for name, call in attentions.items()
@@ -143,6 +143,8 @@ compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds[
 # | HBM, "the memory of the GPU" | 1.5 TB/s | 40 GB |
 # | the host's DRAM | 12.8 GB/s | more than 1 TB |
 #
+# The 20 MB are spread over 108 multiprocessors, some 190 KB each, and a tile must fit into one.
+#
 # Separate kernels for product, mask, softmax and product send the $n \times m$ scores through the slow one again and again. A fused kernel makes a **tile** of scores in fast memory, uses it, and forgets it (E2). One thing is in the way: a softmax needs its whole row.
 
 # %% [markdown]
@@ -161,7 +163,7 @@ print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp
 # %% [markdown]
 # So $c$ is the largest score of the row, and that one may come last. Keep three things for each row while blocks of keys come by: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what has to happen to $l$ and $a$?
 
-# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=12 difficulty=3 importance=5
+# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `online_softmax`. `blocks` is an **iterator**: it gives pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
 #
 # - the weighted means $o$ of all rows (rows, width),
@@ -200,8 +202,8 @@ def online_softmax(blocks: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Ten
 
 # %%
 two_blocks = [
-    (torch.tensor([[1.0, 2.0]]).log(), torch.tensor([[1.0], [2.0]])),
-    (torch.tensor([[5.0]]).log(), torch.tensor([[3.0]])),
+    (torch.tensor([[1.0, 2.0]]).double().log(), torch.tensor([[1.0], [2.0]]).double()),
+    (torch.tensor([[5.0]]).double().log(), torch.tensor([[3.0]]).double()),
 ]
 
 
@@ -259,7 +261,7 @@ for i in range(0, 8, 3):
 machine
 
 # %% [markdown]
-# 3 · 4 numbers of `tile` and as many of `2 * tile` are there at once; at the next turn the old `tile` waits until the new one is there. Now break it, three times:
+# 3 · 4 numbers of `tile` and as many of `2 * tile` are there at once; at the next turn the old `tile` stays until the new one has been loaded. Now break it, three times:
 
 # %% tags=["nbval-check-output"]
 for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.load(x)):
@@ -269,22 +271,22 @@ for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# **Guess first.** $n = 48$ queries, $m = 64$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 64 \cdot 8 + 48 \cdot 8 + 48 = 1{,}840$ numbers. In tiles of 16 queries and 16 keys, what is the least that a program must load and store?
+# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 128 \cdot 8 + 48 \cdot 8 + 48 = 2{,}864$ numbers. Fast memory holds a few tiles, never all keys: a tile that is needed again must be loaded again. In tiles of 16 queries and 16 keys, how many numbers does the best order of loops load and store?
 
 # %%
 predict("u06-moved", None, "numbers")
 
-# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=20 difficulty=4 importance=5
+# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=14 difficulty=4 importance=5
 # **Write** `flash_forward`: $\mathrm{softmax}(q k^\top / \sqrt d)\, v$ and the log-sum-exp of each row, nothing masked, on a machine. `arrays` holds, in this order, `q` (n, d), `k` and `v` (m, d), which you load, and `out` (n, d) and `lse` (n,), which you store. The last tile may be shorter.
 #
-# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. Results count in float64. Four scenarios, each a quarter of the points:
+# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. All arrays are float64, and results are compared in it. Four scenarios, each a quarter of the points:
 #
 # | scenario | what counts |
 # |---|---|
 # | `ordinary` | whole tiles |
 # | `extreme` | scores beyond 1,000 or all far below zero |
 # | `ragged` | block sizes that do not divide $n$ or $m$ |
-# | `traffic` | as many numbers loaded and stored as the best order of loops needs, and not one more |
+# | `traffic` | as many numbers loaded and stored as the best order of loops needs with one tile of keys and one of values at a time, and not one more |
 #
 # Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Sizes alone may decide what your program does: no branching on what a tensor holds.
 #
@@ -353,12 +355,12 @@ try_it(small_head, flash_forward)
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and watch your own program. Orange is what moves now; blue has moved; grey tiles of scores have been made and forgotten.
+# **Check your guess**, and watch your own program. Orange is what moves now; blue has moved; a light orange tile of scores is in work, grey ones have been made and forgotten. Scores never move.
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: 48 queries, 64 keys, tiles of 16
+# Measured: 48 queries, 128 keys, tiles of 16
 forward_of = answer("u06-forward", flash_forward)
-walked = on_a_machine(forward_of, 48, 64, 8, 16, 16)
+walked = on_a_machine(forward_of, 48, 128, 8, 16, 16)
 print(walked)
 compare("u06-moved", "numbers", measured=walked.traffic_elements)
 
@@ -370,7 +372,7 @@ explorer(
 )
 
 # %% [markdown]
-# Nowhere do 48 · 64 scores lie in memory. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
+# Nowhere do 48 · 128 scores lie in memory. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
 
 # %% [markdown]
 # ## What moves
@@ -381,9 +383,9 @@ explorer(
 predict("u06-wider", None, "times")
 
 # %% What three programs move [markdown] exercise="u06-traffic" points=3 minutes=10 difficulty=3 importance=4
-# **Write** `attention_traffic`: numbers loaded and stored for one head by each of three programs. Each key is a third of the points. The last tile of a side may be shorter, and moves only what it has.
+# **Write** `attention_traffic`: numbers loaded and stored for one head by each of three programs. Each program is a third of the points. The last tile of a side may be shorter, and moves only what it has.
 #
-# | key | the program |
+# | name | the program |
 # |---|---|
 # | `"q_outer"` | yours, the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
 # | `"k_outer"` | the order of the first FlashAttention: for each tile of keys, load it and its values once, and all queries. `out` and `lse` are stored after every tile of keys, and loaded again before every tile but the first |
@@ -461,9 +463,9 @@ print("computed and measured are equal:", computed[measured.columns].equals(meas
 compare("u06-wider", "times", measured=moved[2]["q_outer"] / moved[0]["q_outer"])
 
 # %% [markdown]
-# Width changes nothing: a narrower tile reads no key twice. Then why not $b_k = 1$, and all the room for queries? In numbers that move, it *is* best. But tensor cores need at least 16 columns, so real kernels take tiles like 128 × 64.
+# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Then why not $b_k = 1$, and all the room for queries? Counted in numbers moved, that *is* the best choice. But tensor cores need at least 16 columns, so real kernels take tiles like 128 × 64.
 #
-# **Guess first.** Flash attention with tiles of 128 queries, $d = 64$. How many times less does it move than the three kernels at 1,024 tokens, and how many times at 16,384? Write the second number.
+# **Guess first.** Flash attention with tiles of 128 queries, $d = 64$. How many times less does it move than the three kernels at 1,024 tokens, and how many times at 16,384? Write the second number, without calling your function.
 
 # %%
 predict("u06-long", None, "times less")
@@ -486,7 +488,7 @@ long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised"
 compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 (153), where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 with 80 GB (153; 208 with the 1.5 TB/s above), where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -499,57 +501,24 @@ explorer(
 )
 
 # %% [markdown]
-# Fast memory is the limit: taller tiles move less, until they do not fit. Wide heads are the hard ones.
+# Fast memory is the limit: taller tiles move less, until they do not fit. With wide heads only short tiles do.
 
 # %% [markdown]
 # ## Tiles above the diagonal
 #
 # In a language model no query sees a later key. A tile that lies wholly above the diagonal need not be made.
 
-# %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=7 difficulty=2 importance=4
-# **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key that it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.
-#
-# *By hand:* 5 queries and keys in tiles of 2 × 2 → **6**. 2 queries, 5 keys in tiles of 2 × 2 → **3**.
-
-
-# %% solution="u06-causal-tiles"
-def visited_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
-    """Tiles with at least one pair under a causal mask."""
-    ### BEGIN SOLUTION
-    earlier = num_keys - num_queries
-    tiles = 0
-    for start in range(0, num_queries, block_q):
-        seen = min(start + block_q, num_queries) + earlier
-        tiles += -(-seen // block_k)
-    return tiles
-    ### END SOLUTION
-
-
-# %%
-try_it(visited_tiles, 5, 5, 2, 2)
-try_it(visited_tiles, 2, 5, 2, 2)
-
-# %% check="u06-causal-tiles"
-# Tiles of every shape over a real mask; as many keys as queries, and more.
-
-# %% [markdown]
-# <details><summary>Hint: only cases with more keys are wrong</summary>
-#
-# With 2 queries and 5 keys, which keys does the first query see? Draw the mask.
-# </details>
-
 # %% folded=true tags=["nbval-check-output"]
 # Table: the share of tiles that a causal mask leaves
-tiles_of = answer("u06-causal-tiles", visited_tiles)
 rows = {}
 for n in (512, 4096, 32768):
     for block in (64, 128):
-        visited = tiles_of(n, n, block, block)
-        rows[f"{n:,} tokens, tiles of {block}"] = [visited, visited / (n / block) ** 2]
+        side = n // block  # tiles; the first row of them has one, the last has all
+        rows[f"{n:,} tokens, tiles of {block}"] = [side * (side + 1) // 2, (side + 1) / (2 * side)]
 pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
 
 # %% [markdown]
-# Half of the FLOPs, for long sequences. Does your count of FLOPs for a model say so? Unit 01 counts the full square, as most papers do; a kernel that skips tiles then seems faster than the hardware allows. The first table of this unit counted the fused kernel's full square, too.
+# Half of the FLOPs, for long sequences. Does your count of FLOPs for a model say so? Unit 01 counts the full square, as most papers do; a kernel that skips tiles then seems faster than the hardware allows. The first count of this unit took the full square, too.
 
 # %% [markdown]
 # ## Backward: keep less, compute again
@@ -565,9 +534,9 @@ layer_diagram(preset("Llama-3-8B"), show="bytes")
 #
 # $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P \circ (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
 #
-# (Alone, $d$ is the width of a head; before another letter it marks a gradient.) The softmax adds the $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$: the result knows it already.
+# (Alone, $d$ is the width of a head; before another letter it marks a gradient.) The softmax brings in $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$, so it can be computed from the result, before any tile.
 #
-# Everything else can be done tile by tile, from $q, k, v$, the lse and $O$.
+# Everything else can be done tile by tile. Tile $(i, j)$ reads $q_i, dO_i, \mathrm{lse}_i, \delta_i$ and $k_j, v_j$; it makes its $S, P, dP$ and $dS$; it adds to $dv_j$, $dk_j$ and $dq_i$.
 #
 # **Guess first.** Forward takes two matrix products per tile. How many times the FLOPs of forward does this backward take?
 
@@ -596,7 +565,7 @@ def flash_attention(
     class Flash(torch.autograd.Function):
         @staticmethod
         def forward(ctx, q, k, v):
-            out, lse = forward(q, k, v, block)
+            out, lse = forward(q, k, v, block)  # the argument, not this method
             ### BEGIN SOLUTION
             ctx.save_for_backward(q, k, v, out, lse)
             return out
@@ -667,7 +636,7 @@ try_it(four_tokens, flash_attention)
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and hold the whole against PyTorch's kernel, in float64 and in units of $u$, the bytes of `q`:
+# **Check your guess**, and compare with PyTorch's kernel, in float64: what is kept beyond `q`, `k` and `v`, in units of $u$, the bytes of `q`:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: three attentions, 2 heads of 512 tokens
@@ -690,7 +659,7 @@ for name, call in three.items():
     forward_flops, backward_flops = count_flops(call)
     saved = count_saved_bytes(call, *head).total_bytes / head[0].nbytes
     rows[name] = {
-        "kept, in u": saved,
+        "kept beyond q, k, v, in u": saved,
         "forward, MFLOP": forward_flops / 1e6,
         "backward, MFLOP": backward_flops / 1e6,
         "backward / forward": backward_flops / forward_flops,
@@ -703,7 +672,7 @@ compare(
 )
 
 # %% [markdown]
-# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the cheapest and largest thing there is. (The count of the fused kernel goes by shapes, and so takes the full square; yours skips tiles.)
+# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the tensor that takes the most memory and is among the cheapest to make again. (The count of the fused kernel goes by shapes, and so takes the full square; yours skips tiles.)
 #
 # What is kept now grows like $s$ (B5). All 32 layers of Llama-3-8B, one sequence:
 
@@ -733,7 +702,7 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # %% [markdown]
 # ## What the clock says
 #
-# The paper printed what its first kernel read, wrote and took: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s.
+# The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s.
 #
 # **Guess first.** Traffic fell 9.2 times. How many times did the time fall?
 
@@ -768,19 +737,23 @@ display(paper.round(1))
 compare("u06-published", "times faster", measured=41.7 / 7.3)
 
 # %% [markdown]
-# Two gaps. The standard program moves more than counted ($4 n^2$ numbers forward, $7 n^2$ backward, and what is linear in $n$): its mask and dropout are kernels, too, and go over all scores. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms. What else must run that neither row counts?
+# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too, and go over all scores. (Flash attention's own count depends on tiles that the paper does not print.) And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms.
 #
-# Now your own machine. A CPU has a low ridge, so both programs lie above it, and its kernels stay far below both limits:
+# Now your own machine: its roofline, and the rates of both programs in the first section, by their counted FLOPs.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: the roofline of this machine
-roof = measure_roofline()
-print(roof)
+# Measured: the roofline of this machine, and what both programs reach
+print(measure_roofline())
+for name, each in seconds.items():
+    print(f"{name:13}{flops[name] / each / 1e9:.0f} GFLOP/s")
 
-# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=6 difficulty=3 importance=5
-# **Write** five to eight sentences:
+# %% [markdown]
+# With its scores in memory, attention reaches a fraction of the roof, even where its intensity lies above the ridge: exponentials and masks are no products, and pass over all scores. The fused kernel may seem to come near the roof or beyond it: its count takes the full square, and it skips tiles above the diagonal.
+
+# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=8 difficulty=3 importance=5
+# **Write** about five sentences:
 #
-# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use two intensities of the table above, and the ridge of an A100 (153 FLOP/B in bf16). What does the low ridge of your own machine leave unexplained of its gain?
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use the intensities at 16,384 tokens (table in *What moves*), and the ridge of an A100 with 80 GB (153 FLOP/B in bf16).
 # - Traffic fell 9.2 times in the paper, time 5.7 times. What sets the pace of each program?
 # - What is linear in the sequence length now, and what is still quadratic?
 
@@ -804,7 +777,7 @@ print(roof)
 #
 # When a model generates, one query meets many keys, and one query fills no device. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges in the same way what comes from other devices.
 
-# %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
+# %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
 # **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (zeros and $-\infty$ come in, and go out where both are empty).
 #
 # *By hand:* $o = 5/3$ with lse $\ln 3$, and $o = 3$ with lse $\ln 5$ → **2.5**, $\ln 8 =$ **2.079**.
@@ -937,6 +910,43 @@ try_it(backward_traffic, 2, 3, 1, 1, 2)
 
 # %% check="u06-backward-traffic"
 # Against the program on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
+
+# %% [markdown]
+# ### A diagonal that starts elsewhere
+#
+# With a cache there are more keys than queries, and tiles need not be square. Which of them does a causal mask leave?
+
+# %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=7 difficulty=2 importance=4 extra=true
+# **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key that it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.
+#
+# *By hand:* 5 queries and keys in tiles of 2 × 2 → **6**. 2 queries, 5 keys in tiles of 2 × 2 → **3**.
+
+
+# %% solution="u06-causal-tiles"
+def visited_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
+    """Tiles with at least one pair under a causal mask."""
+    ### BEGIN SOLUTION
+    earlier = num_keys - num_queries
+    tiles = 0
+    for start in range(0, num_queries, block_q):
+        seen = min(start + block_q, num_queries) + earlier
+        tiles += -(-seen // block_k)
+    return tiles
+    ### END SOLUTION
+
+
+# %%
+try_it(visited_tiles, 5, 5, 2, 2)
+try_it(visited_tiles, 2, 5, 2, 2)
+
+# %% check="u06-causal-tiles"
+# Tiles of every shape over a real mask; as many keys as queries, and more.
+
+# %% [markdown]
+# <details><summary>Hint: only cases with more keys are wrong</summary>
+#
+# With 2 queries and 5 keys, which keys does the first query see? Draw the mask.
+# </details>
 
 # %% [markdown]
 # ### Packed documents

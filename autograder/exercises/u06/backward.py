@@ -102,6 +102,21 @@ EDITS = (
         {OF_SCORES: "weights * of_weights * scale"},
     ),
     Edit(
+        "dv is right, dq and dk are not. The sum of P · dP goes over all keys of a row. Which keys "
+        "does yours see?",
+        {WITH_DELTA: "(of_weights - (weights * of_weights).sum(-1, keepdim=True))"},
+    ),
+    Edit(
+        "Weights of a row sum to one over all keys, yours in every tile. Which number of forward "
+        "stands for all of them?",
+        {WEIGHTS: "scores.softmax(-1)"},
+    ),
+    Edit(
+        "Each query has a log-sum-exp of its own. Along which axis of a tile do queries run, and "
+        "along which does yours?",
+        {WEIGHTS: "torch.exp(scores - lse[..., None, here])"},
+    ),
+    Edit(
         "dv is right, dq and dk are not: both are off by one factor. Where did the scale stand in "
         "forward?",
         {OF_SCORES: f"weights * {WITH_DELTA}"},
@@ -167,13 +182,31 @@ EDITS = (
         shows=SAVED,
     ),
     Edit(
+        "The numbers are right, and autograd keeps less than you use: the result and the "
+        "log-sum-exp hang on `ctx`. Which method of `ctx` tells autograd of a tensor?",
+        {
+            SAVE: "ctx.save_for_backward(q, k, v)\n            ctx.made = out, lse",
+            LOADED: "(q, k, v), (out, lse) = ctx.saved_tensors, ctx.made",
+        },
+        shows=SAVED,
+    ),
+    Edit(
+        "You keep one tensor more than the five, as large as the queries. From which of the five "
+        "can it be made again?",
+        {
+            SAVE: "ctx.save_for_backward(q, k, v, out, lse, q * q.shape[-1] ** -0.5)",
+            LOADED: "q, k, v, out, lse, _ = ctx.saved_tensors",
+        },
+        shows=("saved_bytes", "copied_bytes"),
+    ),
+    Edit(
         "Autograd keeps nothing of yours, and backward has its tensors all the same. Who holds "
         "them, and which method of `ctx` is made for that?",
         {SAVE: "ctx.kept = q, k, v, out, lse", "ctx.saved_tensors": "ctx.kept"},
         shows=SAVED,
     ),
     Edit(
-        "Backward runs the whole forward pass again. Which two small tensors of it could be kept?",
+        "Backward runs the whole forward pass again. Which two results of it could be kept?",
         {
             SAVE: "ctx.save_for_backward(q, k, v)",
             LOADED: "q, k, v = ctx.saved_tensors\n            out, lse = forward(q, k, v, block)",

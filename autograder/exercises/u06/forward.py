@@ -165,6 +165,15 @@ EDITS = (
         points=3.0,
     ),
     Edit(
+        "The result is right, and it leaves fast memory after every tile of keys. When is it "
+        "complete?",
+        {
+            f"{NEXT}\n        {DIVIDED}": f"{NEXT}\n            {DIVIDED}",
+            f"        {STORE_LSE}": f"            {STORE_LSE}",
+        },
+        points=3.0,
+    ),
+    Edit(
         "The result is right, and queries cross the bus once for each tile of keys. What does the "
         "inner loop change, and what stays?",
         {LOAD_Q: f"{LOAD_Q}[:]", SCORES: f"{LOAD_Q}\n            {SCORES}"},

@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import Edit, any_of, edited
 from autograder.exercises.u06.online import ANSWERS
 from autograder.observing.u06 import merge
 from autograder.observing.u06.compared import checksum
@@ -66,13 +66,11 @@ EDITS = (
         "The log-sum-exp is right, and each part has the share of the other. Which is which?",
         {OUT: "share_b * out_a + share_a * out_b"},
     ),
-    Edit(
+    *any_of(
         "Log-sum-exps are not sums. What do you have to take of one to get the sum that it "
         "stands for?",
-        {
-            SHARE_A: "(lse_a / (lse_a + lse_b))",
-            SHARE_B: "(lse_b / (lse_a + lse_b))",
-        },
+        {SHARE_A: "(lse_a / (lse_a + lse_b))", SHARE_B: "(lse_b / (lse_a + lse_b))"},
+        {SHARE_A: "(lse_a / lse)", SHARE_B: "(lse_b / lse)"},
     ),
     Edit(
         "Right but for scores far from zero. What is exp(2000), and what may be taken off both "
@@ -105,6 +103,12 @@ EDITS = (
         "operations writes into the tensor that it is called on?",
         {OUT: "out_a.mul_(share_a).add_(share_b * out_b)"},
         shows=("changed_inputs",),
+    ),
+    Edit(
+        "Right but for scores far from zero. What is exp(2000), and of which difference could you "
+        "take the exponential?",
+        {SHARE_A: "(lse_a.exp() / lse.exp())", SHARE_B: "(lse_b.exp() / lse.exp())"},
+        points=0.5,
     ),
 )
 

@@ -68,10 +68,11 @@ EDITS = (
         {TOTAL: "total + weights.sum"},
         {OUT: "out + weights @ values"},
     ),
-    Edit(
+    *any_of(
         "Your old sums grow when the maximum grows. Is the factor that brings them to the new "
         "maximum above one or below?",
         {SHRINK: "torch.exp(shift - maximum)"},
+        {SHRINK: "torch.where(maximum == -torch.inf, 0.0, torch.exp(shift - maximum))"},
     ),
     Edit(
         "Wrong only where an earlier block held the largest score by far. Which scores is your "

@@ -132,6 +132,18 @@ EDITS = (
         points=2.0,
     ),
     Edit(
+        "With keys outside, keys and values are the outer loop. How often does each of them cross "
+        "the bus?",
+        {OUTER: OUTER.replace("keys_and_values", "q_tiles * keys_and_values", 1)},
+        points=2.0,
+    ),
+    Edit(
+        "In the first kernel each tile of queries crosses the bus once. How many queries are in "
+        "all tiles together?",
+        {THREE: "n * d + q_tiles * n * d + q_tiles * keys_and_values + 4 * scores"},
+        points=2.0,
+    ),
+    Edit(
         "With keys outside, which array do all tiles of keys want to see?",
         {OUTER: OUTER.replace("k_tiles * n * d", "n * d", 1)},
         points=2.0,

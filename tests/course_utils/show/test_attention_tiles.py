@@ -33,7 +33,7 @@ def tiles(picture):
 def test_tiles_with_queries_outside(step, wanted):
     picture = tile_walk(walked(flash_forward), step)
     assert tiles(picture) == wanted
-    assert f"{len(wanted)} tiles of scores made so far, none of them stored" in picture.caption
+    assert f"Tiles of scores begun: {len(wanted)}, none of them stored" in picture.caption
 
 
 def test_tiles_with_keys_outside():
@@ -45,7 +45,7 @@ def test_tiles_with_keys_outside():
 
 def test_caption_and_numbers_of_a_step():
     picture = tile_walk(walked(flash_forward, capacity=60), 3)
-    assert picture.caption.startswith("Move 3: loaded v, rows 0 to 1. 1 tiles of scores")
+    assert picture.caption.startswith("Move 3: loaded v, rows 0 to 1. Tiles of scores begun: 1")
     texts = [text.get_text() for text in picture.figure.axes[1].texts]
     assert "loaded 12 of 56" in texts
     assert "stored 0 of 12" in texts
