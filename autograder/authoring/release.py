@@ -70,9 +70,9 @@ def find_leaks(instructor: NotebookNode, released: NotebookNode) -> Iterator[str
 
 
 def _telling_lines(secret: str) -> Iterator[str]:
-    """Lines that would help: long enough, no bare `return name`, `else:`, decorator or comment."""
+    """Lines that would help: long enough, no bare `return name`, `else:`, `call()`, decorator."""
     for line in map(_squeezed, secret.split("\n")):
-        plain = re.fullmatch(r"(return)?\w*:?|@\w+|#.*", line)
+        plain = re.fullmatch(r"(return)?\w*:?|@\w+|#.*|[\w.]+\(\)", line)
         if len(line) >= TELLING_CHARACTERS and not plain:
             yield line
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from autograder.checking import error_hints, verdict_figure
 from autograder.checking.case_objects import case_in_words
-from autograder.checking.difference.clues import clue
+from autograder.checking.difference.clues import clue, where
 from autograder.checking.judges import NEARLY_A_COUNT, NEARLY_A_NUMBER, EqualTo
 from autograder.checking.mistakes import ONLY, Case
 from autograder.checking.plain_data import Plain
@@ -189,7 +189,8 @@ class AnswerResult:
         if self.again is not None and self.again.differs:
             return TWO_ANSWERS
         clue = self._clue(failed, may_say_how_much)
-        return self._ratio() or clue or known or self._constant() or PENCIL
+        common = self._ratio() or clue or known or self._constant()
+        return common or self._question(failed) or self._place(failed) or PENCIL
 
     def _known_hint(self, failed: list[JudgedCase]) -> str:
         """A hint that explains every failure, or those like the first; else all errors alone."""
@@ -204,21 +205,35 @@ class AnswerResult:
             explaining = (
                 hint for hint in first.hints if all(hint in case.result.hints for case in group)
             )
-            if hint := self._likeliest(explaining, is_formula=first.wrong_part is not None):
+            if first.wrong_part is None:
+                hint = next(explaining, "")
+            else:
+                hint = self._likeliest(explaining, len(failed))
+            if hint:
                 return hint
         return ""
 
-    def _likeliest(self, hints: Iterable[str], *, is_formula: bool) -> str:
-        """The first hint of a formula that says nothing else of the cases that are right."""
-        first = ""
-        for hint in hints:
-            first = first or hint
-            if not is_formula or self._says_right(hint):
-                return hint
-        return first
+    def _likeliest(self, hints: Iterable[str], num_failed: int) -> str:
+        """The first hint of a formula that says nothing else of the cases that are right.
 
-    def _says_right(self, hint: str) -> bool:
-        return all(hint in case.result.hints for case in self.cases if case.result.passed)
+        Else the first that is not wrong in more of them than it explains.
+        """
+        likely = ""
+        for hint in hints:
+            num_contradicting = sum(hint not in case.result.hints for case in self._passed())
+            if not num_contradicting:
+                return hint
+            if num_contradicting <= num_failed or not self._is_chosen(hint):
+                likely = likely or hint
+        return likely
+
+    def _is_chosen(self, hint: str) -> bool:
+        """Whether somebody wrote down a mistake with this hint."""
+        known = self.judge.mistakes if self.judge else []
+        return any(each.hint == hint and not each.is_generated for each in known)
+
+    def _passed(self) -> list[JudgedCase]:
+        return [case for case in self.cases if case.result.passed]
 
     def _clue(self, failed: list[JudgedCase], may_say_how_much: bool) -> str:
         """What is simple about the difference, over all cases of a formula."""
@@ -232,6 +247,22 @@ class AnswerResult:
             tolerance=self.judge.relative_tolerance,
         )
         return found or ""
+
+    def _question(self, failed: list[JudgedCase]) -> str:
+        """What the exercise asks where something is wrong: in all failures alike, or in one."""
+        failing = [{each.case.get("scenario"), each.result.first_wrong} for each in failed]
+        asked = self.judge.questions.items() if self.judge else ()
+        for names in (set.intersection(*failing), failing[0]):
+            if question := next((text for name, text in asked if name in names), ""):
+                return question
+        return ""
+
+    def _place(self, failed: list[JudgedCase]) -> str:
+        """Where an implementation is wrong, if few words say it."""
+        if any(case.result.wrong_part is not None for case in failed):
+            return ""
+        passed = [int(each.result.passed) for each in self.cases]
+        return where([each.case for each in self.cases], [1] * len(passed), passed) or ""
 
     def _constant(self) -> str:
         """A hint, if a formula gives the same numbers in all cases."""

@@ -255,6 +255,19 @@ ERRORS = (
         "In which dimension do these tensors differ, and do they have to become one? If they "
         "only need to lie one after the other, what shape should each have first?",
     ),
+    (
+        r"tokens behind \d",
+        "The cache holds the tokens up to here already. Which token has it not seen?",
+    ),
+    (
+        "view size is not compatible",
+        "A view joins only dimensions that follow one another in memory. Must they be joined, and "
+        "which method copies where it has to?",
+    ),
+    (
+        "empty (iterable|sequence)|iterable argument is empty|arg is an empty",
+        "What is the answer where there is nothing to go through?",
+    ),
     (r"for \^", "What does ^ mean in Python, and how do you write a power?"),
     ("ZeroDivisionError", "What do you divide by there, and for which of these sizes is it zero?"),
     ("is not callable", "What is in front of the parentheses there: a function, or a number?"),

@@ -65,6 +65,7 @@ class EqualTo:
         *mistakes: Mistake,
         relative_tolerance: float = 0.0,
         labels: Mapping[str, str] | None = None,
+        questions: Mapping[str, str] | None = None,
         together: bool = False,
     ) -> None:
         """Set what is measured, which mistakes are known, and how exact an answer must be.
@@ -76,12 +77,15 @@ class EqualTo:
             relative_tolerance: Zero for counts; for floats, the rounding error to allow.
             labels: What a number is called in sentences, where its name is not enough; or a whole
                 sentence, of what is wrong where the number is not zero.
+            questions: What to ask where no mistake is recognised, by what all failures have in
+                common: a scenario, or the first number that is wrong. The first that fits is asked.
             together: Whether all numbers must be right to earn any points, as for an
                 implementation: right results that save too many bytes earn nothing.
         """
         self.measure, self.together = measure, together
         self.mistakes = sorted(mistakes, key=lambda mistake: mistake.is_generated)
         self.relative_tolerance, self.labels = relative_tolerance, dict(labels or {})
+        self.questions = dict(questions or {})
         self.cache: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
@@ -106,6 +110,7 @@ class EqualTo:
             ratio=given[first] / wanted[first] if wanted[first] else None,
             wanted=wanted,
             given=given,
+            first_wrong=first,
         )
 
     def wanted(self, case: Case) -> Numbers:
@@ -143,13 +148,14 @@ class Behaviour(EqualTo):
     there are scenarios, each earns an equal share; a case names its own as ``"scenario"``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first by name
         self,
         measure: Callable[..., Plain],
         *mistakes: Mistake,
         scenarios: Sequence[str] = (),
         relative_tolerance: float = 0.0,
         labels: Mapping[str, str] | None = None,
+        questions: Mapping[str, str] | None = None,
         summarise: Summarise | None = None,
     ) -> None:
         """As for `EqualTo`, with the names of all scenarios.
@@ -160,6 +166,7 @@ class Behaviour(EqualTo):
             scenarios: Names of the scenarios, if there are some.
             relative_tolerance: The rounding error to allow.
             labels: What a number is called in sentences.
+            questions: What to ask where no mistake is recognised.
             summarise: Makes the numbers to compare of what was observed.
         """
         super().__init__(
@@ -167,6 +174,7 @@ class Behaviour(EqualTo):
             *mistakes,
             relative_tolerance=relative_tolerance,
             labels=labels,
+            questions=questions,
             together=True,
         )
         self.scenarios, self.summarise = tuple(scenarios), summarise

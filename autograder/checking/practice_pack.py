@@ -19,7 +19,7 @@ from autograder.checking.plain_data import Message, Plain
 ROOT = Path(__file__).parents[2]
 KEPT = ("fallback", "answers", "allowed_names", "forbidden_modules")
 OF_MISTAKE = ("hint", "is_whole", "is_generated")
-OF_JUDGE = ("relative_tolerance", "labels")
+OF_JUDGE = ("relative_tolerance", "labels", "questions")
 
 
 def load(exercise: str) -> Check:

@@ -37,6 +37,7 @@ class CaseResult:
         ratio: Got over wanted, for the first wrong part.
         wanted: The right numbers, by part; none where no number can be compared.
         given: The answer's, by part.
+        first_wrong: The name of the first number that is not right.
     """
 
     right: Mapping[str, bool]
@@ -46,6 +47,7 @@ class CaseResult:
     ratio: float | None = None
     wanted: Mapping[str, int | float] = field(default_factory=dict)
     given: Mapping[str, int | float] = field(default_factory=dict)
+    first_wrong: str = ""
 
     @property
     def passed(self) -> bool:

@@ -1,4 +1,4 @@
-"""A small picture of a failed check: the answer's numbers over the measured ones, as SVG."""
+"""A small picture of a failed check: the answer's numbers over the right ones, as SVG."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def comparison(pairs: Sequence[Pair]) -> str:
     if len(shown) < FEWEST:
         return ""
     words = (
-        f"Your numbers (crosses) as multiples of the measured ones (dots) in {len(shown)} cases, "
+        f"Your numbers (crosses) as multiples of the right ones (dots) in {len(shown)} cases, "
         "from the smallest to the largest"
     )
     return (

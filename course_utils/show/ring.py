@@ -63,8 +63,8 @@ def ring_steps(num_ranks: int) -> Picture:
     )
     return Picture(
         figure,
-        "The number in a part counts the ranks that are summed in it; framed parts go next to the "
-        "rank below, from the last to the first.",
+        "The number in a part counts the ranks that are summed in it; framed parts are the next "
+        "that go to the rank below, those of the last rank to the first.",
     )
 
 

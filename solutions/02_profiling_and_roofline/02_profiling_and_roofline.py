@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![Bars, drawn to scale, of Llama-3-8B on one H100. A prompt of 1,024 tokens: 15.0 ms of arithmetic, 4.6 ms of memory. The next token: 0.02 ms of arithmetic, 4.5 ms of memory.](hero.svg)
 #
-# The next token of Llama-3-8B needs a thousandth of the arithmetic of its prompt, and takes almost a third of the time. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
+# The next token of Llama-3-8B needs a thousandth of the arithmetic of a prompt of 1,024 tokens, and waits for the very same weights. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
 #
 # Your training plan guesses that its devices work at 40 % of their peak. It cannot say yet what the hardware would allow.
 #
@@ -81,7 +81,7 @@ plan()
 # %% [markdown]
 # ## What ran?
 #
-# A small Llama in three kinds of work. **Prefill** takes a prompt through the model and keeps the keys and values of its tokens in a **cache**. **Decode** takes one new token, which looks back at the cache. **Training** keeps no cache, and goes backward too.
+# We run a small Llama in three ways. **Prefill** takes a prompt through the model and keeps the keys and values of its tokens in a **cache**. **Decode** takes one new token, which looks back at the cache. **Training** keeps no cache, and goes backward too.
 
 # %%
 torch.set_num_threads(1)
@@ -124,20 +124,20 @@ columns = table[["calls", "own_us", "total_us"]].round().astype(int)
 columns.sort_values("total_us", ascending=False).head(10)
 
 # %% [markdown]
-# `total_us` holds the time of what an operator calls; `own_us` does not. `aten::linear` hands its work to `aten::matmul`, and that to `aten::mm`: one product, three rows.
+# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` hands its work to `aten::matmul`, and that to `aten::mm`: one product, three rows.
 #
-# **Guess first.** Four layers of seven matrices and a head: `aten::mm` runs 29 times in prefill. How often in a training step?
+# **Guess first.** Prefill takes 128 tokens of each sequence through the model, decode takes one. How many times as long does prefill run?
 
 # %%
-predict("u02-products", None, "calls of aten::mm")
+predict("u02-prefill", None, "times as long as decode")
 
 # %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=5 difficulty=1 importance=4
-# **Write** `products_in`: what the rows of a profile say of matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is half of the points.
+# **Write** `products_in`: what a profile's rows say about its matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is half of the points.
 #
 # - `"calls"`: how many products ran.
-# - `"share"`: their part of the whole time, between 0 and 1, nothing counted twice.
+# - `"share"`: their share of the total time, between 0 and 1, nothing counted twice.
 #
-# *By hand:* `mm` 3 calls, own 70 µs; `linear` own 5, total 80; `matmul` own 5, total 75; `mul` own 20 → **3** and **0.7**.
+# *By hand:* `mm` 3 calls, own 70 µs, total 75; `empty` own 5; `matmul` own 5, total 80; `linear` own 5, total 85; `mul` own 15 → **3** and **0.7**.
 
 
 # %% solution="u02-profile"
@@ -156,8 +156,8 @@ def products_in(rows: list[dict[str, Any]]) -> dict[str, float]:
 # %%
 def by_hand(products_in):
     columns = ("operator", "calls", "own_us", "total_us")
-    rows = [("aten::mm", 3, 70, 70), ("aten::linear", 3, 5, 80), ("aten::matmul", 3, 5, 75)]
-    rows += [("aten::mul", 4, 20, 20)]
+    rows = [("aten::mm", 3, 70, 75), ("aten::linear", 3, 5, 85), ("aten::matmul", 3, 5, 80)]
+    rows += [("aten::empty", 3, 5, 5), ("aten::mul", 4, 15, 15)]
     return products_in([dict(zip(columns, row, strict=True)) for row in rows])
 
 
@@ -179,11 +179,12 @@ table = {
     name: products_of(each.rows) | {"ms": sum(row["own_us"] for row in each.rows) / 1000}
     for name, each in profiles.items()
 }
-display(compare("u02-products", "calls of aten::mm", measured=table["train"]["calls"]))
+ratio = table["prefill"]["ms"] / table["decode"]["ms"]
+display(compare("u02-prefill", "times as long as decode", measured=ratio))
 pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}", "ms": "{:.1f}"})
 
 # %% [markdown]
-# 29, 29, and three times 29. Prefill and decode call the same operators as often. In its layers decode does 1/128 of the multiplications: compare the milliseconds. Something in it does not shrink.
+# Four layers of seven matrices and a head: 29 products, 29, and three times 29 with the backward pass. In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. What does not shrink stands under *Now the clock*.
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: a training step on its time line
@@ -250,7 +251,7 @@ try_it(product_bytes, 7, 3, 5, 2)
 #
 # a slope and a flat roof (S8). They meet at the **ridge** $P / W$. Left of it an operation is **memory-bound**: it waits for bytes. Right of it, it is **compute-bound**.
 #
-# **Guess first.** In the time in which one thread of your machine moves one byte, how many FLOPs could it do?
+# **Guess first.** While an H100 moves one byte it could do 295 FLOPs in bf16. How many could one thread of your machine do in fp32?
 
 # %%
 predict("u02-ridge", None, "FLOP/B")
@@ -261,11 +262,11 @@ print(roof)
 compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 
 # %% [markdown]
-# The processor time of one thread counts, so a busy machine disturbs little. If the spread exceeds 1.3, something else was running: measure again. Now operations of your choice: change the list, and run it again.
+# Only one thread's processor time is counted, so a busy machine hardly disturbs the result. If the spread exceeds 1.3, something else was running: measure again. Now operations of your choice: change the list, and run it again.
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
-x, y = torch.randn(2, 4_000_000).unbind()
+x, y, added = torch.randn(3, 4_000_000).unbind()
 scores = torch.randn(2000, 2000)
 weights = cycle(torch.randn(5, 2048, 4096).unbind())  # one alone would stay in the cache
 
@@ -276,7 +277,7 @@ def linear(num_tokens):
 
 
 operations = {
-    "add": lambda: x + y,
+    "add": lambda: torch.add(x, y, out=added),
     "softmax": lambda: scores.softmax(-1),
     **{f"linear, {n} token{'s' * (n > 1)}": linear(n) for n in (1, 4, 16, 128)},
 }
@@ -297,65 +298,9 @@ for name, call in operations.items():
 rooflines(roofs, dots)
 
 # %% [markdown]
-# One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both. An operation above the roof found part of its bytes in the processor's cache.
+# One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both, and a softmax falls short of the bandwidth: its exponentials take time that the roofline does not count. An operation above the roof found part of its bytes in the processor's cache.
 #
 # Slope or roof depends on where the bytes lie. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in its main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
-
-# %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=9 difficulty=3 importance=4
-# **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device. On the ridge counts as reached. Where no number of rows is enough, return `math.inf`.
-#
-# A float can miss a ridge that is met exactly. `Fraction(p, q)` divides whole numbers without loss.
-#
-# *By hand:* an (m, 4) times a (4, 6) matrix in bf16; 20 FLOP/s, 10 bytes/s, so the ridge is at 2 FLOP/B → **12**.
-
-
-# %% solution="u02-fewest-tokens"
-def fewest_tokens(
-    inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
-) -> int | float:
-    """Fewest rows of a compute-bound product, or math.inf."""
-    ### BEGIN SOLUTION
-    ridge = Fraction(flops_per_second, bytes_per_second)
-    left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
-    if left_over <= 0:
-        return math.inf
-    return math.ceil(ridge * element_bytes * inner * columns / left_over)
-    ### END SOLUTION
-
-
-# %%
-try_it(fewest_tokens, 4, 6, 2, 20, 10)
-
-# %% check="u02-fewest-tokens"
-# Real layers and devices in three formats; layers too small; ridges met exactly.
-
-# %% [markdown]
-# <details><summary>Hint: how do I begin?</summary>
-#
-# Write FLOPs, bytes and ridge as one inequality with $m$ in it. On which side does $m$ appear in every term?
-# </details>
-#
-# <details><summary>Hint: negative numbers</summary>
-#
-# What is the intensity of a product with a million rows? Can more rows lift it any further?
-# </details>
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: tokens that make a layer compute-bound, in bf16
-tokens_of = answer("u02-fewest-tokens", fewest_tokens)
-layers = ((512, 512), (2048, 2048), (4096, 14336), (8192, 28672))
-pd.DataFrame(
-    {
-        name: {
-            f"{k:,} → {n:,}": f"{tokens_of(k, n, 2, *map(int, device_roof(name))):,}"
-            for k, n in layers
-        }
-        for name in names
-    }
-)
-
-# %% [markdown]
-# You may meet the rule of thumb that a batch needs as many tokens as the ridge has FLOP/B. It is the limit for infinitely wide layers. For narrow ones, no batch is enough.
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
 # **Write** `roofline_seconds`: the least time of operations that run one after the other. `operations` is a list of pairs, FLOPs and bytes. Inside one operation computing and moving overlap; two operations do not. Your plan will use it.
@@ -404,14 +349,14 @@ for call in (prefill, decode, train):
 pd.DataFrame(rows).T.style.format("{:.3g}")
 
 # %% [markdown]
-# The **real gap** of this unit. In decode the last column is the price of *calling* an operation: Python, dispatch, allocation. The roofline does not know it; a GPU has it as launches of kernels. In prefill and training the column says something else: kernels run below their roof, such as thin products, exponentials and strided copies.
+# The **real gap** of this unit. In decode the last column is almost all the price of *calling* an operation: Python, dispatch, allocation. It is the same for one token and for a thousand, so it does not shrink. The roofline leaves it out; on a GPU the same price is paid for launching kernels. Prefill and training pay it, too. The rest of their column is kernels below their roof, attention and copies first.
 
 # %% [markdown]
 # ## Prefill, decode, training
 #
 # ![Prefill reads all layers and the head, writes the cache and reads it back. Decode reads all weights and the whole cache, and writes one token. Training reads all weights twice and has no cache.](steps.svg)
 #
-# **Guess first.** Llama-3-8B decodes one token of one sequence, after 1,024 earlier tokens. How many FLOPs for each byte that moves?
+# **Guess first.** Llama-3-8B in bf16 decodes one token of one sequence, after 1,024 earlier tokens. How many FLOPs for each byte that moves?
 
 # %%
 predict("u02-decode", None, "FLOP/B")
@@ -427,7 +372,7 @@ predict("u02-decode", None, "FLOP/B")
 #
 # A matrix or norm is read once by each operation that needs it, whatever the batch. Of the embedding a step reads one row for each new token; its gradient does not read it. New keys and values are written into their places, then attention reads what is in the cache. Ignore gradients and activations.
 #
-# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode after 3 tokens each → **608**, **64**, **16**.
+# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode after 3 tokens each → **608**, **64**, **16**. Prefill and training on 3 tokens each: weights **640** and **1,232**.
 
 
 # %% solution="u02-step-bytes"
@@ -455,7 +400,8 @@ def step_bytes(model: ModelConfig, num_sequences: int, seq_len: int, phase: str)
 small = ModelConfig(
     num_layers=1, hidden_size=4, num_heads=2, num_kv_heads=1, head_dim=2, ffn_size=3, vocab_size=50
 )
-try_it(step_bytes, small, 2, 3, "decode")
+for phase in ("decode", "prefill", "train"):
+    try_it(step_bytes, small, 2, 3, phase)
 
 # %% check="u02-step-bytes"
 # Counted on fake tensors, by whose storage it is: all phases; own and shared keys; wide heads.
@@ -546,14 +492,14 @@ for name in ("Llama-3.2-1B", "Llama-3-8B"):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The ridge of an H100 is at 295. Products lie to the right of it, in every row. But operations run one after the other, and while norms, gates and scores go through memory no product runs: that time comes on top. The sentence is about products, or about **fused** code.
+# The ridge of an H100 is at 295. Together, the products lie to the right of it in every row. But operations run one after the other, and while norms, gates, rotations and copies go through memory no product runs: that time comes on top. So the slogan holds for the products, or for **fused** code.
 
 # %% [markdown]
 # ## Fewer trips to memory
 #
-# The rest are norms, gates, additions, softmax: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
+# The rest are norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
 #
-# Attention weights, written out:
+# Attention is one fused operation in the model above. Its weights, written out:
 
 
 # %%
@@ -569,8 +515,8 @@ scores, bias = torch.randn(2, 8, 256, 256), torch.randn(256, 256)
 moved = count_bytes(lambda: written_out(scores, bias, 0.125))
 print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
 
-# %% Two operations instead of seven [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
-# **Write** `attention_weights`: the same numbers from PyTorch's own functions, moving at most 4.5 times the bytes of `scores` instead of 12. Scores and bias stay as they are. All or nothing.
+# %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
+# **Write** `attention_weights`: the same numbers from PyTorch's own functions, moving at most 4.5 times the bytes of `scores` instead of 12. Do not change scores or bias. There are no part points.
 #
 # `torch.compile` fuses too, but the instrument sees its operations one by one, so it does not help here.
 
@@ -621,7 +567,7 @@ try_it(clocked, written_out)
 try_it(clocked, attention_weights)
 
 # %% [markdown]
-# Set the GB/s beside your machine's bandwidth. Exponentials and divisions keep one thread busy, and no count of *products* shows them. A GPU has far more arithmetic for each byte, and the bytes decide.
+# Set the GB/s beside your machine's bandwidth. Two things keep them below it: each operation asks the system for new memory for its result, page by page, and exponentials take arithmetic that no count of *products* shows. On a GPU PyTorch keeps memory for the next tensor, there is far more arithmetic for each byte, and the bytes decide.
 
 # %% [markdown]
 # ## Repair a loop
@@ -689,7 +635,7 @@ try_it(cost_of, generate)
 # `argmax(-1, keepdim=True)` gives a tensor. What shape has it, and what shape does `hidden_states` take?
 # </details>
 #
-# <details><summary>Hint: the second new token is wrong</summary>
+# <details><summary>Hint: the second round raises, or its token is wrong</summary>
 #
 # What do you pass in the first round, and what in all others? Who has seen the tokens in between?
 # </details>
@@ -708,7 +654,7 @@ print(
 # %% [markdown]
 # ## Is it good?
 #
-# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, 200 tokens after a prompt of 5; the card's power was limited to 330 W. Lecture E sets models of equal quality beside each other by what they cost (E1). How good is the *program*?
+# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, 200 tokens after a prompt of 5; the card's power was limited to 330 W. Lecture E compares models of equal quality by what they cost (E1). Here the model is fixed: how good is the *program*?
 
 # %% folded=true tags=["nbval-check-output"]
 # Computed: the published rate beside the A100's roof, halfway through (100 cached tokens)
@@ -727,12 +673,12 @@ used = 104.9 * step.flops / a100.dense_flops_per_second("bf16")
 print(f"FLOPs used: {used:.2%} of the peak")
 print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 / at_best:.0%}")
 
-# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=6 difficulty=2 importance=5
-# **Answer** in four to six sentences (B13).
+# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=8 difficulty=2 importance=5
+# **Answer** in six to eight sentences (B13).
 #
 # - Half a per cent of the peak, and two thirds of the roof: which of the two says how good the program is, and why?
-# - Name two things that the missing third can be made of, and how you would find out which it is.
-# - Somebody reports 20,000 tokens/s for a training run, and nothing else. What do you have to ask before you can say whether that is good? Three things.
+# - Name two things that could account for the missing third, and how you would tell which of them does.
+# - Somebody reports 20,000 tokens/s for a training run, and nothing else. Which three things do you ask before you say whether that is good?
 
 # %% [markdown] text_answer="u02-throughput"
 # <!-- BEGIN SOLUTION -->
@@ -745,6 +691,67 @@ print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 /
 # ## Extras
 #
 # Bonus points, in any order. The recap is at the end.
+
+# %% [markdown]
+# ### Tokens that make a layer compute-bound
+#
+# The figure of your roofline shows it: more tokens, more intensity. Up to where?
+
+# %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=11 difficulty=3 importance=4 extra=true
+# **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device. On the ridge counts as reached. Where no number of rows is enough, return `math.inf`.
+#
+# A float can miss a ridge that is met exactly. `Fraction(p, q)` divides whole numbers without loss.
+#
+# *By hand:* an (m, 4) times a (4, 6) matrix in bf16; 20 FLOP/s, 10 bytes/s, so the ridge is at 2 FLOP/B → **12**.
+
+
+# %% solution="u02-fewest-tokens"
+def fewest_tokens(
+    inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
+) -> int | float:
+    """Fewest rows of a compute-bound product, or math.inf."""
+    ### BEGIN SOLUTION
+    ridge = Fraction(flops_per_second, bytes_per_second)
+    left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
+    if left_over <= 0:
+        return math.inf
+    return math.ceil(ridge * element_bytes * inner * columns / left_over)
+    ### END SOLUTION
+
+
+# %%
+try_it(fewest_tokens, 4, 6, 2, 20, 10)
+
+# %% check="u02-fewest-tokens"
+# Real layers and devices in three formats; layers too small; ridges met exactly.
+
+# %% [markdown]
+# <details><summary>Hint: how do I begin?</summary>
+#
+# Write FLOPs, bytes and ridge as one inequality with $m$ in it. On which side does $m$ appear in every term?
+# </details>
+#
+# <details><summary>Hint: negative numbers</summary>
+#
+# What is the intensity of a product with a million rows? Can more rows lift it any further?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: tokens that make a layer compute-bound, in bf16
+tokens_of = answer("u02-fewest-tokens", fewest_tokens)
+layers = ((512, 512), (2048, 2048), (4096, 14336), (8192, 28672))
+pd.DataFrame(
+    {
+        name: {
+            f"{k:,} → {n:,}": f"{tokens_of(k, n, 2, *map(int, device_roof(name))):,}"
+            for k, n in layers
+        }
+        for name in names
+    }
+)
+
+# %% [markdown]
+# You may meet the rule of thumb that a batch needs as many tokens as the ridge has FLOP/B. In 16-bit formats it is the limit for infinitely wide layers. For narrow ones, no batch is enough.
 
 # %% [markdown]
 # ### The most that a device can decode
@@ -845,10 +852,10 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | bytes of a product | $e\,(mk + kn + mn)$ |
 # | seconds of an operation | the larger of FLOPs$/P$ and bytes$/W$; operations add up |
 # | ridge of an H100 in bf16 | 295 FLOP/B |
-# | decode at batch 1 | about 1 FLOP/B; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
+# | decode at batch 1 | about 1 FLOP/B in bf16; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
 # | what the roofline leaves out | calls and launches, kernels below their roof, waiting for data |
 #
-# **Your plan** can now say how long its products take if each is at its roof. Attention's scores still go through memory: unit 06 fuses them away. Unit 14 measures how much of this a real run reaches.
+# **Your plan** has the days that its products take if each is at its roof: set them beside the days of the guess. It still assumes that attention's scores go through memory; unit 06 shows how they need not. Unit 14 measures how much of this a real run reaches.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

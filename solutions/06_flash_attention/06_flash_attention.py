@@ -131,7 +131,7 @@ for name, each in measures.items():
 compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds["fused"])
 
 # %% [markdown]
-# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock. By the end you will know what both leave out, and explain it for points.
+# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock. By the end you will know what both leave out.
 #
 # ## Two memories
 #
@@ -141,7 +141,6 @@ compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds[
 # |---|---|---|
 # | SRAM, on the chip | 19 TB/s | 20 MB |
 # | HBM, "the memory of the GPU" | 1.5 TB/s | 40 GB |
-# | the host's DRAM | 12.8 GB/s | more than 1 TB |
 #
 # The 20 MB are spread over 108 multiprocessors, some 190 KB each, and a tile must fit into one.
 #
@@ -154,7 +153,7 @@ compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds[
 #
 # $$o = \frac{\sum_j e^{s_j}\, v_j}{\sum_j e^{s_j}} = \frac{\sum_j e^{s_j - c}\, v_j}{\sum_j e^{s_j - c}} \qquad \text{for every } c$$
 #
-# Why the $c$? Even float64 overflows here; fp32 and bf16 overflow sooner:
+# Why the $c$? Even float64 overflows here:
 
 # %% tags=["nbval-check-output"]
 scores = torch.tensor([900.0, 899.0], dtype=torch.float64)
@@ -488,7 +487,7 @@ long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised"
 compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 with 80 GB (153; 208 with the 1.5 TB/s above), where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 with 80 GB, 153, where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -518,7 +517,7 @@ for n in (512, 4096, 32768):
 pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
 
 # %% [markdown]
-# Half of the FLOPs, for long sequences. Does your count of FLOPs for a model say so? Unit 01 counts the full square, as most papers do; a kernel that skips tiles then seems faster than the hardware allows. The first count of this unit took the full square, too.
+# Half of the FLOPs, for long sequences. Unit 01 counts the full square, as most papers do; by that count a kernel that skips tiles seems faster than the hardware allows.
 
 # %% [markdown]
 # ## Backward: keep less, compute again
@@ -625,11 +624,6 @@ try_it(four_tokens, flash_attention)
 # What do they share that dv does not use? Which number per row belongs to dP, and where did the scale stand in forward?
 # </details>
 #
-# <details><summary>Hint: dk and dv are right, dq is not</summary>
-#
-# How many tiles of keys add something to one tile of dq?
-# </details>
-#
 # <details><summary>Hint: kept bytes are too few</summary>
 #
 # Does autograd know of a tensor that hangs on `ctx` as an attribute?
@@ -672,7 +666,7 @@ compare(
 )
 
 # %% [markdown]
-# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the tensor that takes the most memory and is among the cheapest to make again. (The count of the fused kernel goes by shapes, and so takes the full square; yours skips tiles.)
+# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
 #
 # What is kept now grows like $s$ (B5). All 32 layers of Llama-3-8B, one sequence:
 
@@ -692,12 +686,6 @@ lengths = (2048, 4096, 8192, 16384, 32768)
 columns = {"scores kept, GB": False, "flash attention, GB": True}
 rows = {name: [kept_gb(n, is_fused) for n in lengths] for name, is_fused in columns.items()}
 pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
-
-# %% [markdown]
-# <details><summary>From the slides: memory that stays quadratic</summary>
-#
-# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. It says nothing of FLOPs: backward takes 2.5 times those of forward. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
-# </details>
 
 # %% [markdown]
 # ## What the clock says
@@ -737,7 +725,7 @@ display(paper.round(1))
 compare("u06-published", "times faster", measured=41.7 / 7.3)
 
 # %% [markdown]
-# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too, and go over all scores. (Flash attention's own count depends on tiles that the paper does not print.) And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms.
+# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms.
 #
 # Now your own machine: its roofline, and the rates of both programs in the first section, by their counted FLOPs.
 
@@ -776,6 +764,12 @@ for name, each in seconds.items():
 # ### Split keys
 #
 # When a model generates, one query meets many keys, and one query fills no device. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges in the same way what comes from other devices.
+
+# %% [markdown]
+# <details><summary>From the slides: memory that stays quadratic</summary>
+#
+# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. It says nothing of FLOPs: backward takes 2.5 times those of forward. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
+# </details>
 
 # %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
 # **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (zeros and $-\infty$ come in, and go out where both are empty).

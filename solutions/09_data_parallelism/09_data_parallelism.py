@@ -21,7 +21,7 @@
 #
 # Each device takes its share of the sequences, and all end with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read a trace of PyTorch's own.
 #
-# Your training plan treats eight devices as one of eight times the speed. It cannot say yet what their communication costs.
+# Your training plan treats eight devices as one that is eight times as fast. It cannot yet say what their communication costs.
 #
 # 1. **Weigh** the shares of a batch so that every token counts the same.
 # 2. **Write** data parallelism, gradient by gradient and in buckets.
@@ -87,7 +87,7 @@ plan()
 # %% [markdown]
 # ## Two ranks and one call
 #
-# Training can be split by sequences (**data** parallelism), by the numbers of a weight (tensor), by the tokens of a sequence (context) or by layers (pipeline) (E4). This unit is about the first. A **rank** is one process with one device. All run the same function, and `comm` tells each who it is:
+# Training can be split by sequences (**data** parallelism), by the entries of a weight matrix (tensor), by the tokens of a sequence (context) or by layers (pipeline) (E4). This unit is about the first. A **rank** is one process with one device. All run the same function, and `comm` tells each who it is:
 
 
 # %% tags=["nbval-check-output"]
@@ -131,14 +131,14 @@ except DeadlockError as error:
     print(error)
 
 # %% [markdown]
-# A real cluster prints nothing until a timeout, minutes later. Whatever one rank calls, all must call, in the same order.
+# A real cluster prints nothing until a timeout, minutes later. All must make the same calls, in the same order.
 
 # %% [markdown]
 # ## Whose mean?
 #
-# `tensor_split` deals out the batch: none is lost, and no two ranks differ by more than one sequence. The rest is "distributed gradient accumulation" (B9): every rank runs forward and backward on its part, and gradients are summed.
+# `tensor_split` deals out the batch: no sequence is lost, and no two ranks differ by more than one sequence. The rest is "distributed gradient accumulation" (B9): every rank runs forward and backward on its part, and gradients are summed.
 #
-# **Guess first.** Eight sequences with 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as in PyTorch's `DistributedDataParallel`. How many times as much does a target on the last rank count as one on the first?
+# **Guess first.** Eight sequences with 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as in PyTorch's `DistributedDataParallel`. By what factor does a target on the last rank count more than one on the first?
 
 # %%
 predict("u09-average", None, "times")
@@ -146,8 +146,8 @@ predict("u09-average", None, "times")
 # %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=10 difficulty=2 importance=5
 # **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets are a third of the points each.
 #
-# - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, `backward` from the share reaches the weights behind it.
-# - One call to the other ranks. `comm.all_reduce` sums a tensor in place, and refuses one that autograd follows.
+# - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, calling `backward` on the share must reach the weights behind it.
+# - One call to the other ranks. `comm.all_reduce` sums a tensor in place, and refuses one that autograd follows: what you send need not be a loss.
 # - A rank may have no targets. If no rank has any, the share is zero.
 # - Count exactly, billions of targets too.
 #
@@ -243,7 +243,7 @@ errors = {name: {d: error_in_percent(d, way) for d in (1, 2, 4, 8)} for name, wa
 pd.DataFrame(errors).T.rename_axis(columns="error in %, by ranks")
 
 # %% [markdown]
-# "Distributed gradient accumulation" is right only with shares, or with equal numbers of targets everywhere.
+# Averaging means is right only with equal numbers of targets everywhere.
 
 # %% [markdown]
 # ## What an all-reduce is made of
@@ -259,48 +259,7 @@ ring_steps(3)
 #
 # $$2(d-1)\,\lambda + 2\,\frac{d-1}{d}\,\frac{S}{W}$$
 #
-# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. (You can write the ring in the extras.)
-
-# %% [markdown]
-# ### What the machine says
-#
-# **Guess first.** Two processes on this machine sum a tensor of 32 MiB; in a ring of two, each sends 32 MiB. How many times as long does it take as a copy inside one process?
-
-# %%
-predict("u09-gloo", None, "times a copy")
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: an all-reduce between two processes of this machine (some 10 seconds)
-MIB = 2**20
-
-
-def seconds_to_sum(comm, sizes):
-    shortest = {}
-    for num_bytes in sizes:
-        some, seconds = torch.ones(num_bytes // 4), []
-        for _ in range(25):
-            comm.barrier()
-            start = time.perf_counter()
-            comm.all_reduce(some)
-            seconds.append(time.perf_counter() - start)
-        shortest[num_bytes] = min(seconds)
-    return shortest
-
-
-clock = run_ranks(seconds_to_sum, 2, [4, MIB, 8 * MIB, 32 * MIB])[0]
-source, target = torch.ones(8 * MIB), torch.ones(8 * MIB)
-copy_seconds = min(time_call(lambda: target.copy_(source), device="cpu").seconds)
-latency = clock[4] / 2
-rate = 32 * MIB / (clock[32 * MIB] - clock[4])
-print(f"latency of a message, from 4 bytes    {1e6 * latency:8.0f} µs")
-print(f"bandwidth, from 32 MiB                {rate / 1e9:8.2f} GB/s")
-for mib in (1, 8):
-    formula = 2 * latency + mib * MIB / rate
-    print(f"{mib} MiB: formula {1e3 * formula:6.2f} ms, the clock {1e3 * clock[mib * MIB]:6.2f} ms")
-compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
-
-# %% [markdown]
-# On a quiet machine the formula, with these $\lambda$ and $W$, comes close at other sizes. But this $W$ is far below memory's. These processes talk through **gloo**, PyTorch's library for CPUs, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. So $W$ is measured, never looked up; NCCL's benchmarks print it as *bus bandwidth*. (Times vary: run the cell twice.)
+# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. $W$ and $\lambda$ are measured, never looked up: NCCL's benchmarks print $W$ as *bus bandwidth*. (In the extras you can write the ring, and measure your own machine.)
 
 # %% [markdown]
 # ## Gradient by gradient
@@ -321,7 +280,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
 
 
 # %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=7 difficulty=2 importance=4
-# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (once for one that two layers share). Four situations earn equal parts of the points.
+# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (a parameter that two layers share is sent once). Four situations earn equal parts of the points: all used, unused on a rank, frozen, gradients from before.
 #
 # - Losses are shares already: divide nothing.
 # - A frozen parameter's `grad` from earlier stays as it is.
@@ -419,13 +378,13 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
         parameter.grad = piece.view_as(parameter)
 
 
-# %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=24 difficulty=4 importance=5
+# %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=20 difficulty=4 importance=5
 # **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Two parts earn half of the points each:
 #
-# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, what was there before included. No hook stays, even if backward raises: put it into `with hooks_on(…)`.
+# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before. No hook stays, even if backward raises.
 # - *overlap*: the same buckets, each sent at the earliest moment, and backward waits for none.
 #
-# Divide nothing. Every parameter gets a gradient on every rank.
+# Divide nothing. Every parameter gets a gradient on every rank. The frame is given; change it as you like.
 #
 # *By hand:* gradients of 64, 96 and 48 bytes, complete in this order, `bucket_bytes=96` → buckets of **160** and **48** bytes.
 
@@ -433,22 +392,26 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 # %% solution="u09-buckets"
 def backward_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
     """Backward, with an all-reduce of each bucket as soon as it is full."""
-    ### BEGIN SOLUTION
-    bucket: list[nn.Parameter] = []
-    travelling = []
+    bucket: list[nn.Parameter] = []  # complete, and not sent yet
+    travelling = []  # of each bucket that left: handle, flat tensor, its parameters
 
     def start() -> None:
+        ### BEGIN SOLUTION
         flat = joined(bucket)
         travelling.append((comm.all_reduce(flat, async_op=True), flat, bucket.copy()))
         bucket.clear()
+        ### END SOLUTION
 
     def hook(parameter: nn.Parameter) -> None:
+        ### BEGIN SOLUTION
         bucket.append(parameter)
         if sum(each.grad.nbytes for each in bucket) >= bucket_bytes:
             start()
+        ### END SOLUTION
 
     with hooks_on(model, hook):
         loss.backward()
+    ### BEGIN SOLUTION
     if bucket:
         start()
     for call, flat, members in travelling:
@@ -480,14 +443,9 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 # Gradients in float64; number, bytes and order of the buckets; when each leaves; the virtual time of the step.
 
 # %% [markdown]
-# <details><summary>Hint: UnboundLocalError in my hook</summary>
+# <details><summary>Hint: split_sizes=[], or a list that is empty later</summary>
 #
-# An inner function may call methods of outer lists. Which word does it need to give an outer *name* a new value?
-# </details>
-#
-# <details><summary>Hint: TypeError: expected Variable, but hook returned something</summary>
-#
-# What must a hook return, and what would a lambda pass on?
+# What does a list that you stored hold after you have cleared it?
 # </details>
 #
 # <details><summary>Hint: my gradients are those of one rank</summary>
@@ -505,7 +463,7 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 
 
 # %% folded=true
-# Measured: a step of Llama-3.2-1B, three ways (some 15 seconds)
+# Measured: a step of Llama-3.2-1B, three ways (some 20 seconds)
 def step_of_llama(comm, trainer):
     model = Transformer(preset("Llama-3.2-1B"), "meta", torch.bfloat16)
     tokens = torch.empty(1, 4096, dtype=torch.long, device="meta")
@@ -524,7 +482,7 @@ llama_runs = {name: VirtualCluster(8).run(step_of_llama, way) for name, way in t
 cluster_timelines(llama_runs)
 
 # %% [markdown]
-# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** of 4.9 ms. Nearly all of it is the embedding: a fifth of all bytes, and complete last, since backward ends where forward began.
+# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** of 4.9 ms, nearly all of it the embedding's: a fifth of all bytes, and complete last.
 #
 # **Guess first.** Of six equal layers, two travel in each bucket. How many full sets of gradients are in memory at the peak?
 
@@ -546,37 +504,8 @@ print("gradient by gradient:", sets_at_peak(each_of))
 compare("u09-sets", "sets", measured=two_layers)
 
 # %% [markdown]
-# Two sets, whatever the size of a bucket: each is a copy, and all copies live until their sums are handed back, after backward. Each rank holds all weights, gradients and optimizer states, so data parallelism saves no memory, and can cost some. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, on 8 as on 256 (B11).
+# Two sets, whatever the size of a bucket: each is a copy, and copies and gradients live until sums are handed back, after backward. (An answer that lets go of a gradient once it is copied needs less.) Data parallelism saves no memory of the state, and can cost some. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, on 8 as on 256 (B11).
 #
-# How large should a bucket be? Forty-eight small layers on eight ranks:
-
-
-# %% folded=true
-# Figure: the step over the size of a bucket
-def stack_step(comm, model, tokens, bucket_bytes):
-    rows = torch.empty(tokens, model[0].in_features, dtype=torch.bfloat16, device="meta")
-    buckets_of(comm, model, model(rows).sum() / comm.size, bucket_bytes)
-
-
-def stack_of(num_layers, width):
-    options = {"bias": False, "dtype": torch.bfloat16, "device": "meta"}
-    return nn.Sequential(*(nn.Linear(width, width, **options) for _ in range(num_layers)))
-
-
-def bucket_sweep(latency_seconds):
-    link = Link(latency_seconds=latency_seconds, bandwidth_bytes_per_second=200e9)
-    cluster, sizes = VirtualCluster(8, network=Network(inside=link)), [2**n for n in range(21, 28)]
-    runs = {size: cluster.run(stack_step, stack_of(48, 1024), 8192, size) for size in sizes}
-    return {size: run.step_seconds for size, run in runs.items()}
-
-
-sweeps = {"latency 10 µs": bucket_sweep(10e-6), "latency 2 µs": bucket_sweep(2e-6)}
-compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1).step_seconds
-step_over_bucket_bytes(sweeps, compute_seconds)
-
-# %% [markdown]
-# Small buckets pay latency; large ones have a long tail with nothing left to hide it.
-
 # %% [markdown]
 # ### The same step in PyTorch
 #
@@ -591,7 +520,7 @@ step_over_bucket_bytes(sweeps, compute_seconds)
 # | `find_unused_parameters` | after forward, marks what the loss does not reach as ready; else its bucket would never be full |
 # | `torchrun` | starts one process per device, with its `RANK` and `WORLD_SIZE`; here `run_ranks` does |
 #
-# A **profiler** records when each operation ran, here in a step of DDP on two processes of this machine. Does the step take as long as its longer part, or as both together?
+# A **profiler** records when each operation ran, here in a step of DDP on two processes of this machine:
 
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
@@ -610,14 +539,13 @@ def traced_step(comm):
 
     milliseconds = {}
     calls = {"no_sync": backward_alone, "all_reduce": lambda: comm.all_reduce(all_gradients)}
-    for name, call in {**calls, "both": both}.items():
-        taken = []
-        for _ in range(9):
+    for _ in range(9):
+        for name, call in {**calls, "both": both}.items():
             comm.barrier()
             start = time.perf_counter()
             call()
-            taken.append(1e3 * (time.perf_counter() - start))
-        milliseconds[name] = min(taken)
+            taken = 1e3 * (time.perf_counter() - start)
+            milliseconds[name] = min(taken, milliseconds.get(name, taken))
     comm.barrier()
     with profile() as seen:
         both()
@@ -649,9 +577,9 @@ print(f"a step of DDP        {times_of_ddp['both']:6.1f} ms")
 draw_trace(trace_of_ddp)
 
 # %% [markdown]
-# Products (`MmBackward0`) go on while `gloo:all_reduce` runs. Yet on two cores a step takes as long as both together, or longer: sending needs the cores that compute. The virtual cluster leaves this out; on a GPU it is small, but not zero.
+# Products (`MmBackward0`) go on while `gloo:all_reduce` runs. Yet on two cores a step mostly takes as long as both together, or longer: sending needs the cores that compute. The virtual cluster leaves this out; on a GPU it is small.
 #
-# In a GPU's trace, products and messages are **kernels** in two **streams**, queues that run side by side; `wait()` makes the compute stream wait, not Python. Messages are called `ncclDevKernel_AllReduce_…`, exposed wherever the compute stream is empty.
+# In a GPU's trace, products and messages are **kernels** in two **streams**, queues that run side by side; `wait()` makes the compute stream wait, not Python.
 
 # %% [markdown]
 # ## Accumulation on top
@@ -707,14 +635,24 @@ try_it(collectives_together, accumulate_together, 3)
 # </details>
 
 # %% [markdown]
-# In DDP, `with model.no_sync():` stands around all micro-batches but the last: its hooks then only accumulate. (To read it, run `DistributedDataParallel.no_sync??`.)
+# In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate.
 #
-# **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. Where is more of the exchange hidden?
+# **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. With which is most of the exchange hidden?
 
 # %% folded=true
 # Figure: sixteen layers on four ranks with slow links
 together_of = answer("u09-no-sync", accumulate_together)
 between_nodes = Network(inside=Link(latency_seconds=20e-6, bandwidth_bytes_per_second=25e9))
+
+
+def stack_step(comm, model, tokens, bucket_bytes):
+    rows = torch.empty(tokens, model[0].in_features, dtype=torch.bfloat16, device="meta")
+    buckets_of(comm, model, model(rows).sum() / comm.size, bucket_bytes)
+
+
+def stack_of(num_layers, width):
+    options = {"bias": False, "dtype": torch.bfloat16, "device": "meta"}
+    return nn.Sequential(*(nn.Linear(width, width, **options) for _ in range(num_layers)))
 
 
 def accumulated_step(comm, model, num_micro_batches, tokens):
@@ -739,10 +677,10 @@ cluster_timelines(accumulation_runs)
 # %% [markdown]
 # ## When can communication no longer be hidden?
 #
-# A rank sends $2(d-1)/d$ of the gradients' bytes, with bandwidth $W$. Backward takes $4N$ FLOPs for each token, at $F$ FLOP/s. Leave out latency, attention and the tail.
+# A rank sends $2(d-1)/d$ times the gradients' bytes, with bandwidth $W$. Backward takes $4N$ FLOPs for each token, at $F$ FLOP/s. Leave out latency, attention and the tail.
 
 # %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=11 difficulty=3 importance=4
-# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`: rates are whole numbers, and a float can miss a result that comes out even.
+# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing: rates are whole numbers, and where the division leaves no rest a float can be one off.
 #
 # *By hand:* 1,024 parameters of 2 bytes on 4 ranks: 3,072 bytes take 48 seconds at 64 bytes/s. 4,096 FLOPs for a token take 8 seconds at 512 FLOP/s → **6**.
 
@@ -767,12 +705,12 @@ def min_tokens(
 try_it(min_tokens, 1024, 4, 2, 64, 512)
 
 # %% check="u09-hidden"
-# Against a search on the two times in fractions: one rank and many; slow and fast links; results that come out even or not.
+# Against a search on the two times in fractions: one rank and many; slow and fast links; divisions with a rest and without.
 
 # %% [markdown]
 # <details><summary>Hint: I am off by one in some cases</summary>
 #
-# To which side do you round? What does a float make of an even result?
+# To which side do you round? What does a float make of a division without a rest?
 # </details>
 
 # %% [markdown]
@@ -789,11 +727,11 @@ token_runs = {
 exposed_over_tokens(token_runs, min_tokens_of(32 * 4096**2, 8, 2, 200 * 10**9, 400 * 10**12))
 
 # %% [markdown]
-# Right of the line only the tail is left. The parameters cancel:
+# Well to the right of the line only the tail is left; just beside it latency still shows. The parameters cancel:
 #
 # $$\frac{\text{all-reduce}}{\text{backward}} = \text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2 \cdot \text{tokens} \cdot W}$$
 #
-# What counts is a rank's tokens, and its speed against that of its links:
+# What counts is a rank's tokens, and its speed beside its links':
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: fewest tokens on each rank, by ranks
@@ -805,9 +743,9 @@ rows = {
 pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 
 # %% [markdown]
-# Your plan's 8,192 tokens on each of eight devices are far above 1,750: its exchange hides.
+# Your plan's 8,192 tokens in a device's micro-batch are far above 1,750: on such links its exchange hides.
 #
-# <details><summary>From the slides: a ratio with parameters left in it</summary>
+# <details><summary>From the slides: why your ratio has no number of parameters</summary>
 #
 # The *Playbook*, the lectures' source, keeps a number of parameters in this ratio and drops the bytes of an element.
 # </details>
@@ -815,7 +753,7 @@ pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work of a device, and the batch grows. We compute both for 32 layers (0.54 billion parameters) in 16 buckets, at 160 GB/s and 5 µs.
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work of a device, and the batch grows. We compute both for 32 layers (0.54 billion parameters) in 16 buckets, at 5 µs and the 160 GB/s that the *Playbook* measured at 32 GPUs.
 #
 # A laptop cannot simulate 256 ranks. **Two ranks stand for all**, and their link is slowed until it takes as long as a ring of $d$: latency $(d-1)\,\lambda$, bandwidth $\frac{d}{2(d-1)}\,W$.
 #
@@ -892,7 +830,7 @@ columns = {
     **kept,
     "strong: tokens": {n: tokens_if_shared(n) for n in measured_rates},
     "min_tokens, 160 GB/s": {n: fewest_tokens(n, 160) for n in measured_rates},
-    "published all-reduce, GB/s": bus_gb_per_second,
+    "published bus bandwidth, GB/s": bus_gb_per_second,
     "min_tokens with it": {n: fewest_tokens(n, w) for n, w in bus_gb_per_second.items()},
 }
 pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
@@ -900,22 +838,22 @@ pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 # %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=10 difficulty=3 importance=5
 # **Write** five to seven sentences.
 #
-# 1. What do 256 GPUs get done against 8, together and each?
-# 2. What bends the virtual cluster's strong scaling at 128 devices, and what more at 256? Compare its two curves, and tokens with `min_tokens`. Why is weak scaling bent less?
-# 3. The virtual cluster keeps one bandwidth at any size. What did real all-reduces do, and what follows for the tokens? Name one more thing that real clusters have and the virtual one has not.
+# 1. How much do 256 GPUs do compared with 8, in all and per GPU?
+# 2. What bends the virtual cluster's strong scaling at 128 devices, and what else at 256? (Compare its two curves, and its tokens with `min_tokens`.)
+# 3. The virtual cluster keeps one bandwidth at any size. What did real all-reduces do, and what follows for the tokens?
 # 4. What would you change first to go on to 512?
 
 # %% [markdown] text_answer="u09-scaling"
 # <!-- BEGIN SOLUTION -->
-# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes (2,481 would), and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %; at 256 its 2,048 tokens are too few, bytes cost 16 % and latency the rest, down to 27 %. In weak scaling each rank keeps 16,384 tokens, whose backward pass is long enough for both. Real all-reduces get slower with every doubling of nodes, from 436 to 65 GB/s, so that hiding one takes 6,140 tokens instead of 2,491; and the slowest of 256 devices keeps all others waiting; the virtual cluster has neither. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
+# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes (2,481 would), and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %; at 256 its 2,048 tokens are too few, bytes cost 16 % and latency the rest, down to 27 %. Real all-reduces get slower with every doubling of nodes, from 436 to 65 GB/s, so that hiding one takes 6,140 tokens instead of 2,491. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
 #
-# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128, tokens below the threshold as well at 256; weak scaling keeps its tokens); half for the gap (bandwidth falls with nodes, so more tokens are needed) and one more thing that the virtual cluster lacks (stragglers, shared links, kernels disturbed, input loading); half for a change with its reason.
+# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128, tokens below the threshold as well at 256); half for the gap (bandwidth falls with nodes, so more tokens are needed); half for a change with its reason.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
 # ### All of it at once
 #
-# Sixteen layers of 2 MiB each, with your buckets. Find a setting with an efficiency above 95 % at 512 tokens, or a reason why there is none.
+# Sixteen layers of 2 MiB each, with your buckets. Find a setting with an efficiency (computing over step) above 95 % at 512 tokens, or a reason why there is none.
 
 
 # %% folded=true
@@ -951,7 +889,71 @@ explorer(
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### What the machine says
 #
+# **Guess first.** Two processes on this machine sum a tensor of 32 MiB; in a ring of two, each sends 32 MiB. If the link were as fast as memory, this would take about as long as a copy inside one process. How many times longer does it take?
+
+# %%
+predict("u09-gloo", None, "times a copy")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: an all-reduce between two processes of this machine (some 10 seconds)
+MIB = 2**20
+
+
+def seconds_to_sum(comm, sizes):
+    shortest = {}
+    for num_bytes in sizes:
+        some, seconds = torch.ones(num_bytes // 4), []
+        for _ in range(25):
+            comm.barrier()
+            start = time.perf_counter()
+            comm.all_reduce(some)
+            seconds.append(time.perf_counter() - start)
+        shortest[num_bytes] = min(seconds)
+    return shortest
+
+
+clock = run_ranks(seconds_to_sum, 2, [4, MIB, 8 * MIB, 32 * MIB])[0]
+source, target = torch.ones(8 * MIB), torch.ones(8 * MIB)
+copy_seconds = min(time_call(lambda: target.copy_(source), device="cpu").seconds)
+latency = clock[4] / 2
+rate = 32 * MIB / (clock[32 * MIB] - clock[4])
+print(f"latency of a message, from 4 bytes    {1e6 * latency:8.0f} µs")
+print(f"bandwidth, from 32 MiB                {rate / 1e9:8.2f} GB/s")
+for mib in (1, 8):
+    formula = 2 * latency + mib * MIB / rate
+    print(f"{mib} MiB: formula {1e3 * formula:6.2f} ms, the clock {1e3 * clock[mib * MIB]:6.2f} ms")
+compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
+
+# %% [markdown]
+# On a quiet machine the formula, with these $\lambda$ and $W$, is within a third at other sizes. But this $W$ is far below memory's. These processes talk through **gloo**, PyTorch's library for CPUs, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. (Times vary: run the cell twice.)
+
+# %% [markdown]
+# ### How large should a bucket be?
+#
+# Forty-eight small layers on eight ranks:
+
+
+# %% folded=true
+# Figure: the step over the size of a bucket
+def bucket_sweep(latency_seconds):
+    link = Link(latency_seconds=latency_seconds, bandwidth_bytes_per_second=200e9)
+    cluster, sizes = VirtualCluster(8, network=Network(inside=link)), [2**n for n in range(21, 28)]
+    runs = {size: cluster.run(stack_step, stack_of(48, 1024), 8192, size) for size in sizes}
+    return {size: run.step_seconds for size, run in runs.items()}
+
+
+sweeps = {"latency 10 µs": bucket_sweep(10e-6), "latency 2 µs": bucket_sweep(2e-6)}
+compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1).step_seconds
+step_over_bucket_bytes(sweeps, compute_seconds)
+
+# %% [markdown]
+# Small buckets pay latency; large ones have a long tail with nothing left to hide it.
+
+# %% [markdown]
 # ### Write the ring
 #
 # `comm.send(part, to)` and `comm.receive(buffer, source)` wait for each other. A turn:
@@ -1051,7 +1053,7 @@ compare("u09-ring-bytes", "times the tensor", computed=2 * 15 / 16, measured=sen
 # %% [markdown]
 # ### One call for all gradients
 
-# %% One buffer [markdown] exercise="u09-flat" points=2 minutes=13 difficulty=2 importance=3 extra=true
+# %% One buffer [markdown] exercise="u09-flat" points=2 minutes=9 difficulty=2 importance=3 extra=true
 # **Write** `backward_flat`: as `backward_each`, with **one** all-reduce of one buffer that holds all gradients. Five situations earn equal shares; the fifth is memory.
 #
 # - All that its card says holds here too. Gradients and buffer have one precision.
@@ -1250,26 +1252,26 @@ def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_byte
         buckets[-1].append(parameter)
         room -= parameter.nbytes
     complete: set[Tensor] = set()
-    travelling = []
+    under_way = []
 
     def start_next() -> None:
-        members = buckets[len(travelling)]
+        members = buckets[len(under_way)]
         for member in members:
             if member.grad is None:
                 member.grad = torch.zeros_like(member)
         flat = joined(members)
-        travelling.append((comm.all_reduce(flat, async_op=True), flat))
+        under_way.append((comm.all_reduce(flat, async_op=True), flat))
 
-    def hook(parameter: Tensor) -> None:
+    def on_gradient(parameter: Tensor) -> None:
         complete.add(parameter)
-        while len(travelling) < len(buckets) and complete.issuperset(buckets[len(travelling)]):
+        while len(under_way) < len(buckets) and complete.issuperset(buckets[len(under_way)]):
             start_next()
 
-    with hooks_on(model, hook):
+    with hooks_on(model, on_gradient):
         loss.backward()
-    while len(travelling) < len(buckets):
+    while len(under_way) < len(buckets):
         start_next()
-    for members, (call, flat) in zip(buckets, travelling, strict=True):
+    for members, (call, flat) in zip(buckets, under_way, strict=True):
         call.wait()
         give_back(flat, members)
     ### END SOLUTION
@@ -1309,7 +1311,7 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # | all-reduce over backward | bytes per element · $\frac{d-1}{d} \cdot F / (2 \cdot \text{tokens} \cdot W)$ |
 # | fewest tokens that hide it | bytes per element · $(d-1)\,F / (2\,d\,W)$ |
 #
-# **Your plan** can now say what eight devices cost: hardly any time, if each has a few thousand tokens between two exchanges. But each still holds all 128 GB of Llama-3-8B's state. **Sharding** gives each a part (unit 10).
+# **Your plan** can now say what eight devices cost: hardly any time, if each has a few thousand tokens in the micro-batch before an exchange. But each still holds all 128 GB of Llama-3-8B's state. **Sharding** gives each a part (unit 10).
 #
 # *To read on:* Li et al. 2020, *PyTorch Distributed*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes), with traces of real GPUs. Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce algorithms*, section 4 (15 minutes).
 

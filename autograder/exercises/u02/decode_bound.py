@@ -119,6 +119,18 @@ EDITS = (
         "Your peak is the one with sparsity. Which half of these weights is zero?",
         {"hardware.dense_flops": "hardware.sparse_flops"},
     ),
+    *(
+        Edit(
+            "Two FLOPs for every parameter, with you. Which of them are looked up, and which only "
+            "scale a number?",
+            {FLOPS: f"flops = 2 * num_sequences * {parameters} + core"},
+        )
+        for parameters in ("(read + model.vocab_size * h)", "read")
+    ),
+    Edit(
+        "The products with the cache are too few. How many heads look at each cached key?",
+        {"core = 4 * layers * heads": "core = 4 * layers * cached"},
+    ),
     Edit(
         "A multiply-and-add is one operation in your count. How many does the peak take it for?",
         {FLOPS: "flops = num_sequences * products + core"},

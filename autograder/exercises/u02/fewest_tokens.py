@@ -14,10 +14,10 @@ REAL = ((2048, 2048), (4096, 14336), (8192, 28672))
 
 
 def token_cases(seed: int) -> list[Case]:
-    """Real devices and layers in several formats; layers too small; a ridge met exactly.
+    """Real devices and layers in several formats; layers too small, or just wide enough.
 
-    In three cases floats come out above the whole number; in one the intensity tends to the ridge
-    itself, and so never reaches it.
+    In three cases a ridge is met exactly, and floats come out above the whole number; in one the
+    intensity tends to the ridge itself, and so never reaches it.
     """
     rng = random.Random(seed)
 
@@ -40,6 +40,7 @@ def token_cases(seed: int) -> list[Case]:
         cases.append(case(inner, columns, element_bytes, rng.randint(20, 60), rng.randint(5, 9)))
     size = 2 ** rng.randint(6, 9)
     cases.append(case(size, size, 2, 10**9 * size, 2 * 10**9))  # tends to its ridge, size / 2
+    cases.append(case(2049, 2049, 2, 2049 * 127 * 10**6, 256 * 10**6))  # more than 100,000 rows
     return [*cases, *(_met_exactly(rng) for _ in range(3))]
 
 
@@ -112,6 +113,10 @@ EDITS = (
         "Where no number of rows is enough you return one. Towards what does the intensity go as "
         "the rows grow?",
         {NEVER: "if left_over == 0:"},
+    ),
+    Edit(
+        "Your ridge is a whole number. What is that of 312 · 10¹² FLOP/s and 2.039 · 10¹² B/s?",
+        {RIDGE: "(flops_per_second // bytes_per_second)"},
     ),
     Edit(
         "As if the ridge were twice as high. How many FLOPs is one multiply-and-add, and is your "

@@ -21,13 +21,15 @@ def score_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [_case([1, 2, 16, 64], 0.5)]
     for number in range(20):
-        shape = [rng.randint(1, 2), rng.randint(4, 8), rng.randint(3, 20), rng.randint(40, 90)]
+        is_transposed = number % 5 == 1
+        batch = 2 if is_transposed else rng.randint(1, 2)
+        shape = [batch, rng.randint(4, 8), rng.randint(3, 20), rng.randint(40, 90)]
         cases.append(
             _case(
                 shape,
                 rng.choice((0.125, 0.3, 2.0)),
                 is_causal=number % 2 == 0,
-                is_transposed=number % 5 == 1,
+                is_transposed=is_transposed,
                 is_recording=number % 3 == 0,
             )
         )
@@ -136,6 +138,13 @@ CHECK = Check(
         measured,
         *edited("u02-fuse", EDITS, observe=fuse.observe),
         summarise=fuse.summarise,
+        questions={
+            "times_moved": "The weights are right, and more than two operations touch the scores. "
+            "Which ones, and which two of them does one PyTorch function do in one?",
+            "wrong_results": NUMBERS,
+            "changed_inputs": "Which of your operations writes into the tensor that it is called "
+            "on?",
+        },
         labels={
             "wrong_results": "The weights are wrong.",
             "changed_inputs": "Scores or bias have changed.",

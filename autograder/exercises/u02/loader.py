@@ -12,7 +12,7 @@ NAMES = ("load_ms", "step_ms", "num_workers", "num_batches")
 def epoch_cases(seed: int) -> list[Case]:
     """Loading faster than a step, slower, and hidden by some workers; batches left over."""
     rng = random.Random(seed)
-    sizes = [(3, 2, 1, 3), (120, 40, 1, 100), (120, 40, 2, 100), (120, 40, 4, 100)]
+    sizes = [(3, 2, 1, 3), (7, 2, 3, 5), (5, 2, 2, 5)]
     sizes += [(rng.randint(1, 9), rng.randint(10, 50), 1, rng.randint(1, 30)) for _ in range(4)]
     sizes += [(rng.randint(50, 99), rng.randint(3, 9), w, rng.randint(5, 60)) for w in range(1, 7)]
     for _ in range(6):  # the step is a little longer or shorter than a worker's share
@@ -20,6 +20,7 @@ def epoch_cases(seed: int) -> list[Case]:
         load = workers * step + rng.choice((-2, -1, 0, 1, 2))
         sizes.append((load, step, workers, rng.randint(10, 50)))
     sizes += [(rng.randint(20, 50), rng.randint(1, 50), 9, rng.randint(1, 8)) for _ in range(3)]
+    sizes += [(120, 40, workers, 100) for workers in (1, 2, 4)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
@@ -37,6 +38,7 @@ WORKER, TAKEN = (
     "now = max(now, free[batch % num_workers]) + step_ms",
 )
 SMOOTH = "return load_ms + (num_batches - 1) * max(step_ms, load_ms / num_workers) + step_ms"
+STEPS, ROUNDS = "load_ms + num_batches * step_ms", "-(-num_batches // num_workers)"
 EDITS = (
     Edit(
         "Nothing overlaps in yours. What do the workers do while a step runs?",
@@ -56,9 +58,29 @@ EDITS = (
         "batch?",
         {TAKEN: "now = max(now, (batch + 1) * load_ms / num_workers) + step_ms"},
     ),
+    *(
+        Edit(
+            "Your batches arrive at even distances. When are the first batches of all workers "
+            "there?",
+            {"return now": smooth},
+        )
+        for smooth in (SMOOTH, SMOOTH.replace(" / ", " // "))
+    ),
     Edit(
-        "Your batches arrive at even distances. When are the first batches of all workers there?",
-        {"return now": SMOOTH},
+        "One step follows your last round of loads. How many batches came with that round?",
+        {"return now": f"return max({STEPS}, {ROUNDS} * load_ms + step_ms)"},
+    ),
+    Edit(
+        "Your last round of loads is a full one. How many batches are left for it?",
+        {"return now": f"return max({STEPS}, {ROUNDS} * load_ms + num_workers * step_ms)"},
+    ),
+    Edit(
+        "Each of your workers makes several batches in a row. Who makes the second batch here?",
+        {
+            "free = [0] * num_workers": f"in_a_row = {ROUNDS}",
+            WORKER: "ready = (batch % in_a_row + 1) * load_ms",
+            TAKEN: "now = max(now, ready) + step_ms",
+        },
     ),
     Edit(
         "Loading is divided among the workers, and still nothing overlaps. What do they do while a "

@@ -75,9 +75,13 @@ EDITS = (
         "You count the result twice. Was there anything in it before the product?",
         {RESULT: " + 2 * rows * columns"},
     ),
-    Edit(
-        "Your result is in fp32. In which format does the product hand it on?",
-        {ALL: f"element_bytes * ({FACTORS}) + 4 * rows * columns"},
+    *(
+        Edit(
+            "Your result is in the same format, whatever the factors are in. In which format does "
+            "the product hand it on?",
+            {ALL: f"element_bytes * ({FACTORS}) + {size} * rows * columns"},
+        )
+        for size in (2, 4)
     ),
     Edit(
         "You count the results and one factor. Which matrix is missing?",

@@ -22,10 +22,11 @@ def table_cases(seed: int) -> list[Case]:
     """Tables with and without biases and batches; operators that call others, in any order."""
     rng = random.Random(seed)
     worked = [
-        _row("aten::mm", 3, 70, 70),
-        _row("aten::linear", 3, 5, 80),
-        _row("aten::matmul", 3, 5, 75),
-        _row("aten::mul", 4, 20, 20),
+        _row("aten::mm", 3, 70, 75),
+        _row("aten::linear", 3, 5, 85),
+        _row("aten::matmul", 3, 5, 80),
+        _row("aten::empty", 3, 5, 5),
+        _row("aten::mul", 4, 15, 15),
     ]
     kinds = [("aten::mm",), PRODUCTS, ("aten::addmm", "aten::bmm"), ("aten::bmm", "aten::mm"), ()]
     return [{"rows": worked}, *({"rows": _table(rng, kinds[n % 5])} for n in range(22))]
@@ -115,6 +116,21 @@ EDITS = (
         "That is how many rows there are. How often did each operator run?",
         {'sum(row["calls"] for row in chosen)': "len(chosen)"},
         points=0.75,
+    ),
+    Edit(
+        "Only the last kind of product in the table counts. What happened to those before it?",
+        {
+            'sum(row["calls"] for row in chosen)': '[0, *(row["calls"] for row in chosen)][-1]',
+            f"sum({OWN})": f"[0, *({OWN})][-1]",
+        },
+    ),
+    *(
+        Edit(
+            "Your share is rounded. How many digits does the exercise ask for?",
+            {f"sum({OWN}) / sum({WHOLE})": f"round(sum({OWN}) / sum({WHOLE}), {digits})"},
+            points=0.75,
+        )
+        for digits in (2, 3, 4)
     ),
     Edit(
         "Part of your products' time belongs to operators that they call. Which column leaves that "

@@ -26,6 +26,8 @@ def operation_cases(seed: int) -> list[Case]:
         operations[0][0] = 0 if number % 4 == 3 else operations[0][0] + 1
         cases.append(_case(operations, peak, bandwidth))
     balanced = [[3 * 10**6 * n, 10**6 * n] for n in range(1, rng.randint(3, 9))]
+    left_of_it = [[7 * 10**6 * n, 2 * 10**6 * n] for n in range(1, rng.randint(3, 9))]
+    cases.append(_case(left_of_it, 37 * 10**8, 10**9))  # 3.5 FLOP/B, with a ridge at 3.7
     return [*cases, _case(balanced, 3 * 10**9, 10**9)]
 
 
@@ -82,6 +84,27 @@ EDITS = (
     Edit(
         "FLOPs and bytes have changed places. In which order does each pair come?",
         {"for flops, num_bytes in": "for num_bytes, flops in"},
+    ),
+    Edit(
+        "An operation that lies on the ridge takes no time with you. Which of your two branches "
+        "should have it?",
+        {EACH: f"{EACH} * (flops * bytes_per_second != num_bytes * flops_per_second)"},
+    ),
+    Edit(
+        "Your ridge is a whole number. On which side of it is an operation of 3.5 FLOP/B, where it "
+        "is 3.7?",
+        {
+            EACH: "(flops / flops_per_second "
+            "if flops >= flops_per_second // bytes_per_second * num_bytes "
+            "else num_bytes / bytes_per_second)"
+        },
+    ),
+    *(
+        Edit(
+            "Your number is rounded. How long does an operation of a microsecond take?",
+            {SUM: f"round({SUM}, {digits})"},
+        )
+        for digits in (3, 6)
     ),
     *(
         Edit(

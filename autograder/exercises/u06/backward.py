@@ -121,6 +121,14 @@ EDITS = (
         "forward?",
         {OF_SCORES: f"weights * {WITH_DELTA}"},
     ),
+    *(
+        Edit(
+            "One of dq and dk is right, the other is off by one factor. Whose derivative are both "
+            "of them, and where does the scale stand in it?",
+            {OF_SCORES: f"weights * {WITH_DELTA}", to: to.replace("of", "scale * of")},
+        )
+        for to in (TO_Q, TO_K)
+    ),
     Edit(
         "The number that each row subtracts is not the right one. Whose product with the upstream "
         "gradient is the sum of P · dP over a row?",
@@ -272,6 +280,20 @@ CHECK = Check(
         *edited("u06-backward", EDITS, observe=backward.observe),
         summarise=backward.summarise,
         labels=backward.LABELS,
+        questions={
+            "wrong_rows": "What does `forward` return, and what do you hand on?",
+            "saved_bytes": "Other bytes are kept than those of five tensors. Which ones does your "
+            "backward pass read, and which of them are inputs?",
+            "unseen_bytes": "Something of yours lives on between the passes. Which name holds it?",
+            "forward_flops": "The result is right, and `forward` is not all that computes in the "
+            "forward pass. What else multiplies there?",
+            "backward_flops": "Gradients are right, and backward is not five products for each "
+            "tile on and below the diagonal. Which product is there twice, or for nothing?",
+            "wrong_dv": "dv is the first that is wrong. Which two matrices of a tile give it?",
+            "wrong_dk": "dq is right, dk is not. Which axis do you sum over for each of the two?",
+            "wrong_dq": "dq is the first that is wrong. Which of the five products of a tile give "
+            "it, and is each of their factors right?",
+        },
     ),
     fallback="course_utils.reference.flash.flash_attention",
     answers=("course_utils.reference.flash",),

@@ -51,6 +51,11 @@ EDITS = (
         {STREAM: "3 * n * d + 2 * n"},
     ),
     Edit(
+        "At the first tile of keys the gradient of the queries is zero. Where are these zeros, and "
+        "does the program know that they are?",
+        {"return delta": "return -n * d + delta"},
+    ),
+    Edit(
         "Two numbers for each query come by with every tile of keys. Which two?",
         {STREAM: "4 * n * d"},
     ),
@@ -66,6 +71,10 @@ EDITS = (
     Edit(
         "Right where tiles divide the keys. How many tiles cover five keys, two at a time?",
         {TILES: "m // block_k"},
+    ),
+    Edit(
+        "One tile too many where tiles divide the keys. How many tiles of two cover four keys?",
+        {TILES: "m // block_k + 1"},
     ),
     Edit(
         "The outer loop goes over keys here. Whose block size says how many turns it makes?",

@@ -10,13 +10,16 @@ NAMES = ("num_queries", "head_dim", "capacity", "block_k")
 
 
 def block_cases(seed: int) -> list[Case]:
-    """Memories for one query, for some, for all; narrow heads and wide ones."""
+    """Memories for one query, for some, for all, some just large enough; heads of any width."""
     rng = random.Random(seed)
     sizes = [(300, 16, 4096, 16), (100, 4, 2000, 8), (60, 8, 4000, 16), (50, 3, 100, 2)]
-    for _ in range(20):
+    for _ in range(18):
         d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(3, 90)
         capacity = block_k * d + rows * (2 * d + block_k + 3) + rng.randint(0, 2 * d + block_k)
         sizes.append((rng.randint(rows, 6 * rows), d, capacity, block_k))
+    d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(30, 60)
+    filled = block_k * d + rows * (2 * d + block_k + 3)  # to the last number
+    sizes += [(rng.randint(2, 5) * rows, d, filled, block_k), (1, d, 2 * filled, block_k)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
@@ -52,6 +55,18 @@ EDITS = (
         "A square root would be right if scores took all the room. What else grows with the "
         "queries in a tile?",
         {LARGEST: "int(capacity**0.5)"},
+    ),
+    Edit(
+        "There are fewer queries than your tile holds. How many of its rows would stay empty?",
+        {BEST: f"largest if largest > num_queries else {BEST}"},
+    ),
+    Edit(
+        "With so few queries in a tile some are left over. How many turns do they need?",
+        {BEST: "num_queries // num_tiles"},
+    ),
+    Edit(
+        "A tile that fills the memory to the last number is too large for you. Does it fit?",
+        {ROOM: "capacity - 1 - block_k * head_dim"},
     ),
     Edit("Where do the keys of a tile lie?", {ROOM: "capacity"}),
     Edit(

@@ -51,10 +51,20 @@ EDITS = (
         "That is half of all tiles. Which of those on the diagonal does half a tile leave out?",
         {RETURN: f"return {ALL_TILES} // 2"},
     ),
+    *(
+        Edit(
+            "A triangle of tiles is right where they are square and divide everything. How many "
+            "tiles of keys does each row of tiles reach here?",
+            {RETURN: f"num = -(-num_queries // block_q)\n    return {triangle}"},
+        )
+        for triangle in ("num * (num + 1) // 2", f"{ALL_TILES} - num * (num - 1) // 2")
+    ),
     Edit(
-        "n (n + 1) / 2 holds where tiles are square and divide everything. How many tiles of keys "
-        "does each row of tiles reach here?",
-        {RETURN: "num = -(-num_queries // block_q)\n    return num * (num + 1) // 2"},
+        "Each row of tiles reaches one tile further than the last with you. How many keys further "
+        "does it reach, and how many tiles are that?",
+        {
+            TILES: "min(start // block_q + 1 + -(-earlier // block_k), -(-num_keys // block_k))",
+        },
     ),
     Edit(
         "Tiles on the diagonal are missing. Does such a tile hold a pair that may meet?",

@@ -38,6 +38,10 @@ ROWS, PARTIAL = "for i in range(0, len(owner), block)", "tile.any()"
 
 EDITS = (
     Edit(
+        "Two documents of one length are the same one with you. By what do you tell them apart?",
+        {"torch.arange(len(lengths))": "lengths"},
+    ),
+    Edit(
         "A query sees later keys of its own document with you. Which half of the mask is open?",
         {MASK: f"({SAME})"},
     ),
@@ -52,6 +56,15 @@ EDITS = (
     Edit(
         "The tiles at the end are missing. How long is the last one?",
         {ROWS: "for i in range(0, len(owner) - block + 1, block)"},
+    ),
+    Edit(
+        "Every tile on the diagonal is partial with you. What is open in one of a single query "
+        "and a single key?",
+        {"if tile.all():": "if tile.all() and i != j:"},
+    ),
+    Edit(
+        "Smaller tiles at the end are partial with you. How many pairs has the last one?",
+        {"if tile.all():": "if tile.sum() == block * block:"},
     ),
     Edit(
         "Full tiles are counted twice. Is a tile that is all open also partly open?",

@@ -159,6 +159,15 @@ EDITS = (
         points=2.0,
     ),
     Edit(
+        "Right where tiles divide queries and keys. How long are the last tiles, and do your loops "
+        "reach them?",
+        {
+            KEYS: "range(0, len(k) - block_k + 1, block_k)",
+            QUERIES: "range(0, num_queries - block_q + 1, block_q)",
+        },
+        points=2.0,
+    ),
+    Edit(
         "The result is right, and it leaves fast memory after every tile of keys. When is it "
         "complete?",
         {NEXT: f"{NEXT}\n            machine.store(summed, out[i : i + block_q])"},
@@ -173,12 +182,15 @@ EDITS = (
         },
         points=3.0,
     ),
-    Edit(
-        "The result is right, and queries cross the bus once for each tile of keys. What does the "
-        "inner loop change, and what stays?",
-        {LOAD_Q: f"{LOAD_Q}[:]", SCORES: f"{LOAD_Q}\n            {SCORES}"},
-        points=3.0,
-        shows=TRAFFIC,
+    *(
+        Edit(
+            "The result is right, and queries cross the bus once for each tile of keys. What does "
+            "the inner loop change, and what stays?",
+            {LOAD_Q: first, SCORES: f"{LOAD_Q}\n            {SCORES}"},
+            points=3.0,
+            shows=TRAFFIC,
+        )
+        for first in (f"{LOAD_Q}[:]", LOAD_Q.replace("machine.load", ""))
     ),
     Edit(
         "The result is right, and keys or values cross the bus twice for each tile of queries. "
@@ -219,6 +231,16 @@ CHECK = Check(
         summarise=forward.summarise,
         scenarios=SCENARIOS,
         labels=forward.LABELS,
+        questions={
+            "changed_inputs": "Which of the five arrays do you store to, and which are given?",
+            "live_elements": "Something stays in fast memory when you are done. Which name outside "
+            "your function still holds a tile?",
+            "extreme": "Right where scores are small. Of which numbers do you take the "
+            "exponential, and how large can they become?",
+            "ragged": "Right where tiles divide the sequence. What is different in the last tile?",
+            "traffic": "The result is right, and other numbers cross the bus than have to. Which "
+            "tile comes or goes more often than it must?",
+        },
     ),
     fallback="course_utils.reference.tiled_attention.flash_forward",
     answers=ANSWERS,

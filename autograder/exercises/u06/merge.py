@@ -121,6 +121,14 @@ CHECK = Check(
         summarise=merge.summarise,
         scenarios=SCENARIOS,
         labels=merge.LABELS,
+        questions={
+            "changed_inputs": "Which of your operations writes into the tensor that it is called "
+            "on?",
+            "extreme": "Right where scores are small. Of which numbers do you take the "
+            "exponential, and how large can they become in a row?",
+            "empty": "A row has no key in one of the parts, or in both. What are minus infinity "
+            "minus minus infinity, and the log-sum-exp of no key at all?",
+        },
     ),
     fallback="course_utils.reference.online_softmax.merge",
     answers=ANSWERS,

@@ -153,6 +153,14 @@ CHECK = Check(
         summarise=online.summarise,
         scenarios=tuple(KINDS),
         labels=online.LABELS,
+        questions={
+            "blocks_too_many": "Earlier blocks are still in memory. Which of your names holds one "
+            "when the next one comes?",
+            "extreme": "Right where scores are small. Of which numbers do you take the "
+            "exponential, and how large can they become?",
+            "masked": "A row may see no key in a block, or in none. What are minus infinity minus "
+            "minus infinity, and what does such a row keep for the blocks to come?",
+        },
     ),
     fallback="course_utils.reference.online_softmax.online_softmax",
     answers=ANSWERS,

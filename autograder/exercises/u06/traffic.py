@@ -81,6 +81,19 @@ EDITS = (
         {Q_TILES: "n // block_q"},
         points=1.0,
     ),
+    *(
+        Edit(
+            "One tile too many where tiles divide the sequence. How many tiles of two cover four "
+            "rows?",
+            some,
+            points=points,
+        )
+        for some, points in (
+            ({K_TILES: "m // block_k + 1"}, 2.0),
+            ({Q_TILES: "n // block_q + 1"}, 1.0),
+            ({K_TILES: "m // block_k + 1", Q_TILES: "n // block_q + 1"}, 0.0),
+        )
+    ),
     Edit(
         "What besides the keys does a tile of queries have to see?",
         {BOTH: "keys_and_values = m * d"},
@@ -132,6 +145,12 @@ EDITS = (
         points=2.0,
     ),
     Edit(
+        "With keys outside a result is stored after every tile of keys. Before which of these "
+        "tiles is it loaded, and is that only once?",
+        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "(k_tiles + 1)")},
+        points=2.0,
+    ),
+    Edit(
         "With keys outside, keys and values are the outer loop. How often does each of them cross "
         "the bus?",
         {OUTER: OUTER.replace("keys_and_values", "q_tiles * keys_and_values", 1)},
@@ -165,11 +184,14 @@ EDITS = (
         {THREE: f"{THREE} + n"},
         points=2.0,
     ),
-    Edit(
-        "In the three kernels every tile of queries makes scores with all keys, and every tile of "
-        "weights wants values. How often does each of the two cross the bus?",
-        {THREE: THREE.replace("q_tiles * keys_and_values", "keys_and_values")},
-        points=2.0,
+    *(
+        Edit(
+            "In the three kernels every tile of queries makes scores with all keys, and every tile "
+            "of weights wants values. How often does each of the two cross the bus?",
+            {THREE: THREE.replace("q_tiles * keys_and_values", some)},
+            points=2.0,
+        )
+        for some in ("keys_and_values", "(q_tiles + 1) * m * d")
     ),
     Edit(
         "Bytes or numbers: which unit does the exercise ask for?",
@@ -186,6 +208,14 @@ CHECK = Check(
     judge=EqualTo(
         measured,
         *edited("u06-traffic", EDITS),
+        questions={
+            "q_outer": "Queries stay while keys and values come by. What crosses the bus once, and "
+            "what once for each tile of queries?",
+            "k_outer": "Keys and values stay while queries and results come and go. Which arrays "
+            "are loaded for each tile of keys, and which are stored?",
+            "materialised": "Three kernels, one after the other. What does each of them load, and "
+            "what does it store?",
+        },
     ),
     fallback="course_utils.formulas.attention_tiles.attention_traffic",
 )

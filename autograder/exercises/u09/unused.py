@@ -147,13 +147,11 @@ ZEROS = (
     "        for member in members:\n            if member.grad is None:\n"
     "                member.grad = torch.zeros_like(member)\n        flat = joined(members)\n"
 )
-SENT = "travelling.append((comm.all_reduce(flat, async_op=True), flat))"
-WHILE = "while len(travelling) < len(buckets) and complete"
-WHILE_COMPLETE = (
-    f"        {WHILE}.issuperset(buckets[len(travelling)]):\n            start_next()\n"
-)
+SENT = "under_way.append((comm.all_reduce(flat, async_op=True), flat))"
+WHILE = "while len(under_way) < len(buckets) and complete"
+WHILE_COMPLETE = f"        {WHILE}.issuperset(buckets[len(under_way)]):\n            start_next()\n"
 BACKWARD, GIVE_BACK = (
-    "with hooks_on(model, hook):\n        loss.backward()",
+    "with hooks_on(model, on_gradient):\n        loss.backward()",
     "give_back(flat, members)",
 )
 EACH_PIECE = (
@@ -161,7 +159,7 @@ EACH_PIECE = (
     "        for member, piece in zip(members, pieces, strict=True):\n            "
 )
 
-COMPLETE = "complete.issuperset(buckets[len(travelling)])"
+COMPLETE = "complete.issuperset(buckets[len(under_way)])"
 
 OTHERS, LENGTH = ("collectives", "other_buckets"), ("gradient_length",)
 MISSING, MOMENTS = ("missing_gradients",), ("other_moments",)
@@ -227,7 +225,7 @@ EDITS = (
     Edit(
         "Backward stands still until a bucket has arrived. Which form of the call comes back "
         "at once?",
-        {SENT: f"{SENT}\n        travelling[-1][0].wait()"},
+        {SENT: f"{SENT}\n        under_way[-1][0].wait()"},
         shows=("waits",),
     ),
     Edit(
@@ -247,14 +245,14 @@ EDITS = (
         "pass set off?",
         {
             BACKWARD: "for each in model.parameters():\n"
-            "        each.register_post_accumulate_grad_hook(hook)\n    loss.backward()"
+            "        each.register_post_accumulate_grad_hook(on_gradient)\n    loss.backward()"
         },
         shows=("hooks_left",),
     ),
     Edit(
         STAY_AFTER_ERROR,
         {
-            BACKWARD: "hooks = [p.register_post_accumulate_grad_hook(hook) for p in "
+            BACKWARD: "hooks = [p.register_post_accumulate_grad_hook(on_gradient) for p in "
             "model.parameters()]\n    loss.backward()\n    for each in hooks:\n"
             "        each.remove()"
         },
@@ -267,10 +265,10 @@ EDITS = (
             shows=(*LENGTH, *MOMENTS),
         )
         for pieces in (
-            {COMPLETE: "not complete.isdisjoint(buckets[len(travelling)])"},
+            {COMPLETE: "not complete.isdisjoint(buckets[len(under_way)])"},
             {
-                "complete.add(parameter)": "if len(travelling) < len(buckets):\n"
-                "            complete.update(buckets[len(travelling)])"
+                "complete.add(parameter)": "if len(under_way) < len(buckets):\n"
+                "            complete.update(buckets[len(under_way)])"
             },
         )
     ),
@@ -279,7 +277,7 @@ EDITS = (
         "of a bucket may still be missing then?",
         {
             COMPLETE: "sum(\n"
-            "            each.nbytes for each in complete.intersection(buckets[len(travelling)])\n"
+            "            each.nbytes for each in complete.intersection(buckets[len(under_way)])\n"
             "        ) >= bucket_bytes"
         },
         shows=(*LENGTH, *MOMENTS),
@@ -292,9 +290,9 @@ EDITS = (
             shows=(*LENGTH, *MOMENTS),
         )
         for asked in (
-            "buckets[len(travelling)][0] in complete",
-            "buckets[len(travelling)][-1] in complete",
-            "len(complete) >= sum(map(len, buckets[: len(travelling) + 1]))",
+            "buckets[len(under_way)][0] in complete",
+            "buckets[len(under_way)][-1] in complete",
+            "len(complete) >= sum(map(len, buckets[: len(under_way) + 1]))",
         )
     ),
     Edit(

@@ -30,7 +30,7 @@ def inputs_of(case: Case) -> tuple[Tensor, Tensor, float]:
     if case["is_causal"]:
         bias = bias.masked_fill(torch.ones_like(bias).triu(1).bool(), float("-inf"))
     if case["is_transposed"]:
-        scores = scores.mT.contiguous().mT
+        scores = scores.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
     return scores, bias, case["scale"]
 
 

@@ -333,6 +333,48 @@ SCENARIOS = Check(
 )
 
 
+@pytest.mark.parametrize(
+    ("kept", "made", "hint"),
+    [
+        (lambda scenario, n: n, lambda scenario: 1, "Who makes it?"),
+        (lambda scenario, n: n + (scenario == "high"), lambda scenario: 0, "What is high?"),
+        (lambda scenario, n: n, lambda scenario: int(scenario == "high"), "Who makes it?"),
+        (
+            lambda scenario, n: n + (n == 4),
+            lambda scenario: 0,
+            "Right in both cases where n is 2, wrong in the others. What changes in the others?",
+        ),
+    ],
+    ids=["a number", "a scenario", "a number before a scenario", "a place"],
+)
+def test_an_exercise_asks_where_no_mistake_is_known(kept, made, hint):
+    judge = Behaviour(
+        lambda scenario, n: {"kept": n, "made": 0},
+        scenarios=("low", "high"),
+        questions={"made": "Who makes it?", "high": "What is high?"},
+    )
+    check = dataclasses.replace(SCENARIOS, judge=judge, observe=lambda answer, case: answer(**case))
+    verdict = verdict_on(
+        lambda scenario, n: {"kept": kept(scenario, n), "made": made(scenario)}, check
+    )
+    assert verdict.hint == hint
+
+
+def test_what_is_asked_of_the_first_failure_stands_for_failures_of_several_kinds():
+    judge = Behaviour(
+        lambda scenario, n: {"kept": n}, scenarios=("low", "high"), questions={"low": "How low?"}
+    )
+    check = dataclasses.replace(SCENARIOS, judge=judge)
+    assert verdict_on(lambda n: n + 1, check).hint == "How low?"
+
+
+def test_a_mistake_that_is_wrong_in_more_right_cases_than_it_explains_is_no_hint():
+    judge = EqualTo(lambda n: n + 100, Symptom("Is it always 9?", lambda n: 9 if n == 5 else 0))
+    check = Check(cases=CHECK.cases, judge=judge)
+    assert verdict_on(lambda n: 9 if n == 5 else n + 100, check).hint != "Is it always 9?"
+    assert verdict_on(lambda n: 9 if n == 5 else 0, check).hint == "Is it always 9?"
+
+
 def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
     judge = EqualTo(lambda x: x, Symptom("Why NaN?", lambda x: math.nan), together=True)
     assert judge({"x": math.nan}, math.nan).passed
