@@ -202,6 +202,16 @@ CHECK = Check(
         measured,
         *edited("u03-fused-gate", EDITS, observe=fused_gate.observe),
         summarise=fused_gate.summarise,
+        questions={
+            "wrong_results": "The result is wrong. Put in gate 0, and then a large one: what "
+            "should come out?",
+            "wrong_gradients": "The result is right, gradients are not. Derive both by hand for "
+            "one number: which factor do you find?",
+            "saved_bytes": "The numbers are right, the bytes are not. Which tensors does backward "
+            "read, and which of these can it make again?",
+            "unseen_bytes": "Something stays alive where autograd does not see it. Which name of "
+            "yours holds it?",
+        },
         labels=LABELS | {"wrong_results": "wrong results"},
     ),
     answers=(

@@ -211,6 +211,14 @@ CHECK = Check(
         Symptom(FIRST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_first": 0}),
         Symptom(LAST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_last": 0}),
         summarise=lost_bytes.summarise,
+        questions={
+            "kept_scores": "Which operation makes the scores, and which one could do it without "
+            "keeping them?",
+            "wrong_between": "First tokens are right, those in between are not. Which keys may "
+            "each of them see?",
+            "saved_bytes": "The numbers are right, the bytes are not. Which tensors does each "
+            "operation keep, and is there one with fewer?",
+        },
         labels=LABELS
         | {
             "other_shape": "The shape of the result is wrong.",

@@ -346,6 +346,12 @@ CHECK = Check(
         measured,
         *edited("u03-microscope", EDITS, observe=microscope.observe),
         summarise=microscope.summarise,
+        questions={
+            "calls": "How often does `call` run, and what is true of it while it does?",
+            "hooks_left": "Who takes your hooks away, also where `call` raises?",
+            "bytes": "Print each tensor that the hook sees. Which of them have one storage, which "
+            "is a parameter's, and which is freed again?",
+        },
         labels={
             "calls": "how often `call` runs",
             "hooks_left": "hooks still installed after your function",

@@ -211,6 +211,14 @@ CHECK = Check(
         ),
         scenarios=KINDS,
         summarise=allocator.summarise,
+        questions={
+            "small": "Go through the script by hand, with the six rules beside you. At which "
+            "request does your `Allocator` part ways, and which rule speaks of it?",
+            "large": "Only requests beyond 1 MiB are wrong. Which of the six rules say something "
+            "else for the large pool?",
+            "both": "Each pool alone is right. What tells a block or a segment of one pool from "
+            "those of the other?",
+        },
         labels={"served_requests": "the requests that are served as the rules say"},
     ),
     fallback="course_utils.reference.segment_allocator.Allocator",

@@ -323,6 +323,20 @@ CHECK = Check(
         *edited("u05-checkpoint", EDITS, observe=checkpoint.observe),
         summarise=checkpoint.summarise,
         scenarios=tuple(KINDS),
+        questions={
+            "kept_bytes": "Which tensors live between the two passes, and which of them does the "
+            "second run need?",
+            "calls_in_backward": "How often should the function run again, and who calls it?",
+            "wrong_results": "Does the second run see what the first one saw?",
+            "wrong_gradients_of_inputs": "Which inputs does the second run record, and from which "
+            "of its results do you go back?",
+            "parameters_left_out": "Gradients of inputs can be asked for by name. How do those of "
+            "parameters come about?",
+            "random": "Wrong only with random numbers. From which state does the second run draw "
+            "them, and what does the next draw after it see?",
+            "autocast": "Wrong only under autocast. In which precision does the second run "
+            "compute?",
+        },
         labels=checkpoint.LABELS,
     ),
     fallback="course_utils.reference.recomputation.checkpoint",

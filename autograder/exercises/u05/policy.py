@@ -176,7 +176,15 @@ CHECK = Check(
     cases=policy_cases,
     observe=policy.observe,
     judge=Behaviour(
-        measured, *edited("u05-policy", EDITS, observe=policy.observe), labels=policy.LABELS
+        measured,
+        *edited("u05-policy", EDITS, observe=policy.observe),
+        questions={
+            "kept_bytes": "Print each operation that your policy is asked about. Which results "
+            "does it keep, and which of them are products?",
+            "products_in_backward": "A product runs twice. Under which name does the operation "
+            "come, and is that name in your list?",
+        },
+        labels=policy.LABELS,
     ),
     fallback="course_utils.reference.recomputation.save_products",
     answers=("course_utils.reference.recomputation",),

@@ -270,6 +270,16 @@ CHECK = Check(
             lambda *_: {"layers_in_first_segment": 0, "layers_in_last_segment": 0},
         ),
         summarise=segments.summarise,
+        questions={
+            "kept_bytes": "Which tensors lie between the segments, and is anything else kept?",
+            "layers_in_first_segment": "How many layers has the first segment, and how are those "
+            "that are left over dealt out?",
+            "layers_in_last_segment": "How many layers are left for the last segment?",
+            "layers_called_twice": "Which layers run again, and which segment need not?",
+            "calls_in_backward": "Which layers run again, and which segment need not?",
+            "peak_bytes": "The kept bytes are right, the peak is not. What is alive while one "
+            "segment runs again?",
+        },
         labels=segments.LABELS,
     ),
     fallback="course_utils.reference.recomputation.run_in_segments",

@@ -168,6 +168,15 @@ CHECK = Check(
         ),
         scenarios=SCENARIOS,
         summarise=master.summarise,
+        questions={
+            "wrong_masters": "The masters are not where fp32 steps lead. In which precision do "
+            "gradients meet them, and which step is taken?",
+            "wrong_weights": "Weights are not their masters rounded. When are they written, and "
+            "from what?",
+            "idle_changed": "A weight without a gradient has moved. Who changes it, and from what?",
+            "frozen": "Weights no longer require a gradient. Which of your lines made new tensors "
+            "of them?",
+        },
         labels={
             "gradients_left": "gradients that are still there",
             "in_fp32": "weights in fp32",

@@ -402,6 +402,17 @@ CHECK = Check(
         ),
         scenarios=SCENARIOS,
         summarise=scaler.summarise,
+        questions={
+            "not_scaled": "What does `scaled` return, a new tensor or an old one?",
+            "other_scales": "The scale is another one after some step. Go through the steps by "
+            "hand: how many good ones have been in a row, and who starts the count again?",
+            "wrong_first": "Gradients are wrong when the optimizer looks at them. By what are "
+            "they divided, and how often in one step?",
+            "steps": "The optimizer takes another number of steps. What is in the gradients of a "
+            "step that it should skip?",
+            "overflow": "Wrong only where numbers overflow. Which gradients may hold an inf or a "
+            "NaN, and do you look at all of them before the step?",
+        },
         labels=scaler.LABELS,
     ),
     fallback="course_utils.reference.loss_scaling.LossScaler",

@@ -168,6 +168,13 @@ CHECK = Check(
         *SYMPTOMS,
         *edited("u07-stochastic", EDITS, observe=stochastic.observe),
         summarise=stochastic.summarise,
+        questions={
+            "mean": "The mean is off. How many of the 65,536 random numbers should lead to the "
+            "upper neighbour, and for how many does your comparison hold?",
+            "smallest": "The lower neighbour is another number. Which bits of x does bf16 keep?",
+            "largest": "The upper neighbour is another number. What has to be added to the bits "
+            "that bf16 keeps?",
+        },
         labels={
             "twice": "There are twice as many numbers as in x.",
             "not_from_random": "Equal random numbers give different results.",

@@ -371,6 +371,15 @@ CHECK = Check(
         *(_gradients_of_each_held(more) for more in (0, -1, 1)),
         summarise=accumulate.summarise,
         scenarios=SCENARIOS,
+        questions={
+            "loss": "The loss that you return is another number. Over which targets is it a mean?",
+            "wrong_gradients": "Gradients are not those of the whole batch. By what is the loss "
+            "of one micro-batch divided?",
+            "gradient_length": "Gradients are not those of the whole batch. By what is the loss "
+            "of one micro-batch divided?",
+            "memory": "The numbers are right, and something lives too long. Which of your names "
+            "holds a graph when the next micro-batch begins?",
+        },
         labels={
             "changed_batch": "changes to ids or targets (0 no, 1 yes)",
             "not_numbers": "nan or inf in the loss or a gradient (0 no, 1 yes)",

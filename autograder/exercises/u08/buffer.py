@@ -139,6 +139,14 @@ CHECK = Check(
         measured,
         *edited("u08-buffer", EDITS, observe=buffer.observe),
         summarise=buffer.summarise,
+        questions={
+            "buffers_not_fp32": "In which precision is a sum kept, and who decides that where a "
+            "buffer is made?",
+            "wrong_sums": "Sums are not those of all gradients. When is one added, and is it "
+            "still in grad afterwards?",
+            "gradients_at_once": "All bf16 gradients are there together. At which moment can one "
+            "of them go?",
+        },
         labels={
             "buffers_not_fp32": "buffers of another precision than fp32",
             "gradients_left": "parameters with a gradient left in grad",

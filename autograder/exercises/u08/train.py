@@ -397,6 +397,16 @@ CHECK = Check(
         *edited("u08-train", EDITS, observe=train.observe),
         summarise=train.summarise,
         scenarios=SCENARIOS,
+        questions={
+            "steps": "The optimizer takes another number of steps. After which micro-batches is a "
+            "group full, and what of the last group?",
+            "schedule_steps": "The scheduler takes another number of steps. Which event does it "
+            "count?",
+            "clipping": "Wrong only where gradients are clipped. Of which sum is the norm taken, "
+            "and at which moment?",
+            "wrong_results": "What is each entry of the list, and from which moment are its "
+            "numbers?",
+        },
         labels=train.LABELS,
         relative_tolerance=TOLERANCE,
     ),

@@ -340,6 +340,19 @@ CHECK = Check(
         *edited("u09-buckets", EDITS, observe=buckets.observe),
         scenarios=SCENARIOS,
         relative_tolerance=ROUNDING,
+        questions={
+            "collectives": "The number of buckets is another one. When is a bucket full, and what "
+            "of those that are left?",
+            "other_buckets": "The buckets have other bytes. In which order do gradients become "
+            "complete, and does the one that fills a bucket go with it?",
+            "wrong_gradients": "Gradients are not the sum over all ranks. When do the sums come "
+            "back, and into which tensors?",
+            "gradient_length": "Gradients are not the sum over all ranks. When do the sums come "
+            "back, and into which tensors?",
+            "late_buckets": "A bucket leaves later than it could. Who notices that it is full?",
+            "step_seconds": "The buckets are right, and the step takes longer. Who waits for "
+            "them, and at which moment?",
+        },
         labels=LABELS,
         summarise=buckets.summarise,
     ),

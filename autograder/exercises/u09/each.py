@@ -76,6 +76,15 @@ CHECK = Check(
         *edited("u09-each", EDITS, observe=after_backward.observe),
         summarise=after_backward.summarise,
         scenarios=SCENARIOS,
+        questions={
+            "calls": "How many parameters require a gradient, and how often is each of them sent?",
+            "missing": "A gradient is None afterwards. Which given function makes zeros of it, "
+            "and on which ranks?",
+            "length": "The gradient has another length. What is in grad before the call, and is "
+            "anything divided?",
+            "frozen": "Wrong only with a frozen parameter. Which parameters take part, and which "
+            "stay as they are?",
+        },
         labels=LABELS,
         relative_tolerance=ROUNDING,
     ),

@@ -131,6 +131,14 @@ CHECK = Check(
         *edited("u09-flat", EDITS, observe=flat.observe),
         summarise=flat.summarise,
         scenarios=SCENARIOS,
+        questions={
+            "calls": "One call, one buffer. What travels besides?",
+            "length": "The gradient has another length. What is in the buffer, and who brings the "
+            "sums back?",
+            "sets_at_peak": "Gradients and buffer are two sets. Which third one is there for a "
+            "moment?",
+            "sets_afterwards": "One set should be left. Which name of yours still holds the other?",
+        },
         labels=LABELS
         | {
             "overwritten": "gradients of a first model that a call for a second one changes",

@@ -273,6 +273,18 @@ CHECK = Check(
             lambda scenario, d, *_: {"of_one_rank": 1, "too_large_sums": 1, "wrong_sums": 1},
         ),
         scenarios=SCENARIOS,
+        questions={
+            "most_messages": "How many turns are there, and how many messages has a rank in each?",
+            "fewest_messages": "How many turns are there, and how many messages has a rank in "
+            "each, empty ones too?",
+            "sent_bytes": "How many numbers has a part, and how many parts does a rank send in "
+            "all turns?",
+            "wrong_sums": "Sums are wrong. Follow one part from rank to rank by hand: in which "
+            "turn does it arrive where, and is it added or written over?",
+            "too_large_sums": "Sums are too large. From which turn on must a part that arrives "
+            "replace the old one?",
+            "late": "All is right, and it takes longer. Which ranks are idle while others talk?",
+        },
         labels=LABELS,
         summarise=ring.summarise,
     ),

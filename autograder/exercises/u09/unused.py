@@ -315,6 +315,16 @@ CHECK = Check(
         Symptom(NO_BACKWARD, lambda *values: {"backward_passes": 0}),
         *edited("u09-unused", EDITS, observe=unused.observe),
         relative_tolerance=ROUNDING,
+        questions={
+            "other_buckets": "The ranks' buckets must be equal, whatever a rank uses. From what "
+            "do all of them know which parameters share a bucket?",
+            "missing_gradients": "A gradient is None afterwards. Who puts zeros in the place of "
+            "one that a rank lacks?",
+            "other_moments": "A bucket leaves later than it could. Which of its gradients does a "
+            "rank still wait for?",
+            "wrong_gradients": "Gradients are not the sum over all ranks. When do the sums come "
+            "back, and into which tensors?",
+        },
         labels=LABELS | {"other_moments": "buckets that leave later than they could"},
         summarise=unused.summarise,
     ),

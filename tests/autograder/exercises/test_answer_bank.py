@@ -125,6 +125,15 @@ def test_every_symptom_is_in_the_answer_bank(exercise: str):
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
+def test_questions_are_asked_of_what_there_is(exercise: str):
+    check = check_of(exercise)
+    numbers = {name for case in check.cases(OTHER_SEEDS[0]) for name in check.judge.wanted(case)}
+    scenarios = set(getattr(check.judge, "scenarios", ()))
+    assert check.judge.questions.keys() <= numbers | scenarios
+    assert all(question.endswith("?") for question in check.judge.questions.values())
+
+
+@pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_model_answer_earns_full_marks(exercise: str):
     for seeds in (PRACTICE_SEEDS, OTHER_SEEDS):
         verdict, _ = verdicts(exercise, model_answer(exercise), seeds)
