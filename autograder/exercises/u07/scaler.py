@@ -396,8 +396,7 @@ CHECK = Check(
         measured,
         *edited("u07-scaler", EDITS, observe=scaler.observe),
         Symptom(
-            "All is right but what your `step` returns. What does the exercise want to know from "
-            "it?",
+            "All is right but what your `step` returns. What does the exercise want to know?",
             lambda *case: {"wrong_returns": len(case[-1])},  # in every step
         ),
         scenarios=SCENARIOS,
