@@ -19,9 +19,9 @@
 # %% [markdown] opening=true
 # ![Bars for the layers of Llama-3-8B. Keep everything: 44 GB. Keep layer inputs: 2 GB, and run the forward pass again.](hero.svg)
 #
-# The layers of Llama-3-8B keep 44 GB of activations for one long sequence. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and what it costs.
+# For one long sequence, the layers of Llama-3-8B keep 44 GB of activations. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and what it costs.
 #
-# Your training plan knows how large these activations are. It does not know yet which of them it could drop.
+# Your training plan knows the 44 GB, but not which of them it could drop.
 #
 # 1. **Build** activation recomputation as an autograd function.
 # 2. **Compute** what segments of layers keep.
@@ -68,6 +68,7 @@ from course_utils.instruments import (
 )
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.recomputation import in_segments
+from course_utils.reference.recomputation import loss_in_pieces as loss_in_pieces_of_course
 from course_utils.show import (
     Choice,
     births_and_deaths,
@@ -135,7 +136,7 @@ births_and_deaths(plain_trace)
 # %% [markdown]
 # The first activation lives longest: made first, needed last. (The $4u$ on top of $144u$ are a gradient on its way back.) But a layer's input, $1u$, is enough to compute its other $8u$ again.
 #
-# **Activation recomputation** (or *checkpointing*) keeps the input of a layer, frees everything inside, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is called **full** (E16). (A **checkpoint** here is one such call, not a model saved on disk.)
+# **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is called **full** (E16). (A **checkpoint** here is one such call, not a model saved on disk.)
 #
 # **Guess first.** Each of the sixteen layers now keeps nothing but its input. How many $u$ are live at most, instead of 148?
 
@@ -156,7 +157,7 @@ with torch.no_grad():
 print("leads back:", y.requires_grad)
 
 # %% [markdown]
-# **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result. It returns one gradient **for each argument of** `forward`, or `None`.
+# **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result, and returns one gradient **for each argument of** `forward`, or `None`.
 
 
 # %% tags=["nbval-check-output"]
@@ -200,11 +201,9 @@ print("of the input:", tuple(fresh.grad.shape), "of a weight:", tuple(layer.up.w
 # | scenario | what counts | useful |
 # |---|---|---|
 # | `gradients` | They reach the inputs **and** the parameters inside. The function runs once in forward and once in backward. `save_for_backward` keeps the inputs themselves, no copies. No other tensor stays alive: neither the result nor, after backward, that of the second run. | steps 1 to 4 |
-# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator goes on as if the second run had drawn nothing. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
+# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator goes on as if the second run had drawn nothing. You may store its state anywhere. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
 # | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Where *no* input requires one, the parameters still get theirs; yet autograd calls `backward` only if an argument of `apply` requires a gradient. | `ctx.needs_input_grad`: true or false for each argument of `forward` |
 # | `autocast` | The second run has the autocast (automatic mixed precision) of the first, on or off and of the same type, whatever it is by then. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
-#
-# Store the generator's state wherever you like.
 #
 # *By hand:* one layer and its input of 2 · 3 numbers in float64 → **48** bytes kept, **1** call in forward, **1** in backward.
 
@@ -290,7 +289,7 @@ try_it(gradient_through, checkpoint)
 # </details>
 
 # %% [markdown]
-# **Check your guess:** the same sixteen layers, each through your checkpoint. The second color is what the backward pass makes for a moment.
+# **Check your guess:** the same sixteen layers, each through your checkpoint. In the figure, the second color is what the backward pass makes for a moment.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: what is kept, how often each layer runs, and the gradients
@@ -325,7 +324,7 @@ compare("u05-boundaries", "u", measured=round(max(again_trace.working_bytes) / u
 births_and_deaths(again_trace, has_temporaries=True)
 
 # %% [markdown]
-# Kept: $16u$ instead of $144u$, for a second run of every layer. Live at the worst moment: 29 instead of 148. The rest is the layer that runs again, its result, and a gradient.
+# Live at the worst moment: 29 instead of 148. Beside the 16 boundaries, that is the layer that runs again, its result, and a gradient.
 #
 # PyTorch's own, `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)`, also **stops early**: the second run ends with the last tensor that backward needs.
 
@@ -434,12 +433,12 @@ live_tensors(
 )
 
 # %% [markdown]
-# One segment around everything saves **nothing**: it makes all $144u$ again before it can go back through the last layer. Its peak is even $1u$ *higher* than without recomputation: the result of the second run. Short segments keep more boundaries, long ones more layers at once.
+# One segment around everything saves **nothing**: it makes all $144u$ again before it can go back through the last layer, and on top the result of the second run, $1u$. Short segments keep more boundaries, long ones more layers at once.
 
 # %% [markdown]
 # ## How long should a segment be?
 #
-# Two sizes decide: $u$, and $A$, all that one layer keeps. After the forward pass only the inputs of segments are kept. The backward pass takes the segments from the end. It runs one again, goes back through it, and frees all of it.
+# Two sizes decide: $u$, and $A$, all that one layer keeps. The backward pass takes the segments from the end. It runs one again, goes back through it, and frees all of it.
 #
 # **Guess first.** Llama-3.2-1B has $L = 16$ layers. How many layers in a segment give the lowest peak?
 
@@ -555,14 +554,7 @@ columns = ["A / u", "best k, estimated", "peak, GiB: k = 1", "k = 2", "k = √L"
 pd.DataFrame(rows, index=columns).T.round(2)
 
 # %% [markdown]
-# So checkpoint every layer: it is the best choice or close to it. Segments of √L layers keep about two and a half times as much.
-#
-# <details><summary>From the slides: a picture of √L, and a name</summary>
-#
-# Lecture S draws a chain that keeps every √L-th layer, memory O(√L), with one to two runs of each (S14). Its code wraps *every* layer in `torch.utils.checkpoint` (S19): L boundaries, O(L), and exactly two runs. Since A is much larger than u, the code is better than the picture.
-#
-# Another slide calls checkpointing after a block's residual *selective*. That residual *is* the boundary: everybody else calls it *full*.
-# </details>
+# So checkpoint every layer, as the code of lecture S does (S19): it is the best choice or close to it.
 
 # %% [markdown]
 # ## What does it cost?
@@ -601,7 +593,7 @@ for name, more in more_flops.items():
 compare("u05-full-cost", "percent", measured=1600 * more_flops["with an early stop"] / model_flops)
 
 # %% [markdown]
-# An early stop leaves out the last product of each layer, whose result no gradient needs. And a model is more than its layers: the head runs only once.
+# An early stop leaves out the last product of each layer, whose result no gradient needs. And the head runs only once.
 #
 # *Hardware* FLOPs utilization (**HFU**) counts the fourth pass, *model* FLOPs utilization (**MFU**) does not. MosaicML prints 61.57 % and 46.18 % for one run: 4 to 3.
 
@@ -639,7 +631,7 @@ selective = {name: selective_in_percent(*sizes) for name, sizes in gpt_sizes.ite
 pd.DataFrame(selective).T.round(1)
 
 # %% [markdown]
-# The 70 % holds for GPT-3 at 2,048 tokens, where the second run of the core costs 0.9 %. The core keeps $5\,as^2b$ of $34\,sbh + 5\,as^2b$ bytes, a share that grows with $as/h$. (*Written out* means scores in memory.)
+# The 70 % holds for GPT-3 at 2,048 tokens, but there the second run of the core costs 0.9 %. The core keeps $5\,as^2b$ of $34\,sbh + 5\,as^2b$ bytes, a share that grows with $as/h$. (*Written out* means scores in memory.)
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -654,11 +646,6 @@ explorer(
 
 # %% [markdown]
 # With **fused** attention nothing is left to select: the kernel keeps no scores and computes them again by itself (S14, unit 06).
-#
-# <details><summary>From the slides: 2.7 %, O(num_layers), and a plot for 8B</summary>
-#
-# The 2.7 % of E16 charges the core three times. Lecture S has O(num_layers) either way; the O hides a third. The "8B" of the plots is a GPT of 6.97 billion parameters with scores in memory; Llama-3-8B with fused attention keeps a ninth of it.
-# </details>
 
 # %% [markdown]
 # ### A published clock
@@ -691,7 +678,7 @@ compare(
 )
 
 # %% [markdown]
-# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation took almost four times what its FLOPs say. Which operations of the core count no FLOPs, and what keeps the device busy while they run? (05.6 asks you.)
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation took almost four times what its FLOPs say. Which operations of the core count no FLOPs, and what keeps the device busy while they run? (05.5 asks you.)
 
 # %% [markdown]
 # ## Not all activations are equal
@@ -830,12 +817,12 @@ display(as_read(measured))
 compare("u05-free", "GiB", measured=16 * measured["products"][0] / 2**30)
 
 # %% [markdown]
-# Two fifths of the bytes are gone, and not one product runs twice. Norms, rotations and gates do. (Scores are the cheapest products: each sums over only one head's 64 numbers. That is why selective recomputation begins there.)
+# Two fifths of the bytes are gone, and not one product runs twice: only norms, rotations and gates do. (The scores of attention are the cheapest products: each sums over only 64 numbers. That is why *selective* begins there.)
 
 # %% [markdown]
 # ### What the clock says
 #
-# **Guess first.** Four small layers on this machine. With your policy no product runs twice, so the FLOPs grow by nothing. By how many percent do the *seconds* grow?
+# **Guess first.** Four small layers on this machine, with your policy: no more FLOPs than before. By how many percent do the *seconds* grow?
 
 # %%
 predict("u05-clock", None, "percent more")
@@ -869,7 +856,7 @@ display(clock.drop(columns="FLOPs").round(1))
 compare("u05-clock", "percent more", measured=clock.loc["products", "time, %"])
 
 # %% [markdown]
-# The count says 0 and the clock does not: norms, rotations and gates count no FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
+# Norms, rotations and gates count no FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
 
 # %% [markdown]
 # ## The loss belongs to no layer
@@ -900,7 +887,7 @@ steps = {name: traced_step(how) for name, how in ways.items()}
 pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T
 
 # %% [markdown]
-# The peak comes at the loss, before there is any gradient of a weight. With full recomputation the layers keep 0.27 GB, and the step still needs 23.9. Its largest activations and temporaries:
+# With full recomputation the layers keep 0.27 GB, and the step still needs 23.9. The peak comes at the loss. The largest activations and temporaries there:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: the largest tensors at the peak, with full recomputation
@@ -912,95 +899,12 @@ pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 # %% [markdown]
 # They are the loss's: the log-softmax and two gradients of the logits, $4\,sbv$ bytes each. No recomputation of layers touches them.
 #
-# But each token has logits of its own. So the tokens can go through head and loss **in pieces**, and with recomputation no piece has to keep its log-softmax.
-
-# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3
-# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with the logits `hidden @ weight.T`, in at most `num_pieces` pieces, the longest as short as possible, each through `checkpoint(function, *tensors)`, which is given. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
-#
-# *By hand:* 11 tokens in 3 pieces → pieces of **4**, **4** and **3**.
-
-
-# %% solution="u05-loss-in-pieces"
-def loss_in_pieces(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    num_pieces: int,
-    checkpoint: Callable[..., Tensor],
-) -> Tensor:
-    """Mean cross-entropy whose logits never live all at once."""
-    ### BEGIN SOLUTION
-
-    def summed_loss(hidden, weight, targets):
-        return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum")
-
-    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces), strict=True)
-    losses = [checkpoint(summed_loss, part, weight, right) for part, right in pieces]
-    return torch.stack(losses).sum() / targets.numel()
-    ### END SOLUTION
-
-
-# %%
-def small_loss(loss_in_pieces):
-    torch.manual_seed(0)
-    hidden, weight = torch.randn(11, 4), torch.randn(5, 4)
-    targets = torch.arange(11) % 5
-    print(f"all at once: {F.cross_entropy(hidden @ weight.T, targets):.6f}")
-    return round(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of).item(), 6)
-
-
-try_it(small_loss, loss_in_pieces)
-
-# %% check="u05-loss-in-pieces"
-# Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
-
-# %% [markdown]
-# <details><summary>Hint: it is right only if all pieces have one length</summary>
-#
-# In a mean of means, how much does a token of a piece of 3 count, and one of a piece of 4?
-# </details>
-#
-# <details><summary>Hint: all logits are kept</summary>
-#
-# Do you compute them before or after you divide the tokens?
-# </details>
-
-# %% [markdown]
-# **Compare with** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
-
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: peak of head and loss, at once and in pieces
-pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
-
-
-def head_peak_gb(loss):
-    with fake_tensors():
-        hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
-        targets = torch.empty(4096, dtype=torch.long)
-        traced = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
-    return round((traced.peak_bytes - traced.total_bytes[0]) / 10**9, 1)
-
-
-def at_once(hidden, weight, targets):
-    return F.cross_entropy(hidden @ weight.T, targets)
-
-
-def loss_in(num_pieces):
-    return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
-
-
-head_peaks = {"at once": head_peak_gb(at_once)}
-head_peaks |= {f"in {n}": head_peak_gb(loss_in(n)) for n in (1, 2, 4, 16)}
-pd.DataFrame(head_peaks, index=["peak, GB"])
-
-# %% [markdown]
-# More than four pieces gain little: what fills the memory now is the gradient of the weight. Each piece makes one of its own and adds it to the sum so far.
+# But each token has logits of its own. So the tokens can go through head and loss **in pieces**, each in a checkpoint of its own: no piece keeps its log-softmax. (You can write this loss in the extras.)
 
 # %% [markdown]
 # ## Which one would you choose?
 #
-# The training step again, also with the loss in 16 pieces and with four sequences, in GB:
+# The training step again, also with the course's loss in 16 pieces, and with four sequences, in GB:
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -1011,7 +915,7 @@ def loss_in_16(training):
     hidden = model(training.ids).flatten(0, 1)
     model.head = head
     weight, targets = model.embedding.weight, training.targets.flatten()
-    return pieces_of(hidden.float(), weight.float(), targets, 16, checkpoint_of)
+    return loss_in_pieces_of_course(hidden.float(), weight.float(), targets, 16, checkpoint_of)
 
 
 steps["full, loss in pieces"] = traced_step("full", 1, loss_in_16)
@@ -1133,6 +1037,92 @@ try_it(best_layers_per_segment, 16, 12, 12)
 #
 # What is the peak for the lengths beside your own? Which segment is worst where k does not divide L?
 # </details>
+
+# %% [markdown]
+# ### The loss in pieces
+
+# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3 extra=true
+# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with the logits `hidden @ weight.T`, in at most `num_pieces` pieces, the longest as short as possible, each through `checkpoint(function, *tensors)`, which is given. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
+#
+# *By hand:* 11 tokens in 3 pieces → pieces of **4**, **4** and **3**.
+
+
+# %% solution="u05-loss-in-pieces"
+def loss_in_pieces(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    num_pieces: int,
+    checkpoint: Callable[..., Tensor],
+) -> Tensor:
+    """Mean cross-entropy whose logits never live all at once."""
+    ### BEGIN SOLUTION
+
+    def summed_loss(hidden, weight, targets):
+        return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum")
+
+    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces), strict=True)
+    losses = [checkpoint(summed_loss, part, weight, right) for part, right in pieces]
+    return torch.stack(losses).sum() / targets.numel()
+    ### END SOLUTION
+
+
+# %%
+def small_loss(loss_in_pieces):
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(11, 4), torch.randn(5, 4)
+    targets = torch.arange(11) % 5
+    print(f"all at once: {F.cross_entropy(hidden @ weight.T, targets):.6f}")
+    return round(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of).item(), 6)
+
+
+try_it(small_loss, loss_in_pieces)
+
+# %% check="u05-loss-in-pieces"
+# Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
+
+# %% [markdown]
+# <details><summary>Hint: it is right only if all pieces have one length</summary>
+#
+# In a mean of means, how much does a token of a piece of 3 count, and one of a piece of 4?
+# </details>
+#
+# <details><summary>Hint: all logits are kept</summary>
+#
+# Do you compute them before or after you divide the tokens?
+# </details>
+
+# %% [markdown]
+# **Compare with** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: peak of head and loss, at once and in pieces
+pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
+
+
+def head_peak_gb(loss):
+    with fake_tensors():
+        hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
+        targets = torch.empty(4096, dtype=torch.long)
+        traced = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
+    return round((traced.peak_bytes - traced.total_bytes[0]) / 10**9, 1)
+
+
+def at_once(hidden, weight, targets):
+    return F.cross_entropy(hidden @ weight.T, targets)
+
+
+def loss_in(num_pieces):
+    return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
+
+
+head_peaks = {"at once": head_peak_gb(at_once)}
+head_peaks |= {f"in {n}": head_peak_gb(loss_in(n)) for n in (1, 2, 4, 16)}
+pd.DataFrame(head_peaks, index=["peak, GB"])
+
+# %% [markdown]
+# More than four pieces gain little: what fills the memory now is the gradient of the weight. Each piece makes one of its own and adds it to the sum so far.
 
 # %% [markdown]
 # ### A plan under a cap
@@ -1266,6 +1256,14 @@ as_read({"planned": planned_sums, "measured": ran})
 
 # %% [markdown]
 # *None*, *products* and *needed products* cost no FLOP, so a generous cap may get any of them. The cap leaves out the loss, and the layer that runs again.
+
+# %% [markdown]
+# ### From the slides
+#
+# - Lecture S draws a chain that keeps every √L-th layer, memory O(√L), with one to two runs of each (S14). Its code wraps *every* layer in `torch.utils.checkpoint` (S19): L boundaries, O(L), and exactly two runs. Since A is much larger than u, the code is better than the picture.
+# - Another slide calls checkpointing after a block's residual *selective*. That residual *is* the boundary: everybody else calls it *full*.
+# - The 2.7 % of E16 charges the core three times. Lecture S has O(num_layers) for the FLOPs either way; the O hides a third.
+# - The "8B" of the plots is a GPT of 6.97 billion parameters with scores in memory. Llama-3-8B with fused attention keeps a ninth of it.
 
 # %% [markdown]
 # ## What you know now
