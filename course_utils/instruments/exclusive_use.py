@@ -29,9 +29,7 @@ def exclusive_on_a_rank(instrument: Callable[Arguments, Result]) -> Callable[Arg
     return _exclusive(instrument, inside="VirtualCluster.run")
 
 
-def _exclusive(
-    instrument: Callable[Arguments, Result], inside: str
-) -> Callable[Arguments, Result]:
+def _exclusive(instrument: Callable[Arguments, Result], inside: str) -> Callable[Arguments, Result]:
 
     @functools.wraps(instrument)
     def wrapper(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

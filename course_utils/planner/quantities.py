@@ -26,8 +26,10 @@ COURSE_FUNCTIONS = {
     "segment_bytes": "recomputation.segment_bytes",
     "configuration": "batch_size.configuration",
     "min_tokens": "communication.min_hiding_tokens",
+    "sharded_state_bytes": "sharding.sharded_state_bytes",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
+LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights
 SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
 
 
@@ -95,6 +97,14 @@ def layer_bytes(functions: Functions, mission: Mission) -> int:
 def state(functions: Functions, mission: Mission) -> float:
     """GB of weights, gradients and optimizer states on each device, nothing sharded."""
     parts = functions["state_bytes"](num_params(functions, mission), RECIPE)
+    return float(sum(parts.values())) / 10**9
+
+
+def sharded_state(functions: Functions, mission: Mission) -> float:
+    """GB of weights, gradients and optimizer states on each device, everything sharded."""
+    parts = functions["sharded_state_bytes"](
+        num_params(functions, mission), mission.num_devices, LAST_STAGE, RECIPE
+    )
     return float(sum(parts.values())) / 10**9
 
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from course_utils.distributed import Comm, NullComm, RankError, VirtualCluster
 from course_utils.instruments import MemoryTrace, trace_memory
@@ -94,7 +94,7 @@ def test_an_optimizer_of_another_rank_is_not_seen():
 
 def test_two_traces_of_one_rank_are_refused():
     def step(comm: Comm) -> None:
-        trace_memory(lambda: trace_memory(lambda: Tensor()))
+        trace_memory(lambda: trace_memory(lambda: torch.ones(1)))
 
     with pytest.raises(RankError, match="trace_memory cannot run inside trace_memory"):
         VirtualCluster(2).run(step)
