@@ -59,7 +59,7 @@ def waiting_step(
     compute: Callable[[int, Tensor], Tensor | None],
     gradients: Sequence[Tensor],
 ) -> None:
-    """Gather each weight when it is needed and wait; as `prefetched_step`, but nothing is hidden."""
+    """Gather each weight when it is needed, and wait: as `prefetched_step`, with nothing hidden."""
     for number, layer in enumerate(uses):
         whole = parts[layer].new_empty(comm.size * parts[layer].numel())
         comm.all_gather(whole, parts[layer])

@@ -106,12 +106,11 @@ FLAT = AnswerBank(
         """,
         """
         import torch
-        from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
         class FlatShard:
             def __init__(self, comm, tensors):
                 self.comm = comm
-                self.like = [torch.empty(each.shape, device="meta") for each in tensors]
+                self.like = [each.shape for each in tensors]
                 row = [number for each in tensors for number in each.reshape(-1)]
                 while len(row) % comm.size:
                     row.append(torch.zeros_like(row[0]))
@@ -123,7 +122,7 @@ FLAT = AnswerBank(
                 self.comm.all_gather(row, self.part)
                 row, wholes = row.flatten(), []
                 for each in self.like:
-                    wholes.append(row[: each.numel()].clone().view(each.shape))
+                    wholes.append(row[: each.numel()].clone().view(each))
                     row = row[each.numel() :]
                 return wholes
         """,
@@ -357,8 +356,8 @@ PREFETCH = AnswerBank(
                     if g is not None:
                         comm.reduce_scatter(gradients[layer], g)
             """,
-            "What does the rank do between",
-            points=8 / 3,
+            "Every transfer is exposed",
+            points=2.0,
         ),
         Wrong(
             "prefetches in forward alone",
@@ -389,7 +388,7 @@ PREFETCH = AnswerBank(
                 call.wait()
             """,
             "?",
-            points=8 / 3,
+            points=2.0,
         ),
     ],
     right=[
@@ -480,7 +479,7 @@ NORM = AnswerBank(
                         each *= max_norm / norm
                 return norm
             """,
-            "One number of each rank is enough",
+            "one number of each rank is enough",
         ),
         Wrong(
             "torch's own, on each rank",

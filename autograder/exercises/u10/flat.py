@@ -44,7 +44,7 @@ def measured(**case: Any) -> dict[str, Any]:
     return {
         "forged_calls": 0,
         "calls": 2,
-        "bytes": 2 * row.nbytes,
+        "sent_bytes": 2 * (row.nbytes - parts[0].nbytes),
         "length": len(parts[0]),
         "length_on_last": len(parts[0]),
         "dimensions": 1,
@@ -173,7 +173,7 @@ CHECK = Check(
         labels=replay.LABELS
         | {
             "calls": "calls in two wholes",
-            "bytes": "bytes in these calls",
+            "sent_bytes": "bytes that rank 0 sends",
             "length": "numbers in the part of rank 0",
             "length_on_last": "numbers in the part of the last rank",
             "dimensions": "dimensions of a part",

@@ -83,10 +83,6 @@ EDITS = (
         {DIVISOR: DIVISOR.replace("2 *", "4 *")},
     ),
     Edit(
-        "One FLOP for each weight and token: what follows a multiplication?",
-        {DIVISOR: DIVISOR.replace("2 *", "1 *")},
-    ),
-    Edit(
         "One token too few wherever it does not come out even. To which side do you round?",
         {ROUNDED: "dividend // divisor"},
     ),

@@ -3,8 +3,6 @@
 import random
 from typing import Any
 
-import torch
-
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
@@ -52,7 +50,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "gathers": 2,
         "scatters": 1,
         "calls": 3,
-        "bytes": 3 * whole.nbytes,
+        "sent_bytes": 3 * (whole.nbytes - 8 * len(parts[0])),
         "saved_bytes": last.nbytes + parts[0].nbytes,
         "unseen_bytes": 0,
         "alive": 1,
@@ -71,7 +69,10 @@ UNPACK, DROP = "x, part = ctx.saved_tensors", "del weight"
 DW, DPART = "dw = dy.T @ x", "dpart = torch.empty_like(part)"
 SCATTER = "ctx.comm.reduce_scatter(dpart, dw)"
 RESULT = "return None, dx, dpart, None"
-GATHER_ONCE = ("gathers", "calls", "bytes")
+TWO_ALIVE = (
+    "Two tensors as large as the weight are alive at once. In backward, is one of the two still "
+    "there when the other is made?"
+)
 EDITS = (
     Edit(
         "The gathered weight lives from forward to backward. What do you give to autograd to keep?",
@@ -80,7 +81,6 @@ EDITS = (
             UNPACK: "x, part, weight = ctx.saved_tensors",
             AGAIN: "pass",
         },
-        shows=GATHER_ONCE,
     ),
     Edit(
         "The gathered weight lives on as an attribute of `ctx`, where no instrument of autograd "
@@ -89,7 +89,6 @@ EDITS = (
             "ctx.comm, ctx.shape = comm, shape": "ctx.comm, ctx.shape, ctx.w = comm, shape, weight",
             AGAIN: "weight = ctx.w",
         },
-        shows=(*GATHER_ONCE,),
     ),
     Edit(
         "The weight is gathered twice and kept all the same. Which of your lines holds it after "
@@ -97,49 +96,38 @@ EDITS = (
         {
             "ctx.comm, ctx.shape = comm, shape": "ctx.comm, ctx.shape, ctx.w = comm, shape, weight",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("unseen_bytes",),
     ),
     Edit(
         "The weight is gathered twice and kept all the same. Which of your lines holds it after "
         "forward?",
         {SAVE: "ctx.save_for_backward(x, part, weight)", UNPACK: "x, part, _ = ctx.saved_tensors"},
-        points=8 / 3,
+        points=2.0,
         shows=("saved_bytes",),
     ),
     Edit(
-        "Two tensors as large as the weight are alive at once. In backward, is the weight still "
-        "there when its gradient is made?",
+        TWO_ALIVE,
         {DROP: "pass"},
-        points=8 / 3,
+        points=2.0,
         shows=("alive",),
     ),
     Edit(
-        "Two tensors as large as the weight are alive at once. Which product of backward needs no "
-        "weight, and could its result leave first?",
+        TWO_ALIVE,
         {
             f"dx = dy @ weight\n        {DROP}\n        {DW}": f"{DW}\n        dx = dy @ weight",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("alive",),
-    ),
-    Edit(
-        "Autograd keeps more than input and part. Which copy is the third tensor?",
-        {SAVE: "ctx.save_for_backward(x.clone(), part)"},
-        points=8 / 3,
-        shows=("unseen_bytes",),
     ),
     Edit(
         "The gradient of a part is this rank's own share. Who adds up those of the others?",
         {SCATTER: "dpart.copy_(dw.flatten().chunk(ctx.comm.size)[ctx.comm.rank])"},
-        shows=("wrong_dpart",),
-        points=0.0,
     ),
     Edit(
         "The gradient is divided by the number of ranks. Is the sum asked for, or the mean?",
         {SCATTER: f"{SCATTER}\n        dpart /= ctx.comm.size"},
-        points=4 / 3,
-        shows=("length",),
+        points=1.0,
     ),
     Edit(
         "The whole gradient is summed on every rank. Of that sum, how much does a rank keep?",
@@ -153,22 +141,18 @@ EDITS = (
         "The weight's gradient is that of another weight: rows and columns have changed places. "
         "Of which shape is the weight, out by in or in by out?",
         {DW: "dw = (x.T @ dy)"},
-        shows=("wrong_dpart",),
     ),
     Edit(
         "Backward uses a weight that nobody has filled. What is in new memory?",
         {AGAIN: "weight = x.new_zeros(ctx.shape)"},
-        shows=("gathers",),
     ),
     Edit(
         "The part gets no gradient. Which place of what `backward` returns belongs to it?",
         {RESULT: "return None, dx, None, None"},
-        shows=("wrong_dpart",),
     ),
     Edit(
         "The input gets no gradient. Which place of what `backward` returns belongs to it?",
         {RESULT: "return None, None, dpart, None"},
-        shows=("wrong_dx",),
     ),
 )
 
@@ -201,7 +185,7 @@ CHECK = Check(
             "gathers": "gathers of rank 0",
             "scatters": "scatters of rank 0",
             "calls": "calls of a rank",
-            "bytes": "bytes in rank 0's calls",
+            "sent_bytes": "bytes that rank 0 sends",
             "saved_bytes": "bytes that autograd keeps",
             "unseen_bytes": "bytes that stay alive where autograd does not see them",
             "alive": "tensors as large as the weight that are alive at once",

@@ -100,6 +100,11 @@ EDITS = (
         shows=("calls",),
     ),
     Edit(
+        "Two calls. Which one number of each rank is enough?",
+        {SUM: f"count = torch.tensor(1.0)\n    comm.all_reduce(count)\n    {SUM}"},
+        shows=("calls",),
+    ),
+    Edit(
         "Numbers are clipped one by one. What is scaled as a whole, and keeps its direction?",
         {SCALE: "each.clamp_(-max_norm, max_norm)"},
         shows=("length",),

@@ -48,7 +48,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "wrong_parts": 0,
         "length": length_of(after[-1:]),
         "calls": 2 * NUM_STEPS,
-        "bytes": 2 * NUM_STEPS * after[0].nbytes,
+        "sent_bytes": 2 * NUM_STEPS * (after[0].nbytes - 8 * case["part_length"]),
         "seconds": NUM_STEPS * alone.step_seconds,
         "after": after,
         "parts": list(after[-1].chunk(case["num_ranks"])),
@@ -67,7 +67,7 @@ EDITS = (
     Edit(
         TOO_MUCH,
         {NEW: "comm.all_reduce(gradient)", SCATTER: f"part.grad = {MINE}"},
-        shows=("bytes", "seconds"),
+        shows=("sent_bytes", "seconds"),
     ),
     Edit(
         "Right, and far too much goes over the links: every rank gets whole gradients of all. "
@@ -78,7 +78,7 @@ EDITS = (
             "    summed = every.view(comm.size, -1).sum(0)\n"
             "    part.grad = summed.chunk(comm.size)[comm.rank].clone()",
         },
-        shows=("bytes", "seconds"),
+        shows=("sent_bytes", "seconds"),
     ),
     Edit(
         "The gradient is divided by the number of ranks. What are shares, terms of a sum or means?",
@@ -149,7 +149,7 @@ CHECK = Check(
             "wrong_steps": "Who sums the gradient, who updates from which gradient, and who tells "
             "the others?",
             "calls": "Two calls make one all-reduce. Which two?",
-            "bytes": "Two calls make one all-reduce. Which two?",
+            "sent_bytes": "Two calls make one all-reduce. Which two?",
         },
         labels=replay.LABELS
         | {
@@ -159,7 +159,7 @@ CHECK = Check(
             "wrong_parts": "ranks whose part is wrong",
             "length": "the norm of the weights in the end",
             "calls": "calls in three steps",
-            "bytes": "bytes in these calls",
+            "sent_bytes": "bytes that rank 0 sends",
             "seconds": "virtual seconds of three steps",
         },
     ),

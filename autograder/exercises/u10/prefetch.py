@@ -3,12 +3,11 @@
 import random
 from typing import Any
 
-import torch
-
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing import replay
+from autograder.observing.observation import length_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK, ROUNDING
 from autograder.observing.u10 import prefetch
 
@@ -17,15 +16,15 @@ FIELDS = ("scenario", "num_ranks", "num_layers", "width", "slack")
 
 
 def prefetch_cases(seed: int) -> list[Case]:
-    """Each scenario with one layer to five, on one rank to four; compute always hides calls."""
+    """Each scenario with one layer to four, on one rank to four; compute always hides calls."""
     rng = random.Random(seed)
     cases = []
     for number in range(21):
-        ranks = (2, 4, 3, 2)[number // 3 % 4]
-        layers = (3, 1, 4, 2, 5, 3, 4)[number // 3]
+        ranks = (2, 3, 2, 2, 4, 2, 2)[number // 3]
+        layers = (3, 1, 4, 2, 2, 3, 2)[number // 3]
         scenario = SCENARIOS[number % 3]
         if scenario == "memory":
-            layers = max(layers, 4)
+            layers = max(layers, 3)
         if number in (18, 9):
             ranks = 1
         width = 12 * rng.randint(1, 2)
@@ -48,6 +47,7 @@ def measured(**case: Any) -> dict[str, Any]:
     return {
         "forged_calls": 0,
         "wrong_gradients": 0,
+        "length": length_of(part for each in parts for part in each),
         "gathers": 2 * case["num_layers"],
         "scatters": case["num_layers"],
         "other_calls": 0,
@@ -68,6 +68,10 @@ SEND = "scatter = comm.reduce_scatter(gradients[layer], gradient, async_op=True)
 AT_THE_END = """    if scatter is not None:
         scatter.wait()"""
 LATER = "gather, weight = coming\n        gather.wait()"
+AT_ONCE = "return comm.all_gather(weight, parts[layer], async_op=True), weight"
+WAITED = """handle = comm.all_gather(weight, parts[layer], async_op=True)
+        handle.wait()
+        return handle, weight"""
 WAITS = (
     "Gathers are exposed: they are over before anything is computed. What does the rank do between "
     "a gather's call and its wait?"
@@ -81,13 +85,15 @@ ALL_WEIGHTS = (
 )
 EDITS = (
     Edit(
+        "Every transfer is exposed. What does the rank do between a call and its wait?",
+        {AT_ONCE: WAITED, SEND: "comm.reduce_scatter(gradients[layer], gradient)"},
+        points=2.0,
+        shows=("exposed_seconds",),
+    ),
+    Edit(
         WAITS,
-        {
-            "return comm.all_gather(weight, parts[layer], async_op=True), weight": "handle = "
-            "comm.all_gather(weight, parts[layer], async_op=True)\n        handle.wait()\n"
-            "        return handle, weight"
-        },
-        points=8 / 3,
+        {AT_ONCE: WAITED},
+        points=2.0,
         shows=("exposed_seconds",),
     ),
     Edit(
@@ -96,19 +102,19 @@ EDITS = (
             f"        {ASK_NEXT}\n        gradient = compute(number, weight)": "        gradient = "
             f"compute(number, weight)\n        {ASK_NEXT}",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("exposed_seconds",),
     ),
     Edit(
         SCATTER_WAITS,
         {SEND: f"{SEND}\n            scatter.wait()"},
-        points=8 / 3,
+        points=2.0,
         shows=("exposed_seconds",),
     ),
     Edit(
         SCATTER_WAITS,
         {SEND: "comm.reduce_scatter(gradients[layer], gradient)"},
-        points=8 / 3,
+        points=2.0,
         shows=("exposed_seconds",),
     ),
     Edit(
@@ -118,7 +124,7 @@ EDITS = (
             "gather, weight = coming": "gather, weight = asked[number]",
             ASK_NEXT: "pass",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("weights_alive",),
     ),
     Edit(
@@ -127,7 +133,7 @@ EDITS = (
             "scatter = None\n    for": "scatter, old = None, []\n    for",
             "del weight": "old.append(weight)",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("weights_alive",),
     ),
     Edit(
@@ -137,7 +143,7 @@ EDITS = (
             ASK_NEXT: "coming = after\n        if number + 2 < len(uses):\n"
             "            after = ask(uses[number + 2])",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("weights_alive",),
     ),
     Edit(
@@ -149,13 +155,12 @@ EDITS = (
             SEND: "scatters.append(comm.reduce_scatter(gradients[layer], gradient, async_op=True))",
             AT_THE_END: "    for each in scatters:\n        each.wait()",
         },
-        points=8 / 3,
+        points=2.0,
         shows=("gradients_alive",),
     ),
     Edit(
         "Gradients are divided by the number of ranks. Is the sum asked for, or the mean?",
         {AT_THE_END: f"{AT_THE_END}\n    for each in gradients:\n        each /= comm.size"},
-        shows=("wrong_gradients",),
     ),
     Edit(
         "Gradients are added to what was in them before. Who clears them?",
@@ -165,13 +170,10 @@ EDITS = (
             AT_THE_END: f"{AT_THE_END}\n    for each, old in zip(gradients, before):\n"
             "        each += old",
         },
-        shows=("wrong_gradients",),
     ),
     Edit(
         "Each rank keeps its own share of a gradient. Who adds up those of the others?",
         {SEND: "gradients[layer].copy_(gradient.chunk(comm.size)[comm.rank])"},
-        shows=("scatters",),
-        points=0.0,
     ),
     Edit(
         "The whole gradient is summed on every rank. Of that sum, how much does a rank keep?",
@@ -179,7 +181,6 @@ EDITS = (
             SEND: "comm.all_reduce(gradient)\n"
             "            gradients[layer].copy_(gradient.chunk(comm.size)[comm.rank])"
         },
-        shows=("scatters",),
     ),
 )
 
@@ -204,6 +205,7 @@ CHECK = Check(
         labels=replay.LABELS
         | {
             "wrong_gradients": "wrong gradients of all ranks together",
+            "length": "the norm of all gradients",
             "gathers": "gathers",
             "scatters": "scatters",
             "other_calls": "other calls",

@@ -28,7 +28,7 @@ def state_cases(seed: int) -> list[Case]:
             cases.append((params - (stage % 2) * (params % ranks), ranks, stage, recipe))
     cases += [(rng.randint(10, 99), 1, stage, "bf16") for stage in (1, 3)]
     cases += [(rng.randint(2, 9), rng.randint(10, 99), stage, "bf16") for stage in (1, 2, 3)]
-    cases += [(3 * 2**52 + 2 * rng.randint(1, 999) + 1, 2, stage, "bf16") for stage in (2, 3)]
+    cases += [(2 * (3 * 2**53 + 2 * rng.randint(1, 999) + 1), 2, stage, "bf16") for stage in (2, 3)]
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]
 
 
@@ -73,7 +73,6 @@ def _rounded(one: str, first_stage: int) -> str:
 
 EDITS = (
     Edit(NOT_PADDED, {PART: "num_params // num_ranks"}),
-    Edit(NOT_PADDED, {PART: "num_params / num_ranks"}),
     Edit(
         "One number too many where the ranks divide the parameters. How long are four equal parts "
         "of twelve?",
@@ -90,34 +89,34 @@ EDITS = (
     Edit(
         "In your stage 1 gradients are parts already. What does a stage 1 rank still keep whole?",
         {GRADIENTS: GRADIENTS.replace("2", "1")},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "In stage 2 your gradients are whole. Which of the three kinds does each stage add?",
         {GRADIENTS: GRADIENTS.replace(">= 2", "== 3")},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "Gradients are parts in your stage 2, and whole again in stage 3. Does a stage take back "
         "what one before has sharded?",
         {GRADIENTS: GRADIENTS.replace(">=", "==")},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "The optimizer's state is a part in your stage 1 alone. Does a stage take back what one "
         "before has sharded?",
         {OPTIMIZER: OPTIMIZER.replace(">=", "==")},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "Weights are whole in your stage 3. What is there left to shard after gradients?",
         {WEIGHTS: "num_params"},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "Weights are parts in your stage 2 already. Which stage gathers them?",
         {WEIGHTS: WEIGHTS.replace("== 3", ">= 2")},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "Everything is a part in each of your stages. What is still whole in stage 1?",
@@ -126,7 +125,7 @@ EDITS = (
     Edit(
         "The optimizer holds the fp32 copy of the weights, too. Which stage makes a part of it?",
         {"one.master_weight_bytes + one.moment_bytes": "one.moment_bytes"},
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "The optimizer's part has one moment more, or fewer, than Adam keeps. Are `moment_bytes` "
@@ -135,7 +134,7 @@ EDITS = (
             "one.master_weight_bytes + one.moment_bytes": "one.master_weight_bytes + 2 * "
             "one.moment_bytes"
         },
-        points=4 / 3,
+        points=1.0,
     ),
     Edit(
         "The bytes of one weight, gradient or moment depend on the recipe. Where are yours from?",

@@ -58,7 +58,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     return {
         "forged_calls": forged_calls,
         "calls": most_calls(run),
-        "bytes": sum(each.num_bytes for each in run.communications()),
+        "sent_bytes": run.sent_bytes(),
         "length": parts[0].numel(),
         "length_on_last": parts[-1].numel(),
         "dimensions": max(each.dim() for each in parts),

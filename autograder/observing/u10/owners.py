@@ -70,6 +70,6 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "wrong_parts": sum(num_different([e["part"]], [part]) for e, part in parts),
         "length": length_of(ranks[0]["after"][-1:]),
         "calls": most_calls(run),
-        "bytes": sum(each.num_bytes for each in run.communications()),
+        "sent_bytes": run.sent_bytes(),
         "seconds": run.step_seconds,
     }

@@ -1,4 +1,4 @@
-"""What is observed of a step with prefetching: gradients, calls and times, lives of whole tensors."""
+"""What is observed of prefetching: gradients, calls, times, and lives of whole tensors."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_different
+from autograder.observing.observation import errors_as_data, length_of, num_different
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import (
     BYTES_PER_SECOND,
@@ -18,7 +18,7 @@ from autograder.observing.u09.on_ranks import (
     record_on_cluster,
 )
 from course_utils.distributed import Comm, VirtualCluster
-from course_utils.instruments import trace_memory
+from course_utils.instruments import MemoryTrace, trace_memory
 
 NUM_ROWS = 3
 
@@ -85,14 +85,22 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
     parts, layers = parts_of(case, comm.rank), Layers(case, comm.rank)
     gradients = [torch.full_like(each, 7.0) for each in parts]
     arguments = parts, uses_of(case), layers.compute, gradients
-    trace = trace_memory(lambda: answer(comm, *arguments), *parts, *gradients)
-    whole = FLOAT64_BYTES * case["width"] ** 2
-    lives = [
+    lives: list[list[int]] = []
+    if case["scenario"] == "memory":
+        trace = trace_memory(lambda: answer(comm, *arguments), *parts, *gradients)
+        lives = _lives_of_wholes(trace, FLOAT64_BYTES * case["width"] ** 2)
+    else:
+        answer(comm, *arguments)
+    return {"gradients": [each.clone() for each in gradients], "lives": lives}
+
+
+def _lives_of_wholes(trace: MemoryTrace, whole_bytes: int) -> list[list[int]]:
+    """Of each whole tensor whether a product made it, when it was made, and when freed, or -1."""
+    return [
         [int(each.operation == "mm"), each.born, -1 if each.died is None else each.died]
         for each in trace.storages
-        if each.storage_bytes == whole
+        if each.storage_bytes == whole_bytes
     ]
-    return {"gradients": [each.clone() for each in gradients], "lives": lives}
 
 
 @errors_as_data
@@ -110,6 +118,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     numbers: dict[str, float] = {
         "forged_calls": forged_calls,
         "wrong_gradients": sum(num_different(one["gradients"], other) for one, other in pairs),
+        "length": length_of(each for one in observed["ranks"] for each in one["gradients"]),
         "gathers": names.count("all_gather"),
         "scatters": names.count("reduce_scatter"),
         "other_calls": len(names) - names.count("all_gather") - names.count("reduce_scatter"),
