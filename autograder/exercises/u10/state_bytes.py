@@ -12,6 +12,7 @@ from course_utils.configs import precision
 from course_utils.instruments.storage import storage_bytes
 
 FIELDS = ("num_params", "num_ranks", "stage", "recipe")
+MANY_RANKS, BEYOND_A_FLOAT = 2**16, 2**54
 RECIPES = ("bf16", "fp32", "bf16-fp32-gradients", "bf16-both-gradients")
 # From which stage on a rank keeps a part alone.
 FIRST_STAGE: Mapping[str, int] = {"weights": 3, "gradients": 2, "optimizer": 1}
@@ -28,7 +29,9 @@ def state_cases(seed: int) -> list[Case]:
             cases.append((params - (stage % 2) * (params % ranks), ranks, stage, recipe))
     cases += [(rng.randint(10, 99), 1, stage, "bf16") for stage in (1, 3)]
     cases += [(rng.randint(2, 9), rng.randint(10, 99), stage, "bf16") for stage in (1, 2, 3)]
-    cases += [(2 * (3 * 2**53 + 2 * rng.randint(1, 999) + 1), 2, stage, "bf16") for stage in (2, 3)]
+    # So little over an even share that a float cannot tell.
+    uneven = BEYOND_A_FLOAT + MANY_RANKS * rng.randint(1, 999) + 1
+    cases += [(uneven, MANY_RANKS, stage, "bf16") for stage in (2, 3)]
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]
 
 
@@ -49,7 +52,7 @@ def measured(num_params: int, num_ranks: int, stage: int, recipe: str) -> dict[s
         rows = torch.empty(
             padded if is_part else num_params, num_bytes, dtype=torch.uint8, device="meta"
         )
-        kept[name] = storage_bytes(rows.tensor_split(num_ranks)[-1].clone() if is_part else rows)
+        kept[name] = storage_bytes(rows.view(num_ranks, -1)[-1].clone() if is_part else rows)
     return kept
 
 
