@@ -192,5 +192,5 @@ CHECK = Check(
         },
     ),
     fallback="course_utils.reference.sharding.ShardedLinear",
-    answers=("course_utils.reference.sharding", "torch.distributed.fsdp"),
+    answers=("course_utils.reference.sharding",),
 )
