@@ -12,6 +12,7 @@ from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u10 import layer
 
 SCENARIOS = ("one rank", "some ranks", "memory")
+MOST_RANKS_AT = 3  # number of the case
 
 
 def layer_cases(seed: int) -> list[Case]:
@@ -20,7 +21,8 @@ def layer_cases(seed: int) -> list[Case]:
     cases = []
     for number in range(21):
         scenario = SCENARIOS[(number + 1) % 3]
-        ranks = 1 if scenario == "one rank" else (2, 4, 3)[number % 7 % 3]
+        ranks = 1 if scenario == "one rank" else (2, 2, 3)[number % 7 % 3]
+        ranks = 4 if number == MOST_RANKS_AT else ranks
         width = ranks * rng.randint(1, 3)
         shape = [width, rng.randint(2, 7)] if number % 2 else [rng.randint(2, 7), width]
         if scenario == "memory":

@@ -23,7 +23,7 @@ def owners_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = []
     for scenario in SCENARIOS:
-        for num_ranks in (2, 1, 3, 4, 2, 3, 4, 1, 2, 3):
+        for num_ranks in (2, 1, 3, 4, 2, 2, 3, 1, 2, 2):
             length = 1 if len(cases) % 5 == 4 else rng.randint(2, 9)
             cases.append({"scenario": scenario, "num_ranks": num_ranks, "part_length": length})
     return cases
