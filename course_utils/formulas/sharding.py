@@ -44,13 +44,13 @@ def sharded_state_bytes(num_params: int, num_ranks: int, stage: int, recipe: str
 def step_sent_bytes(
     num_params: int, num_ranks: int, stage: int, num_micro_batches: int, element_bytes: int
 ) -> int:
-    """Bytes that a rank sends in a step: ``(d - 1) / d`` of the weights' bytes, 2 to 3 k times.
+    """Bytes that a rank sends in a step: ``(d - 1) / d`` of the weights' bytes, 2 to 3 m times.
 
     Args:
         num_params: Parameters, a multiple of the ranks.
         num_ranks: Ranks d.
         stage: From 0 to 3.
-        num_micro_batches: Micro-batches k of a rank in the step.
+        num_micro_batches: Micro-batches m of a rank in the step.
         element_bytes: Of a weight and of a gradient.
     """
     rounds = (2, 2, num_micro_batches + 1, 3 * num_micro_batches)[stage]

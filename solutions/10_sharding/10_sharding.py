@@ -32,7 +32,7 @@
 # |---|---|---|
 # | $d$ | DP, $N_d$ | ranks that share one copy, `comm.size` |
 # | $N$, $\Psi$ | | parameters; their bytes as they travel |
-# | $k$ | | micro-batches of a rank in a step |
+# | $m$ | | micro-batches of a rank in a step |
 # | $W$, $F$ | | bandwidth of a link; FLOP/s of a device |
 
 # %% setup=true
@@ -312,7 +312,7 @@ compare("u10-natural", "times an all-reduce", computed=1.5, measured=round(natur
 # %% [markdown]
 # ## What it costs to forget
 #
-# Stage 2 keeps no whole gradient: that of each of $k$ micro-batches is scattered before the next begins, and added to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
+# Stage 2 keeps no whole gradient: that of each of $m$ micro-batches is scattered before the next begins, and added to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
 #
 # **Guess first.** Four micro-batches in a step. How many times as much does a rank send in stage 3 as in stage 0?
 
@@ -847,8 +847,8 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 # |---|---|---|
 # | 0 | $16N$ | 2 |
 # | 1 | $4N + 12N/d$ | 2 |
-# | 2 | $2N + 14N/d$ | $k + 1$ |
-# | 3 | $16N/d$ and up to four whole layers | $3k$ |
+# | 2 | $2N + 14N/d$ | $m + 1$ |
+# | 3 | $16N/d$ and up to four whole layers | $3m$ |
 #
 # **Your plan** now keeps 16 GB of state on each device, of 80. Activations are as before: the next unit cuts those.
 #

@@ -41,6 +41,7 @@ def measured(**case: Any) -> dict[str, Any]:
         y = (2 * inputs[-1]) @ whole.T
         y.backward(upstream(y))
         results.append(y.detach())
+    assert whole.grad is not None
     parts = whole.grad.flatten().chunk(case["num_ranks"])
     last = layer.input_of(case, case["num_ranks"] - 1)
     return {

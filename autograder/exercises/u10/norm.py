@@ -30,12 +30,9 @@ def norm_cases(seed: int) -> list[Case]:
 
 
 def measured(**case: Any) -> dict[str, Any]:
-    """PyTorch's clipping of all parts on one rank."""
+    """Norm and clipping of all parts as one vector."""
     every = [norm.gradients_of(case, rank) for rank in range(case["num_ranks"])]
-    parameters = [torch.nn.Parameter(torch.zeros_like(each)) for rank in every for each in rank]
-    for parameter, gradient in zip(parameters, (g for rank in every for g in rank), strict=True):
-        parameter.grad = gradient.clone()
-    whole = torch.cat([each.grad for each in parameters])
+    whole = torch.cat([each for rank in every for each in rank])
     before = float(whole.norm())
     scale = min(1.0, case["max_norm"] / before)
     return {

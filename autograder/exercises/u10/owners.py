@@ -21,7 +21,7 @@ SCENARIOS = ("sgd", "adam")
 def owners_cases(seed: int) -> list[Case]:
     """Both optimizers on one rank to four, with parts of one number and of several."""
     rng = random.Random(seed)
-    cases = []
+    cases: list[Case] = []
     for scenario in SCENARIOS:
         for num_ranks in (2, 1, 3, 4, 2, 2, 3, 1, 2, 2):
             length = 1 if len(cases) % 5 == 4 else rng.randint(2, 9)
