@@ -136,6 +136,19 @@ def prefetched_step(
         scatter.wait()
 
 
+def hybrid_sum(comm: Comm, gradient: Tensor, node_size: int) -> Tensor:
+    """This rank's part of the summed gradient, if each node of so many ranks shares one copy.
+
+    Between nodes travels a part of the gradient alone.
+    """
+    node = comm.split(comm.rank // node_size)
+    across = comm.split(comm.rank % node_size)
+    part = gradient.new_empty(gradient.numel() // node_size)
+    node.reduce_scatter(part, gradient)
+    across.all_reduce(part)
+    return part
+
+
 def clip_sharded(comm: Comm, gradients: Sequence[Tensor], max_norm: float) -> Tensor:
     """Scale this rank's parts, in place, so that the norm of all is at most ``max_norm``.
 

@@ -796,6 +796,47 @@ try_it(gather_hiding_tokens, 1024, 4, 64, 2 * 10**9, 1024)
 # For the layers of the table above it gives 2,585 with 10 µs of latency, and 1,750 without.
 
 # %% [markdown]
+# ### A copy in each node
+#
+# Hybrid sharding keeps one copy of the state in each node, so that gathers stay on fast links. Gradients still have to be summed over all nodes. How little of them can cross the slow links?
+
+# %% Hybrid sharding [markdown] exercise="u10-hybrid" points=2 minutes=11 difficulty=3 importance=4 extra=true
+# **Write** `hybrid_sum`: this rank's part of the gradient, summed over **all** ranks, where each `node_size` neighbouring ranks, 0 to `node_size - 1` and so on, share one copy. All or nothing, with the fewest bytes and the least time.
+#
+# - `gradient` is this rank's share, flat, of a length that `node_size` divides. It may be changed.
+# - `comm.split(colour)`, which all ranks call, gives a `comm` of those ranks that name the same colour.
+#
+# *By hand:* two nodes of two ranks, shares $(1, 2)$, $(1, 2)$, $(3, 4)$, $(3, 4)$ → parts **8**, **12**, **8**, **12**.
+
+
+# %% solution="u10-hybrid"
+def hybrid_sum(comm: Comm, gradient: Tensor, node_size: int) -> Tensor:
+    """This rank's part of the gradient, summed over all ranks of all nodes."""
+    ### BEGIN SOLUTION
+    node = comm.split(comm.rank // node_size)
+    across = comm.split(comm.rank % node_size)
+    part = gradient.new_empty(len(gradient) // node_size)
+    node.reduce_scatter(part, gradient)
+    across.all_reduce(part)
+    return part
+    ### END SOLUTION
+
+
+# %% folded=true
+# Harness: two nodes of two ranks
+def parts_of_two_nodes(hybrid_sum):
+    shares = ([1.0, 2.0], [1.0, 2.0], [3.0, 4.0], [3.0, 4.0])
+    run = VirtualCluster(4).run(lambda comm: hybrid_sum(comm, torch.tensor(shares[comm.rank]), 2))
+    return [each.tolist() for each in run.results]
+
+
+# %%
+try_it(parts_of_two_nodes, hybrid_sum)
+
+# %% check="u10-hybrid"
+# Parts in float64 on nodes of every size; bytes; virtual time with slow links between nodes.
+
+# %% [markdown]
 # ### Sixty-four ranks in this kernel
 #
 # Llama-3.2-1B in stage 3 on 64 virtual ranks: each has its parts and a sequence of 2,048 tokens, all without numbers.

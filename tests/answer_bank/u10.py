@@ -575,7 +575,46 @@ def _hide_rest(case):
     return top % (2 * n * d * rate * 10**9)
 
 
+HYBRID = AnswerBank(
+    function="hybrid_sum",
+    wrong=[],
+    right=[
+        """
+        import torch
+
+        def hybrid_sum(comm, gradient, node_size):
+            number, place = divmod(comm.rank, node_size)
+            neighbours, twins = comm.split(number), comm.split(place)
+            mine = torch.zeros_like(gradient.chunk(node_size)[0])
+            neighbours.reduce_scatter(mine, gradient, async_op=True).wait()
+            twins.all_reduce(mine, async_op=True).wait()
+            return mine
+        """,
+        """
+        def hybrid_sum(comm, gradient, node_size):
+            across = comm.split(comm.rank % node_size)
+            node = comm.split(comm.rank // node_size)
+            part = gradient[: len(gradient) // node_size].clone()
+            if node.size > 1:
+                node.reduce_scatter(part, gradient)
+            if across.size > 1:
+                across.all_reduce(part)
+            return part
+        """,
+    ],
+    features={
+        "several nodes of several ranks": lambda case: (
+            min(case["num_nodes"], case["node_size"]) > 1
+        ),
+        "one node": lambda case: case["num_nodes"] == 1 < case["node_size"],
+        "nodes of one rank": lambda case: case["node_size"] == 1 < case["num_nodes"],
+        "one rank": lambda case: case["num_nodes"] == case["node_size"] == 1,
+    },
+)
+
+
 BANKS = {
+    "u10-hybrid": HYBRID,
     "u10-state-bytes": STATE,
     "u10-flat": FLAT,
     "u10-owners": OWNERS,

@@ -11,6 +11,7 @@ from course_utils.reference.sharding import (
     FlatShard,
     ShardedLinear,
     clip_sharded,
+    hybrid_sum,
     prefetched_step,
     sharded_step,
 )
@@ -160,6 +161,18 @@ def test_prefetching(tokens, waiting, prefetching, exposed):
 def test_prefetching_has_two_weights_and_two_gradients():
     cluster = VirtualCluster(8, network=NVLINK, flops_per_second=400e12)
     assert cluster.run(meta_step, prefetched_step, 1024).results == [4] * 8
+
+
+# 12 numbers on two nodes of three ranks: 2/3 of 96 bytes in the node, a part of 32 beyond it.
+def test_hybrid_sums_cross_nodes_with_a_part():
+    def rank(comm: Comm) -> Tensor:
+        return hybrid_sum(comm, torch.arange(12.0, dtype=torch.float64) * (comm.rank + 1), 3)
+
+    run = VirtualCluster(6).run(rank)
+    whole = 21 * torch.arange(12.0, dtype=torch.float64)
+    for number, part in enumerate(run.results):
+        assert torch.equal(part, whole.chunk(3)[number % 3])
+    assert [run.sent_bytes(rank) for rank in range(6)] == [64 + 32] * 6
 
 
 # Parts 3 and 4, twice: the norm is √50.
