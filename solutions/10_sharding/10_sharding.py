@@ -45,6 +45,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from IPython.display import display
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.debug import CommDebugMode
@@ -137,7 +138,7 @@ gigabytes = {
     name: {stage: sum(state_of(*sizes, stage, "bf16").values()) / 1e9 for stage in range(4)}
     for name, sizes in settings.items()
 }
-print(pd.DataFrame(gigabytes).T.round(1).rename_axis(columns="GB on each, by stage"))
+display(pd.DataFrame(gigabytes).T.round(1).rename_axis(columns="GB on each, by stage"))
 compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 8"][1], 1))
 
 # %% [markdown]
@@ -229,7 +230,7 @@ predict("u10-natural", None, "times an all-reduce")
 # **Write** `sharded_step`, which takes as long as **one** all-reduce in all. Two scenarios, `sgd` and `adam`, are half of the points each.
 #
 # - `weights` is flat, of a length that $d$ divides, and equal on all ranks; afterwards it holds the new weights on all. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
-# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`. That holds whatever the last step has left in it.
+# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which may hold anything before.
 # - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum.
 #
 # *By hand:* weights 0, gradients $(1, 2)$ and $(3, 4)$ on two ranks, plain SGD with a rate of 1 → $(-4, -6)$ on both.
