@@ -269,7 +269,7 @@ def one_step_of_two(sharded_step):
 try_it(one_step_of_two, sharded_step)
 
 # %% check="u10-owners"
-# Weights of all ranks over three steps in float64; calls, bytes and virtual time.
+# Weights of all ranks over two steps in float64; calls, bytes and virtual time.
 
 # %% [markdown]
 # <details><summary>Hint: right, and too slow by a half</summary>
@@ -658,7 +658,7 @@ print("yours, four layers:", calls_of_yours(4))
 # %% [markdown]
 # The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) In its source `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts.
 #
-# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on four layers of 256 MiB and 64 ranks: the parts are 16 + 8 + 32 MiB, and the peak is **1,082 MiB**: about *four* whole layers more. Your `prefetched_step` may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
+# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on four layers of 256 MiB and 64 ranks: the parts are 16 + 8 + 32 MiB, and the peak is **1,081 MiB**: about *four* whole layers more. Your `prefetched_step` may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
 #
 # `fully_shard` *averages* gradients over ranks; yours adds shares.
 

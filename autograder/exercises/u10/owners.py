@@ -153,14 +153,14 @@ CHECK = Check(
         },
         labels=replay.LABELS
         | {
-            "updates": "updates of the optimizer in three steps",
-            "wrong_steps": "steps of three after which rank 0's weights are wrong",
+            "updates": "updates of the optimizer in two steps",
+            "wrong_steps": "steps of two after which rank 0's weights are wrong",
             "wrong_ranks": "ranks with wrong weights",
             "wrong_parts": "ranks whose part is wrong",
             "length": "the norm of the weights in the end",
-            "calls": "calls in three steps",
+            "calls": "calls in two steps",
             "sent_bytes": "bytes that rank 0 sends",
-            "seconds": "virtual seconds of three steps",
+            "seconds": "virtual seconds of two steps",
         },
     ),
     fallback="course_utils.reference.sharding.sharded_step",

@@ -82,9 +82,6 @@ WAITS = (
     "Gathers are exposed: they are over before anything is computed. What does the rank do between "
     "a gather's call and its wait?"
 )
-SCATTER_WAITS = (
-    "Scatters are exposed. Does the next use need this sum, and when do you wait for it?"
-)
 ALL_WEIGHTS = (
     "More than two whole weights are alive at once. How far ahead do you ask, and who still holds "
     "one that is used up?"
@@ -112,13 +109,7 @@ EDITS = (
         shows=("exposed_seconds",),
     ),
     Edit(
-        SCATTER_WAITS,
-        {SEND: f"{SEND}\n            scatter.wait()"},
-        points=2.0,
-        shows=("exposed_seconds",),
-    ),
-    Edit(
-        SCATTER_WAITS,
+        "Scatters are exposed. Does the next use need this sum, and when do you wait for it?",
         {SEND: "comm.reduce_scatter(gradients[layer], gradient)"},
         points=2.0,
         shows=("exposed_seconds",),
