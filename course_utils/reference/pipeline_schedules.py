@@ -72,3 +72,35 @@ def zero_bubble(num_stages: int, num_micro_batches: int) -> Lists:
         actions += [("W", k, 0) for k in range(first_left, num_micro_batches)]
         schedule.append(actions)
     return schedule
+
+
+def greedy_halves(num_stages: int, num_micro_batches: int, most_in_flight: int) -> Lists:
+    """Halves in the order of need: I before F before W, and F only while there is room.
+
+    With ``2 p - 1`` micro-batches in flight no stage ever waits once it has begun, as in ZB-H2.
+    F, I and W are taken to last equally long.
+
+    Args:
+        num_stages: Stages p.
+        num_micro_batches: Micro-batches.
+        most_in_flight: That a stage may hold: forward begun, weight gradients not done.
+    """
+    done: dict[Action, int] = {}  # by kind, micro-batch and stage: the turn after which it is done
+    schedule: Lists = [[] for _ in range(num_stages)]
+    turn = 0
+    while any(len(actions) < 3 * num_micro_batches for actions in schedule):
+        begun = dict(done)
+        for stage, actions in enumerate(schedule):
+            counts = {kind: sum(each[0] == kind for each in actions) for kind in "IFW"}
+            is_ready = {
+                "I": counts["I"] < counts["F"]
+                and (stage + 1 == num_stages or ("I", counts["I"], stage + 1) in begun),
+                "F": counts["F"] < min(num_micro_batches, counts["W"] + most_in_flight)
+                and (stage == 0 or ("F", counts["F"], stage - 1) in begun),
+                "W": counts["W"] < counts["I"],
+            }
+            if kind := next((kind for kind in "IFW" if is_ready[kind]), None):
+                done[kind, counts[kind], stage] = turn
+                actions.append((kind, counts[kind], 0))
+        turn += 1
+    return schedule
