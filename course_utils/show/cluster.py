@@ -121,7 +121,7 @@ def _spans(run: ClusterRun, rank: int) -> dict[str, list[tuple[float, float]]]:
     named = [each for each in run.of(rank, "compute") if each.name not in passes]
     return {
         **{name: run.spans(rank, "compute", name) for name in passes},
-        "named": [(each.start_seconds, each.end_seconds) for each in named],
+        **({"named": [(each.start_seconds, each.end_seconds) for each in named]} if named else {}),
         "exposed": run.exposed_spans(rank),
         "idle": run.idle_spans(rank),
         "communication": [(each.start_seconds, each.end_seconds) for each in calls],

@@ -27,8 +27,13 @@ LABELS = {
     "I": "I gradient of the input",
     "W": "W gradients of the weights",
 }
-IDLE = {"facecolor": "none", "edgecolor": colours.IDLE, "hatch": "////", "linewidth": 0}
-HELD = {"facecolor": colours.ACTIVATIONS, "alpha": 0.7, "linewidth": 0}
+IDLE: Mapping[str, Any] = {
+    "facecolor": "none",
+    "edgecolor": colours.IDLE,
+    "hatch": "////",
+    "linewidth": 0,
+}
+HELD: Mapping[str, Any] = {"facecolor": colours.ACTIVATIONS, "alpha": 0.7, "linewidth": 0}
 PRIMES = ("", "′", "″", "‴")
 CHARACTER_INCHES, WIDTH_INCHES = 0.07, 8.3
 

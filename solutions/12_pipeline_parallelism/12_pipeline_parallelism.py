@@ -19,15 +19,14 @@
 # %% [markdown] opening=true
 # ![Two schedules of four stages and eight micro-batches, to scale. GPipe: all forward passes, then all backward passes; 33 seconds, and every stage holds eight micro-batches. With backward passes cut in two: 27 seconds, and every stage holds four.](hero.svg)
 #
-# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether the devices work or wait depends on nothing but the *order* in which each of them works. You will write that order, four times, and see each one drawn at once.
+# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order four times, and see each one drawn at once.
 #
 # Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 80 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
 #
-# 1. **Cut** a model into stages of equal work.
-# 2. **Write** the schedules GPipe, 1F1B, interleaved and zero-bubble.
-# 3. **Compute** what each costs in seconds and in memory.
-# 4. **Cut** a backward pass in two.
-# 5. **Explain** what "zero bubble" does not say.
+# 1. **Write** four schedules: GPipe, 1F1B, interleaved, zero bubble.
+# 2. **Compute** what a pipeline costs in seconds and in memory.
+# 3. **Cut** a backward pass in two.
+# 4. **Explain** what "zero bubble" does not say.
 #
 # | here | lecture | meaning |
 # |---|---|---|
@@ -74,94 +73,16 @@ from course_utils.show import (
 plan()
 
 # %% [markdown]
-# ## Where to cut
+# ## A cut by layers
 #
-# **Pipeline parallelism** cuts a model by layers (E4). Each device holds one **stage**: some layers in a row, with their gradients and optimizer states. Between two stages only one tensor travels forward, the activations of a micro-batch, and its gradient travels back. For one sequence of your plan that is $8{,}192 \cdot 4{,}096 \cdot 2$ bytes, 67 MB each way. Tensor parallelism sends as much several times in *every layer*. That is why pipelines are laid across the slow links between nodes.
+# **Pipeline parallelism** cuts a model by layers (E4). Each device holds one **stage**: some layers in a row, with their gradients and optimizer states. Between two stages one tensor travels forward, the activations of a micro-batch, and its gradient travels back: for one sequence of your plan $8{,}192 \cdot 4{,}096 \cdot 2$ bytes, 67 MB each way. Tensor parallelism sends as much several times in *every layer*. That is why pipelines are laid across the slow links between nodes.
 #
-# A pipeline is as fast as its slowest stage, so stages should take equally long. Layers are equal. But the first stage also has the embedding, and the last has the head:
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: FLOPs of the parts of Llama-3-8B for one token, forward
-model = preset("Llama-3-8B")
-with fake_tensors():
-    layer = Block(model, 0, dtype=torch.bfloat16)
-    head = nn.Linear(model.hidden_size, model.vocab_size, bias=False, dtype=torch.bfloat16)
-    x = torch.empty(1, 8192, model.hidden_size, dtype=torch.bfloat16)
-    of_layer = count_flops(lambda: layer(x)).forward_flops // 8192
-    of_head = count_flops(lambda: head(x)).forward_flops // 8192
-print(f"layer {of_layer / 1e6:,.0f} MFLOP, head {of_head / 1e6:,.0f} MFLOP")
-print(f"The head takes as long as {of_head / of_layer:.2f} layers.")
-
-# %% Cut into stages [markdown] exercise="u12-stages" points=1.5 minutes=6 difficulty=3 importance=3
-# **Write** `cut_into_stages`: how many pieces of the model each stage gets, so that the slowest stage is as fast as possible. `seconds` has the time of each piece, in the order of the model; stages take pieces in this order, and none is empty. Return a list of `num_stages` whole numbers. If several cuts are equally good, any of them.
-#
-# *By hand:* pieces of 0, 2, 2, 2, 2 and 5 seconds on three stages → **[3, 2, 1]**, 5 seconds on the slowest. Equal numbers of pieces would take 7.
-
-
-# %% solution="u12-stages"
-def cut_into_stages(seconds: list[int], num_stages: int) -> list[int]:
-    """Pieces of each stage, for the fastest slowest stage."""
-
-    ### BEGIN SOLUTION
-    def filled(limit: int) -> list[int] | None:
-        """As many pieces on each stage as the limit allows, but one for each that follows."""
-        sizes, start = [], 0
-        for stage in range(num_stages):
-            end, most = start + 1, len(seconds) - (num_stages - stage - 1)
-            while end < most and sum(seconds[start : end + 1]) <= limit:
-                end += 1
-            sizes.append(end - start)
-            start = end
-        return sizes if start == len(seconds) else None
-
-    limit = max(seconds)
-    while (sizes := filled(limit)) is None:
-        limit += 1
-    return sizes
-    ### END SOLUTION
-
-
-# %%
-try_it(cut_into_stages, [0, 2, 2, 2, 2, 5], 3)
-
-# %% check="u12-stages"
-# Against every possible cut: equal pieces and unequal ones, heavy ends, as many pieces as stages, one stage.
-
-# %% [markdown]
-# <details><summary>Hint: I do not know where to start</summary>
-#
-# Suppose no stage may take longer than 5 seconds. Fill the stages from the first to the last: does it work out? And with 4 seconds?
-# </details>
-
-# %% [markdown]
-# Llama-3-8B on eight stages, in units of one layer:
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: the slowest stage, cut by number and cut by time
-cut_of = answer("u12-stages", cut_into_stages)
-pieces = [0, *[100] * 32, round(100 * of_head / of_layer)]  # embedding, layers, head
-
-
-def slowest(sizes):
-    starts = [sum(sizes[:stage]) for stage in range(len(sizes))]
-    return max(sum(pieces[a : a + n]) for a, n in zip(starts, sizes, strict=True)) / 100
-
-
-cuts = {"four layers each": [5, *[4] * 6, 5], "by time": cut_of(pieces, 8)}
-pd.DataFrame(
-    {
-        name: {"pieces": str(sizes), "slowest, layers": slowest(sizes)}
-        for name, sizes in cuts.items()
-    }
-).T
-
-# %% [markdown]
-# For this reason Llama 3 405B has 126 layers and not 128: one less on the first stage, and one less on the last. From here on all stages take equally long.
+# A pipeline is as fast as its slowest stage. All stages take equally long here; the first extra is about the head, which takes as long as some layers.
 
 # %% [markdown]
 # ## All forward, then all backward
 #
-# An **action** is a tuple `(kind, micro_batch, chunk)`: `("F", 3, 0)` is the forward pass of micro-batch 3. (The chunk is 0 until a stage holds several.) A **schedule** is a list of lists: the actions of stage 0, then those of stage 1, and so on. `simulate_pipeline` follows it. It knows only what an action waits for: F for the F of the stage before, B for the B of the stage after. F takes one second here, and B two.
+# An **action** is a tuple `(kind, micro_batch, chunk)`: `("F", 3, 0)` is the forward pass of micro-batch 3. (The chunk is 0 until a stage holds several.) A **schedule** is a list of lists: the actions of stage 0, of stage 1, and so on. `simulate_pipeline` follows it, and knows only what an action waits for: F for F of the stage before, B for B of the stage after. F takes one second here, B two.
 #
 # One micro-batch on four stages:
 
@@ -208,10 +129,10 @@ draw_schedule(gpipe, 4, 8)
 # %% folded=true tags=["nbval-check-output"]
 # Measured: GPipe on four stages
 gpipe_of = answer("u12-gpipe", gpipe)
-compare("u12-gpipe", "seconds", measured=simulate_pipeline(gpipe_of(4, 8), 8).seconds)
+compare("u12-gpipe", "s", measured=simulate_pipeline(gpipe_of(4, 8), 8).seconds)
 
 # %% [markdown]
-# Nobody waits but at the beginning and at the end: while the first micro-batch goes down, and while the last gradient comes up. GPipe's authors measured a Transformer on TPUs. Their rates are relative to two stages with one micro-batch. Ours are those of the simulator, with as many samples in a step:
+# Nobody waits but at the beginning and at the end: while the first micro-batch goes down, and while the last gradient comes up. GPipe's authors measured a Transformer on TPUs, relative to two stages with one micro-batch. Beside it the simulator:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: times the rate of two stages with one micro-batch, published (Huang et al. 2019, table 2) and simulated
@@ -234,14 +155,14 @@ rows = {
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
-# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages and small matrices that fill a device badly. With four it is far too *slow*, and that cannot be: these lists have no faster order. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed from row to row.
+# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages, and small matrices that fill a device badly. With four it is far too *slow*, and no order is faster than these. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
 
 # %% [markdown]
 # ## Backward as soon as possible
 #
-# More micro-batches, less bubble. But GPipe holds them all until the first backward pass: eight here, 512 in your plan. Nothing forces it to. As soon as the last stage has run F0 it can run B0, and let it go.
+# More micro-batches, less bubble. But GPipe holds them all until the first backward pass: eight here, 512 in your plan. As soon as the last stage has run F0 it could run B0, and let it go.
 #
-# The dangerous part is that lists can wait for each other. Break it:
+# But lists can wait for each other. Break it:
 
 # %%
 stuck = [
@@ -333,7 +254,7 @@ def run_for_real(schedule, placement, num_micro_batches, latency_seconds=0.0):
         for stage, gradients in enumerate(run.results)
         for chunk, gradient in enumerate(gradients)
     )
-    return {"seconds": round(run.step_seconds, 6), "gradients are right": are_right}
+    return {"virtual time, s": round(run.step_seconds, 6), "gradients are right": are_right}
 
 
 one_of = answer("u12-one-f-one-b", one_forward_one_backward)
@@ -352,12 +273,12 @@ for name, schedule in {"GPipe": gpipe_of(4, 8), "1F1B": one_of(4, 8)}.items():
     print(f"{name:6}{float(simulate_pipeline(schedule, 8, seconds=with_messages).seconds):.1f} s")
 compare(
     "u12-latency",
-    "seconds",
+    "s",
     measured=float(simulate_pipeline(one_of(4, 8), 8, seconds=with_messages).seconds),
 )
 
 # %% [markdown]
-# In the middle of 1F1B two neighbours wait for each other in turn: an activation down, a gradient up, and a message lies on the way both times. GPipe has sent everything ahead. Small gaps like these are why real engines send and receive beside the computation.
+# In the middle of 1F1B two neighbours wait for each other in turn: an activation down, a gradient up, with a message on the way both times. GPipe has sent everything ahead.
 
 # %% What a pipeline costs [markdown] exercise="u12-costs" points=2 minutes=7 difficulty=2 importance=5
 # **Write** `pipeline_costs` for stages of equal work and messages that take no time. All numbers are whole, and each is a quarter of the points:
@@ -423,9 +344,9 @@ pd.DataFrame(rows).T.round(1)
 # %% [markdown]
 # ## More turns
 #
-# The bubble is the time in which the first micro-batch goes down and the last gradient comes up. It gets shorter if a stage passes on earlier, after a *part* of its layers. So give each stage $v$ **chunks**: with $p = 4$ and $v = 2$ stage 0 holds parts 0 and 4 of the model, stage 1 holds 1 and 5. A micro-batch goes around twice, and each pass takes half as long.
+# The bubble gets shorter if a stage passes a micro-batch on earlier, after a *part* of its layers. So give each stage $v$ **chunks**: with $p = 4$ and $v = 2$ stage 0 holds parts 0 and 4 of the model, stage 1 holds 1 and 5. A micro-batch goes around twice, and each pass takes half as long.
 #
-# The usual order takes micro-batches in groups of $p$: the group goes through chunk 0, then the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Here are both orders; they are the same on every stage:
+# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Both orders are the same on every stage:
 
 
 # %%
@@ -454,10 +375,11 @@ forward_order(2, 2, 2), backward_order(2, 2, 2)
 predict("u12-interleaved", None, "seconds")
 
 # %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=14 difficulty=4 importance=4
-# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead, so that no stage ever waits for a B that could have come earlier? `num_micro_batches` is a multiple of `num_stages`. Judged are
+# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead? `num_micro_batches` is a multiple of `num_stages`. Judged are
 #
 # - seconds: the fewest that are possible, $v\,m + p - 1$ times those of F and B of one chunk;
-# - chunks in flight on each stage: as few as this order allows.
+# - seconds with messages of a tenth of an F: they may lengthen the way of the first micro-batch down and of the last one up, and nothing else;
+# - chunks in flight on each stage: no more than that takes.
 #
 # *By hand:* two stages, two micro-batches, two chunks → stage 1: F0 F1 F0′ B0′ F1′ B1′ B0 B1, where a prime marks chunk 1. Stage 0 runs all four F ahead.
 
@@ -491,7 +413,7 @@ draw_schedule(interleaved, 4, 8, 2)
 # %% [markdown]
 # <details><summary>Hint: I do not know how many come ahead</summary>
 #
-# Before its first B the last stage has run the first group through all chunks but the last one. How many F is that? Then one stage up: a pair of neighbours now has both an F and a B on its way to and fro.
+# Before its first F in the last chunk the last stage has run the first group through all other chunks. How many F is that? Then go one stage up. Its first gradient comes later by one F down and one B up, each with its message. How many F may it run meanwhile, so that it never waits?
 # </details>
 
 # %% [markdown]
@@ -511,20 +433,24 @@ def simulate_chunks(num_chunks, message=0.0, p=4, m=8):
     return simulate_pipeline(schedule, m, Placement(p, num_chunks), seconds)
 
 
-rows = {
-    f"{v} chunks": {
-        "seconds": simulate_chunks(v).seconds,
-        "with messages of 0.1 s": simulate_chunks(v, 0.1).seconds,
-        "in flight, stage 0": simulate_chunks(v).in_flight(0),
-        "messages of a micro-batch": 2 * (4 * v - 1),
+def chunk_facts(run, with_messages, num_chunks):
+    return {
+        "time, s": run.seconds,
+        "with messages of 0.1 s": with_messages.seconds,
+        "in flight, stage 0": run.in_flight(0),
+        "messages of a micro-batch": 2 * (4 * num_chunks - 1),
     }
-    for v in (1, 2, 4, 8)
-}
+
+
+one, late = (simulate_pipeline(one_of(4, 8), 8, seconds=each) for each in (None, with_messages))
+rows = {"1F1B": chunk_facts(one, late, 1)}
+for v in (2, 4, 8):
+    rows[f"{v} chunks"] = chunk_facts(simulate_chunks(v), simulate_chunks(v, 0.1), v)
 display(pd.DataFrame(rows).T.round(2))
-compare("u12-interleaved", "seconds", measured=simulate_chunks(2).seconds)
+compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 
 # %% [markdown]
-# The bubble is divided by $v$. The price: more in flight on the first stages, by the factor $1 + \frac{p-1}{p\,v}$, and $v$ times the messages. With messages of 0.1 seconds eight chunks are already slower than one.
+# The bubble is divided by $v$. The price: about $v$ times the messages, so that more chunks do not help for ever. And more in flight on the first stage, by the factor $1 + \frac{p-1}{p\,v}$. That is Megatron's choice: each stage runs *two* F more ahead than the next one. With free messages one would do, with $p$ micro-batches in flight as in 1F1B. The second one hides the messages: with two chunks 29.9 seconds instead of 31.5. (1F1B could do the same.)
 
 # %% [markdown]
 # ## Backward in two halves
@@ -605,7 +531,7 @@ split = [
     ]
     for actions in one_of(4, 8)
 ]
-compare("u12-split", "seconds", measured=simulate_pipeline(split, 8).seconds)
+compare("u12-split", "s", measured=simulate_pipeline(split, 8).seconds)
 
 # %% [markdown]
 # Half of the gain, for nothing: gradients leave a second earlier. The other half is yours.
@@ -657,14 +583,14 @@ draw_schedule(zero_bubble, 4, 8)
 # </details>
 
 # %% [markdown]
-# Zero? Three seconds of bubble are left on every stage. The paper (Qi et al. 2024) goes on to *ZB-H2*: more micro-batches ahead, up to $2p - 1$ in flight. Stage 0 then works without a gap:
+# Zero? Three seconds of bubble are left. The paper (Qi et al. 2024) goes on to *ZB-H2*, with up to $2p - 1$ micro-batches in flight:
 
 # %% folded=true
 # Figure: as many micro-batches ahead as it takes
 pipeline_timeline(simulate_pipeline(greedy_halves(4, 8, most_in_flight=7), 8))
 
 # %% [markdown]
-# Twenty-seven again, though nobody ever waits once it has begun. Where has the gain gone? Look at what one stage needs **from its own first action to its own last**: from then on it could begin the next step, if it need not wait for the others.
+# Nobody waits once it has begun, and it is 27 seconds again. Where has the gain gone? Look at one stage **from its own first action to its own last**: then it could begin the next step, if it need not wait for the others.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: a step for all, and the time of one stage; eight stages, 24 micro-batches
@@ -675,8 +601,8 @@ def facts(schedule, num_micro_batches):
     run = simulate_pipeline(schedule, num_micro_batches)
     own = [run.of(stage)[-1].end - run.of(stage)[0].start for stage in run.stages]
     return {
-        "seconds of the step": run.seconds,
-        "of one stage, at most": max(own),
+        "the step, s": run.seconds,
+        "one stage, at most, s": max(own),
         "in flight, at most": max(map(run.in_flight, run.stages)),
     }
 
@@ -693,7 +619,7 @@ rows = {
 pd.DataFrame(rows).T.astype(int)
 
 # %% [markdown]
-# The optimizer stands between two steps. It usually clips gradients by their norm over the *whole* model, and looks for infinities: an all-reduce over all stages, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. Without this, they report, "~8 %" of the performance are lost (their repository; $p$ and $m$ are not stated).
+# Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. Without this, their repository reports, about 8 % of the performance are lost ($p$ and $m$ are not stated).
 
 # %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=8 difficulty=4 importance=5
 # **Write** five to seven sentences.
@@ -713,7 +639,7 @@ pd.DataFrame(rows).T.astype(int)
 # %% [markdown]
 # ### All of it at once
 #
-# Stages, micro-batches, messages and your four orders. Find a setting in which interleaving loses to 1F1B, and one in which halves gain nearly nothing.
+# Find a setting in which interleaving loses to 1F1B, and one in which halves gain nearly nothing.
 
 
 # %% folded=true
@@ -746,7 +672,7 @@ explorer(
 # %% [markdown]
 # ### The same in PyTorch
 #
-# `torch.distributed.pipelining` has these schedules and more. A `PipelineStage` wraps a part of the model, a schedule its stages. Their orders can be read without any process. Here they go through the same simulator as yours, four stages and eight micro-batches. Two put their chunks in a **V**: stage 0 holds the first part *and* the last.
+# `torch.distributed.pipelining` has these schedules and more. Here their orders go through the same simulator, four stages and eight micro-batches. Two put their chunks in a **V**: stage 0 holds the first part *and* the last.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: the orders of PyTorch's schedules
@@ -795,12 +721,95 @@ display(pd.DataFrame(rows).T)
 pipeline_timeline(runs["ZBVZeroBubble"])
 
 # %% [markdown]
-# `Interleaved1F1B` is your list, action by action. The V gets below 27 seconds with four micro-batches in flight on every stage: chunks shorten the way down, halves fill the gaps, and since stage 0 also has the last part, it need not wait for the others to begin its backward pass.
+# The V takes 25.5 seconds with four micro-batches in flight: chunks shorten the way down, halves fill the gaps, and stage 0, which has the last part too, begins its backward pass early.
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### Where to cut
+#
+# Layers are equal. But the first stage also has the embedding, and the last has the head:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: FLOPs of the parts of Llama-3-8B for one token, forward
+model = preset("Llama-3-8B")
+with fake_tensors():
+    layer = Block(model, 0, dtype=torch.bfloat16)
+    head = nn.Linear(model.hidden_size, model.vocab_size, bias=False, dtype=torch.bfloat16)
+    x = torch.empty(1, 8192, model.hidden_size, dtype=torch.bfloat16)
+    of_layer = count_flops(lambda: layer(x)).forward_flops // 8192
+    of_head = count_flops(lambda: head(x)).forward_flops // 8192
+print(f"layer {of_layer / 1e6:,.0f} MFLOP, head {of_head / 1e6:,.0f} MFLOP")
+print(f"The head takes as long as {of_head / of_layer:.2f} layers.")
+
+# %% Cut into stages [markdown] exercise="u12-stages" points=1.5 minutes=6 difficulty=3 importance=3 extra=true
+# **Write** `cut_into_stages`: how many pieces of the model each stage gets, so that the slowest stage is as fast as possible. `seconds` has the time of each piece, in the order of the model; stages take pieces in this order, and none is empty. Return a list of `num_stages` whole numbers. If several cuts are equally good, any of them.
+#
+# *By hand:* pieces of 0, 2, 2, 2, 2 and 5 seconds on three stages → **[3, 2, 1]**, 5 seconds on the slowest. Equal numbers of pieces would take 7.
+
+
+# %% solution="u12-stages"
+def cut_into_stages(seconds: list[int], num_stages: int) -> list[int]:
+    """Pieces of each stage, for the fastest slowest stage."""
+
+    ### BEGIN SOLUTION
+    def filled(limit: int) -> list[int] | None:
+        """As many pieces on each stage as the limit allows, but one for each that follows."""
+        sizes, start = [], 0
+        for stage in range(num_stages):
+            end, most = start + 1, len(seconds) - (num_stages - stage - 1)
+            while end < most and sum(seconds[start : end + 1]) <= limit:
+                end += 1
+            sizes.append(end - start)
+            start = end
+        return sizes if start == len(seconds) else None
+
+    limit = max(seconds)
+    while (sizes := filled(limit)) is None:
+        limit += 1
+    return sizes
+    ### END SOLUTION
+
+
+# %%
+try_it(cut_into_stages, [0, 2, 2, 2, 2, 5], 3)
+
+# %% check="u12-stages"
+# Against every possible cut: equal pieces and unequal ones, heavy ends, as many pieces as stages, one stage.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know where to start</summary>
+#
+# Suppose no stage may take longer than 5 seconds. Fill the stages from the first to the last: does it work out? And with 4 seconds?
+# </details>
+
+# %% [markdown]
+# Llama-3-8B on eight stages, in units of one layer:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the slowest stage, cut by number and cut by time
+cut_of = answer("u12-stages", cut_into_stages)
+pieces = [0, *[100] * 32, round(100 * of_head / of_layer)]  # embedding, layers, head
+
+
+def slowest(sizes):
+    starts = [sum(sizes[:stage]) for stage in range(len(sizes))]
+    return max(sum(pieces[a : a + n]) for a, n in zip(starts, sizes, strict=True)) / 100
+
+
+cuts = {"four layers each": [5, *[4] * 6, 5], "by time": cut_of(pieces, 8)}
+pd.DataFrame(
+    {
+        name: {"pieces": str(sizes), "slowest, layers": slowest(sizes)}
+        for name, sizes in cuts.items()
+    }
+).T
+
+# %% [markdown]
+# For this reason Llama 3 405B has 126 layers and not 128: one less on the first stage, and one less on the last.
 
 # %% [markdown]
 # ### What travels

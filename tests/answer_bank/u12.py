@@ -11,7 +11,7 @@ STAGES = AnswerBank(
             def cut_into_stages(seconds, num_stages):
                 return len(seconds) // num_stages
             """,
-            "wanted a list of whole numbers",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -131,7 +131,7 @@ ONE_F_ONE_B = AnswerBank(
             def one_forward_one_backward(p, m):
                 [[("F", k, 0), ("B", k, 0)] for k in range(m)]
             """,
-            "returned nothing",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "only the first stage's list",
@@ -193,7 +193,7 @@ COSTS = AnswerBank(
                 }
             """,
             "Where does your whole number become a float?",
-            points=1.0,
+            points=1.5,
         ),
     ],
     right=[
@@ -314,7 +314,7 @@ HALVES = AnswerBank(
             def backward_in_halves(weights, kept, upstream):
                 return upstream, []
             """,
-            "wanted a tensor and a function",
+            "What does the exercise ask your function to return?",
         ),
         Wrong(
             "a tensor for a list",
@@ -322,7 +322,7 @@ HALVES = AnswerBank(
             def backward_in_halves(weights, kept, upstream):
                 return upstream, lambda: upstream
             """,
-            "wanted a list of tensors later",
+            "What does the exercise ask your function to return?",
         ),
     ],
     right=[
@@ -482,7 +482,7 @@ def _is_stuck(case: dict) -> bool:
                 needs = {("F", k, stage - 1)} if kind == "F" else {("F", k, stage)}
                 if kind == "B" and stage + 1 < len(schedule):
                     needs.add(("B", k, stage + 1))
-                if stage == 0 and kind == "F" or needs <= done:
+                if (stage == 0 and kind == "F") or needs <= done:
                     done.add((kind, k, stage))
                     position[stage] += 1
         if len(done) == before:

@@ -56,7 +56,7 @@ EDITS = (
     ),
     Edit(
         "Later stages leave out the first micro-batches. Which of them does a stage see?",
-        {STAGES: STAGES.replace("_", "stage"), FORWARD: FORWARD.replace("(num", "(stage, num")},
+        {STAGES: STAGES.replace(" _ ", " stage "), FORWARD: FORWARD.replace("(num", "(stage, num")},
     ),
     Edit(
         "Backward passes come first in your lists. Which action of the same micro-batch does a "
@@ -67,7 +67,7 @@ EDITS = (
         "The last number of your actions is that of the stage. A stage has a single chunk here: "
         "what is its number?",
         {
-            STAGES: STAGES.replace("_", "stage"),
+            STAGES: STAGES.replace(" _ ", " stage "),
             FORWARD: FORWARD.replace("k, 0", "k, stage"),
             BACKWARD: BACKWARD.replace("k, 0", "k, stage"),
         },

@@ -112,7 +112,6 @@ EDITS = (
         "All gradients of the weights are made of the first layer's gradient. When does a function "
         "read the variables of the loop around it?",
         {LATER: "[x.T @ of_product for x in kept[:-1]]"},
-        shows=("weights_checksum",),
     ),
     Edit(
         "The gradient of the weights takes the outputs of their layers. What was multiplied by a "

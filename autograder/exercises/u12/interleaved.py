@@ -22,15 +22,17 @@ def interleaved_cases(seed: int) -> list[Case]:
 
 
 def measured(num_stages: int, num_micro_batches: int, num_chunks: int) -> dict[str, int]:
-    """The fewest seconds; on each stage what is ahead of its first B, and one pass more.
+    """The fewest seconds, with messages and without; what each stage holds, as Megatron does.
 
-    Ahead: on the last stage the first group in all chunks but the last one; on each stage above
-    two more.
+    No micro-batch can be faster than all messages on its way down and up. Ahead of a first B come,
+    on the last stage, the first group in all chunks but the last one; on each stage above two more.
     """
     passes = num_micro_batches * num_chunks
+    seconds = fewest_seconds(num_stages, passes)
+    messages = 2 * (num_stages * num_chunks - 1) if num_stages > 1 else 0
     on_last = (num_chunks - 1) * num_stages + 1
     held = [min(passes, on_last + 2 * above) for above in reversed(range(num_stages))]
-    return right_numbers(num_stages, fewest_seconds(num_stages, passes), held)
+    return right_numbers(num_stages, seconds, held, tenths=10 * seconds + messages)
 
 
 # Places of the model answer.
@@ -51,9 +53,10 @@ EDITS = (
         },
     ),
     Edit(
-        "From stage to stage your lists begin one F later. Between two neighbours an activation "
-        "goes down *and* a gradient comes up: how many passes of one stage is that?",
+        "Right while messages take no time. Between two neighbours an activation is on its way "
+        "down *and* a gradient on its way up: how many passes of one stage does that take?",
         {WAY: "(num_stages - 1 - stage)"},
+        shows=("tenths",),
     ),
     Edit(
         "You run as many ahead as if there were a single chunk. What must the last stage have run "
@@ -120,6 +123,8 @@ CHECK = Check(
             "the first gradient can reach it?",
             "seconds": "It takes longer than it must. Which stage has a gap in the middle, and "
             "what does it wait for there?",
+            "tenths": "Right while messages take no time. How many F would a stage have to run "
+            "ahead so that it need not wait for them?",
             "held_0": "Stage 0 holds more than it must. How many F does it take until the first "
             "gradient comes back?",
             "held_1": "Stage 1 holds more than it must. How many F does it take until the first "

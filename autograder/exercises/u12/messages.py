@@ -32,7 +32,7 @@ def sent(
 ) -> int:
     """Messages of all ranks that run a step, each counted with the given bytes."""
     placement = Placement(num_stages, num_chunks, is_v)
-    micro_batches = torch.zeros(num_micro_batches, 1, 1)
+    micro_batches = [torch.zeros(1, 1) for _ in range(num_micro_batches)]
     forward: list[Action] = [
         ("F", k, chunk) for chunk in range(num_chunks) for k in range(num_micro_batches)
     ]

@@ -87,10 +87,6 @@ EDITS = (
         {STAGE_BEFORE: "[]"},
     ),
     Edit(
-        "Those are the seconds of stage 0. Is it always the last to be done?",
-        {END: END.replace("max(free)", "free[0]")},
-    ),
-    Edit(
         "Those are the seconds of the last stage. Who is done after it?",
         {END: END.replace("max(free)", "free[-1]")},
     ),

@@ -40,6 +40,10 @@ WHOLE = {
     LEFT: "for k in ()",
 }
 
+ALL_AT_ONCE = (
+    "Every micro-batch is in flight at once: all F come first, or all W last. What does a stage "
+    "hold until W, and where were its gaps?"
+)
 EDITS = (
     Edit(
         "W follows I at once on every stage: half of the gain is there. Who waits for a weight "
@@ -47,7 +51,7 @@ EDITS = (
         {PUT_OFF: "put_off = 0"},
     ),
     Edit(
-        "All W come at the end. What does a stage hold until W, and where were its gaps?",
+        ALL_AT_ONCE,
         {PUT_OFF: "put_off = num_micro_batches"},
     ),
     Edit(
@@ -81,7 +85,7 @@ EDITS = (
         points=1.5,
     ),
     Edit(
-        "All F come first. How many micro-batches may be in flight?",
+        ALL_AT_ONCE,
         {AHEAD: "num_micro_batches"},
     ),
     Edit(

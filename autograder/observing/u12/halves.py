@@ -1,6 +1,7 @@
 """A backward pass in two halves: the gradients of both, and the FLOPs of each."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,13 +50,13 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     before = [each.clone() for each in (*weights, *kept, upstream)]
     results: list[Any] = []
     with undisturbed():
-        now = count_flops(lambda: results.append(answer(weights, kept, upstream)))
+        flops_now = _flops_of(lambda: results.append(answer(weights, kept, upstream)))
         (result,) = results
         if not isinstance(result, tuple | list) or len(result) != 2 or not callable(result[1]):
             raise TypeError(f"wanted a tensor and a function, got {describe(result)}")
         gradient, later = require_tensor(result[0]), result[1]
         gradient = gradient.detach().clone()
-        afterwards = count_flops(lambda: results.append(later()))
+        flops_later = _flops_of(lambda: results.append(later()))
     if not isinstance(results[1], list | tuple):
         raise TypeError(f"wanted a list of tensors later, got {describe(results[1])}")
     return {
@@ -63,13 +64,27 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         "of_weights": [require_tensor(each).detach() for each in results[1]],
         "before": before,
         "after": [*weights, *kept, upstream],
-        "flops_now": sum(now),
-        "flops_later": sum(afterwards),
+        "flops_now": flops_now,
+        "flops_later": flops_later,
     }
 
 
+def _flops_of(call: Callable[[], object]) -> int:
+    """FLOPs of a call that returns anything."""
+
+    def and_a_tensor() -> Tensor:
+        call()
+        return torch.zeros(())
+
+    return sum(count_flops(and_a_tensor))
+
+
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
-    """Both halves beside the right ones."""
+    """Both halves beside the right ones.
+
+    A product with a side of one may run as a multiplication, which is not counted.
+    """
+    is_counted = min(case["rows"], *case["widths"]) > 1
     ours, theirs = observed["of_weights"], right["of_weights"]
     pairs = list(zip(ours, theirs, strict=False))
     changed = zip(observed["before"], observed["after"], strict=True)
@@ -80,6 +95,8 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "weight_gradients": len(ours),
         "wrong_weights": sum(bool(wrong_rows(*pair)) for pair in pairs),
         "weights_checksum": sum(checksum(*pair) for pair in pairs),
-        "flops_now": observed["flops_now"],
-        "flops_later": observed["flops_later"],
+        **{
+            name: observed[name] if is_counted else right[name]
+            for name in ("flops_now", "flops_later")
+        },
     }

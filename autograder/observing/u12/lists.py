@@ -6,7 +6,7 @@ from autograder.checking.exercise_check import Case, call
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 from course_utils.configs import Placement
-from course_utils.instruments import PipelineRun, simulate_pipeline
+from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
 MOST_STAGES = 8
 TIMES = 4  # an answer with that many times the actions is not followed
@@ -18,6 +18,7 @@ LABELS = {
     "waiting": "stages that wait for ever: the picture names their actions",
     "late_forwards": "forward passes after a backward pass, on all stages",
     "seconds": "seconds of the step",
+    "tenths": "tenths of a second of the step, with messages of a tenth",
     **{f"held_{stage}": f"passes in flight on stage {stage}" for stage in range(MOST_STAGES)},
 }
 
@@ -41,13 +42,13 @@ def observe(answer: Any, case: Case) -> Plain:
     return [[*each] for each in schedule]
 
 
-def follow(case: Case, schedule: Plain) -> PipelineRun:
+def follow(case: Case, schedule: Plain, seconds: PassSeconds | None = None) -> PipelineRun:
     """What the lists of the stages come to; those that are too many are left out."""
     placement = Placement(case["num_stages"], case.get("num_chunks", 1))
     most = TIMES * 3 * case["num_micro_batches"] * placement.num_chunks
     lists = [each[:most] for each in schedule[: placement.num_stages]]
     lists += [[] for _ in range(placement.num_stages - len(lists))]
-    return simulate_pipeline(lists, case["num_micro_batches"], placement)
+    return simulate_pipeline(lists, case["num_micro_batches"], placement, seconds)
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
@@ -68,8 +69,17 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "waiting": len(run.waiting),
         "late_forwards": sum(map(_late_forwards, observed)),
         "seconds": int(run.seconds),
+        **_tenths(case, observed, right),
         **{name: max(each, right[name]) if name in right else each for name, each in held.items()},
     }
+
+
+def _tenths(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Tenths of a second with messages of a tenth, where they are asked for; fewer are right."""
+    if "tenths" not in right:
+        return {}
+    times = PassSeconds(forward=10, input_gradient=10, weight_gradient=10, message=1)
+    return {"tenths": max(int(follow(case, observed, times).seconds), right["tenths"])}
 
 
 def _late_forwards(actions: Plain) -> int:

@@ -24,6 +24,7 @@ from course_utils.distributed import (
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 from course_utils.reference.pipeline_schedules import (
     gpipe,
+    greedy_halves,
     interleaved,
     one_forward_one_backward,
     zero_bubble,
@@ -87,6 +88,19 @@ def test_seconds_and_flights_are_the_known_ones(golden):
 )
 def test_two_chunks_hold_more(p, m, expected):
     assert flights(simulate(interleaved(p, m, 2), m, 2)) == expected
+
+
+# What zero bubble does not say: with 2p - 1 in flight a step ends no earlier, each stage is done
+# earlier by its own clock.
+@pytest.mark.parametrize(("p", "m", "seconds"), [(4, 8, 27), (8, 24, 79)])
+def test_more_in_flight_helps_only_steps_that_overlap(p, m, seconds):
+    runs = [simulate(each, m) for each in (zero_bubble(p, m), greedy_halves(p, m, 2 * p - 1))]
+    own = [
+        max(run.of(stage)[-1].end - run.of(stage)[0].start for stage in run.stages) for run in runs
+    ]
+    assert [run.seconds for run in runs] == [seconds, seconds]
+    assert own == [seconds, 3 * m]
+    assert [max(flights(run)) for run in runs] == [p, 2 * p - 1]
 
 
 def test_latency_lies_on_the_way_of_1f1b():

@@ -29,8 +29,8 @@ def right_numbers(
         "repeated": 0,
         "missing": 0,
         "waiting": 0,
-        **others,
         "seconds": seconds,
+        **others,
         **{f"held_{stage}": number for stage, number in enumerate(held)},
     }
 
