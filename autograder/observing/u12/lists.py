@@ -15,7 +15,7 @@ LABELS = {
     "unknown": "entries that are no action of this pipeline",
     "repeated": "actions that stand there twice",
     "missing": "actions that are missing",
-    "waiting": "stages that wait for ever: the picture names their actions",
+    "waiting": "A deadlock: the caption of your picture names the actions that wait.",
     "late_forwards": "forward passes after a backward pass, on all stages",
     "seconds": "seconds of the step",
     "tenths": "tenths of a second of the step, with messages of a tenth",

@@ -115,6 +115,24 @@ def test_latency_lies_on_the_way_of_1f1b():
     assert seconds(zero_bubble(4, 8)) == Fraction("28.2")
 
 
+def test_a_second_pass_ahead_hides_messages():
+    """With messages of a tenth 29.9 s as Megatron begins, 31.5 with one pass for each stage."""
+    p, m, v = 4, 8, 2
+    of_last = interleaved(p, m, v)[-1]
+    forward = [each for each in of_last if each[0] == "F"]
+    backward = [each for each in of_last if each[0] == "B"]
+    schedule = []
+    for stage in range(p):
+        ahead = (p - 1 - stage) + (v - 1) * p
+        pairs = zip(forward[ahead:], backward, strict=False)
+        both = [each for pair in pairs for each in pair]
+        schedule.append([*forward[:ahead], *both, *backward[len(forward) - ahead :]])
+    times = vars(halves(v)) | {"message": Fraction(1, 10)}
+    run = simulate_pipeline(schedule, m, Placement(p, v), PassSeconds(**times))
+    assert (run.seconds, flights(run)) == (Fraction("31.5"), [4, 3.5, 3, 2.5])
+    assert simulate(schedule, m, v).seconds == 28.5
+
+
 def test_parts_may_take_different_times():
     times = PassSeconds(forward=[1, 4], input_gradient=[1, 4], weight_gradient=[1, 4])
     run = simulate_pipeline(gpipe(2, 3), 3, seconds=times)
