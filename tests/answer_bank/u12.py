@@ -519,7 +519,6 @@ SIMULATOR = AnswerBank(
         """,
         """
         import functools
-        import sys
 
         def follow(schedule, f, b):
             before = {}
