@@ -77,7 +77,7 @@ plan()
 #
 # **Pipeline parallelism** cuts a model by layers (E4). Each device holds one **stage**: some layers in a row, with their gradients and optimizer states. Between two stages one tensor travels forward, the activations of a micro-batch, and its gradient travels back: for one sequence of your plan $8{,}192 \cdot 4{,}096 \cdot 2$ bytes, 67 MB each way. Tensor parallelism sends as much several times in *every layer*. That is why pipelines are laid across the slow links between nodes.
 #
-# A pipeline is as fast as its slowest stage. All stages take equally long here; the first extra is about the head, which takes as long as some layers.
+# A pipeline is as fast as its slowest stage. All stages take equally long here; the first extra is about the head, which takes as long as two layers.
 
 # %% [markdown]
 # ## All forward, then all backward
