@@ -106,8 +106,8 @@ EDITS = (
         shows=("saved_bytes",),
     ),
     Edit(
-        "Two tensors as large as the weight are alive at once. In backward, is one of the two still "
-        "there when the other is made?",
+        "Two tensors as large as the weight are alive at once. In backward, is one of the two "
+        "still there when the other is made?",
         {DROP: "pass"},
         points=2.0,
         shows=("alive",),
