@@ -519,7 +519,8 @@ NORM = AnswerBank(
             handle.wait()
             norm = mine.sqrt()
             factor = torch.clamp(max_norm / norm, max=1.0)
-            torch._foreach_mul_(gradients, factor)
+            for position, each in enumerate(gradients):
+                gradients[position] = each.copy_(each * factor)
             return norm
         """,
     ],
