@@ -844,7 +844,7 @@ try_it(parts_of_two_nodes, hybrid_sum)
 
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: one step on 64 ranks (some 30 seconds)
+# Measured: one step on 64 ranks (some 10 seconds)
 def shapes_of_llama():
     model, layers = preset("Llama-3.2-1B"), []
     h, f, kv = model.hidden_size, model.ffn_size, model.num_kv_heads * model.head_dim
