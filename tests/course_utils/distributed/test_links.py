@@ -13,8 +13,8 @@ SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
 # By hand, for n = 5 ranks and S = 35 bytes.
 #
 #    ring all-reduce       2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
-#    gather, scatter, all-to-all
-#                              4 messages, and     4/5 of 35 bytes           4 + 28
+#    gather, scatter           4 messages, and     4/5 of 35 bytes           4 + 28
+#    all-to-all                4 messages, and     4/5 of 35 bytes           4 + 28
 #    ring broadcast            4 messages, and          35 bytes             4 + 35
 #    tree all-reduce       2 * 3 levels (4 < 5 <= 8), and 2 * 35 bytes       6 + 70
 #    tree broadcast            3 levels, and 35 bytes                        3 + 35
