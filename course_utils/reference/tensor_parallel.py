@@ -22,6 +22,7 @@ from course_utils.reference.attention import attend
 
 Operation = Callable[[Tensor], Tensor]
 Weights = Mapping[str, Tensor]
+REPLICATED = ("norm1", "norm2", "o_bias", "down_bias")
 
 
 def f_and_g(comm: Comm) -> tuple[Operation, Operation]:
@@ -146,31 +147,9 @@ def sum_replicated_gradients(comm: Comm, parameters: Weights) -> None:
 
     Args:
         comm: The ranks of a layer under sequence parallelism.
-        parameters: By name; those of norms are vectors that begin with "norm", and biases that are
-            added after a scatter end in "bias".
+        parameters: By name; those of norms, and biases that are added after a scatter, are whole.
     """
-    for name, each in parameters.items():
-        if (name.startswith("norm") or name.endswith("bias")) and each.grad is not None:
-            comm.all_reduce(each.grad)
-
-
-def vocab_parallel_loss(comm: Comm, g: Operation, logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of logits of which each rank has a part of the vocabulary.
-
-    Args:
-        comm: The ranks that share the vocabulary, equal parts in their order.
-        g: Sums over ranks, and copies gradients.
-        logits: Of this rank's entries, (tokens, v / t).
-        targets: Entries of the whole vocabulary, (tokens,).
-    """
-    largest = logits.detach().amax(1)
-    of_all = largest.new_empty(comm.size * len(largest))
-    comm.all_gather(of_all, largest)
-    shift = of_all.view(comm.size, -1).amax(0)
-    place = targets - comm.rank * logits.shape[1]
-    is_mine = (place >= 0) & (place < logits.shape[1])
-    mine = logits.gather(1, torch.where(is_mine, place, 0)[:, None])[:, 0]
-    exponentials = (logits - shift[:, None]).exp().sum(1)
-    total, of_target = g(torch.stack([exponentials, torch.where(is_mine, mine, 0.0)]))
-    losses: Tensor = total.log() + shift - of_target
-    return losses.mean()
+    whole = (parameters[name] for name in REPLICATED if name in parameters)
+    for gradient in (each.grad for each in whole):
+        if gradient is not None:
+            comm.all_reduce(gradient)

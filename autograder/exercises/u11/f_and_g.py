@@ -1,6 +1,7 @@
 """Check of f and g: what they do to a tensor, and what to its gradient."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,7 +51,7 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-def _of_all(case: Case, tensors: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, Tensor]]:
+def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, Tensor]]:
     """Result and gradient of x on each rank."""
     twice = int(case["kind"] == TWICE)
     xs, factors, incoming = (list(each) for each in zip(*tensors, strict=True))

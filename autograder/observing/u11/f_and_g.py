@@ -66,7 +66,8 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
     x, factor, incoming = tensors_of(case, comm.rank)
     leaf = x.detach().clone().requires_grad_()
     inner = leaf.view_as(leaf)
-    result = require_tensor(used(case, *answer(comm), inner, factor))
+    f, g = answer(comm)
+    result = require_tensor(used(case, f, g, inner, factor))
     end_forward(comm)
     gradient = None
     if result.requires_grad:
