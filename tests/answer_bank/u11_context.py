@@ -137,7 +137,7 @@ ZIGZAG = AnswerBank(
                 mine = list(range(rank, seq_len, num_ranks))
                 return [mine[: len(mine) // 2], mine[len(mine) // 2 :]]
             """,
-            "Do the positions of a piece follow one another?",
+            "What does attention want",
         ),
         Wrong(
             "one flat list",

@@ -310,7 +310,7 @@ KEEP_SHARD = AnswerBank(
 
                 return Product.apply(shard, weight)
             """,
-            "Which of your calls does the next line need",
+            "All is right but the time.",
             points=2.0,
         ),
         Wrong(
@@ -408,14 +408,14 @@ VOLUME = AnswerBank(
     function="tensor_parallel_bytes",
     wrong=[
         Wrong(
-            "a float",
+            "a way is missing",
             """
             def tensor_parallel_bytes(num_tokens, hidden_size, num_ranks, element_bytes):
                 u = num_tokens * hidden_size * element_bytes
-                part = u * (num_ranks - 1) / num_ranks * 1.1
-                return {"tensor": 8 * part, "sequence": 8 * part, "shards_kept": 10 * part}
+                part = u * (num_ranks - 1) // num_ranks
+                return {"tensor": 8 * part, "sequence": 8 * part}
             """,
-            "right in all",
+            "Which line of yours should set the key",
         ),
     ],
     right=[

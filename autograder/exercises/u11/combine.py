@@ -62,6 +62,12 @@ COMBINED, CALL = "combined = share[:, None] * out", "comm.all_reduce(combined)"
 
 EDITS = (
     Edit(
+        "Right but for rows that no rank has a key for. What is minus infinity minus minus "
+        "infinity?",
+        {SHIFT: "whole"},
+        points=1.0,
+    ),
+    Edit(
         "All ranks count alike. Which of them saw the larger scores?",
         {COMBINED: "combined = out / comm.size"},
     ),
@@ -77,12 +83,6 @@ EDITS = (
         "Right but for scores far from zero. What is exp(2000), and of which difference could the "
         "exponential be taken?",
         {SHARE: "lse.exp() / of_all.view(comm.size, -1).exp().sum(0).clamp_min(1e-300)"},
-        points=1.0,
-    ),
-    Edit(
-        "Right but for rows that no rank has a key for. What is minus infinity minus minus "
-        "infinity?",
-        {SHIFT: "whole"},
         points=1.0,
     ),
     Edit(

@@ -10,6 +10,7 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.observation import length_of
 from autograder.observing.u11 import replicated
 from autograder.observing.u11.replicated import WHOLE, parameters_of
 
@@ -48,6 +49,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "bytes": sum(each.nbytes for each in totals.values()),
         "wrong_whole": 0,
         "wrong_parts": 0,
+        "norm1_length": length_of([totals["norm1"]]),
         "ranks": [each | totals for each in gradients],
     }
 
@@ -69,23 +71,19 @@ EDITS = (
         "Gradients of cut weights travel, and each rank ends with the sum of other parts. Which "
         "weights does a rank share with nobody?",
         {NAMES: "sorted(parameters)"},
-        shows=("wrong_parts",),
     ),
     Edit(
         "up_bias is summed. Is it added where a rank has all tokens, or its own?",
         {NAMES: '("norm1", "norm2", "o_bias", "down_bias", "up_bias")'},
-        shows=("wrong_parts",),
     ),
     Edit(
         "The sums have become means. Each rank's gradient is that of its tokens: what is left to "
         "divide?",
         {CALL: f"{CALL}\n            parameters[name].grad /= comm.size"},
-        shows=("wrong_whole",),
     ),
     Edit(
         "Every rank ends with rank 0's gradients. Which call adds them up?",
         {CALL: "comm.broadcast(parameters[name].grad, 0)"},
-        shows=("wrong_whole",),
     ),
     Edit(
         "One of two norms is left out. Before which two blocks do norms stand?",
@@ -100,6 +98,7 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *edited("u11-replicated", EDITS, replicated.observe),
+        relative_tolerance=1e-9,
         labels=replicated.LABELS,
         summarise=replicated.summarise,
         questions={

@@ -67,8 +67,8 @@ def _block(comm: Comm, way: str, x: Tensor, weight: Tensor) -> Tensor:
 PART = "tensor_bytes * (num_ranks - 1) // num_ranks"
 FOUR, TEN = "8 * part", "10 * part"
 HALF = (
-    "Half is missing. An all-reduce is made of two halves, a layer of two blocks, and there are two "
-    "passes: which of these twos did you leave out?"
+    "Half is missing. An all-reduce has two halves, a layer two blocks, and there are two passes: "
+    "which of these twos did you leave out?"
 )
 EDITS = (
     Edit(HALF, {FOUR: "4 * part", TEN: "5 * part"}),

@@ -77,8 +77,11 @@ EDITS = (
     Edit(
         "The work is shared well, and a piece is single positions, far apart. What does attention "
         "want that works on blocks?",
-        {"range(start, start + length)": "range(rank, seq_len, num_ranks)"},
-        shows=("not_once", "broken_pieces"),
+        {
+            "return [list(range(start, start + length)) for start in starts]": "every = list("
+            "range(rank, seq_len, num_ranks))\n    return [every[:length], every[length:]]"
+        },
+        shows=("broken_pieces",),
     ),
     Edit(
         "Each rank has one piece from the front, and half of the sequence is nowhere. Who takes "

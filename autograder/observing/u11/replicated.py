@@ -7,7 +7,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.observation import errors_as_data, length_of, undisturbed
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
@@ -21,6 +21,7 @@ LABELS = REPLAY_LABELS | {
     "calls": "calls to the other ranks",
     "bytes": "bytes in these calls",
     "wrong_whole": "gradients of whole weights that are wrong, on all ranks",
+    "norm1_length": "the length of rank 0's gradient of norm1",
     "wrong_parts": "gradients of cut weights that are wrong, on all ranks",
 }
 
@@ -54,7 +55,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Gradients beside the right ones; calls and bytes on the judge's cluster."""
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     calls = run.communications()
@@ -71,4 +72,5 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
         "bytes": sum(each.num_bytes for each in calls),
         "wrong_whole": sum(name in WHOLE for name in wrong),
         "wrong_parts": sum(name in PARTS for name in wrong),
+        "norm1_length": length_of([(observed if "norm1" in wrong else right)["ranks"][0]["norm1"]]),
     }

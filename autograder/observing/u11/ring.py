@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
+from autograder.observing.observation import errors_as_data, length_of, require_tensor, undisturbed
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
@@ -28,6 +28,7 @@ LABELS = REPLAY_LABELS | {
     "attend_calls": "calls of `attend` on the rank with most",
     "most_keys": "keys in one call of `attend`",
     "wrong_results": "ranks whose result is wrong",
+    "result_length": "the length of the last rank's result",
     "late": "A rank waits for its links where it could compute.",
 }
 ALLOWANCE = 1.05  # messages that are not hidden cost a third
@@ -84,12 +85,15 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Results beside the right ones; bytes and time as the judge's own cluster has them."""
     run, forged_calls = replay(observed["logs"], cluster_for(case))
     ranks = observed["ranks"]
+    results = [each["result"] for each in ranks]
+    wrong_results = num_wrong(results, right["results"])
     return {
         "forged_calls": forged_calls,
         **_traffic(run),
         "attend_calls": max(len(each["num_keys"]) for each in ranks),
         "most_keys": max((n for each in ranks for n in each["num_keys"]), default=0),
-        "wrong_results": num_wrong((each["result"] for each in ranks), right["results"]),
+        "wrong_results": wrong_results,
+        "result_length": length_of([(results if wrong_results else right["results"])[-1]]),
         "late": int(run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)),
     }
 
