@@ -30,6 +30,7 @@ from course_utils.show.number_formats import (
     running_sums,
 )
 from course_utils.show.picture import Picture
+from course_utils.show.pipeline import draw_schedule, pipeline_timeline
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
@@ -53,6 +54,7 @@ __all__ = [
     "cluster_timelines",
     "computed_and_measured",
     "device_roof",
+    "draw_schedule",
     "explorer",
     "exposed_over_tokens",
     "facts_of_formats",
@@ -69,6 +71,7 @@ __all__ = [
     "nearest_number",
     "noise_estimates",
     "noise_over_loss",
+    "pipeline_timeline",
     "ranges_and_spacings",
     "recomputation_over_length",
     "recorded",

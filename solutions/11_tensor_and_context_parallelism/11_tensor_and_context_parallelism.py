@@ -69,7 +69,7 @@ plan()
 #
 # Each rank has some hidden units, from their inputs to their outputs. It needs all of $x$, and makes a **part of the sum** $z$. Between the two products nobody has to talk.
 #
-# So two operations stand at the ends. Where the block begins, **f** hands the same $x$ to all ranks. Where it ends, **g** sums the parts. Autograd sees one rank only, so what happens in backward has to be written.
+# Two operations stand at the ends: **f** hands the same $x$ to all ranks, **g** sums the parts. Autograd sees one rank only, so their backward has to be written.
 #
 # **Guess first.** A layer has two such blocks, attention and MLP. How many all-reduces does it take, forward and backward together?
 
@@ -153,7 +153,7 @@ try_it(by_hand, f_and_g)
 # %% [markdown]
 # ## An MLP from slices
 #
-# Weights lie as in `torch.nn.Linear`, (out, in), and are used as `x @ weight.T`: the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are $(f, h)$, `w["down"]` is $(h, f)$. Models with biases add `w["bias"]` to the result.
+# Weights lie as in `torch.nn.Linear`, (out, in): the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are $(f, h)$, `w["down"]` is $(h, f)$, and `w["bias"]` is added to the result.
 
 # %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=10 difficulty=3 importance=5
 # **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on the ranks of `comm`. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units: then no two ranks differ by more than one.
@@ -214,7 +214,7 @@ try_it(beside_one_rank, parallel_mlp, MLP)
 # Gradients in float64 on one rank to four, even and uneven; calls and FLOPs of each pass.
 
 # %% [markdown]
-# PyTorch has this, too: `parallelize_module` cuts a module of yours. Both on two real processes:
+# PyTorch's `parallelize_module` does this, too. Both on two real processes:
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: all-reduces of a gated MLP, PyTorch's and yours, on two processes (some 15 s)
@@ -252,7 +252,7 @@ ours = on_ranks(mlp_of, 2, MLP).communications()
 print("yours, both together:", len(ours))
 
 # %% [markdown]
-# PyTorch sums in backward for `gate` and for `up`, since each module reduces its own input. Yours enters the block once. (`PrepareModuleInput` around the MLP gives PyTorch the same.)
+# PyTorch sums in backward for `gate` and for `up`: each module reduces its own input. Yours enters the block once.
 
 # %% [markdown]
 # ## Attention: whole heads
@@ -339,7 +339,7 @@ compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 cluster_timelines({f"{t} devices": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
-# Nothing hides these calls: each result is needed at once. And computing shrinks with $t$, while each all-reduce carries the same tensor. Try links and tokens:
+# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -353,7 +353,7 @@ explorer(
 # %% [markdown]
 # ## Less between the blocks
 #
-# Between blocks every rank still holds all of $x$, for norms, residuals and what backward needs of them. **Sequence parallelism** (Korthikanti et al. 2022) gives each rank only $S / t$ tokens there. An all-reduce is a reduce-scatter and an all-gather (unit 09), so let the block end with the first and the next one begin with the second:
+# Between blocks every rank still holds all of $x$. **Sequence parallelism** (Korthikanti et al. 2022) gives each rank only $S / t$ tokens there. An all-reduce is a reduce-scatter and an all-gather (unit 09). Let a block end with the first, and the next begin with the second:
 #
 # | | forward | backward |
 # |---|---|---|
@@ -393,7 +393,7 @@ display(pd.DataFrame(kept, [1, 2, 4]).T.rename_axis(columns="bytes kept, by rank
 compare("u11-kept", "bytes", computed=6144 / 4, measured=kept["gather and scatter"][2])
 
 # %% [markdown]
-# **Nothing saved.** Here is the gap between the paper's formula and autograd: a product keeps its input, and its input is the *gathered* tensor, all tokens of it. The formula needs a product that keeps only the shard, and gathers again in backward.
+# **Nothing saved.** A product keeps its input, and that is the *gathered* tensor. The paper's formula needs a product that keeps only the shard, and gathers again in backward.
 
 # %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=12 difficulty=4 importance=4
 # **Write** `gathered_product`: gathers the tokens of all ranks, (S / t, h) each, in the order of ranks, and returns their product with this rank's `weight`, (S, rows). Three scenarios, a third of the points each:
@@ -508,16 +508,16 @@ try_it(tensor_parallel_bytes, 4, 3, 2, 2)
 # Against rings of messages on one rank to eight; one layer beyond 2⁵³ bytes.
 
 # %% [markdown]
-# In memory of $1/t$ lies a fifth gather for every four. Hidden behind a product, as yours is, it costs no time.
+# Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
 # **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At 200 GB/s that is 75 ms for every sequence, and 12 million sequences are wanted.
 
 # %% [markdown]
 # ## One sequence on several devices
 #
-# Tensor parallelism shares heads and hidden units. **Context parallelism** shares the tokens of one sequence everywhere, attention included: rank $r$ holds queries, keys and values of its $S / c$ positions, and all weights. Only attention needs other ranks: each query has to meet all earlier keys.
+# Tensor parallelism shares heads and hidden units. **Context parallelism** shares the tokens of one sequence: rank $r$ holds queries, keys and values of its $S / c$ positions, and all weights. Only in attention do tokens meet.
 #
-# So send keys and values around a ring. In every turn a rank attends to the block that is there, while the next one is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both for all keys.
+# So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both for all keys.
 
 # %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=13 difficulty=4 importance=5
 # **Write** `ring_attention`: the result for this rank's queries `q` (S / c, d) over the keys of all ranks; one head. `attend(q, k, v, owner)` returns result and log-sum-exp over one block of keys; `owner` is the rank whose block it is, by which the causal mask is set. Three scenarios, a third of the points each:
@@ -650,7 +650,7 @@ display(pd.DataFrame(rows).T)
 compare("u11-unfair", "times the mean", measured=rows["side by side"]["busiest / mean"])
 
 # %% [markdown]
-# With blocks side by side the last rank computes all $c$ of them, and skipping helps nobody: the others wait. Shared well, each has $(2c + 1)/4$: on four ranks 1.78 times faster. Llama 3 was trained in this order, 131,072 tokens on 16 ranks.
+# Side by side, the last rank computes all $c$ blocks, and the others wait. Shared well, each has $(2c + 1)/4$: on four ranks 1.78 times faster. Llama 3 was trained in this order.
 
 # %% [markdown]
 # ## What the records say
@@ -676,7 +676,7 @@ print({name: round(each, 2) for name, each in share.items()})
 compare("u11-record", "of FSDP's speed", measured=round(4378 / 6514, 2))
 
 # %% [markdown]
-# Near, and not the same. FSDP has costs of its own, and its run another micro-batch and recomputation. Ours has no attention scores, and its rates are guessed.
+# Near, and not the same: FSDP has costs of its own, its run had another micro-batch, and our rates are guessed.
 
 # %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=7 difficulty=3 importance=4
 # **Write** about five sentences:
@@ -764,7 +764,7 @@ def combine_over_ranks(comm: Comm, out: Tensor, lse: Tensor) -> Tensor:
 # | ring attention, bytes that a rank sends | $2(c-1)\,S/c \cdot d$ numbers a head |
 # | causal, work of the busiest rank | $c$ blocks side by side; $(2c+1)/4$ in zigzag |
 #
-# **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and pay more than ten days of exchange: with the 20 days of computing, the deadline is gone. Sharding (unit 10) frees the same memory for less.
+# **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and wait more than ten days for their links, on top of 21 days of computing: the deadline is gone. Sharding (unit 10) frees the same memory.
 #
 # *To read on:* Shoeybi et al. 2019, *Megatron-LM*, section 3 (15 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 4 (20 minutes). Liu et al. 2023, *Ring Attention* (15 minutes).
 
