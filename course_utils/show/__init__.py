@@ -38,6 +38,7 @@ from course_utils.show.records import recorded
 from course_utils.show.ring import ring_steps
 from course_utils.show.roofline import device_roof, rooflines, steps_on_roofline
 from course_utils.show.segments import live_tensors
+from course_utils.show.sharding import kept_and_sent
 from course_utils.show.trace import trace_picture
 from course_utils.show.try_call import try_it
 
@@ -60,6 +61,7 @@ __all__ = [
     "facts_of_formats",
     "flop_shares",
     "gradient_exponents",
+    "kept_and_sent",
     "layer_diagram",
     "layer_explorer",
     "learning_rates",

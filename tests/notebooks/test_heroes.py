@@ -10,8 +10,10 @@ from course_utils.distributed import ClusterRun, Comm, VirtualCluster
 from course_utils.formulas.batch_size import configuration
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.number_formats import largest, rounded
+from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
+from course_utils.formulas.sharding import sharded_state_bytes
 from course_utils.instruments import (
     count_saved_bytes,
     fake_tensors,
@@ -29,6 +31,7 @@ from course_utils.reference.bucketing import backward_in_buckets
 from course_utils.reference.pipeline_schedules import gpipe, zero_bubble
 from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.show.memory_budget import memory_parts
+from course_utils.show.tensor_parallel import layer_milliseconds
 from tests.notebooks.filling import ROOT
 
 
@@ -65,6 +68,17 @@ def test_memory_of_training_llama_3_8b():
     assert f"takes {sum(parts.values()) / 1e9:.0f} GB" in picture
     assert numbers(picture) == [round(part / 1e9) for part in parts.values()]
     assert widths(picture) == pytest.approx([5 * part / 1e9 for part in parts.values()], abs=0.3)
+
+
+def test_state_of_llama_3_8b_on_eight_devices():
+    picture = drawn("10_sharding")
+    num_params = sum(parameters(preset("Llama-3-8B")).values())
+    stages = [sharded_state_bytes(num_params, 8, stage, "bf16") for stage in range(4)]
+    totals = [round(sum(each.values()) / 1e9) for each in stages]
+    assert numbers(picture) == totals
+    assert f"{totals[0]} GB of state on each, or {totals[3]}<" in picture
+    bars = [5.2 * part / 1e9 for stage in stages for part in stage.values()]
+    assert widths(picture) == pytest.approx(bars, abs=0.1)
 
 
 def test_flops_of_training_llama_3_8b():
@@ -224,3 +238,11 @@ def test_activations_of_llama_3_8b_with_scores_and_without():
     ]
     assert numbers(picture) == [round(each / 1e9) for each in both]
     assert widths(picture) == pytest.approx([2 * each / 1e9 for each in both], abs=0.3)
+
+
+def test_a_layer_of_llama_3_8b_on_one_to_sixteen_devices():
+    picture = drawn("11_tensor_and_context_parallelism")
+    milliseconds = re.findall(r">(\d+\.\d)</text>", picture)
+    parts = layer_milliseconds(8192, 400, 50)
+    assert milliseconds == [f"{sum(parts[t]):.1f}" for t in (1, 2, 4, 8, 16)]
+    assert numbers(picture) == [1, 2, 4, 8, 16]
