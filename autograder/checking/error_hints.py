@@ -166,6 +166,11 @@ ERRORS = (
         "Which tensor do you write into while it is still in flight, and when may you?",
     ),
     (
+        "is not contiguous",
+        "A call sends memory as it lies. Which of your tensors is a transposed or expanded view of "
+        "another, and what gives it memory of its own?",
+    ),
+    (
         "autograd follows the tensor",
         "Autograd sees only one rank. Which number do the ranks need from each other, and does "
         "it have a graph?",

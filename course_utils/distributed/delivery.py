@@ -125,13 +125,13 @@ class Transfer:
         if self._result is None:
             self._result = self._combined()
         flat, num_elements, start = self._result.flatten(), output.numel(), 0
-        if self.exchange.calls[rank].kind == "reduce_scatter":
+        if self.exchange.calls[rank].kind in ("reduce_scatter", "all_to_all"):
             start = num_elements * self.exchange.members.index(rank)
         with torch.no_grad():
             output.copy_(flat[start : start + num_elements].view_as(output))
 
     def _combined(self) -> Tensor:
-        """The result of all that was sent, before a scatter takes its parts."""
+        """The result of all that was sent, before a rank takes its part of it."""
         members = self.exchange.members
         call = self.exchange.calls[members[0]]
         sent = [self._sent_by(member) for member in members]
@@ -142,6 +142,8 @@ class Transfer:
             return sent[members.index(call.peer)]
         if call.kind == "all_gather":
             return torch.cat([each.flatten() for each in sent])
+        if call.kind == "all_to_all":  # the parts of rank 0 from all ranks, then those of rank 1
+            return torch.stack([each.view(len(members), -1) for each in sent], dim=1)
         total = sent[0].clone()
         for each in sent[1:]:
             total += each

@@ -5,7 +5,8 @@ cost: one between nodes as soon as the group spans two. With n ranks, S bytes, l
 bandwidth B:
 
     ring  all-reduce                    2 (n-1) L + 2 (n-1)/n S/B
-          all-gather, reduce-scatter      (n-1) L +   (n-1)/n S/B
+          all-gather, reduce-scatter,
+          all-to-all                      (n-1) L +   (n-1)/n S/B
           broadcast, pipelined            (n-1) L +           S/B
     tree  all-reduce, pipelined         2 ceil(log2 n) L +  2 S/B
           broadcast, pipelined            ceil(log2 n) L +    S/B
@@ -110,7 +111,7 @@ class Network:
             return 0, 0.0
         if kind in ("send", "receive"):
             return 1, 1.0
-        if kind in ("all_gather", "reduce_scatter"):
+        if kind in ("all_gather", "reduce_scatter", "all_to_all"):
             return n - 1, (n - 1) / n
         if self.algorithm == "tree":
             depth = (n - 1).bit_length()

@@ -1,4 +1,4 @@
-"""How much compute hides an all-reduce?
+"""What do parallel ranks send, and how much compute hides it?
 
 Conventions: in a ring, each of d ranks sends and receives ``2 (d - 1) / d`` of the bytes; the
 backward pass takes 4 FLOPs per parameter and token. Left out: latency, attention, and the last
@@ -36,3 +36,25 @@ def min_hiding_tokens(
     sent_bytes = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
     flops_per_token = 4 * num_params
     return ceil(sent_bytes / bytes_per_second * flops_per_second / flops_per_token)
+
+
+def tensor_parallel_bytes(
+    num_tokens: int, hidden_size: int, num_ranks: int, element_bytes: int
+) -> dict[str, int]:
+    """Bytes that a rank sends for one layer, attention and MLP, forward and backward.
+
+    With ``u = num_tokens * hidden_size * element_bytes``: four all-reduces of u, or as many gathers
+    and scatters in their halves, or two gathers more where only shards are kept:
+    ``(8, 8, 10) (t - 1) / t u``.
+
+    Args:
+        num_tokens: Tokens S of a pass, a multiple of the ranks.
+        hidden_size: Numbers h of a token between blocks.
+        num_ranks: Ranks t that share the layer.
+        element_bytes: Of a number that travels.
+
+    Returns:
+        Bytes by way: "tensor", "sequence" and "shards_kept".
+    """
+    sent = num_tokens * hidden_size * element_bytes * (num_ranks - 1) // num_ranks
+    return {"tensor": 8 * sent, "sequence": 8 * sent, "shards_kept": 10 * sent}

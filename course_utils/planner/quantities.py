@@ -26,6 +26,7 @@ COURSE_FUNCTIONS = {
     "segment_bytes": "recomputation.segment_bytes",
     "configuration": "batch_size.configuration",
     "min_tokens": "communication.min_hiding_tokens",
+    "tensor_parallel_bytes": "communication.tensor_parallel_bytes",
     "sharded_state_bytes": "sharding.sharded_state_bytes",
     "pipeline_costs": "pipeline.pipeline_costs",
 }
@@ -161,6 +162,17 @@ def hiding_tokens(functions: Functions, mission: Mission) -> float:
     )
 
 
+def exchange_of_shared_layers(functions: Functions, mission: Mission) -> float:
+    """Days in which devices that share every layer wait for their links, nothing of it hidden."""
+    sent = functions["tensor_parallel_bytes"](
+        mission.seq_len, mission.model.hidden_size, mission.num_devices, ELEMENT_BYTES
+    )
+    bytes_per_sequence: int = mission.model.num_layers * sent["tensor"]
+    num_sequences = mission.num_tokens / mission.seq_len
+    seconds = num_sequences * bytes_per_sequence / mission.link_bytes_per_second
+    return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
+
+
 def first_stage(functions: Functions, mission: Mission) -> float:
     """GB of the first stage, if each device is a stage of a pipeline: its state, its layers' share.
 
@@ -284,6 +296,15 @@ QUANTITIES = (
         value=hiding_tokens,
         limit=lambda mission: mission.seq_len,
         guess=lambda mission: f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links",
+    ),
+    Quantity(
+        label="exchange if all devices share each layer",
+        unit="days more",
+        needs=("tensor_parallel_bytes",),
+        value=exchange_of_shared_layers,
+        guess=lambda mission: (
+            f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links, nothing hidden"
+        ),
     ),
     Quantity(
         label="first stage of a pipeline",

@@ -31,6 +31,7 @@ from course_utils.reference.bucketing import backward_in_buckets
 from course_utils.reference.pipeline_schedules import gpipe, zero_bubble
 from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.show.memory_budget import memory_parts
+from course_utils.show.tensor_parallel import layer_milliseconds
 from tests.notebooks.filling import ROOT
 
 
@@ -237,3 +238,11 @@ def test_activations_of_llama_3_8b_with_scores_and_without():
     ]
     assert numbers(picture) == [round(each / 1e9) for each in both]
     assert widths(picture) == pytest.approx([2 * each / 1e9 for each in both], abs=0.3)
+
+
+def test_a_layer_of_llama_3_8b_on_one_to_sixteen_devices():
+    picture = drawn("11_tensor_and_context_parallelism")
+    milliseconds = re.findall(r">(\d+\.\d)</text>", picture)
+    parts = layer_milliseconds(8192, 400, 50)
+    assert milliseconds == [f"{sum(parts[t]):.1f}" for t in (1, 2, 4, 8, 16)]
+    assert numbers(picture) == [1, 2, 4, 8, 16]

@@ -311,13 +311,24 @@ def test_an_interrupt_ends_all_ranks():
             "`tensor` has 2 times as many elements as `output`",
         ),
         (
+            lambda comm: comm.all_to_all(torch.ones(3), torch.ones(3)),
+            r"have as many elements, 2 equal parts, of one dtype; got \(3,\) float32 and \(3,\)",
+        ),
+        (
+            lambda comm: comm.all_to_all(torch.ones(2), torch.ones(4)),
+            r"have as many elements, 2 equal parts, of one dtype; got \(2,\) float32 and \(4,\)",
+        ),
+        (
             lambda comm: comm.all_reduce(torch.ones(2, requires_grad=True) * 2),
             "autograd follows the tensor of shape",
         ),
         (lambda comm: torch.ones(2).dot(torch.ones(2)), "does not know `dot`"),
         (lambda comm: count_flops(lambda: torch.ones(2)), "cannot run inside VirtualCluster.run"),
     ],
-    ids=["type", "stride", "peer", "self", "gather", "scatter", "autograd", "dot", "nested"],
+    ids=[
+        *("type", "stride", "peer", "self", "gather", "scatter", "parts", "exchange"),
+        *("autograd", "dot", "nested"),
+    ],
 )
 def test_an_invalid_call_is_refused(call: Callable[[Comm], object], words: str):
     with pytest.raises(RankError, match=words):

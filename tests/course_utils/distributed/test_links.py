@@ -14,6 +14,7 @@ SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
 #
 #    ring all-reduce       2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
 #    gather, scatter           4 messages, and     4/5 of 35 bytes           4 + 28
+#    all-to-all                4 messages, and     4/5 of 35 bytes           4 + 28
 #    ring broadcast            4 messages, and          35 bytes             4 + 35
 #    tree all-reduce       2 * 3 levels (4 < 5 <= 8), and 2 * 35 bytes       6 + 70
 #    tree broadcast            3 levels, and 35 bytes                        3 + 35
@@ -21,6 +22,7 @@ COSTS = [
     ("ring", "all_reduce", 64),
     ("ring", "all_gather", 32),
     ("ring", "reduce_scatter", 32),
+    ("ring", "all_to_all", 32),
     ("ring", "broadcast", 39),
     ("ring", "send", 36),
     ("tree", "all_reduce", 76),
@@ -36,7 +38,9 @@ def test_costs_by_hand(algorithm, kind, seconds):
     assert network.seconds(kind, 35, range(5)) == pytest.approx(seconds, rel=1e-15)
 
 
-@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"]
+)
 def test_one_rank_alone_pays_nothing(kind):
     assert Network(inside=UNIT).seconds(kind, 35, [3]) == 0
 

@@ -94,6 +94,9 @@ def everything(comm: Comm, model: nn.Module) -> dict[str, object]:
     comm.broadcast(first, comm.size - 1)
     comm.all_gather(gathered, mine)
     comm.reduce_scatter(part, gathered * (comm.rank + 1))
+    exchanged = torch.zeros(9)
+    exchange = comm.all_to_all(exchanged, gathered + comm.rank, async_op=True)
+    exchange.wait()
     coming = comm.receive(mine, (comm.rank - 1) % comm.size, async_op=True)
     comm.send(first + comm.rank, (comm.rank + 1) % comm.size)
     coming.wait()
@@ -104,7 +107,7 @@ def everything(comm: Comm, model: nn.Module) -> dict[str, object]:
     print("with", torch.get_num_threads(), "thread", file=sys.stdout)
     return {
         "gradients": [parameter.grad for parameter in model.parameters()],
-        "tensors": [first, gathered, part, mine, in_group, torch.rand(3)],
+        "tensors": [first, gathered, part, exchanged, mine, in_group, torch.rand(3)],
         "batch": batch,
         "noise": sys.stderr.write("not shown"),
     }

@@ -53,6 +53,13 @@ def test_a_step_and_its_exchange():
     assert VALUES["tokens that hide the exchange"] == math.ceil(sent / for_one_token)
 
 
+def test_eight_devices_that_share_each_layer_exchange_for_ten_days():
+    sent = 32 * 8 * 7 / 8 * 8192 * 4096 * 2  # of one sequence, in bf16
+    days = 1e11 / 8192 * sent / 200e9 / 86_400
+    assert VALUES["exchange if all devices share each layer"] == pytest.approx(days)
+    assert round(days, 1) == 10.6
+
+
 def test_a_pipeline_cuts_the_state_and_not_the_activations():
     """Eight micro-batches on an eighth of the layers are one on all of them."""
     state = 16 * 8_030_261_248 / 8 / 1e9

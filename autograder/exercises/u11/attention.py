@@ -1,0 +1,154 @@
+"""Check of attention whose heads are shared by ranks: gradients, calls, FLOPs."""
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u11 import attention
+from autograder.observing.u11.attention import SCENARIOS, WEIGHTS, tensors_of
+from autograder.observing.u11.blocks import Weights, whole_block
+
+FIELDS = (
+    "scenario",
+    "num_ranks",
+    "num_tokens",
+    "hidden_size",
+    "num_heads",
+    "num_kv_heads",
+    "head_dim",
+)
+
+
+def attention_cases(seed: int) -> list[Case]:
+    """A key head for each query head, and groups; heads as wide as tokens together, or not."""
+    rng = random.Random(seed)
+    cases: list[tuple[Any, ...]] = [(SCENARIOS[0], 2, 3, 4, 2, 2, 2)]
+    for number in range(20):
+        is_grouped, num_ranks = number % 2, (2, 2, 1, 2, 4, 4, 3, 2, 2, 1)[number % 10]
+        kv_heads = num_ranks * rng.randint(1, 2)
+        group = rng.randint(2, 3) if is_grouped else 1
+        sizes = (rng.randint(2, 5), rng.choice((5, 6, 7)), group * kv_heads, kv_heads)
+        cases.append((SCENARIOS[is_grouped], num_ranks, *sizes, rng.randint(2, 3)))
+    return [dict(zip(FIELDS, case, strict=True)) for case in cases]
+
+
+def measured(**case: Any) -> dict[str, Any]:
+    """What one rank computes alone; one call each way; the FLOPs of its share of the heads."""
+    x, weights = tensors_of(case)
+    heads, kv_heads = (case[name] // case["num_ranks"] for name in ("num_heads", "num_kv_heads"))
+    n, d = case["num_tokens"], case["head_dim"]
+    products = 4 * n * case["hidden_size"] * (heads + kv_heads) * d
+    scores = 4 * n * n * heads * d  # the fused kernel is counted by shapes, with the full square
+    return {
+        "forged_calls": 0,
+        "forward_calls": 1,
+        "backward_calls": 1,
+        "other_calls": 0,
+        "call_bytes": x.nbytes,
+        **whole_block(x, weights, lambda x, w: whole_attention(x, w, d)),
+        **{f"wrong_{name}": 0 for name in WEIGHTS},
+        "forward_flops": products + scores,
+        "backward_flops": 2 * products + 5 * scores // 2,
+    }
+
+
+def whole_attention(x: Tensor, w: Weights, head_dim: int) -> Tensor:
+    """Causal attention on one rank, with every score written out."""
+    q, k, v = ((x @ w[name].T).unflatten(-1, (-1, head_dim)).transpose(0, 1) for name in "qkv")
+    k, v = (each.repeat_interleave(len(q) // len(each), 0) for each in (k, v))
+    is_later = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+    scores = (q @ k.mT * head_dim**-0.5).masked_fill(is_later, -torch.inf)
+    out: Tensor = (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
+    return out @ w["o"].T
+
+
+CUT, ENTER = "w[name].chunk(comm.size)[comm.rank]", "f(x)"
+OUT = 'w["o"].chunk(comm.size, dim=1)[comm.rank]'
+SUM = f"g(out @ {OUT}.T)"
+
+EDITS = (
+    Edit(
+        "Every rank computes all heads. Which of them are this rank's?",
+        {CUT: "w[name]", OUT: 'w["o"]', ENTER: "x", "g(out": "(out"},
+    ),
+    Edit(
+        "The result is right, and each rank has another gradient of x. Each knows what its own "
+        "heads say of it: which of the two operations adds that up?",
+        {ENTER: "x"},
+    ),
+    Edit(
+        "All is right, and backward makes three calls. q, k and v read the same x: how often does "
+        "it enter the block?",
+        {ENTER: "x", "(entered @": "(f(entered) @"},
+    ),
+    Edit(
+        "Every rank ends with what its own heads contribute. What does a product over some of the "
+        "heads lack?",
+        {SUM: f"out @ {OUT}.T"},
+        shows=("forward_calls",),
+    ),
+    Edit(
+        "Numbers of different heads are mixed. Which rows of q make one head: neighbours, or every "
+        "so many?",
+        {CUT: "w[name][comm.rank :: comm.size]"},
+    ),
+    Edit(
+        "Query heads attend with other heads' keys. Which key heads belong to the query heads of "
+        "this rank?",
+        {CUT: 'w[name].chunk(comm.size)[comm.rank if name == "q" else 0]'},
+    ),
+    Edit(
+        "Heads meet other heads' columns of o. Which columns of o does this rank's result go "
+        "through?",
+        {OUT: 'w["o"].chunk(comm.size, dim=1)[-1 - comm.rank]'},
+    ),
+    Edit(
+        "Every rank computes all heads, and the sum has them once for each rank. Which of them are "
+        "this rank's?",
+        {CUT: "w[name]", OUT: 'w["o"]'},
+    ),
+    Edit(
+        "Every rank computes the keys and values of all heads, and uses some. Which rows of k and "
+        "v does a rank need?",
+        {
+            "heads = (": "def part(each, name):\n"
+            '        return each if name == "q" else each.chunk(comm.size, 1)[comm.rank]\n\n'
+            "    heads = (",
+            f"(entered @ {CUT}.T).unflatten(-1, (-1, head_dim))": "part((entered @ (w[name].chunk("
+            'comm.size)[comm.rank] if name == "q" else w[name]).T).unflatten(-1, (-1, head_dim)), '
+            "name)",
+        },
+        shows=("forward_flops", "backward_flops"),
+    ),
+)
+
+CHECK = Check(
+    cases=attention_cases,
+    observe=attention.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u11-attention", EDITS, attention.observe),
+        scenarios=SCENARIOS,
+        relative_tolerance=1e-9,
+        labels=attention.LABELS,
+        summarise=attention.summarise,
+        questions={
+            "grouped heads": "Right where every query head has keys of its own. Which query heads "
+            "share a key head, and does this rank have it?",
+            "forward_calls": "Where in forward do ranks hold parts of one sum?",
+            "backward_calls": "How often does x enter the block, and what does f do in backward?",
+            "wrong_results": "Four heads on two ranks: which rows of q, k and v, and which columns "
+            "of o, has rank 1?",
+            "wrong_x": "Which of your products use x, and what stands between x and each of them?",
+            "forward_flops": "Which of the four products still works on all heads?",
+        },
+    ),
+    fallback="course_utils.reference.tensor_parallel.parallel_attention",
+    answers=("course_utils.reference.tensor_parallel.parallel_attention",),
+    allowed_names=("course_utils.reference.attention.attend",),
+)

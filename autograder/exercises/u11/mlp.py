@@ -1,0 +1,151 @@
+"""Check of a gated MLP cut over ranks: gradients, calls, FLOPs."""
+
+import random
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u11 import mlp
+from autograder.observing.u11.blocks import Weights, whole_block
+from autograder.observing.u11.mlp import SCENARIOS, WEIGHTS, tensors_of
+
+FIELDS = ("scenario", "num_ranks", "num_tokens", "hidden_size", "ffn_size")
+
+
+def mlp_cases(seed: int) -> list[Case]:
+    """Hidden units that the ranks share evenly, and such that they do not; one rank to four."""
+    rng = random.Random(seed)
+    cases: list[tuple[Any, ...]] = [("even", 2, 3, 2, 4)]
+    for scenario in SCENARIOS:
+        for num_ranks in (1, 2, 4, 2, 3, 4, 2, 3, 4, 2)[scenario == "uneven" :]:
+            rest = rng.randint(1, num_ranks - 1) if scenario == "uneven" else 0
+            units = num_ranks * rng.randint(2, 3) + rest
+            units = 9 if (scenario, num_ranks) == ("uneven", 4) else units  # `chunk` makes three
+            cases.append((scenario, num_ranks, rng.randint(2, 4), rng.randint(2, 6), units))
+    return [dict(zip(FIELDS, case, strict=True)) for case in cases]
+
+
+def whole_mlp(x: Tensor, w: Weights) -> Tensor:
+    """The MLP on one rank."""
+    return (F.silu(x @ w["gate"].T) * (x @ w["up"].T)) @ w["down"].T + w["bias"]
+
+
+def measured(**case: Any) -> dict[str, Any]:
+    """What one rank computes alone; one call each way; the FLOPs of the largest part."""
+    x, weights = tensors_of(case)
+    units = -(-case["ffn_size"] // case["num_ranks"])
+    flops = 6 * case["num_tokens"] * case["hidden_size"] * units
+    return {
+        "forged_calls": 0,
+        "forward_calls": 1,
+        "backward_calls": 1,
+        "other_calls": 0,
+        "call_bytes": x.nbytes,
+        **whole_block(x, weights, whole_mlp),
+        **{f"wrong_{name}": 0 for name in WEIGHTS},
+        "forward_flops": flops,
+        "backward_flops": 2 * flops,
+    }
+
+
+CUT, DOWN = (
+    "w[name].tensor_split(comm.size)[comm.rank]",
+    'w["down"].tensor_split(comm.size, dim=1)[comm.rank]',
+)
+ENTER, SUM, BIAS = "f(x)", "g(hidden @ down.T)", 'g(hidden @ down.T) + w["bias"]'
+GATE, UP = "(entered @ gate.T)", "(entered @ up.T)"
+PART = "{0}[comm.rank * ({1} // comm.size) : (comm.rank + 1) * ({1} // comm.size)]"
+
+EDITS = (
+    Edit(
+        "Every rank computes the whole MLP. What of it does a rank need for its own hidden units?",
+        {CUT: "w[name]", DOWN: 'w["down"]', ENTER: "x", SUM: "(hidden @ down.T)"},
+    ),
+    Edit(
+        "The result is right, and each rank has another gradient of x. Each knows what its own "
+        "hidden units say of it: which of the two operations adds that up?",
+        {ENTER: "x"},
+    ),
+    Edit(
+        "All is right, and backward makes two calls. gate and up read the same x: how often does "
+        "it enter the block?",
+        {ENTER: "x", GATE: "(f(entered) @ gate.T)", UP: "(f(entered) @ up.T)"},
+    ),
+    Edit(
+        "Every rank ends with its own part of the sum. What does a product over some of the hidden "
+        "units lack?",
+        {SUM: "(hidden @ down.T)"},
+        shows=("forward_calls",),
+    ),
+    Edit(
+        "The result is too large by one bias less than there are ranks. How often is the bias "
+        "added?",
+        {BIAS: 'g(hidden @ down.T + w["bias"])'},
+    ),
+    Edit(
+        "The result is right, and the gradient of the bias is a fraction of the right one on every "
+        "rank. All ranks hold the whole bias: where would each see its whole gradient?",
+        {BIAS: 'g(hidden @ down.T + w["bias"] / comm.size)'},
+    ),
+    Edit(
+        "Every rank computes the whole MLP, and the sum has it once for each of them. Which hidden "
+        "units belong to this rank?",
+        {CUT: "w[name]", DOWN: 'w["down"]'},
+    ),
+    Edit(
+        "Right where the ranks share the hidden units evenly, and some units are lost where they "
+        "do not. Who has the last ones?",
+        {
+            CUT: PART.format("w[name]", "len(w[name])"),
+            DOWN: PART.format('w["down"].T', 'len(w["down"].T)') + ".T",
+        },
+        points=1.5,
+    ),
+    Edit(
+        "Nonlinear work on the wrong numbers: the gate of one unit meets another unit's input. "
+        "Which rows of gate and up belong to one hidden unit?",
+        {
+            "hidden = F.silu": "up = up.roll(1, 0)\n    hidden = F.silu",
+        },
+    ),
+    Edit(
+        "Hidden units meet other units' columns of down. Which columns belong to this rank's "
+        "units?",
+        {DOWN: 'w["down"].flip(1).tensor_split(comm.size, dim=1)[comm.rank]'},
+    ),
+    Edit(
+        "The result is right, and so many all-reduces are not needed: what enters is the same on "
+        "all ranks. What does f do to it in forward?",
+        {ENTER: "g(x) / comm.size"},
+        shows=("forward_calls",),
+    ),
+)
+
+CHECK = Check(
+    cases=mlp_cases,
+    observe=mlp.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u11-mlp", EDITS, mlp.observe),
+        scenarios=SCENARIOS,
+        relative_tolerance=1e-9,
+        labels=mlp.LABELS,
+        summarise=mlp.summarise,
+        questions={
+            "uneven": "Right where all ranks have as many hidden units. What happens to the rest?",
+            "forward_calls": "Where in forward do ranks hold parts of one sum, and how many such "
+            "places are there?",
+            "backward_calls": "How often does x enter the block, and what does f do in backward?",
+            "wrong_results": "With two hidden units on two ranks: which numbers does each rank "
+            "need to make its part of the result?",
+            "wrong_x": "Which of your products use x, and what stands between x and each of them?",
+            "forward_flops": "Which of the three products still works on all hidden units?",
+        },
+    ),
+    fallback="course_utils.reference.tensor_parallel.parallel_mlp",
+    answers=("course_utils.reference.tensor_parallel.parallel_mlp",),
+)

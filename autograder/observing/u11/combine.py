@@ -1,0 +1,93 @@
+"""Results of attention over keys on several ranks, combined on all of them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    num_changed,
+    require_tensor,
+    undisturbed,
+)
+from autograder.observing.replay import LABELS as REPLAY_LABELS
+from autograder.observing.replay import replay
+from autograder.observing.u03.kept import random_tensors
+from autograder.observing.u06.compared import checksum
+from autograder.observing.u06.merge import exact
+from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u11.passes import num_wrong
+from course_utils.distributed import Comm
+
+SCENARIOS = ("ordinary", "extreme")
+PLAIN, HIGH, APART, NONE_HERE, NONE_AT_ALL = (
+    "plain",
+    "high",
+    "ranks far apart",
+    "a row without keys on a rank",
+    "a row without keys",
+)
+LABELS = REPLAY_LABELS | {
+    "calls": "calls to the other ranks",
+    "bytes": "bytes in these calls",
+    "wrong_results": "ranks whose result is wrong",
+    "result_checksum": "the sum of rank 0's results, each with a weight of its own",
+    "changed": "arguments that are other numbers afterwards",
+}
+
+
+def scores_and_values(case: Case) -> tuple[list[Tensor], list[Tensor]]:
+    """Scores (rows, keys) and values (keys, d) of each rank."""
+    c, rows, keys, d = (case[name] for name in ("num_ranks", "rows", "keys_per_rank", "width"))
+    scores = random_tensors(90 + rows, *((rows, keys),) * c)
+    values = random_tensors(40 + d, *((keys, d),) * c)
+    if case["kind"] in (HIGH, APART):
+        first, step = (2000, 0) if case["kind"] == HIGH else (-950 * c, 1900)
+        scores = [each + first + step * rank for rank, each in enumerate(scores)]
+    if case["kind"] == NONE_HERE:
+        scores[-1][0] = -torch.inf
+    if case["kind"] == NONE_AT_ALL:
+        for each in scores:
+            each[-1] = -torch.inf
+    return scores, values
+
+
+def inputs_of(case: Case, rank: int) -> tuple[Tensor, Tensor]:
+    """A rank's result over its own keys, and its log-sum-exp."""
+    scores, values = scores_and_values(case)
+    return exact(scores[rank], values[rank])
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Each rank's result, its arguments afterwards, and all calls."""
+
+    def on_rank(comm: Comm) -> dict[str, Any]:
+        inputs = inputs_of(case, comm.rank)
+        result = require_tensor(answer(comm, *inputs))
+        return {"result": result.detach(), "inputs": list(inputs)}
+
+    with undisturbed():
+        recorded = record_on_ranks(case["num_ranks"], on_rank)
+    return {"ranks": recorded.results, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Results beside the right one; calls and bytes, as many as are allowed or more."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    calls, ranks = run.communications(), observed["ranks"]
+    return {
+        "forged_calls": forged_calls,
+        "calls": max(right["calls"], len(calls)),
+        "bytes": max(right["bytes"], sum(each.num_bytes for each in calls)),
+        "wrong_results": num_wrong(
+            (each["result"] for each in ranks), [right["result"]] * len(ranks)
+        ),
+        "result_checksum": checksum(ranks[0]["result"], right["result"]),
+        "changed": sum(
+            num_changed(each["inputs"], inputs_of(case, rank)) for rank, each in enumerate(ranks)
+        ),
+    }

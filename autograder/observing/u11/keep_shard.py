@@ -1,0 +1,97 @@
+"""A product with gathered tokens: gradients and calls, what autograd keeps, what is hidden."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    require_tensor,
+    undisturbed,
+)
+from autograder.observing.replay import replay
+from autograder.observing.u03.kept import kept_bytes, observe_kept, random_tensors
+from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
+from autograder.observing.u11.passes import LABELS as PASS_LABELS
+from autograder.observing.u11.passes import end_forward, num_wrong, traffic
+from course_utils.distributed import Comm, NullComm, VirtualCluster
+
+FLOAT64_BYTES = 8
+NUMBERS, KEPT, OVERLAPPED = SCENARIOS = ("numbers", "kept", "overlapped")
+LABELS = PASS_LABELS | {
+    "wrong_results": "ranks whose result is wrong",
+    "wrong_shards": "ranks whose gradient of the shard is wrong",
+    "wrong_weights": "ranks whose gradient of the weight is wrong",
+    "saved_bytes": "the bytes that autograd keeps",
+    "copied_bytes": "the bytes that autograd keeps besides shard and weight",
+    "unseen_bytes": "the bytes that stay alive where autograd does not see them",
+    "late": "A rank waits for its links where it could compute.",
+}
+ALLOWANCE = 1.05  # an exposed gather or scatter takes a sixth of the time
+COMPUTE_PER_GATHER = 1.5
+
+
+def tensors_of(case: Case, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A rank's tokens (S / t, h), its part of a weight (rows, h), and what comes from above."""
+    tokens, h, rows = case["tokens_per_rank"], case["hidden_size"], case["rows"]
+    shapes = (tokens, h), (rows, h), (case["num_ranks"] * tokens, rows)
+    shard, weight, incoming = random_tensors(50 * h + rank, *shapes)
+    if case["kind"] == "transposed gradient":
+        incoming = incoming.T.contiguous().T
+    return shard.requires_grad_(), weight.requires_grad_(), incoming
+
+
+def cluster_for(case: Case) -> VirtualCluster:
+    """Links on which a product takes somewhat longer than a gather."""
+    tokens = case["num_ranks"] * case["tokens_per_rank"]
+    num_bytes = tokens * case["hidden_size"] * FLOAT64_BYTES
+    gather = NETWORK.seconds("all_gather", num_bytes, range(max(2, case["num_ranks"])))
+    flops = 2 * tokens * case["hidden_size"] * case["rows"]
+    return replace(
+        cluster_of(case["num_ranks"]), flops_per_second=flops / (COMPUTE_PER_GATHER * gather)
+    )
+
+
+def on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
+    """Both passes of one rank."""
+    shard, weight, incoming = tensors_of(case, comm.rank)
+    result = require_tensor(answer(comm, shard, weight))
+    end_forward(comm)
+    if result.requires_grad:
+        result.backward(incoming)
+    return {"result": result.detach(), "shard": shard.grad, "weight": weight.grad}
+
+
+def _kept(answer: Any, case: Case) -> dict[str, Any]:
+    shard, weight, _ = tensors_of(case, 0)
+    alone = NullComm(case["num_ranks"])
+    return observe_kept(lambda shard, weight: answer(alone, shard, weight), [shard, weight])
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Results, gradients and calls of all ranks; or what one rank alone keeps."""
+    with undisturbed():
+        if case["scenario"] == KEPT:
+            return _kept(answer, case)
+        recorded = record_on_cluster(cluster_for(case), on_rank, answer, case)
+        return {"ranks": recorded.results, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Bytes, or calls and tensors beside the right ones and the time on the judge's cluster."""
+    if case["scenario"] == KEPT:
+        return {**kept_bytes(observed)}
+    run, forged_calls = replay(observed["logs"], cluster_for(case))
+    calls = traffic(run, ["all_gather", "reduce_scatter"])
+    ranks = observed["ranks"]
+    wrong = {
+        f"wrong_{name}s": num_wrong((each[name] for each in ranks), right[name])
+        for name in ("result", "shard", "weight")
+    }
+    is_late = run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)
+    return {"forged_calls": forged_calls, **calls, **wrong, "late": int(is_late)}

@@ -1,0 +1,76 @@
+"""Gradients of a layer's parameters on ranks, summed or not."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, length_of, undisturbed
+from autograder.observing.replay import LABELS as REPLAY_LABELS
+from autograder.observing.replay import replay
+from autograder.observing.u03.kept import random_tensors
+from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u11.passes import is_right
+from course_utils.distributed import Comm
+
+WHOLE = ("norm1", "norm2", "o_bias", "down_bias")
+PARTS = ("q", "k", "v", "o", "up", "down", "up_bias")
+LABELS = REPLAY_LABELS | {
+    "calls": "calls to the other ranks",
+    "bytes": "bytes in these calls",
+    "wrong_whole": "gradients of whole weights that are wrong, on all ranks",
+    "norm1_length": "the length of rank 0's gradient of norm1",
+    "wrong_parts": "gradients of cut weights that are wrong, on all ranks",
+}
+
+
+def parameters_of(case: Case, rank: int) -> dict[str, Tensor]:
+    """Parameters with their gradients on a rank, in a shuffled order."""
+    names = [*WHOLE[: 4 if case["has_biases"] else 2], *PARTS[: 7 if case["has_biases"] else 6]]
+    h = case["hidden_size"]
+    values = random_tensors(
+        30 + rank, *((h,) if "norm" in n or "bias" in n else (h, 2) for n in names)
+    )
+    parameters = {}
+    for name, value in zip(names, values, strict=True):
+        parameters[name] = torch.zeros_like(value).requires_grad_()
+        if name != case["without_gradient"]:
+            parameters[name].grad = value
+    return dict(sorted(parameters.items()))
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """All gradients afterwards, and all calls."""
+
+    def on_rank(comm: Comm) -> dict[str, Any]:
+        parameters = parameters_of(case, comm.rank)
+        answer(comm, parameters)
+        return {name: each.grad for name, each in parameters.items()}
+
+    with undisturbed():
+        recorded = record_on_ranks(case["num_ranks"], on_rank)
+    return {"ranks": recorded.results, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Gradients beside the right ones; calls and bytes on the judge's cluster."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    calls = run.communications()
+    wrong = [
+        name
+        for ours, theirs in zip(observed["ranks"], right["ranks"], strict=True)
+        for name in theirs
+        if (theirs[name] is None) != (ours[name] is None)
+        or (theirs[name] is not None and not is_right(ours[name], theirs[name]))
+    ]
+    return {
+        "forged_calls": forged_calls,
+        "calls": len(calls),
+        "bytes": sum(each.num_bytes for each in calls),
+        "wrong_whole": sum(name in WHOLE for name in wrong),
+        "wrong_parts": sum(name in PARTS for name in wrong),
+        "norm1_length": length_of([(observed if "norm1" in wrong else right)["ranks"][0]["norm1"]]),
+    }
