@@ -45,4 +45,5 @@ def expanded_attention(  # noqa: PLR0913, PLR0917  as above
     values = torch.einsum("btr,raw->batw", latents, value_up)
     scores = (keys @ q_nope[..., None])[..., 0] + q_rope @ rope_keys.mT
     weights = (scores * scale).softmax(-1)
-    return (weights[:, :, None] @ values)[:, :, 0]
+    out: Tensor = (weights[:, :, None] @ values)[:, :, 0]
+    return out

@@ -76,7 +76,7 @@ from course_utils.show import (
 # %% [markdown]
 # ## A model that writes
 #
-# First something to serve. This Llama has two layers and learns one text by heart, letter by letter (some seconds). It writes the slow way: each new letter takes all earlier ones through the model again.
+# This Llama has two layers and learns one text by heart, letter by letter. It writes the slow way: each new letter takes all earlier ones through the model again.
 
 # %%
 torch.set_num_threads(1)
@@ -97,7 +97,7 @@ written = without_cache(model, prompt, 100)
 print(text_of(written))
 
 # %% [markdown]
-# Keys and values of earlier letters come out the same each time. Kept in a **cache**, only the new letter goes through the layers (unit 02). **Guess first.** For these 100 letters a cache saves so much arithmetic that FLOPs fall about 50 times. How many times faster is the clock?
+# Keys and values of earlier letters come out the same each time. With a **cache** of them, only the new letter goes through the layers (unit 02). **Guess first.** For these 100 letters FLOPs fall about 50 times. How many times faster is the clock?
 
 # %%
 predict("u13-clock", None, "times faster")
@@ -115,12 +115,10 @@ print(f"FLOPs: {flops['without'] / flops['with']:.0f} times fewer")
 compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with"])
 
 # %% [markdown]
-# The **first gap**: the same letters, a fraction of the FLOPs, and hardly a gain by the clock. Each letter still calls every operation and reads every weight once. What a decoding step waits for is calls and *bytes*, not FLOPs. So this unit counts bytes.
+# The **first gap**: the same letters, FLOPs 56 times fewer, and the clock gains far less. Each letter still calls every operation and reads every weight. A decoding step waits for calls and *bytes*. So this unit counts bytes.
 
 # %% [markdown]
 # ## What a cache holds
-#
-# Four designs, from the keys that each token leaves behind:
 #
 # | design | a layer keeps for each token |
 # |---|---|
@@ -136,7 +134,7 @@ compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with
 # %%
 predict("u13-latents", None, "times Llama's cache")
 
-# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=8 difficulty=1 importance=5
+# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=6 difficulty=1 importance=5
 # **Write** `cache_bytes`: bytes of the cache of all layers and sequences, with numbers of `element_bytes`.
 #
 # - `model.latent_attention` is None, or has `kv_rank` ($r$) and `rope_head_dim` ($d_r$).
@@ -205,7 +203,7 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 #
 # A step of decoding has one query for each head, and a buffer of keys and values with room for more tokens than are there. What can go wrong changes no number of the result, only the bytes: copies.
 
-# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=14 difficulty=3 importance=5
+# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=12 difficulty=3 importance=5
 # **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, by a slice, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
 #
 # | scenario | half of the points each |
@@ -273,7 +271,7 @@ same = torch.equal(generate_cached(model, prompt[None], 100, step_of)[0], writte
 print("the tiny model writes the same text with it:", same)
 
 # %% [markdown]
-# Repeating keys undoes GQA: the result is right, and its bytes are those of multi-head attention and more. Now all bytes of a step, weights too. Move the context, and watch which design runs out of memory, and which out of bandwidth:
+# Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. Now all bytes of a step, weights too. Move the context:
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -293,9 +291,9 @@ explorer(
 #
 # $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j w_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
 #
-# A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of the score add up before the softmax.
+# A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of a score are added.
 
-# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=13 difficulty=4 importance=4
+# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=12 difficulty=4 importance=4
 # **Write** `latent_attention` for one new token: `q_nope` $(b, a, n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, n)$ and `value_up` $(r, a, w)$. Return $(b, a, w)$. The scale is that of a whole key, $1/\sqrt{n + d_r}$. Everything is already rotated and normalised.
 #
 # Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
@@ -322,16 +320,16 @@ def latent_attention(
 
 
 # %%
-def mflops_of_deepseek(attention):
+def flops_of_deepseek(attention):
     """One token after 4,095 others, at the sizes of DeepSeek-V3, on tensors without data."""
     shapes = [(1, 128, 128), (1, 128, 64), (1, 4096, 512), (1, 4096, 64)]
     shapes += [(512, 128, 128), (512, 128, 128)]
     sizes = [torch.empty(each, device="meta") for each in shapes]
-    return round(count_flops(lambda: attention(*sizes)).forward_flops / 1e6)
+    return count_flops(lambda: attention(*sizes)).forward_flops
 
 
-try_it(mflops_of_deepseek, expanded_attention)
-try_it(mflops_of_deepseek, latent_attention)
+try_it(flops_of_deepseek, expanded_attention)
+try_it(flops_of_deepseek, latent_attention)
 
 # %% check="u13-latent-step"
 # In float64: heads of every width, one cached token and many; FLOPs counted.
@@ -347,19 +345,19 @@ try_it(mflops_of_deepseek, latent_attention)
 latents_of = answer("u13-latent-step", latent_attention)
 projections = 2 * 7168 * 128 * (128 + 64) + 2 * 128 * 128 * 7168
 steps = {
-    name: projections / 1e6 + mflops_of_deepseek(each)
+    name: projections + flops_of_deepseek(each)
     for name, each in {"expanded": expanded_attention, "absorbed": latents_of}.items()
 }
-print({name: f"{each:,.0f} MFLOP" for name, each in steps.items()})
+print({name: f"{each:,} FLOPs" for name, each in steps.items()})
 print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tokens")
 
 # %% [markdown]
-# **78.5 times fewer.** In return each score is 576 numbers wide and not 192, so a long *prompt* is cheaper expanded, as in training. The absorbed form has about 240 FLOPs for each byte of cache, where GQA in Llama-3-8B has 4: latents are almost compute-bound in decode.
+# In return each score takes a product of 576 numbers, not 192, so a *prompt* is cheaper expanded, as in training. The absorbed form has about 240 FLOPs for each byte of cache, GQA in Llama-3-8B has 4.
 
 # %% [markdown]
 # ## Pages
 #
-# A server does not know how long an answer will be. If it reserves the longest, most of the memory holds nothing. A **paged cache** (E2) cuts memory into blocks of a few tokens. A sequence gets the next block when it needs it, wherever that lies, and a **table** says which blocks are its own, in order. Two sequences with the same beginning share its blocks. When one of them writes into a shared block, it gets a copy first: **copy on write**.
+# A server does not know how long an answer will be. If it reserves the longest, most memory holds nothing. A **paged cache** (E2) cuts memory into blocks of a few tokens. A sequence gets the next block when it needs it, wherever that lies, and a **table** says which blocks are its own, in order. Two sequences with the same beginning share its blocks. When one of them writes into a shared block, it gets a copy first: **copy on write**.
 
 # %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=20 difficulty=5 importance=5
 # **Write** `PagedCache`: the tables, not the memory. Sequences have names.
@@ -463,7 +461,7 @@ try_it(story, PagedCache)
 # </details>
 
 # %% [markdown]
-# **Your tables, in a server.** One beginning, three sequences that go on from it, in blocks of eight; all keys and values of the tiny model lie where your tables say.
+# **Your tables, in a server:** one beginning, four ways to go on, blocks of eight.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: four texts from one memory
@@ -491,11 +489,11 @@ print(f"{server.peak_blocks} blocks in use at most; reserved for 128 tokens each
 owners = [{} for _ in range(32)]
 for name, text in texts.items():
     for number, block in enumerate(server.tables.table(name)):
-        owners[block][name] = min(8, len(text) - 8 * number)
+        owners[block][name] = min(8, len(text) - 1 - 8 * number)  # the last letter was not fed
 paged_blocks(owners, names, 8)
 
 # %% [markdown]
-# Seven blocks of the beginning are stored once and read by all four. What is wasted is at most the rest of one block for each sequence. With answers of all lengths, blocks of 16 leave about 3 % of their cells empty; reserving 2,048 tokens for answers of 250 leaves 88 %.
+# Seven blocks of the beginning are stored once and read by all four. Each sequence wastes at most the rest of one block: with blocks of 16 and 250 tokens 3 % of the cells, where reserving 2,048 tokens wastes 88 %.
 
 # %% [markdown]
 # ## Experts
@@ -507,7 +505,7 @@ paged_blocks(owners, names, 8)
 # %%
 predict("u13-batch", None, "experts of 8")
 
-# %% Experts that a batch reads [markdown] exercise="u13-touched" points=1.5 minutes=7 difficulty=3 importance=4
+# %% Experts that a batch reads [markdown] exercise="u13-touched" points=1.5 minutes=5 difficulty=3 importance=4
 # **Write** `expected_experts`: how many of `num_experts` are chosen by at least one of `num_tokens` tokens, on average, if each token chooses `experts_per_token` *different* ones at random.
 #
 # *By hand:* one token of Mixtral: **2**. Two tokens: **3.5**.
@@ -560,7 +558,7 @@ compare("u13-batch", "experts of 8", computed=experts_of(8, 2, 8), measured=meas
 #
 # ### The landscape, computed
 #
-# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here is that figure with numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at the roof with about 756 cached tokens.
+# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at the roof, with 756 cached tokens.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: quality as published, tokens/s at best on the bandwidth of an A100-80
@@ -611,7 +609,7 @@ pd.DataFrame(rows).T
 #
 # Four sequences share one reading of a dense model, so it gains four times. Mixtral's four tokens choose different experts: 5.5 of 8 are read in place of 2, and the bytes of a step grow 2.5 times, so it gains 1.6 times. At batch 64 all experts are read. What stays is the ratio of all parameters, 47 to 69, and fewer FLOPs: 1.5 times as fast.
 #
-# Mistral-7B shares each key among four query heads, so its cache is a sixth of that of Llama-2-13B. At batch 1 the cache is under 3 % of what is read and does not matter; at batch 64 the caches outweigh the weights, and 1.8 times as many tokens/s at batch 1 become 3.2 times.
+# Mistral-7B shares each key among four query heads, so its cache is a sixth of that of Llama-2-13B. At batch 1 the cache is under 3 % of what is read and does not matter; at batch 64 the caches of Llama-2-13B outweigh its weights, and 1.8 times as many tokens/s at batch 1 become 3.2 times.
 #
 # *Rubric:* half a point for the bytes that one token reads (active parameters) with numbers; half for experts that a batch reads together; half for what stays (all parameters, FLOPs); half for the smaller cache (GQA), which matters where caches outweigh weights.
 # <!-- END SOLUTION -->
@@ -639,14 +637,14 @@ for name, (sizes, tokens, hours, chip, quality) in runs.items():
 pd.DataFrame(table).T
 
 # %% [markdown]
-# Eleven times fewer hours for eleven times fewer FLOPs: experts save in training what they save at batch 1, as every token of a large batch uses its two or eight and no more.
+# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save with every batch.
 
 # %% [markdown]
 # ## A small one guesses
 #
-# A pass of the large model over five tokens reads the same weights as a pass over one. So let a small **draft model** propose tokens, and let the large one look at all of them in a single pass (**speculative decoding**). The text must stay that of the large model, not nearly but exactly: if the large model gives token $x$ the chance $p(x)$ and the draft $q(x)$, then accept or replace a proposed token so that $x$ comes out with chance $p(x)$, and as many proposals as possible are kept.
+# A pass of the large model over five tokens reads the same weights as a pass over one. So a small **draft model** proposes tokens, and the large one looks at all of them in a single pass (**speculative decoding**). The text must stay exactly that of the large model. Where it gives token $x$ the chance $p(x)$ and the draft $q(x)$, accept or replace the proposed token so that $x$ comes out with chance $p(x)$; keep as many proposals as possible.
 
-# %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=10 difficulty=4 importance=4
+# %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=9 difficulty=4 importance=4
 # **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ nobody asks for the first, and where $p = q$ nobody for the second: any number will do, an error will not.
 #
 # The inputs are fractions; fractions and floats are both right.
@@ -692,7 +690,7 @@ explorer(
 )
 
 # %% [markdown]
-# A proposed token is accepted with chance $\alpha = \sum_x \min(p(x), q(x))$. Now your rule at work: a second tiny model, a tenth of the size, guesses for the first. Both take the most likely letter, so $p$ and $q$ are 1 at one letter each.
+# A proposed token is accepted with chance $\alpha = \sum_x \min(p(x), q(x))$. Now your rule at work: a second tiny model, an eighth of the size, guesses for the first. Both take the most likely letter, so $p$ and $q$ are 1 at one letter each.
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: passes of the large model for 100 letters

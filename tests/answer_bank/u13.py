@@ -53,7 +53,7 @@ CACHE_BYTES = AnswerBank(
         "a long window": lambda case: case["window"] > case["context"],
         "latents in a window": lambda case: is_latent(case) and case["window"],
         "one byte": lambda case: case["element_bytes"] == 1,
-        "beyond a float": lambda case: case["context"] > 2**40,
+        "beyond a float": lambda case: case["context"] > 2**50,
     },
 )
 
@@ -91,7 +91,7 @@ CACHED_STEP = AnswerBank(
                     q.unsqueeze(2), keys, values, enable_gqa=True
                 ).squeeze(2)
             """,
-            "How many cells do you write",
+            "How often do you read the filled part",
             points=1.5,
         ),
         Wrong(

@@ -1,6 +1,7 @@
 """The pictures at the head of the units: their numbers are those of the course's formulas."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from course_utils.distributed import ClusterRun, Comm, VirtualCluster
 from course_utils.formulas.batch_size import configuration
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.number_formats import largest, rounded
+from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
+from course_utils.formulas.serving import cache_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors, numbers_of
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.batch_experiment import (
@@ -205,3 +208,14 @@ def test_activations_of_llama_3_8b_with_scores_and_without():
     ]
     assert numbers(picture) == [round(each / 1e9) for each in both]
     assert widths(picture) == pytest.approx([2 * each / 1e9 for each in both], abs=0.3)
+
+
+def test_caches_of_four_designs():
+    picture = drawn("13_efficient_designs_and_inference")
+    llama, deepseek = preset("Llama-3-8B"), preset("DeepSeek-V3")
+    own, shared = (replace(llama, num_kv_heads=each) for each in (32, 1))
+    caches = [cache_bytes(each, 1, 8192, 2) / 1e9 for each in (own, llama, deepseek, shared)]
+    assert widths(picture) == pytest.approx([130 * each for each in caches], abs=0.1)
+    assert re.findall(r">(\d\.\d\d)</text>", picture) == [f"{each:.2f}" for each in caches]
+    times = sum(parameters(deepseek).values()) / sum(parameters(llama).values())
+    assert f"{times:.0f} times as large" in picture

@@ -30,7 +30,7 @@ def pair_cases(seed: int) -> list[Case]:
 def measured(p: list[int], q: list[int]) -> dict[str, Any]:
     """What comes out is p; as much of q is kept as p has room for."""
     of_p, of_q = accept.chances_of({"p": p, "q": q})
-    accepted = sum(map(min, of_p, of_q)) + Fraction(0)
+    accepted = sum(map(min, of_p, of_q), Fraction(0))
     return {
         "wrong_tokens": 0,
         "accepted": float(accepted),

@@ -34,13 +34,13 @@ def cache_cases(seed: int) -> list[Case]:
         context = rng.randint(9, 60)
         window = (0, rng.randint(2, 8), 0, context + rng.randint(1, 9))[number // 5]
         cases.append((_model(rng, number), rng.randint(2, 6), context, 2 ** (number % 4), window))
-    cases += [(_model(rng, 4), 3, 2**40 + 1, 4, 0), (_model(rng, 1), 3, 2**46 + 1, 4, 0)]
+    cases += [(_model(rng, 4), 3, 2**52 + 1, 4, 0), (_model(rng, 1), 3, 2**52 + 1, 4, 0)]
     return [dict(zip(NAMES, each, strict=True)) for each in cases]
 
 
 def _model(rng: random.Random, number: int) -> dict[str, Any]:
     heads, kv_heads, head_dim = HEADS[number % 5 % 4]
-    sizes = {
+    sizes: dict[str, Any] = {
         **{"num_layers": rng.randint(2, 4), "hidden_size": rng.choice((16, 24, 32))},
         **{"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim},
         **{"ffn_size": rng.randint(17, 70), "vocab_size": rng.randint(201, 399)},

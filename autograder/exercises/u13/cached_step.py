@@ -8,6 +8,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u06.compared import checksum
 from autograder.observing.u13 import cached_step
 from autograder.observing.u13.cached_step import ENOUGH, inputs_of
 
@@ -42,8 +43,8 @@ def measured(**case: Any) -> dict[str, Any]:
         scores = (keys * q[:, head, None]).sum(-1) * case["width"] ** -0.5
         out[:, head] = (scores.softmax(-1)[..., None] * values).sum(1)
     right = {
-        **{"wrong_rows": 0, "wrong_cells": 0},
-        "checksum": cached_step.checksum(out, out),
+        **{"wrong_cells": 0, "wrong_rows": 0},
+        "checksum": checksum(out, out),
         **{"out": out, "caches": [k_cache, v_cache]},
     }
     if case["scenario"] != "bytes":

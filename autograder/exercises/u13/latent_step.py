@@ -8,6 +8,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u06.compared import checksum
 from autograder.observing.u13 import latent_step
 from autograder.observing.u13.latent_step import SIZES, inputs_of
 
@@ -38,7 +39,7 @@ def measured(**case: Any) -> dict[str, Any]:
         scores = (keys * query[:, None]).sum(-1) / (nope + rope) ** 0.5
         values = latents @ value_up[:, head]
         out[:, head] = (scores.softmax(-1)[..., None] * values).sum(1)
-    right = {"wrong_rows": 0, "checksum": latent_step.checksum(out, out), "out": out}
+    right = {"wrong_rows": 0, "checksum": checksum(out, out), "out": out}
     into_latents, scored, summed, out_of_latents = nope * r, t * (r + rope), t * r, r * width
     flops = 2 * b * a * (into_latents + scored + summed + out_of_latents)
     return right | ({"flops": flops} if case["scenario"] == "flops" else {})

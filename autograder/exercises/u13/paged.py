@@ -78,16 +78,19 @@ EDITS = (
         "A sequence writes into a block that another one reads. Who else has the block that you "
         "write to?",
         {SHARED: "elif False:"},
+        points=3.0,
     ),
     Edit(
         "The new block lacks the tokens that came before in it. How many of its cells does the "
         "sequence need from the old one?",
         {COPY: COPY.replace("cell)", "0)")},
+        points=3.0,
     ),
     Edit(
-        "One token of a copied block is missing. How many cells lie before the one that is written "
-        "next?",
+        "The new block lacks the tokens that came before in it. How many of its cells does the "
+        "sequence need from the old one?",
         {COPY: COPY.replace("cell)", "cell - 1)")},
+        points=3.0,
     ),
     Edit(
         "A fork takes blocks of its own at once. What differs between the two right after a fork?",
@@ -99,6 +102,7 @@ EDITS = (
             self.copies.append((old, block, self.block_size))
             self.tables[child].append(block)"""
         },
+        points=2.0,
     ),
     Edit(
         "The child's table grows with its parent's. Are these two tables, or two names of one?",
@@ -106,10 +110,12 @@ EDITS = (
             "list(self.tables[sequence])\n        self.lengths": "self.tables[sequence]\n        "
             "self.lengths"
         },
+        points=2.0,
     ),
     Edit(
         "A block is free as soon as one sequence ends. Who else may still need it?",
         {FREED: "self.free_blocks.append(block)"},
+        points=2.0,
     ),
     Edit(
         "Blocks that two had never come back. Who frees a block when the last of them ends?",
@@ -117,10 +123,12 @@ EDITS = (
             FREED: """if self.owners[block] == 1:
                 self.free_blocks.append(block)"""
         },
+        points=3.0,
     ),
     Edit(
         "What one sequence leaves is of use to nobody. Where do its blocks go when it ends?",
         {FREED: "self.owners[block] -= 1"},
+        points=2.0,
     ),
     Edit(
         "A block is taken one token early. In which request is the first token of a block written?",
@@ -136,10 +144,12 @@ EDITS = (
         "After a copy the old block still counts the one that left. How many sequences have it "
         "now?",
         {f"{LEFT}\n            ": ""},
+        points=3.0,
     ),
     Edit(
         "You copy blocks that nobody shares. What does the only owner of a block gain by a copy?",
         {SHARED: "else:"},
+        points=1.0,
     ),
     Edit(
         "A request was refused, and something had changed all the same. What do you change before "
@@ -148,11 +158,13 @@ EDITS = (
             f"{TAKE}\n            {COPY}\n            {LEFT}": f"{LEFT}\n            {TAKE}\n"
             f"            {COPY.replace('blocks[-1]', 'self.tables[sequence][-1]')}"
         },
+        points=3.0,
     ),
     Edit(
         "Memory is full and you hand out a block that is in use. What does the exercise raise "
         "where none is free?",
         {'raise MemoryError("no block is free")': "return 0"},
+        points=1.0,
     ),
 )
 

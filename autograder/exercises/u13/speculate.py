@@ -61,7 +61,7 @@ EDITS = (
     ),
     Edit(
         "The large model's pass is missing in your time. Who looks at the drafts?",
-        {TIME: "draft_length * draft_cost + (draft_length == 0)"},
+        {TIME: "draft_length * draft_cost or 1"},
         points=0.75,
     ),
     Edit(

@@ -49,7 +49,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     p, q = chances_of(case)
     accept, after = (list(map(_fraction, observed[name])) for name in ("accept", "after"))
     kept = [there * each for there, each in zip(q, accept, strict=True)]
-    accepted = sum(kept)
+    accepted = sum(kept, Fraction(0))
     law = [each + (1 - accepted) * other for each, other in zip(kept, after, strict=True)]
     if accepted == 1:
         law = kept
@@ -63,7 +63,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
 
 def weighted(law: list[Fraction]) -> Fraction:
     """A sum that tells two laws apart."""
-    return sum((number + 1) * each for number, each in enumerate(law)) + Fraction(0)
+    return sum(((number + 1) * each for number, each in enumerate(law)), Fraction(0))
 
 
 def _fraction(number: list[int] | float) -> Fraction:

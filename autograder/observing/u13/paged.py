@@ -26,7 +26,8 @@ LABELS = {
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Of each request its place and the copies asked for; then the table of each sequence."""
-    cache, living, log = answer(case["num_blocks"], case["block_size"]), set[str](), []
+    cache = answer(case["num_blocks"], case["block_size"])
+    living, log = set[str](), list[dict[str, Any]]()
     for kind, *names in case["script"]:
         if kind != "append" and names[0] not in living:
             log.append({})
