@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from course_utils import colours
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.serving import served_bytes, served_tokens_per_second, speculation
-from course_utils.show.picture import Picture, axes, text_on
+from course_utils.show.picture import Picture, axes
 
 BATCHES = tuple(2**n for n in range(11))
 AXIS_RATE = (50, 1e5)
@@ -90,8 +90,9 @@ def paged_blocks(
     ax.set_ylim(-0.2, 1.75)
     ax.set_axis_off()
     for number, (name, colour) in enumerate(colour_of.items()):
-        ax.add_patch(Rectangle((1.6 * number, 1.4), 0.2, 0.2, facecolor=colour))
-        ax.text(1.6 * number + 0.28, 1.5, name, va="center")
+        at = number * len(owners) / 8
+        ax.add_patch(Rectangle((at, 1.35), len(owners) / 60, 0.2, facecolor=colour))
+        ax.text(at + len(owners) / 45, 1.45, name, va="center")
     shared = sum(len(cells) > 1 for cells in owners)
     used = sum(bool(cells) for cells in owners)
     caption = f"{used} of {len(owners)} blocks are in use, {shared} of them by several sequences."
@@ -130,15 +131,8 @@ def draft_overlap(likeness: str, draft_length: int) -> Picture:
     accepted = {"facecolor": "none", "edgecolor": colours.MEASURED, "hatch": "///"}
     ax.bar(places, overlap, 0.78, **accepted, label="accepted: the smaller of the two")
     for n, each in enumerate(overlap):
-        ax.text(
-            n,
-            0.005,
-            f"{each:.2f}",
-            ha="center",
-            va="bottom",
-            fontweight="bold",
-            color=text_on(colours.PARAMETERS),
-        )
+        top = max(LARGE[n], q[n])
+        ax.text(n, top + 0.01, f"{each:.2f}", ha="center", va="bottom", fontweight="bold")
     ax.set_xticks(list(places), WORDS)
     ax.set_ylim(0, 0.6)
     ax.set_ylabel("chance")

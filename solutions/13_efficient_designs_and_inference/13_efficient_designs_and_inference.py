@@ -282,7 +282,7 @@ explorer(
 )
 
 # %% [markdown]
-# For one sequence all four are equally fast: the weights are read, whatever the cache. A batch shares that reading, until the caches outweigh the weights. There the line bends, and there designs part.
+# A batch shares the reading of the weights, until its caches outweigh them. There a line bends, and there designs part: early with long contexts, late with short ones. At 256 tokens and one sequence they hardly differ.
 
 # %% [markdown]
 # ## Never leave the latents
@@ -466,7 +466,7 @@ try_it(story, PagedCache)
 # %% folded=true tags=["nbval-check-output"]
 # Measured: four texts from one memory
 tables_of = answer("u13-paged", PagedCache)
-server = ServedModel(model, tables_of(32, 8), 32, 8)
+server = ServedModel(model, tables_of(24, 8), 24, 8)
 names = ("parent", "first", "second", "third")
 beginning = written[:60].tolist()
 for token in beginning:
@@ -486,7 +486,7 @@ print(f"{server.peak_blocks} blocks in use at most; reserved for 128 tokens each
 
 # %% folded=true
 # Figure: which blocks belong to whom
-owners = [{} for _ in range(32)]
+owners = [{} for _ in range(24)]
 for name, text in texts.items():
     for number, block in enumerate(server.tables.table(name)):
         owners[block][name] = min(8, len(text) - 1 - 8 * number)  # the last letter was not fed
