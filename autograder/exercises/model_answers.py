@@ -122,7 +122,10 @@ class ChangedAnswer:
         """Keep the numbers that it gets wrong in a case in which it was observed."""
         value = observed.get("value")
         is_error = value is None or (isinstance(value, dict) and "trouble" in value)
-        wrong = {} if is_error else judge.wrong_numbers(case, value)
+        self.keep(case, {} if is_error else judge.wrong_numbers(case, value))
+
+    def keep(self, case: Case, wrong: Numbers) -> None:
+        """Keep its wrong numbers in a case, as far as it is known by them."""
         known = {name: wrong[name] for name in self.shows or wrong if name in wrong}
         self.found[pack(case).json] = known
 

@@ -54,6 +54,7 @@ from torch.nn import functional as F
 
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import PRECISIONS, Kernels, ModelConfig, preset
+from course_utils.formulas import activations
 from course_utils.instruments import (
     count_saved_bytes,
     fake_tensors,
@@ -682,39 +683,8 @@ compare(
 # - a last RMSNorm, and the head, a linear layer to $v$ logits per token;
 # - the loss: logits are converted to fp32, and the cross-entropy keeps its **log-softmax**, equally large, and the **targets**, 8 bytes each.
 
-# %% What one more sequence keeps [markdown] exercise="u03-sequence-bytes" points=2 minutes=8 difficulty=3 importance=4
-# **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for each additional sequence, in **bf16** with the loss in **fp32**. `layer_bytes` is what one layer keeps for one sequence.
-#
-# *By hand:* the model `small`, 2 tokens, 200 bytes per layer; the last norm 24, the head's input 16, the log-softmax 40, ids and targets 32 → **512**.
-
-
-# %% solution="u03-sequence-bytes"
-def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
-    """Bytes that one more sequence keeps for backward, in bf16 with the loss in fp32."""
-    ### BEGIN SOLUTION
-    stream = 2 * seq_len * model.hidden_size
-    last_norm, head_input = stream + 4 * seq_len, stream
-    log_softmax = 4 * seq_len * model.vocab_size
-    ids_and_targets = 2 * 8 * seq_len
-    around = last_norm + head_input + log_softmax + ids_and_targets
-    return model.num_layers * layer_bytes + around
-    ### END SOLUTION
-
-
-# %%
-try_it(sequence_bytes, small, 2, 200)
-
-# %% check="u03-sequence-bytes"
-# Two sequences minus one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
-
 # %% [markdown]
-# <details><summary>Hint: I am off by a few bytes per token</summary>
-#
-# List every operation from the token ids to the loss. What does the derivative of each need? Which of these are 8-byte integers?
-# </details>
-
-# %% [markdown]
-# **Compare it with the model:** Llama-3.2-1B at 4,096 tokens, two sequences minus one.
+# `sequence_bytes` of the course adds up what **one more sequence** keeps: the layers, and these parts beside them. (An extra asks you to write it.) Compare it with the model: Llama-3.2-1B at 4,096 tokens, two sequences minus one.
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -727,12 +697,9 @@ def kept_for(num_sequences):
     return loss.total_bytes
 
 
-sequence_of = answer("u03-sequence-bytes", sequence_bytes)
-
-
 def bytes_of_sequence(name, seq_len=4096):
     layer = sum(llama_of(preset(name), 1, seq_len, 2).values())
-    return sequence_of(preset(name), seq_len, layer)
+    return activations.sequence_bytes(preset(name), seq_len, layer)
 
 
 compare(
@@ -808,6 +775,40 @@ memory_over_length("Llama-3-8B", "written out")
 # ## Extras
 #
 # Bonus points, in any order. The recap is at the end.
+
+# %% [markdown]
+# ### The whole model, to the byte
+
+# %% What one more sequence keeps [markdown] exercise="u03-sequence-bytes" points=2 minutes=8 difficulty=3 importance=4 extra=true
+# **Write** `sequence_bytes`: how many more bytes a whole Llama-like model keeps for each additional sequence, in **bf16** with the loss in **fp32**. `layer_bytes` is what one layer keeps for one sequence.
+#
+# *By hand:* the model `small`, 2 tokens, 200 bytes per layer; the last norm 24, the head's input 16, the log-softmax 40, ids and targets 32 → **512**.
+
+
+# %% solution="u03-sequence-bytes"
+def sequence_bytes(model: ModelConfig, seq_len: int, layer_bytes: int) -> int:
+    """Bytes that one more sequence keeps for backward, in bf16 with the loss in fp32."""
+    ### BEGIN SOLUTION
+    stream = 2 * seq_len * model.hidden_size
+    last_norm, head_input = stream + 4 * seq_len, stream
+    log_softmax = 4 * seq_len * model.vocab_size
+    ids_and_targets = 2 * 8 * seq_len
+    around = last_norm + head_input + log_softmax + ids_and_targets
+    return model.num_layers * layer_bytes + around
+    ### END SOLUTION
+
+
+# %%
+try_it(sequence_bytes, small, 2, 200)
+
+# %% check="u03-sequence-bytes"
+# Two sequences minus one on real models: small and large vocabularies; Llama-3.2-1B and 8B.
+
+# %% [markdown]
+# <details><summary>Hint: I am off by a few bytes per token</summary>
+#
+# List every operation from the token ids to the loss. What does the derivative of each need? Which of these are 8-byte integers?
+# </details>
 
 # %% [markdown]
 # ### Build the instrument

@@ -250,11 +250,6 @@ try_it(value_of, "00000001", 5)
 #
 # With a hidden one every number is at least a power of two. For which exponent does the table leave it out?
 # </details>
-#
-# <details><summary>Hint: my subnormal numbers are half of what they should be</summary>
-#
-# The largest subnormal number lies one spacing below the smallest normal one, whose exponent field is 1. Which power of two is that?
-# </details>
 
 # %% [markdown]
 # **Check your guess**, and your function on every pattern of three formats, against the same bits in a tensor:
@@ -290,7 +285,7 @@ numbers["int8"] = list(range(-128, 128))
 facts_of_formats(numbers)
 
 # %% [markdown]
-# About half of a format's numbers lie between −1 and 1. fp8-e4m3 has a rule of its own: it has no infinity, and most patterns with an exponent of ones are numbers, up to 448. int8 has the same spacing everywhere.
+# About half of a format's numbers lie between −1 and 1. int8 has the same spacing everywhere.
 #
 # All formats at a glance:
 
@@ -382,11 +377,6 @@ try_it(stops_at, 1.0, 2)
 # <details><summary>Hint: my value is half of the right one</summary>
 #
 # At your value the spacing is no larger than the term. Which terms are still rounded *up* to a whole spacing?
-# </details>
-#
-# <details><summary>Hint: only terms that are not powers of two are wrong</summary>
-#
-# The spacing changes only at powers of two. Which is the first one where it is at least twice the term?
 # </details>
 
 # %% [markdown]
@@ -674,11 +664,6 @@ try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
 #
 # Write down the count after each step of the case. What does it become when the scale grows, and what after an overflow?
 # </details>
-#
-# <details><summary>Hint: an overflow gets through</summary>
-#
-# Does your test find an inf as well as a NaN? With two weights, what becomes of the first one's answer when you ask the second?
-# </details>
 
 # %% [markdown]
 # **Fix the fp16 run** with your scaler. It starts much too high, at $2^{40}$:
@@ -791,26 +776,13 @@ compare("u07-clock", "times as fast", measured=round(times_faster, 2))
 # %% [markdown]
 # The 16 comes from tensor cores, circuits for 16-bit products, which most CPUs lack:
 #
-# - With bf16 instructions, a vector holds twice as many numbers: a factor of two. A larger one means that fp32 products are slow here.
+# - With bf16 instructions, a vector holds twice as many numbers: a factor of two.
 # - Without them PyTorch has to convert, and bf16 is *slower*, as fp16 is on most processors.
 # - The small model's step gains little or loses: products are a small part of it, and autocast adds casts.
 #
 # On a GPU too, a format speeds up products and not the rest.
 #
-# **fp8** stores what a product reads in one byte. It reaches from $2^{-9}$ to 448 (e4m3) or from $2^{-16}$ to 57,344 (e5m2), so each tensor, or tile of one, needs a scale. A matrix, to e4m3 and back:
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: a matrix in fp8-e4m3 with one scale, and numbers too large for it
-matrix = 0.02 * torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
-fp8_scale = 448 / matrix.abs().max()
-in_fp8 = (matrix * fp8_scale).to(torch.float8_e4m3fn)
-back = in_fp8.float() / fp8_scale
-print(f"{storage_bytes(in_fp8):,} bytes and one scale, instead of {storage_bytes(matrix):,}")
-print(f"off by {((back - matrix).norm() / matrix.norm()).item():.1%}")
-print("500 and a million become", torch.tensor([500.0, 1e6]).to(torch.float8_e4m3fn).tolist())
-
-# %% [markdown]
-# e4m3 has no infinity, so an overflow leaves no trace. An H800 adds fp8 products with fewer bits than fp32, so DeepSeek-V3 moves its partial sums to fp32 every 128 products (its report, section 3.3).
+# **fp8** stores what a product reads in a single byte. Its range is so short that each tensor needs a scale of its own (see the extras).
 
 # %% [markdown]
 # ## Which peak?
@@ -931,6 +903,24 @@ for name, dtype in TYPES.items():
     pairs = zip(samples.tolist(), samples.to(dtype).double().tolist(), strict=True)
     equal = sum(rounded_of(x, *widths) == theirs for x, theirs in pairs)
     print(f"{name}: {equal:,} of {len(samples):,} equal")
+
+# %% [markdown]
+# ### One byte
+#
+# **fp8** stores what a product reads in one byte. It reaches from $2^{-9}$ to 448 (e4m3) or from $2^{-16}$ to 57,344 (e5m2), so each tensor, or tile of one, needs a scale. A matrix, to e4m3 and back:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: a matrix in fp8-e4m3 with one scale, and numbers too large for it
+matrix = 0.02 * torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+fp8_scale = 448 / matrix.abs().max()
+in_fp8 = (matrix * fp8_scale).to(torch.float8_e4m3fn)
+back = in_fp8.float() / fp8_scale
+print(f"{storage_bytes(in_fp8):,} bytes and one scale, instead of {storage_bytes(matrix):,}")
+print(f"off by {((back - matrix).norm() / matrix.norm()).item():.1%}")
+print("500 and a million become", torch.tensor([500.0, 1e6]).to(torch.float8_e4m3fn).tolist())
+
+# %% [markdown]
+# e4m3 has no infinity: most patterns with an exponent of ones are numbers, and an overflow leaves no trace. An H800 adds fp8 products with fewer bits than fp32, so DeepSeek-V3 moves its partial sums to fp32 every 128 products (its report, section 3.3).
 
 # %% [markdown]
 # ### Eight bits without an exponent
@@ -1135,7 +1125,7 @@ computed_and_measured(
 #
 # **Your plan** can now say why it counts 16 bytes: 2 for the weight that products read, 2 for its gradient, 12 for what must be remembered. It divides by the dense peak, and needs no loss scale.
 #
-# *To read on:* Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes). Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes). PyTorch's *Automatic Mixed Precision package* (10 minutes).
+# *To read on:* Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes). Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

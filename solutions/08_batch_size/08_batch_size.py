@@ -146,62 +146,21 @@ ragged_batch([5, 1, 3], vocab_size=11)[1]
 # %%
 predict("u08-running-mean", None, "%")
 
-# %% The weight of a token [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=4
-# **Write** `token_weights`: the weight of **one token** of each sequence in that running mean, a list of one `float` per sequence. All or nothing.
-#
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to its loss; the check gets it from autograd.
-#
-# *By hand:* lengths 3, 1, 2 in micro-batches of two → **0.125**, **0.125**, **0.25**.
-
-
-# %% solution="u08-mean-of-means"
-def token_weights(lengths: list[int], micro_batch_size: int) -> list[float]:
-    """Weight of one token of each sequence in the mean of the micro-batches' means."""
-    ### BEGIN SOLUTION
-    num_micro_batches = -(-len(lengths) // micro_batch_size)
-    weights = []
-    for start in range(0, len(lengths), micro_batch_size):
-        group = lengths[start : start + micro_batch_size]
-        weights += [1 / (num_micro_batches * sum(group)) for _ in group]
-    return weights
-    ### END SOLUTION
-
-
-# %%
-try_it(token_weights, [3, 1, 2], 2)
-
-# %% check="u08-mean-of-means"
-# Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
-
 # %% [markdown]
-# <details><summary>Hint: I get one sixth for every token of the case by hand</summary>
-#
-# That is what training should do. What does the *lecture* do with the micro-batch of four tokens, with that of two, and then with both results?
-# </details>
-
-# %% [markdown]
-# **Check your guess.** The weight of a token as a multiple of its fair share, and the error of the gradient:
+# **Check your guess.** The error of the lecture's gradient, in micro-batches of one, two, three and eight:
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: weights of tokens, and the error of the gradient
-weights_of = answer("u08-mean-of-means", token_weights)
+# Measured: the error of the gradient
 lengths = [32, 2, 30, 4, 28, 3, 31, 5]
-by_micro_batch = {
-    b: {
-        "in the longest": round(weights_of(lengths, b)[0] * sum(lengths), 2),
-        "in the shortest": round(weights_of(lengths, b)[1] * sum(lengths), 2),
-        "error, %": round(100 * error(running_mean, lengths, b), 1),
-    }
-    for b in (1, 2, 3, 8)
-}
-pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
+errors = {b: {"error, %": round(100 * error(running_mean, lengths, b), 1)} for b in (1, 2, 3, 8)}
+pd.DataFrame(errors).T.rename_axis("micro-batch")
 
 # %% folded=true tags=["nbval-check-output"]
 # Your guess beside the measurement
-compare("u08-running-mean", "%", measured=by_micro_batch[1]["error, %"])
+compare("u08-running-mean", "%", measured=errors[1]["error, %"])
 
 # %% [markdown]
-# One at a time, a token of the shortest sequence counts sixteen times as much as one of the longest. In pairs the bug nearly hides: each pair holds one long and one short sequence. Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
+# One at a time, every sequence counts the same, so a token of the shortest counts sixteen times as much as one of the longest. In pairs the bug nearly hides: each pair holds one long and one short sequence. Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
 
 # %% [markdown]
 # ## Accumulate exactly
@@ -794,7 +753,7 @@ choices = {f"{each:,}": what_it_means(each) for each in (64, 256, 1024, 4096, 15
 pd.DataFrame(choices).T.rename_axis("sequences")
 
 # %% [markdown]
-# Does it fit? Before you move a control, say what it will change: the dot on the hyperbola, the memory of a GPU, or neither. The caption says how the devices split the batch.
+# Does it fit? Before you move a control, say what it will change: the dot on the hyperbola, the memory of a GPU, or neither.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -834,6 +793,58 @@ explorer(
 # ## Extras
 #
 # Bonus points, in any order. The recap comes last.
+
+# %% [markdown]
+# ### What a mean of means does to a token
+
+# %% The weight of a token [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=3 extra=true
+# **Write** `token_weights`: the weight of **one token** of each sequence in that running mean, a list of one `float` per sequence. All or nothing.
+#
+# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to its loss; the check gets it from autograd.
+#
+# *By hand:* lengths 3, 1, 2 in micro-batches of two → **0.125**, **0.125**, **0.25**.
+
+
+# %% solution="u08-mean-of-means"
+def token_weights(lengths: list[int], micro_batch_size: int) -> list[float]:
+    """Weight of one token of each sequence in the mean of the micro-batches' means."""
+    ### BEGIN SOLUTION
+    num_micro_batches = -(-len(lengths) // micro_batch_size)
+    weights = []
+    for start in range(0, len(lengths), micro_batch_size):
+        group = lengths[start : start + micro_batch_size]
+        weights += [1 / (num_micro_batches * sum(group)) for _ in group]
+    return weights
+    ### END SOLUTION
+
+
+# %%
+try_it(token_weights, [3, 1, 2], 2)
+
+# %% check="u08-mean-of-means"
+# Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
+
+# %% [markdown]
+# <details><summary>Hint: I get one sixth for every token of the case by hand</summary>
+#
+# That is what training should do. What does the *lecture* do with the micro-batch of four tokens, with that of two, and then with both results?
+# </details>
+
+# %% [markdown]
+# **Compare with** the error above. Weights are multiples of the fair share:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: weights of tokens, and the error of the gradient
+weights_of = answer("u08-mean-of-means", token_weights)
+by_micro_batch = {
+    b: {
+        "in the longest": round(weights_of(lengths, b)[0] * sum(lengths), 2),
+        "in the shortest": round(weights_of(lengths, b)[1] * sum(lengths), 2),
+        "error, %": errors[b]["error, %"],
+    }
+    for b in errors
+}
+pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
 
 # %% [markdown]
 # ### A training loop
@@ -1133,7 +1144,7 @@ pd.DataFrame(
 #
 # **Your plan** can now say what one step is: 4 million tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices tell each other after the last pass comes in unit 09.
 #
-# *To read on:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from. DeepSeek-AI 2024, *DeepSeek-V3*, section 4.2 (5 minutes): a ramp in a real run.
+# *To read on:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

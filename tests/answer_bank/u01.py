@@ -465,7 +465,7 @@ CROSSOVER_LENGTH = AnswerBank(
                 shared = 1 + model.num_kv_heads / model.num_heads
                 return math.ceil(model.hidden_size * shared + 1.5 * model.ffn_size * wider)
             """,
-            'What does "at least as many" say about a tie?',
+            "floats miss an exact tie",
         ),
         Wrong(
             "a search that ends too early",

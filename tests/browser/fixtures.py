@@ -101,7 +101,7 @@ def stop(process: subprocess.Popen[bytes]) -> list[str]:
     children = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
     try:
-        process.wait(timeout=PATIENCE_SECONDS)
+        process.wait(timeout=END_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

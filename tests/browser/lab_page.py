@@ -255,6 +255,11 @@ class LabPage:
         self.page.wait_for_selector(IDLE)
         return self.outputs(name)
 
+    def has_one_stub(self, name: str) -> bool:
+        """Whether all that a cell leaves to write is the body of one function."""
+        source = self.find(name).source
+        return source.count(STUB.strip()) == source.count(f"\n{STUB}\n") == 1
+
     def type_answer(self, name: str, body: str) -> None:
         """Put the cell back to its stub and type the body over it, key by key.
 

@@ -95,6 +95,10 @@ def searched_crossover(model: dict[str, Any]) -> int:
 PROJECTIONS, FEED_FORWARD, CORE = "4 * h * (width + shared_width)", "6 * h", "core = 4 * width"
 RECAP = "(h * (1 + model.num_kv_heads / model.num_heads) + 1.5 * model.ffn_size)"
 IN_FLOATS = RECAP.replace("ffn_size", "ffn_size * h / width")
+SUM_OF_FLOATS = (
+    "h * (1 + model.num_kv_heads / model.num_heads) "
+    "+ 1.5 * model.ffn_size * (h / (model.num_heads * model.head_dim))"
+)
 LENGTH, DOWN = "length + (left_over > 0)", {" + (left_over > 0)": ""}
 IN_REST = "Your rest includes the output head. Is it part of a layer?"
 LACKS_A_MATRIX = (
@@ -176,9 +180,19 @@ EDITS = (
         {LENGTH: "length + 1"},
     ),
     Edit(
+        'You go one token too far where floats miss an exact tie. What does "at least as many" '
+        "say about a tie, and which division of whole numbers finds it?",
+        {LENGTH: f"-int(-({SUM_OF_FLOATS}) // 1)"},
+    ),
+    Edit(
         "You round to the nearest length, which may be one too short. Has attention caught up "
         "at a length just below the exact one?",
         {LENGTH: "round(rest / core)"},
+    ),
+    Edit(
+        "You round to the nearest length, which may be one too short. Has attention caught up "
+        "at a length just below the exact one?",
+        {LENGTH: "int(rest / core + 0.5)"},
     ),
     Edit(
         "You round down, to a length at which attention is still behind. Which is the first "

@@ -97,6 +97,11 @@ EDITS = (
         {FOR_INPUT: "(n > 0 and is_trained[n - 1])"},
     ),
     Edit(
+        "You check the first layer and the one just before. What if only an earlier one is "
+        "trained?",
+        {FOR_INPUT: "(n > 0 and (is_trained[0] or is_trained[n - 1]))"},
+    ),
+    Edit(
         "You compute an input's gradient only if the layer itself is trained. Who needs that "
         "gradient?",
         {FOR_INPUT: "(n > 0 and trained)"},

@@ -90,6 +90,10 @@ EDITS = (
         "token meet?",
         {CORE: "12 * dim * seq_len**2"},
     ),
+    Edit(
+        "You count the forward pass of the head alone. What else does a training step do with it?",
+        {HEAD: "2 * model.vocab_size * dim"},
+    ),
     Edit("The head is missing. What turns hidden states into logits?", {HEAD: "0"}),
 )
 

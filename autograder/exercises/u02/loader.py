@@ -37,7 +37,8 @@ WORKER, TAKEN = (
     "free[batch % num_workers] += load_ms",
     "now = max(now, free[batch % num_workers]) + step_ms",
 )
-SMOOTH = "return load_ms + (num_batches - 1) * max(step_ms, load_ms / num_workers) + step_ms"
+DIVIDED = "load_ms / num_workers"
+SMOOTH = f"return load_ms + (num_batches - 1) * max(step_ms, {DIVIDED}) + step_ms"
 STEPS, ROUNDS = "load_ms + num_batches * step_ms", "-(-num_batches // num_workers)"
 EDITS = (
     Edit(
@@ -64,7 +65,11 @@ EDITS = (
             "there?",
             {"return now": smooth},
         )
-        for smooth in (SMOOTH, SMOOTH.replace(" / ", " // "))
+        for smooth in (
+            SMOOTH,
+            SMOOTH.replace(" / ", " // "),
+            SMOOTH.replace(DIVIDED, f"-(-{DIVIDED.replace('/', '//')})"),
+        )
     ),
     Edit(
         "One step follows your last round of loads. How many batches came with that round?",

@@ -21,10 +21,10 @@ def generation_cases(seed: int) -> list[Case]:
         batch, prompt, new = (
             (2, 6, 5),
             (1, rng.randint(2, 9), rng.randint(3, 6)),
-            (rng.randint(2, 4), rng.randint(9, 14), rng.randint(4, 7)),
+            (rng.randint(2, 4), rng.randint(9, 14), rng.randint(3, 5)),
             (rng.randint(2, 3), 1, rng.randint(2, 5)),
         )[number // 5]
-        model = small_model(rng, number // 5)
+        model = small_model(rng, number // 5) | {"num_layers": 2}
         cases.append(
             {
                 **{"scenario": SCENARIOS[number % 5], "model": model, "num_sequences": batch},

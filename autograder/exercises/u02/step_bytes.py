@@ -111,6 +111,12 @@ EDITS = (
         points=TWO,
     ),
     Edit(
+        "In decode your weights grow with the batch. How often does one product over the whole "
+        "batch read its matrix?",
+        {ROWS: '(num_sequences if phase == "decode" else times) * read_whole + new_tokens * h'},
+        points=TWO,
+    ),
+    Edit(
         "You read the whole embedding. Which of its rows does a step look up?",
         {ROWS: "times * read_whole + h * model.vocab_size"},
         points=TWO,

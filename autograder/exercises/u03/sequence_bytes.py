@@ -129,6 +129,14 @@ EDITS = (
         {f"{LAYERS} + around": "model.num_layers * (layer_bytes + around)"},
     ),
     Edit(
+        "You count the last norm and the input of the head once per layer. How many of them does a "
+        "model have?",
+        {
+            f"{LAYERS} + around": "model.num_layers * (layer_bytes + last_norm + head_input) "
+            "+ log_softmax + ids_and_targets"
+        },
+    ),
+    Edit(
         "You count only the layers. Which operations come before and after them?",
         {f"{LAYERS} + around": LAYERS},
     ),

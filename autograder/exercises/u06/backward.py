@@ -24,7 +24,7 @@ def backward_cases(seed: int) -> list[Case]:
     kinds = (APART, PARTS, APART, PARTS, FROZEN)
     for number in range(20):
         block = rng.randint(5, 8)
-        whole = block * rng.randint(2, 3)
+        whole = block * (3 if number < 5 else 2)
         seq_len = whole if number % 2 else whole + rng.randint(1, block - 1)
         heads = ([1], [2], [1, 2])[number % 3]
         cases.append((kinds[number % 5], heads, seq_len, rng.randint(2, 3), block))

@@ -63,6 +63,11 @@ EDITS = (
         {"if tile.all():": "if tile.all() and i != j:"},
     ),
     Edit(
+        "A tile on the diagonal is full with you if it lies in one document. Which half of it does "
+        "the causal mask close?",
+        {"if tile.all():": f"if ({SAME})[i : i + block, j : j + block].all() and j <= i:"},
+    ),
+    Edit(
         "Smaller tiles at the end are partial with you. How many pairs has the last one?",
         {"if tile.all():": "if tile.sum() == block * block:"},
     ),

@@ -63,6 +63,10 @@ def measured(
 
 # Places of the model answer.
 Q_TILES, K_TILES = "-(-n // block_q)", "-(-m // block_k)"
+ALL_ROWS = "n, m, d = num_queries, num_keys, head_dim"
+WHOLE_TILES = (
+    "n, m, d = -(-num_queries // block_q) * block_q, -(-num_keys // block_k) * block_k, head_dim"
+)
 BOTH, IN_AND_OUT = "keys_and_values = 2 * m * d", "queries_and_results = 2 * n * d"
 FLASH = "queries_and_results + n + q_tiles * keys_and_values"
 OUTER = "keys_and_values + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n)"
@@ -125,6 +129,11 @@ EDITS = (
         "have?",
         {FLASH: "2 * q_tiles * block_q * d + n + q_tiles * 2 * k_tiles * block_k * d"},
         points=2.0,
+    ),
+    Edit(
+        "A whole tile crosses the bus only where there is one. How many rows does the last tile "
+        "have?",
+        {ALL_ROWS: WHOLE_TILES},
     ),
     Edit(
         "Before the first tile of keys there is no result yet. How often is a result loaded, if it "

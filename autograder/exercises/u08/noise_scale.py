@@ -184,6 +184,10 @@ EDITS = (
         "any larger?",
         {GUARD: "whole.abs().max() < 1e-8"},
     ),
+    Edit(
+        "You take a small G for zero. How large is the square of a gradient that is not?",
+        {GUARD: "size < 1e-30"},
+    ),
     *each_also(
         [
             *(Edit(hint, {TRACE: trace}) for trace, hint in OTHER_TRACES.items()),

@@ -10,6 +10,7 @@ from IPython.core.formatters import DisplayFormatter
 from autograder import answer, catalogue, check, compare, grade, predict, progress, progress_file
 from autograder.checking import seeds
 from autograder.checking.exercise_check import Check
+from autograder.checking.lookup import check_of
 from autograder.checking.progress import Progress
 from autograder.checking.verdict import CaseResult
 from course_utils.formulas.flops import matmul_flops as reference
@@ -115,6 +116,16 @@ def test_grading_seeds_are_secret_and_not_those_of_practice(monkeypatch):
     monkeypatch.setenv("COURSE_GRADING_SEED", "another year")
     assert not set(first) & set(seeds.grading_seeds())
     assert not set(first) & set(seeds.PRACTICE_SEEDS)
+
+
+def test_who_knows_the_practice_cases_passes_practice_alone(kernel_only):
+    cases = check_of(EXERCISE).cases(seeds.PRACTICE_SEEDS[0])
+    known = {tuple(case.values()): RIGHT(**case) for case in cases}
+
+    def matmul_flops(rows, inner, columns):
+        return known.get((rows, inner, columns), WRONG(rows, inner, columns))
+
+    assert (check(EXERCISE, matmul_flops), grade(EXERCISE, matmul_flops)) == (2.0, 0.0)
 
 
 def test_answer_gives_mine_if_it_passes_and_the_courses_otherwise(kernel_only, capsys):

@@ -12,12 +12,10 @@ import dataclasses
 import pytest
 
 from autograder import catalogue
-from autograder.checking.bounded_call import observe_within_limits
 from autograder.checking.lookup import check_of, practice_check_of
-from autograder.checking.mistakes import Symptom
-from autograder.checking.scoring import find_objection, score_answer, score_cases
+from autograder.checking.mistakes import Symptom, is_same
+from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import NUM_GRADING_SEEDS, PRACTICE_SEEDS
-from autograder.checking.single_thread import one_thread
 from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
@@ -52,19 +50,15 @@ def verdicts_on(exercise, result):
     return [result.verdict(exercise, points, tell_all=tell_all) for tell_all in (True, False)]
 
 
-@one_thread()
 def graded_verdicts_on_an_edit(exercise, mistake):
-    """It runs once in each case, as an answer and as a known mistake."""
+    """It runs once in each case: what it gives as an answer is what it is known by."""
     check = check_of(exercise)
-
-    def observe(case):
-        observed = observe_within_limits(check.observe, mistake.answer, case)
-        mistake.learn(case, check.judge, observed)
-        return observed
-
-    cases = [case for seed in OTHER_SEEDS for case in check.cases(seed)]
-    assert find_objection(check, mistake.answer) is None
-    return verdicts_on(exercise, score_cases(check, cases, observe))
+    result = score_answer(check, mistake.answer, OTHER_SEEDS)
+    for case, judged in ((each.case, each.result) for each in result.cases):
+        given, wanted = judged.given, judged.wanted
+        wrong = {name: given[name] for name in wanted if not is_same(given[name], wanted[name])}
+        mistake.keep(case, wrong)
+    return verdicts_on(exercise, result)
 
 
 def practice_verdict(exercise, source):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -26,7 +27,10 @@ PATIENCE_SECONDS = 300
 
 def with_children(process):
     parent = psutil.Process(process.pid)
-    return [parent, *parent.children(recursive=True)]
+    for _ in range(100):  # one that ends while they are listed stops the list
+        with suppress(psutil.NoSuchProcess):
+            return [parent, *parent.children(recursive=True)]
+    raise RuntimeError("children of the run end all the time")
 
 
 def assert_all_gone(processes):
