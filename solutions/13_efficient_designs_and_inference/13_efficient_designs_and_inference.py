@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![Bars, to scale: what 8,192 tokens of one sequence take in the cache. Llama-3-8B with keys for every head 4.29 GB, as it is 1.07, DeepSeek-V3 0.58, Llama-3-8B with one key for all heads 0.13. Beside them blocks of a paged cache in the colours of three sequences.](hero.svg)
 #
-# Two models answer equally well, and one of them writes five times as fast. You will build what makes the difference: grouped keys, latents, experts, a paged cache, and a small model that guesses for a large one. A tiny model writes a text with each of them: the same letters, fewer bytes.
+# Two models answer equally well, and one writes five times as fast. You will build what makes the difference: grouped keys, latents, experts, a paged cache, a small model that guesses for a large one. A tiny model then writes the same text with fewer bytes.
 #
 # Your plan trains Llama-3-8B. Then somebody wants to use it: how many people can one H100 serve?
 #
@@ -201,7 +201,7 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 # %% [markdown]
 # ## One step, each byte once
 #
-# A step of decoding has one query for each head, and a buffer of keys and values with room for more tokens than are there. What can go wrong changes no number of the result, only the bytes: copies.
+# A step of decoding has one query for each head, and buffers with room for more tokens than are there. Its commonest mistakes change no number of the result: they copy.
 
 # %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=12 difficulty=3 importance=5
 # **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, by a slice, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
@@ -282,12 +282,12 @@ explorer(
 )
 
 # %% [markdown]
-# A batch shares the reading of the weights, until its caches outweigh them. There a line bends, and there designs part: early with long contexts, late with short ones. At 256 tokens and one sequence they hardly differ.
+# A batch shares the reading of the weights, until its caches outweigh them. There a line bends, and designs part: early with long contexts, late with short ones.
 
 # %% [markdown]
 # ## Never leave the latents
 #
-# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head, its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step that did so would make the keys of all earlier tokens again, for one query. But
+# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head, its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step would make those of all earlier tokens again. But
 #
 # $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j w_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
 #
@@ -554,7 +554,7 @@ measured = sum(len(set(each)) for each in choices.tolist()) / 10_000
 compare("u13-batch", "experts of 8", computed=experts_of(8, 2, 8), measured=measured)
 
 # %% [markdown]
-# A batch of 16 reads nearly all of Mixtral. The FLOPs stay those of two experts a token; the saved *bytes* are gone.
+# A batch of 16 reads nearly all of Mixtral. It saves FLOPs still, and *bytes* no more.
 #
 # ### The landscape, computed
 #
@@ -793,7 +793,7 @@ try_it(capacity_losses, [[0, 1], [0, 1], [0, 2]], 3, 1)
 # | accept $x$; else draw from | $\min(1, p/q)$; $\max(0, p - q)$, normalised |
 # | served by one H100 | 59 conversations of 8,192 tokens with Llama-3-8B |
 #
-# **Your plan** is unchanged: it trains. But what it trains will be served, and the design decides how many people that is: choose it before training.
+# **Your plan** is unchanged. But what it trains will be served, and the design, chosen before training, decides for how many people.
 #
 # *To read on:* Ainslie et al. 2023, *GQA* (10 minutes). Kwon et al. 2023, *PagedAttention*, sections 3 and 4 (20 minutes). DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1 (15 minutes). Leviathan et al. 2023, *Speculative Decoding*, sections 2 and 3 (15 minutes).
 
