@@ -13,6 +13,7 @@ is counted here: `replay` does it.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,6 +92,10 @@ class _RecordingComm(Comm):
         entry = self._recorder.log[-1]
         handle = self._comm._start(call, tensor, output)
         return _RecordingHandle(handle, self._recorder.log, number, entry, output)
+
+    def named(self, name: str) -> AbstractContextManager[None]:
+        """Give a name to what this rank computes meanwhile."""
+        return self._comm.named(name)
 
     def split(self, colour: int) -> Comm:
         """Make a group of the ranks that give the same number, in the order of their ranks."""

@@ -4,6 +4,7 @@ from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.number_formats import FORMATS, NumberFormat
+from course_utils.configs.pipeline import Action, Placement, Schedule
 from course_utils.configs.precisions import PRECISIONS, Precision, precision
 from course_utils.configs.presets import MODELS, gpt, preset
 from course_utils.configs.run import DEFAULT_KERNELS, Kernels, RunConfig
@@ -14,6 +15,7 @@ __all__ = [
     "FORMATS",
     "MODELS",
     "PRECISIONS",
+    "Action",
     "Device",
     "Experts",
     "Kernels",
@@ -21,8 +23,10 @@ __all__ = [
     "ModelConfig",
     "NumberFormat",
     "ParallelLayout",
+    "Placement",
     "Precision",
     "RunConfig",
+    "Schedule",
     "device",
     "gpt",
     "precision",

@@ -5,6 +5,9 @@ rank runs at a time until it waits, so every run gives the same. The clock of a 
 matrix products advance it by their FLOPs, other operations not at all, and waiting moves it to the
 end of the communication. Communication has lanes of its own and overlaps with compute.
 
+With ``bytes_per_second`` the clock knows the roofline: every operation takes as long as its FLOPs
+or its bytes, whichever is slower.
+
     >>> cluster = VirtualCluster(8, network=NVLINK, flops_per_second=400e12)
     >>> run = cluster.run(step, model, batch)
     >>> run.step_seconds, run.exposed_seconds(rank=0)
@@ -13,13 +16,18 @@ A rank has one lane for sending and one for receiving. A collective takes both l
 in its group, and starts when the last rank has called it and the last lane is free. A message takes
 the sender's sending lane and the receiver's receiving lane, and starts when both have called.
 
-Not modelled: work other than matrix products, memory, contention of kernels and messages.
+What is computed in ``with comm.named("F3"):`` has that name in the log, to tell the parts of a
+schedule apart.
+
+Not modelled: without ``bytes_per_second`` work other than matrix products; memory; contention of
+kernels and messages.
 """
 
 import copy
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -36,6 +44,7 @@ from course_utils.distributed.links import Link, Network
 from course_utils.distributed.scheduler import Rank, Scheduler
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.flop_count import is_uncounted_product, operation_flops
+from course_utils.instruments.moved_bytes import operation_bytes
 from course_utils.instruments.preconditions import torch_settings_restored
 
 # Round numbers near an H100: 40 % of its dense bf16 peak, and its bandwidth in a large ring.
@@ -51,6 +60,7 @@ class VirtualCluster:
         num_ranks: Number of ranks.
         network: Model of the time that communication takes.
         flops_per_second: Achieved by each device in matrix products; not its peak.
+        bytes_per_second: Between each device and its memory, or None to leave bytes out.
         seed: Rank r starts with the random seed ``seed + r``.
         limit_seconds: Real seconds after which ranks that still run are stopped.
     """
@@ -59,17 +69,17 @@ class VirtualCluster:
     _: KW_ONLY
     network: Network = DEFAULT_NETWORK
     flops_per_second: float = DEFAULT_FLOPS_PER_SECOND
+    bytes_per_second: float | None = None
     seed: int = 0
     limit_seconds: float = 120.0
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not above zero."""
         require_positive("VirtualCluster", num_ranks=self.num_ranks)
-        for name in ("flops_per_second", "limit_seconds"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"VirtualCluster: {name} must be above zero, got {getattr(self, name)!r}"
-                )
+        for name in ("flops_per_second", "bytes_per_second", "limit_seconds"):
+            number = getattr(self, name)
+            if number is not None and not number > 0:
+                raise ValueError(f"VirtualCluster: {name} must be above zero, got {number!r}")
 
     @exclusive
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> ClusterRun:
@@ -99,7 +109,7 @@ class VirtualCluster:
         def call(rank: Rank) -> Any:
             args, kwargs = copies[rank.number]
             comm = VirtualComm(scheduler, rank, scheduler.world)
-            with _ComputeClock(scheduler, rank, self.flops_per_second):
+            with _ComputeClock(scheduler, rank, self.flops_per_second, self.bytes_per_second):
                 return function(comm, *args, **kwargs)
 
         with torch_settings_restored():
@@ -120,9 +130,16 @@ def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
 class _ComputeClock(TorchDispatchMode):
     """Advances the clock of a rank by each operation that it runs."""
 
-    def __init__(self, scheduler: Scheduler, rank: Rank, flops_per_second: float) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        rank: Rank,
+        flops_per_second: float,
+        bytes_per_second: float | None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.scheduler, self.rank, self.flops_per_second = scheduler, rank, flops_per_second
+        self.scheduler, self.rank = scheduler, rank
+        self.flops_per_second, self.bytes_per_second = flops_per_second, bytes_per_second
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -135,11 +152,13 @@ class _ComputeClock(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        flops = operation_flops(func, args, kwargs, result)
-        if flops:
+        seconds = operation_flops(func, args, kwargs, result) / self.flops_per_second
+        if self.bytes_per_second is not None:
+            num_bytes = operation_bytes(func, args, kwargs, result)
+            seconds = max(seconds, num_bytes / self.bytes_per_second)
+        if seconds:
             is_backward = torch._C._current_graph_task_id() != -1
-            name = "backward" if is_backward else "forward"
-            self.rank.compute(flops / self.flops_per_second, name)
+            self.rank.compute(seconds, self.rank.part or ("backward" if is_backward else "forward"))
         return result
 
 
@@ -170,6 +189,15 @@ class VirtualComm(Comm):
         if not 0 <= seconds < math.inf:
             raise ValueError(f"compute: seconds must be zero or above, got {seconds!r}")
         self._rank.compute(seconds, name)
+
+    @contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """Give a name to what this rank computes meanwhile, in place of that of its pass."""
+        before, self._rank.part = self._rank.part, name
+        try:
+            yield
+        finally:
+            self._rank.part = before
 
     def on_compute(self, listener: Callable[[float, str], None]) -> None:
         """Call ``listener(seconds, name)`` whenever this rank's clock advances by compute."""

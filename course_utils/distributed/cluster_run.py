@@ -16,7 +16,8 @@ class Event(NamedTuple):
     Attributes:
         rank: Number of the rank.
         kind: ``"compute"``, ``"communication"`` or ``"wait"``.
-        name: ``"forward"`` or ``"backward"``, or the call, as in ``"all_reduce #3"``.
+        name: ``"forward"``, ``"backward"`` or what `Comm.named` said; or the call, as in
+            ``"all_reduce #3"``.
         start_seconds: Of a communication: when all ranks had called and their lanes were free.
         end_seconds: When it ended.
         num_bytes: Of a communication: what is reduced, gathered or sent, as a whole.

@@ -37,6 +37,7 @@ class Rank:
         has_returned: Whether the function has returned.
         result: What the function returned.
         on_compute: Called with the seconds and the name of each compute.
+        part: Name of what it computes now; empty for that of the pass.
     """
 
     number: int
@@ -49,9 +50,10 @@ class Rank:
     has_returned: bool = False
     result: Any = None
     on_compute: Callable[[float, str], None] | None = None
+    part: str = ""
 
     def compute(self, seconds: float, name: str) -> None:
-        """Advance the clock; compute in the same pass extends the last event."""
+        """Advance the clock; compute of the same name extends the last event."""
         if self.on_compute:
             self.on_compute(seconds, name)
         start = self.clock

@@ -11,6 +11,7 @@ from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStor
 from course_utils.instruments.memory_tracer import trace_memory
 from course_utils.instruments.moved_bytes import MovedBytes, Operation, Traffic, count_bytes
 from course_utils.instruments.overlap import Overlap, measure_overlap
+from course_utils.instruments.pipeline import PassSeconds, PipelineRun, simulate_pipeline
 from course_utils.instruments.process_memory import ProcessGrowth, watch_process
 from course_utils.instruments.profiling import Profile, named_range, profile
 from course_utils.instruments.roofline import Roofline, fastest_seconds, measure_roofline
@@ -28,9 +29,11 @@ __all__ = [
     "Operation",
     "OutOfFastMemory",
     "Overlap",
+    "PassSeconds",
     "PeakMemory",
     "Phase",
     "PhaseStart",
+    "PipelineRun",
     "ProcessGrowth",
     "Profile",
     "Roofline",
@@ -51,6 +54,7 @@ __all__ = [
     "numbers_of",
     "profile",
     "read_history",
+    "simulate_pipeline",
     "storage_bytes",
     "time_call",
     "trace_allocator",

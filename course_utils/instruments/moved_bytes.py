@@ -135,6 +135,19 @@ def count_bytes(call: Callable[[], object], **owners: Iterable[Tensor]) -> Moved
     return MovedBytes(tuple(counter.operations))
 
 
+def operation_bytes(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
+    """Bytes that one dispatched operation must move, as `count_bytes` counts them.
+
+    Args:
+        func: The operator, as ``__torch_dispatch__`` gets it.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        result: What it returned.
+    """
+    reads, writes = _moved(func, args, kwargs, result)
+    return sum(reads.values()) + sum(writes.values())
+
+
 class _Region(NamedTuple):
     """A part of a storage as a tensor shows it."""
 
@@ -184,11 +197,10 @@ class _Counter(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if func.namespace not in IGNORED_NAMESPACES:
-            reads, writes = _moved(func, args, kwargs, result)
-            if reads or writes:
-                flops = operation_flops(func, args, kwargs, result)
-                self._add(func.overloadpacket.__name__, flops, reads, writes)
+        reads, writes = _moved(func, args, kwargs, result)
+        if reads or writes:
+            flops = operation_flops(func, args, kwargs, result)
+            self._add(func.overloadpacket.__name__, flops, reads, writes)
         return result
 
     def _add(
@@ -210,6 +222,8 @@ def _moved(
     func: Any, args: Any, kwargs: dict[str, Any], result: Any
 ) -> tuple[dict[_Region, int], dict[_Region, int]]:
     """Bytes that an operation reads and writes of each region, every region once."""
+    if func.namespace in IGNORED_NAMESPACES:
+        return {}, {}
     name = func.overloadpacket.__name__
     reads: dict[_Region, int] = {}
     writes: dict[_Region, int] = {}

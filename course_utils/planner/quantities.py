@@ -26,6 +26,7 @@ COURSE_FUNCTIONS = {
     "segment_bytes": "recomputation.segment_bytes",
     "configuration": "batch_size.configuration",
     "min_tokens": "communication.min_hiding_tokens",
+    "pipeline_costs": "pipeline.pipeline_costs",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
 SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
@@ -140,6 +141,25 @@ def hiding_tokens(functions: Functions, mission: Mission) -> float:
     )
 
 
+def first_stage(functions: Functions, mission: Mission) -> float:
+    """GB of the first stage, if each device is a stage of a pipeline: its state, its layers' share.
+
+    With 1F1B; the embedding and the head are counted as if they were cut as well.
+    """
+    num_sequences = mission.tokens_per_step // mission.seq_len
+    costs = functions["pipeline_costs"](mission.num_devices, num_sequences, 1, 2, 0)
+    layers = mission.model.num_layers / mission.num_devices
+    kept = costs["1f1b"] * layers * layer_bytes(functions, mission)
+    return state(functions, mission) / mission.num_devices + float(kept) / 10**9
+
+
+def bubble(functions: Functions, mission: Mission) -> float:
+    """Per cent of a step in which a stage of this pipeline is idle."""
+    num_sequences = mission.tokens_per_step // mission.seq_len
+    costs = functions["pipeline_costs"](mission.num_devices, num_sequences, 1, 2, 0)
+    return float(100 * costs["idle_seconds"] / costs["seconds"])
+
+
 def memory_of_device(mission: Mission) -> float:
     """GB of memory that a device has."""
     return mission.device.memory_bytes / 10**9
@@ -227,5 +247,20 @@ QUANTITIES = (
         value=hiding_tokens,
         limit=lambda mission: mission.seq_len,
         guess=lambda mission: f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links",
+    ),
+    Quantity(
+        label="first stage of a pipeline",
+        unit="GB",
+        needs=(*STATE, "llama_layer_bytes", "pipeline_costs"),
+        value=first_stage,
+        limit=memory_of_device,
+        guess=lambda mission: f"{mission.num_devices} stages, 1F1B, one sequence at a time",
+    ),
+    Quantity(
+        label="idle in it",
+        unit="% of a step",
+        needs=("pipeline_costs",),
+        value=bubble,
+        guess=lambda _: "stages of equal work, no messages",
     ),
 )

@@ -30,6 +30,7 @@ from course_utils.show.number_formats import (
     running_sums,
 )
 from course_utils.show.picture import Picture
+from course_utils.show.pipeline import draw_schedule, pipeline_timeline
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
@@ -61,6 +62,7 @@ __all__ = [
     "designs_of_llama",
     "device_roof",
     "draft_overlap",
+    "draw_schedule",
     "explorer",
     "exposed_over_tokens",
     "facts_of_formats",
@@ -78,6 +80,7 @@ __all__ = [
     "noise_estimates",
     "noise_over_loss",
     "paged_blocks",
+    "pipeline_timeline",
     "ranges_and_spacings",
     "rates_over_batch",
     "recomputation_over_length",

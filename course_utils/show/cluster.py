@@ -16,6 +16,7 @@ DEVICE_LANE, LINK_LANE = (-0.12, 0.5), (-0.38, 0.22)
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "forward": {"facecolor": colours.COMPUTE, "alpha": 0.55},
     "backward": {"facecolor": colours.COMPUTE},
+    "named": {"facecolor": colours.COMPUTE, "alpha": 0.8},
     "communication": {"facecolor": colours.COMMUNICATION},
     "exposed": {"facecolor": "none", "edgecolor": colours.COMMUNICATION, "hatch": "////"},
     "idle": {"facecolor": colours.IDLE},
@@ -23,6 +24,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 LABELS = {
     "forward": "compute, forward",
     "backward": "compute, backward",
+    "named": "compute",
     "communication": "communication",
     "exposed": "exposed communication",
     "idle": "idle",
@@ -115,10 +117,11 @@ def _which_ranks(shown: Sequence[int], num_ranks: int) -> str:
 
 def _spans(run: ClusterRun, rank: int) -> dict[str, list[tuple[float, float]]]:
     """Start and end of everything that a rank does, by style."""
-    calls = run.communications(rank)
+    calls, passes = run.communications(rank), ("forward", "backward")
+    named = [each for each in run.of(rank, "compute") if each.name not in passes]
     return {
-        "forward": run.spans(rank, "compute", "forward"),
-        "backward": run.spans(rank, "compute", "backward"),
+        **{name: run.spans(rank, "compute", name) for name in passes},
+        **({"named": [(each.start_seconds, each.end_seconds) for each in named]} if named else {}),
         "exposed": run.exposed_spans(rank),
         "idle": run.idle_spans(rank),
         "communication": [(each.start_seconds, each.end_seconds) for each in calls],

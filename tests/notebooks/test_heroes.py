@@ -15,7 +15,12 @@ from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
 from course_utils.formulas.serving import cache_bytes
-from course_utils.instruments import count_saved_bytes, fake_tensors, numbers_of
+from course_utils.instruments import (
+    count_saved_bytes,
+    fake_tensors,
+    numbers_of,
+    simulate_pipeline,
+)
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.batch_experiment import (
     Problem,
@@ -24,6 +29,7 @@ from course_utils.reference.batch_experiment import (
     per_sample_gradients,
 )
 from course_utils.reference.bucketing import backward_in_buckets
+from course_utils.reference.pipeline_schedules import gpipe, zero_bubble
 from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.show.memory_budget import memory_parts
 from tests.notebooks.filling import ROOT
@@ -39,6 +45,19 @@ def numbers(picture: str) -> list[int]:
 
 def widths(picture: str) -> list[float]:
     return [float(width) for width in re.findall(r'class="part".*? width="([\d.]+)"', picture)]
+
+
+def test_two_schedules_of_a_pipeline():
+    picture = drawn("12_pipeline_parallelism")
+    runs = [simulate_pipeline(each(4, 8), 8) for each in (gpipe, zero_bubble)]
+    assert [f">{run.seconds} s</text>" in picture for run in runs] == [True, True]
+    assert [f">{run.in_flight(0):g} in flight</text>" in picture for run in runs] == [True, True]
+    actions = [each for run in runs for each in run.actions]
+    for kind in "FBIW":
+        found = re.findall(rf'class="{kind}" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
+        wanted = [(each.start, each.end) for each in actions if each.action[0] == kind]
+        scale = [((float(x) - 150) / 20, float(width) / 20) for x, width in found]
+        assert sorted((start, start + width) for start, width in scale) == sorted(wanted)
 
 
 def test_memory_of_training_llama_3_8b():

@@ -53,6 +53,13 @@ def test_a_step_and_its_exchange():
     assert VALUES["tokens that hide the exchange"] == math.ceil(sent / for_one_token)
 
 
+def test_a_pipeline_cuts_the_state_and_not_the_activations():
+    """Eight micro-batches on an eighth of the layers are one on all of them."""
+    state = 16 * 8_030_261_248 / 8 / 1e9
+    assert round(VALUES["first stage of a pipeline"] - state) == 44
+    assert VALUES["idle in it"] == pytest.approx(100 * 7 / (512 + 7))
+
+
 def test_every_function_of_the_plan_is_used_and_no_other():
     used = {name for each in QUANTITIES for name in each.needs}
     assert used == set(COURSE_FUNCTIONS)

@@ -1,0 +1,1 @@
+"""Unit 12: checks of its exercises."""

@@ -1,0 +1,930 @@
+# ---
+# jupyter:
+#   course:
+#     title: Layers on a row of devices
+#     device: CPU
+#     needs: ["01", "03", "08", "09"]
+#     lecture: [E4]
+#   jupytext:
+#     notebook_metadata_filter: course
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] opening=true
+# ![Two schedules of four stages and eight micro-batches, to scale. GPipe: all forward passes, then all backward passes; 33 seconds, and every stage holds eight micro-batches. With backward passes cut in two: 27 seconds, and every stage holds four.](hero.svg)
+#
+# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order four times, and see each one drawn at once.
+#
+# Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 80 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
+#
+# 1. **Write** four schedules: GPipe, 1F1B, interleaved, zero bubble.
+# 2. **Compute** what a pipeline costs in seconds and in memory.
+# 3. **Cut** a backward pass in two.
+# 4. **Explain** what "zero bubble" does not say.
+#
+# | here | lecture | meaning |
+# |---|---|---|
+# | $p$, $s$ | PP | stages, one on each device; one of them, from 0 |
+# | $m$ | | micro-batches of a step |
+# | $v$ | | chunks: parts of the model on each stage |
+# | $f$, $b$ | | seconds of a micro-batch's forward and backward pass on one stage |
+# | F, B | | a forward and a backward pass |
+# | I, W | | the two halves of B: gradient of the input, gradients of the weights |
+
+# %% setup=true
+from course_utils.preflight import check_setup
+
+check_setup()
+
+from collections.abc import Callable
+
+import pandas as pd
+import torch
+from IPython.display import display
+from torch import Tensor, nn
+
+from autograder import answer, check, compare, plan, predict, progress
+from course_utils.configs import Placement, preset
+from course_utils.distributed import Link, Network, VirtualCluster
+from course_utils.instruments import (
+    PassSeconds,
+    count_flops,
+    fake_tensors,
+    simulate_pipeline,
+)
+from course_utils.reference import Block
+from course_utils.reference.pipeline_schedules import greedy_halves
+from course_utils.reference.pipeline_stage import run_stage
+from course_utils.show import (
+    Choice,
+    draw_schedule,
+    explorer,
+    pipeline_timeline,
+    try_it,
+)
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %% [markdown]
+# ## A cut by layers
+#
+# **Pipeline parallelism** cuts a model by layers (E4). Each device holds one **stage**: some layers in a row, with their gradients and optimizer states. Between two stages one tensor travels forward, the activations of a micro-batch, and its gradient travels back: for one sequence of your plan $8{,}192 \cdot 4{,}096 \cdot 2$ bytes, 67 MB each way. Tensor parallelism sends as much several times in *every layer*. That is why pipelines are laid across the slow links between nodes.
+#
+# A pipeline is as fast as its slowest stage. All stages take equally long here; the first extra is about the head, which takes as long as two layers.
+
+# %% [markdown]
+# ## All forward, then all backward
+#
+# An **action** is a tuple `(kind, micro_batch, chunk)`: `("F", 3, 0)` is the forward pass of micro-batch 3. (The chunk is 0 until a stage holds several.) A **schedule** is a list of lists: the actions of stage 0, of stage 1, and so on. `simulate_pipeline` follows it, and knows only what an action waits for: F for F of the stage before, B for B of the stage after. F takes one second here, B two.
+#
+# One micro-batch on four stages:
+
+# %%
+alone = [[("F", 0, 0), ("B", 0, 0)] for stage in range(4)]
+pipeline_timeline(simulate_pipeline(alone, num_micro_batches=1))
+
+# %% [markdown]
+# One stage works, three wait. That is why there are micro-batches. The idle part is called the **bubble**.
+#
+# **Guess first.** Four stages and eight micro-batches: every stage has $8 \cdot 3 = 24$ seconds of work. How long does the step take?
+
+# %%
+predict("u12-gpipe", None, "seconds")
+
+# %% GPipe [markdown] exercise="u12-gpipe" points=1 minutes=5 difficulty=1 importance=4
+# **Write** `gpipe`: every stage runs all its forward passes, then all its backward passes.
+#
+# *By hand:* one stage and two micro-batches → `[[("F", 0, 0), ("F", 1, 0), ("B", 0, 0), ("B", 1, 0)]]`.
+
+
+# %% solution="u12-gpipe"
+def gpipe(num_stages: int, num_micro_batches: int) -> list[list[tuple[str, int, int]]]:
+    """All forward passes, then all backward passes."""
+    ### BEGIN SOLUTION
+    schedule = []
+    for _ in range(num_stages):
+        actions = [("F", k, 0) for k in range(num_micro_batches)]
+        actions += [("B", k, 0) for k in range(num_micro_batches)]
+        schedule.append(actions)
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(gpipe, 4, 8)
+
+# %% check="u12-gpipe"
+# The simulator follows your lists: every action once, seconds, micro-batches in flight.
+
+# %% [markdown]
+# **Check your guess.** Below each stage lies what it holds: the activations of a micro-batch are **in flight** from F to B.
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: GPipe on four stages
+gpipe_of = answer("u12-gpipe", gpipe)
+compare("u12-gpipe", "s", measured=simulate_pipeline(gpipe_of(4, 8), 8).seconds)
+
+# %% [markdown]
+# Nobody waits but at the beginning and at the end: while the first micro-batch goes down, and while the last gradient comes up. GPipe's authors measured a Transformer on TPUs, relative to two stages with one micro-batch. Beside it the simulator:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: times the rate of two stages with one micro-batch, published (Huang et al. 2019, table 2) and simulated
+published = {(2, 4): 1.7, (4, 4): 3.2, (8, 4): 4.8, (2, 32): 1.8, (4, 32): 3.4, (8, 32): 6.3}
+
+
+def rate(p, m):
+    """Batches per second: a stage is a p-th of the model, a micro-batch an m-th of the batch."""
+    return p * m / simulate_pipeline(gpipe_of(p, m), m).seconds
+
+
+rows = {
+    f"{m} micro-batches, {p} stages": {
+        "published": number,
+        "simulated": rate(p, m) / rate(2, 1),
+        "published / simulated": number / rate(p, m) * rate(2, 1),
+    }
+    for (p, m), number in published.items()
+}
+pd.DataFrame(rows).T.round(2)
+
+# %% [markdown]
+# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages, and small matrices that fill a device badly. With four it is far too *slow*, and no order is faster than these. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
+
+# %% [markdown]
+# ## Backward as soon as possible
+#
+# More micro-batches, less bubble. But GPipe holds them all until the first backward pass: eight here, 512 in your plan. As soon as the last stage has run F0 it could run B0, and let it go.
+#
+# But lists can wait for each other. Break it:
+
+# %%
+stuck = [
+    [("F", 0, 0), ("B", 0, 0), ("F", 1, 0), ("B", 1, 0)],
+    [("F", 0, 0), ("F", 1, 0), ("B", 0, 0), ("B", 1, 0)],
+]
+pipeline_timeline(simulate_pipeline(stuck, num_micro_batches=2))
+
+# %% [markdown]
+# Stage 0 wants B0 before it gives F1, and stage 1 wants F1 before it gives B0. On a real cluster nothing is printed until a timeout.
+
+# %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=12 difficulty=3 importance=5
+# **Write** `one_forward_one_backward`. Every stage first runs a few forward passes, no more than it must. Then F and B alternate, each micro-batch in order, and the backward passes that are left come last. It takes as long as GPipe, and stage $s$ never holds more than $p - s$ micro-batches.
+#
+# Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
+#
+# *By hand:* two stages, two micro-batches → stage 0: F0 F1 B0 B1, stage 1: F0 B0 F1 B1.
+
+
+# %% solution="u12-one-f-one-b"
+def one_forward_one_backward(
+    num_stages: int, num_micro_batches: int
+) -> list[list[tuple[str, int, int]]]:
+    """Forward passes ahead, then F and B in turn."""
+    ### BEGIN SOLUTION
+    schedule = []
+    for stage in range(num_stages):
+        ahead = min(num_stages - 1 - stage, num_micro_batches)
+        actions = [("F", k, 0) for k in range(ahead)]
+        for k in range(num_micro_batches - ahead):
+            actions.append(("F", k + ahead, 0))
+            actions.append(("B", k, 0))
+        actions += [("B", k, 0) for k in range(num_micro_batches - ahead, num_micro_batches)]
+        schedule.append(actions)
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(one_forward_one_backward, 4, 8)
+
+# %% check="u12-one-f-one-b"
+# Every action once, no deadlock, seconds, micro-batches in flight on every stage.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know how many come ahead</summary>
+#
+# Begin with the last stage: what does it need before B0? What must the stage before it have run by then, and the one before that?
+# </details>
+#
+# <details><summary>Hint: deadlock</summary>
+#
+# The caption names an action, and what it waits for. Find that one in its own list: what stands before it?
+# </details>
+
+# %% [markdown]
+# Not faster than GPipe: the same 33 seconds, the same bubble. It only holds less, and so *allows* more micro-batches.
+#
+# Now with real tensors. Four ranks of the virtual cluster follow your lists: each has a matrix, a product takes a second, and messages carry activations and gradients.
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: your 1F1B with real tensors on four ranks
+def parts_of_model(num_parts):
+    torch.manual_seed(0)
+    return [nn.Linear(8, 8, bias=False).double() for _ in range(num_parts)]
+
+
+def step_of_rank(comm, schedule, placement, micro_batches):
+    parts = parts_of_model(placement.num_parts)
+    mine = [parts[placement.part(comm.rank, chunk)] for chunk in range(placement.num_chunks)]
+    loss = {"loss": lambda output: output.square().sum()}
+    run_stage(comm, schedule, placement, modules=mine, micro_batches=micro_batches, **loss)
+    return [each.weight.grad for each in mine]
+
+
+def run_for_real(schedule, placement, num_micro_batches, latency_seconds=0.0):
+    """Virtual seconds, and whether the gradients are those of the model in one piece."""
+    micro_batches = torch.linspace(-1, 1, num_micro_batches * 32).double().view(-1, 4, 8)
+    link = Link(latency_seconds=latency_seconds, bandwidth_bytes_per_second=1e30)
+    cluster = VirtualCluster(
+        placement.num_stages, network=Network(inside=link), flops_per_second=2 * 4 * 8 * 8
+    )
+    run = cluster.run(step_of_rank, schedule, placement, micro_batches)
+    whole = nn.Sequential(*parts_of_model(placement.num_parts))
+    whole(micro_batches).square().sum().backward()
+    are_right = all(
+        torch.allclose(gradient, whole[placement.part(stage, chunk)].weight.grad)
+        for stage, gradients in enumerate(run.results)
+        for chunk, gradient in enumerate(gradients)
+    )
+    return {"virtual time, s": round(run.step_seconds, 6), "gradients are right": are_right}
+
+
+one_of = answer("u12-one-f-one-b", one_forward_one_backward)
+run_for_real(one_of(4, 8), Placement(4), 8)
+
+# %% [markdown]
+# **Guess first.** Messages are not free. With 0.1 seconds for each of them GPipe takes 33.6 seconds: six messages lie on the way down and up. How long does 1F1B take?
+
+# %%
+predict("u12-latency", None, "seconds")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: both with messages of 0.1 seconds
+with_messages = PassSeconds(message=0.1)
+for name, schedule in {"GPipe": gpipe_of(4, 8), "1F1B": one_of(4, 8)}.items():
+    print(f"{name:6}{float(simulate_pipeline(schedule, 8, seconds=with_messages).seconds):.1f} s")
+compare(
+    "u12-latency",
+    "s",
+    measured=float(simulate_pipeline(one_of(4, 8), 8, seconds=with_messages).seconds),
+)
+
+# %% [markdown]
+# In the middle of 1F1B two neighbours wait for each other in turn: an activation down, a gradient up, with a message on the way both times. GPipe has sent everything ahead.
+
+# %% What a pipeline costs [markdown] exercise="u12-costs" points=2 minutes=7 difficulty=2 importance=5
+# **Write** `pipeline_costs` for stages of equal work and messages that take no time. All numbers are whole, and each is a quarter of the points:
+#
+# | key | meaning |
+# |---|---|
+# | `"seconds"` | of a step, GPipe or 1F1B |
+# | `"idle_seconds"` | in which a stage does nothing |
+# | `"gpipe"` | most micro-batches in flight on stage `stage`, with GPipe |
+# | `"1f1b"` | the same with 1F1B |
+#
+# *By hand:* 2 stages, 3 micro-batches, F of 1 second, B of 2, stage 1 → **12** seconds, **3** of them idle; **3** and **1** in flight.
+
+
+# %% solution="u12-costs"
+def pipeline_costs(
+    num_stages: int,
+    num_micro_batches: int,
+    forward_seconds: int,
+    backward_seconds: int,
+    stage: int,
+) -> dict[str, int]:
+    """Seconds of a step, idle seconds, and micro-batches in flight on a stage."""
+    ### BEGIN SOLUTION
+    of_one = forward_seconds + backward_seconds
+    idle = (num_stages - 1) * of_one
+    return {
+        "seconds": num_micro_batches * of_one + idle,
+        "idle_seconds": idle,
+        "gpipe": num_micro_batches,
+        "1f1b": min(num_micro_batches, num_stages - stage),
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(pipeline_costs, 2, 3, 1, 2, 1)
+
+# %% check="u12-costs"
+# Against the simulator: one stage and many, few micro-batches, unequal F and B, seconds beyond 2⁵³.
+
+# %% [markdown]
+# So the bubble is $\frac{p-1}{m}$ of the work, or $\frac{p-1}{m+p-1}$ of the step. Papers give one or the other; ask which. For Llama-3-8B, one sequence of 8,192 tokens in each micro-batch:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: eight stages, with few micro-batches and many; a layer keeps 1.38 GB
+costs_of = answer("u12-costs", pipeline_costs)
+LAYER_GB = 44 / 32  # unit 06
+rows = {}
+for m in (8, 32, 128, 512):
+    first = costs_of(8, m, 1, 2, 0)
+    rows[f"{m} micro-batches"] = {
+        "bubble, % of the step": 100 * first["idle_seconds"] / first["seconds"],
+        "GPipe, stage 0, GB": 4 * LAYER_GB * first["gpipe"],
+        "1F1B, stage 0, GB": 4 * LAYER_GB * first["1f1b"],
+        "1F1B, stage 7, GB": 4 * LAYER_GB * costs_of(8, m, 1, 2, 7)["1f1b"],
+    }
+pd.DataFrame(rows).T.round(1)
+
+# %% [markdown]
+# **Weights are divided by $p$, activations are not.** Stage 0 has an eighth of the layers and eight micro-batches in flight: as much as a device that has the whole model and one micro-batch. State and activations together are now $16 + 44$ GB. Your plan fits.
+
+# %% [markdown]
+# ## More turns
+#
+# The bubble gets shorter if a stage passes a micro-batch on earlier, after a *part* of its layers. So give each stage $v$ **chunks**: with $p = 4$ and $v = 2$ stage 0 holds parts 0 and 4 of the model, stage 1 holds 1 and 5. A micro-batch goes around twice, and each pass takes half as long.
+#
+# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Both orders are the same on every stage:
+
+
+# %%
+def forward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
+    """All F of one stage, in groups of p micro-batches."""
+    return [
+        ("F", k, chunk)
+        for first in range(0, num_micro_batches, num_stages)
+        for chunk in range(num_chunks)
+        for k in range(first, first + num_stages)
+    ]
+
+
+def backward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
+    """All B of one stage: the same groups, chunks from the last to the first."""
+    forward = forward_order(num_stages, num_micro_batches, num_chunks)
+    return [("B", k, num_chunks - 1 - chunk) for _, k, chunk in forward]
+
+
+forward_order(2, 2, 2), backward_order(2, 2, 2)
+
+# %% [markdown]
+# **Guess first.** GPipe and 1F1B take 33 seconds on four stages with eight micro-batches, nine of them bubble. How long with two chunks?
+
+# %%
+predict("u12-interleaved", None, "seconds")
+
+# %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=14 difficulty=4 importance=4
+# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead? `num_micro_batches` is a multiple of `num_stages`. Judged are
+#
+# - seconds: the fewest that are possible, $v\,m + p - 1$ times those of F and B of one chunk;
+# - seconds with messages of a tenth of an F: they may lengthen the way of the first micro-batch down and of the last one up, and nothing else;
+# - chunks in flight on each stage: no more than that takes.
+#
+# *By hand:* two stages, two micro-batches, two chunks → stage 1: F0 F1 F0′ B0′ F1′ B1′ B0 B1, where a prime marks chunk 1. Stage 0 runs all four F ahead.
+
+
+# %% solution="u12-interleaved"
+def interleaved(
+    num_stages: int, num_micro_batches: int, num_chunks: int
+) -> list[list[tuple[str, int, int]]]:
+    """1F1B over several chunks of each stage."""
+    forward = forward_order(num_stages, num_micro_batches, num_chunks)
+    backward = backward_order(num_stages, num_micro_batches, num_chunks)
+    ### BEGIN SOLUTION
+    schedule = []
+    for stage in range(num_stages):
+        ahead = 2 * (num_stages - 1 - stage) + (num_chunks - 1) * num_stages
+        ahead = min(ahead, len(forward))
+        actions = forward[:ahead]
+        for k in range(len(forward) - ahead):
+            actions += [forward[ahead + k], backward[k]]
+        schedule.append(actions + backward[len(forward) - ahead :])
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(interleaved, 4, 8, 2)
+
+# %% check="u12-interleaved"
+# Every action once, no deadlock, seconds, chunks in flight; one chunk, one stage, one group.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know how many come ahead</summary>
+#
+# Before its first F in the last chunk the last stage has run the first group through all other chunks. How many F is that? Then go one stage up. Its first gradient comes later by one F down and one B up, each with its message. How many F may it run meanwhile, so that it never waits?
+# </details>
+
+# %% [markdown]
+# **Check your guess**, with F, I and W of a whole stage of one second:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: one to eight chunks, and what they cost
+interleaved_of = answer("u12-interleaved", interleaved)
+
+
+def simulate_chunks(num_chunks, message=0.0, p=4, m=8):
+    share = 1 / num_chunks
+    seconds = PassSeconds(
+        forward=share, input_gradient=share, weight_gradient=share, message=message
+    )
+    schedule = interleaved_of(p, m, num_chunks)
+    return simulate_pipeline(schedule, m, Placement(p, num_chunks), seconds)
+
+
+def chunk_facts(run, with_messages, num_chunks):
+    return {
+        "time, s": run.seconds,
+        "with messages of 0.1 s": with_messages.seconds,
+        "in flight, stage 0": run.in_flight(0),
+        "messages of a micro-batch": 2 * (4 * num_chunks - 1),
+    }
+
+
+one, late = (simulate_pipeline(one_of(4, 8), 8, seconds=each) for each in (None, with_messages))
+rows = {"1F1B": chunk_facts(one, late, 1)}
+for v in (2, 4, 8):
+    rows[f"{v} chunks"] = chunk_facts(simulate_chunks(v), simulate_chunks(v, 0.1), v)
+display(pd.DataFrame(rows).T.round(2))
+print("Two chunks with real tensors, a product a second:", end=" ")
+print(run_for_real(interleaved_of(4, 8, 2), Placement(4, 2), 8))
+compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
+
+# %% [markdown]
+# The bubble is divided by $v$. The price: about $v$ times the messages, so that more chunks do not help for ever. And more in flight on the first stage, by the factor $1 + \frac{p-1}{p\,v}$. That is Megatron's choice: each stage runs *two* F more ahead than the next one. With free messages one would do, with $p$ micro-batches in flight as in 1F1B. The second one hides the messages: with two chunks 29.9 seconds instead of 31.5. (1F1B could do the same.)
+
+# %% [markdown]
+# ## Backward in two halves
+#
+# B does two things. The stage before waits for one of them, the gradient of the input. Nobody waits for the gradients of the weights. For a layer $x_{l+1} = \tanh(x_l W_l)$ with upstream gradient $g_{l+1}$:
+#
+# $$z_l = g_{l+1} \circ (1 - x_{l+1}^2) \qquad \underbrace{g_l = z_l W_l^\top}_{\text{I: at once}} \qquad \underbrace{dW_l = x_l^\top z_l}_{\text{W: any time later}}$$
+#
+# Each is one product. So I takes as long as F, and so does W.
+
+# %% A backward pass in two halves [markdown] exercise="u12-halves" points=2.5 minutes=10 difficulty=3 importance=4
+# **Write** `backward_in_halves` for a stage of such layers. `kept` holds $x_0, \dots, x_L$: the input of each layer, and the output of the last. `weights` holds $W_0, \dots, W_{L-1}$, and `upstream` is the gradient of $x_L$. Return two things:
+#
+# - the gradient of $x_0$,
+# - a **function** without arguments, which somebody calls later: it returns the gradients of the weights, in the order of `weights`.
+#
+# Each half may do one product for each layer and no other. All or nothing.
+#
+# *By hand:* one layer, $x_0 = 2$, $W_0 = 3$, $x_1 = 0.5$ (taken as given), upstream 1 → $z_0 = 0.75$, gradient of the input **2.25**, later **1.5**.
+
+
+# %% solution="u12-halves"
+def backward_in_halves(
+    weights: list[Tensor], kept: list[Tensor], upstream: Tensor
+) -> tuple[Tensor, Callable[[], list[Tensor]]]:
+    """The gradient of the input now, and a function that gives those of the weights later."""
+    ### BEGIN SOLUTION
+    gradient = upstream
+    of_products = []
+    for layer in reversed(range(len(weights))):
+        of_product = gradient * (1 - kept[layer + 1] ** 2)
+        of_products.insert(0, of_product)
+        gradient = of_product @ weights[layer].T
+
+    def weight_gradients() -> list[Tensor]:
+        return [x.T @ z for x, z in zip(kept, of_products, strict=False)]
+
+    return gradient, weight_gradients
+    ### END SOLUTION
+
+
+# %%
+def both_halves(backward_in_halves):
+    numbers = [torch.tensor([[each]]).double() for each in (3.0, 2.0, 0.5, 1.0)]
+    weight, x, output, upstream = numbers
+    gradient, weight_gradients = backward_in_halves([weight], [x, output], upstream)
+    return {"now": gradient.tolist(), "later": [each.tolist() for each in weight_gradients()]}
+
+
+try_it(both_halves, backward_in_halves)
+
+# %% check="u12-halves"
+# Gradients in float64, one layer to four, wide and narrow; FLOPs of each half.
+
+# %% [markdown]
+# <details><summary>Hint: all my weight gradients come from one layer</summary>
+#
+# When does a function read the variables of the loop around it: when it is defined, or when it is called?
+# </details>
+
+# %% [markdown]
+# ## A list without gaps
+#
+# With I and W apart, the order gets a new freedom: W fills gaps.
+#
+# **Guess first.** The last stage cannot begin before second 3, and has 24 seconds of work. So 27 is the least. Replace each B in your 1F1B by I and W, one right after the other: how long does *that* take, instead of 33?
+
+# %%
+predict("u12-split", None, "seconds")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: 1F1B with each B in two halves, W at once
+split = [
+    [
+        half
+        for kind, k, c in actions
+        for half in ([("I", k, c), ("W", k, c)], [(kind, k, c)])[kind == "F"]
+    ]
+    for actions in one_of(4, 8)
+]
+compare("u12-split", "s", measured=simulate_pipeline(split, 8).seconds)
+
+# %% [markdown]
+# Half of the gain, for nothing: gradients leave a second earlier. The other half is yours.
+
+# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=12 difficulty=4 importance=4
+# **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
+#
+# Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
+#
+# *By hand:* one stage, two micro-batches → F0 I0 W0 F1 I1 W1. Two stages, two micro-batches → **7** seconds.
+
+
+# %% solution="u12-zero"
+def zero_bubble(num_stages: int, num_micro_batches: int) -> list[list[tuple[str, int, int]]]:
+    """1F1B in halves, with weight gradients put off."""
+    ### BEGIN SOLUTION
+    schedule = []
+    for stage in range(num_stages):
+        ahead = min(num_stages - 1 - stage, num_micro_batches)
+        put_off = stage
+        actions = [("F", k, 0) for k in range(ahead)]
+        for k in range(num_micro_batches):
+            if k + ahead < num_micro_batches:
+                actions.append(("F", k + ahead, 0))
+            actions.append(("I", k, 0))
+            if k >= put_off:
+                actions.append(("W", k - put_off, 0))
+        left = range(max(0, num_micro_batches - put_off), num_micro_batches)
+        schedule.append(actions + [("W", k, 0) for k in left])
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(zero_bubble, 4, 8)
+
+# %% check="u12-zero"
+# Every action once, no deadlock, seconds, micro-batches in flight on every stage.
+
+# %% [markdown]
+# <details><summary>Hint: I am at 30 seconds, with W right after I</summary>
+#
+# Which stages have gaps at the end, and which W could lie in them? What has to come earlier instead?
+# </details>
+#
+# <details><summary>Hint: I am at 30 seconds, with all W at the end</summary>
+#
+# The gaps between the first I stay empty. And how many micro-batches does a stage hold until W?
+# </details>
+
+# %% [markdown]
+# Zero? Three seconds of bubble are left. The paper (Qi et al. 2024) goes on to *ZB-H2*, with up to $2p - 1$ micro-batches in flight:
+
+# %% folded=true
+# Figure: as many micro-batches ahead as it takes
+pipeline_timeline(simulate_pipeline(greedy_halves(4, 8, most_in_flight=7), 8))
+
+# %% [markdown]
+# Nobody waits once it has begun, and it is 27 seconds again. Where has the gain gone? Look at one stage **from its own first action to its own last**: then it could begin the next step, if it need not wait for the others.
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: a step for all, and the time of one stage; eight stages, 24 micro-batches
+zero_of = answer("u12-zero", zero_bubble)
+
+
+def facts(schedule, num_micro_batches):
+    run = simulate_pipeline(schedule, num_micro_batches)
+    own = [run.of(stage)[-1].end - run.of(stage)[0].start for stage in run.stages]
+    return {
+        "the step, s": run.seconds,
+        "one stage, at most, s": max(own),
+        "in flight, at most": max(map(run.in_flight, run.stages)),
+    }
+
+
+rows = {
+    f"{name}, p = {p}, m = {m}": facts(schedule, m)
+    for p, m in ((4, 8), (8, 24))
+    for name, schedule in {
+        "1F1B": one_of(p, m),
+        "yours": zero_of(p, m),
+        "2p - 1 in flight": greedy_halves(p, m, 2 * p - 1),
+    }.items()
+}
+print("Yours with real tensors:", run_for_real(zero_of(4, 8), Placement(4), 8))
+pd.DataFrame(rows).T.astype(int)
+
+# %% [markdown]
+# Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. Without this, their repository reports, about 8 % of the performance are lost ($p$ and $m$ are not stated).
+
+# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=8 difficulty=4 importance=5
+# **Write** five to seven sentences.
+#
+# 1. Why can no schedule of one step, with four stages and eight micro-batches, end before second 27?
+# 2. Yours and the one with $2p - 1$ in flight take equally long. What does the second one gain, when, and what does it cost?
+# 3. Your table says what a barrier costs with $p = 8$ and $m = 24$. Compare it with the reported 8 %.
+# 4. When would you take 1F1B all the same?
+
+# %% [markdown] text_answer="u12-why"
+# <!-- BEGIN SOLUTION -->
+# The last stage gets its first input after three forward passes, at second 3, and then has 8 times F, I and W to do: 3 + 24 = 27. The schedule with p micro-batches in flight reaches that, so within one step nothing is left to gain. With 2p − 1 in flight each stage works without a gap once it has begun: it needs 24 seconds from its first action to its last instead of 27. That helps only if a stage may begin the next step as soon as it is done itself, without a barrier at the optimizer, so that the late beginning of later stages is paid once and not in every step. It costs nearly twice the activations, and an optimizer that clips or skips afterwards and can undo a step. With p = 8 and m = 24 a step takes 79 seconds with a barrier and 72 without: 7 of 79 are 9 %, near the reported 8 %, which must have been taken at a similar ratio of stages to micro-batches. Where memory is short, or where there are many micro-batches for each stage (512 on eight stages leave 1.3 % of bubble), 1F1B is as good and much simpler; the halves also need layers whose backward pass can be cut.
+#
+# *Rubric:* half a point for the bound (the last stage begins at 3 and has 24 to do); half for "only when steps overlap, no barrier"; half for the price (memory 2p − 1, or undoing a step) with the numbers 79 and 72, or 9 %; half for a sensible case for 1F1B.
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ### All of it at once
+#
+# Find a setting in which interleaving loses to 1F1B, and one in which halves gain nearly nothing.
+
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+def pipeline_of(order, num_stages, groups, message):
+    num_micro_batches = groups * num_stages
+    num_chunks = 2 if order == "interleaved, 2 chunks" else 1
+    share = 1 / num_chunks
+    seconds = PassSeconds(
+        forward=share, input_gradient=share, weight_gradient=share, message=message
+    )
+    schedule = {
+        "GPipe": lambda: gpipe_of(num_stages, num_micro_batches),
+        "1F1B": lambda: one_of(num_stages, num_micro_batches),
+        "interleaved, 2 chunks": lambda: interleaved_of(num_stages, num_micro_batches, 2),
+        "zero bubble": lambda: zero_of(num_stages, num_micro_batches),
+    }[order]()
+    placement = Placement(num_stages, num_chunks)
+    return pipeline_timeline(simulate_pipeline(schedule, num_micro_batches, placement, seconds))
+
+
+explorer(
+    pipeline_of,
+    order=Choice("order", ["GPipe", "1F1B", "interleaved, 2 chunks", "zero bubble"], "1F1B"),
+    num_stages=Choice("stages", [2, 3, 4, 6], 4),
+    groups=Choice("micro-batches for each stage", [1, 2, 3, 4], 2),
+    message=Choice("message, seconds", [0, 0.1, 0.3, 1], 0),
+)
+
+# %% [markdown]
+# ### The same in PyTorch
+#
+# `torch.distributed.pipelining` has these schedules and more. Here their orders go through the same simulator, four stages and eight micro-batches. Two put their chunks in a **V**: stage 0 holds the first part *and* the last.
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the orders of PyTorch's schedules
+import torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage, schedules
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+
+def order_of(kind, placement, num_micro_batches):
+    """A schedule of PyTorch as lists of actions; overlapped pairs one after the other."""
+    parts = [placement.part(0, chunk) for chunk in range(placement.num_chunks)]
+    device = torch.device("cpu")
+    made = [PipelineStage(nn.Linear(2, 2), each, placement.num_parts, device) for each in parts]
+    stages = made if placement.num_chunks > 1 else made[0]
+    order = kind(stages, num_micro_batches, loss_fn=lambda output, _: output.sum()).pipeline_order
+    return [
+        [
+            (one.computation_type.value, one.microbatch_index, placement.chunk_of(one.stage_index))
+            for each in order[rank]
+            if each is not None
+            for one in each.sub_actions or (each,)
+            if one.microbatch_index is not None
+        ]
+        for rank in range(placement.num_stages)
+    ]
+
+
+KINDS = {
+    "GPipe": (schedules.ScheduleGPipe, Placement(4)),
+    "LoopedBFS": (schedules.ScheduleLoopedBFS, Placement(4, 2)),
+    "Interleaved1F1B": (schedules.ScheduleInterleaved1F1B, Placement(4, 2)),
+    "InterleavedZeroBubble": (schedules.ScheduleInterleavedZeroBubble, Placement(4, 2)),
+    "ZBVZeroBubble": (schedules.ScheduleZBVZeroBubble, Placement(4, 2, is_v=True)),
+    "DualPipeV": (schedules.ScheduleDualPipeV, Placement(4, 2, is_v=True)),
+}
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+rows, runs = {}, {}
+for name, (kind, placement) in KINDS.items():
+    share = 1 / placement.num_chunks
+    seconds = PassSeconds(forward=share, input_gradient=share, weight_gradient=share)
+    runs[name] = simulate_pipeline(order_of(kind, placement, 8), 8, placement, seconds)
+    flights = [runs[name].in_flight(stage) for stage in range(4)]
+    rows[name] = {"seconds": runs[name].seconds, "in flight": flights}
+dist.destroy_process_group()
+display(pd.DataFrame(rows).T)
+pipeline_timeline(runs["ZBVZeroBubble"])
+
+# %% [markdown]
+# Chunks and halves together, looped or in a V, take 25.5 seconds with four micro-batches in flight: chunks shorten the way down, halves fill the gaps.
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order.
+
+# %% [markdown]
+# ### Where to cut
+#
+# Layers are equal. But the first stage also has the embedding, and the last has the head:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: FLOPs of the parts of Llama-3-8B for one token, forward
+model = preset("Llama-3-8B")
+with fake_tensors():
+    layer = Block(model, 0, dtype=torch.bfloat16)
+    head = nn.Linear(model.hidden_size, model.vocab_size, bias=False, dtype=torch.bfloat16)
+    x = torch.empty(1, 8192, model.hidden_size, dtype=torch.bfloat16)
+    of_layer = count_flops(lambda: layer(x)).forward_flops // 8192
+    of_head = count_flops(lambda: head(x)).forward_flops // 8192
+print(f"layer {of_layer / 1e6:,.0f} MFLOP, head {of_head / 1e6:,.0f} MFLOP")
+print(f"The head takes as long as {of_head / of_layer:.2f} layers.")
+
+# %% Cut into stages [markdown] exercise="u12-stages" points=1.5 minutes=6 difficulty=3 importance=3 extra=true
+# **Write** `cut_into_stages`: how many pieces of the model each stage gets, so that the slowest stage is as fast as possible. `seconds` has the time of each piece, in the order of the model; stages take pieces in this order, and none is empty. Return a list of `num_stages` whole numbers. If several cuts are equally good, any of them.
+#
+# *By hand:* pieces of 0, 2, 2, 2, 2 and 5 seconds on three stages → **[3, 2, 1]**, 5 seconds on the slowest. Equal numbers of pieces would take 7.
+
+
+# %% solution="u12-stages"
+def cut_into_stages(seconds: list[int], num_stages: int) -> list[int]:
+    """Pieces of each stage, for the fastest slowest stage."""
+
+    ### BEGIN SOLUTION
+    def filled(limit: int) -> list[int] | None:
+        """As many pieces on each stage as the limit allows, but one for each that follows."""
+        sizes, start = [], 0
+        for stage in range(num_stages):
+            end, most = start + 1, len(seconds) - (num_stages - stage - 1)
+            while end < most and sum(seconds[start : end + 1]) <= limit:
+                end += 1
+            sizes.append(end - start)
+            start = end
+        return sizes if start == len(seconds) else None
+
+    limit = max(seconds)
+    while (sizes := filled(limit)) is None:
+        limit += 1
+    return sizes
+    ### END SOLUTION
+
+
+# %%
+try_it(cut_into_stages, [0, 2, 2, 2, 2, 5], 3)
+
+# %% check="u12-stages"
+# Against every possible cut: equal pieces and unequal ones, heavy ends, as many pieces as stages, one stage.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know where to start</summary>
+#
+# Suppose no stage may take longer than 5 seconds. Fill the stages from the first to the last: does it work out? And with 4 seconds?
+# </details>
+
+# %% [markdown]
+# Llama-3-8B on eight stages, in units of one layer:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the slowest stage, cut by number and cut by time
+cut_of = answer("u12-stages", cut_into_stages)
+pieces = [0, *[100] * 32, round(100 * of_head / of_layer)]  # embedding, layers, head
+
+
+def slowest(sizes):
+    starts = [sum(sizes[:stage]) for stage in range(len(sizes))]
+    return max(sum(pieces[a : a + n]) for a, n in zip(starts, sizes, strict=True)) / 100
+
+
+cuts = {"four layers each": [5, *[4] * 6, 5], "by time": cut_of(pieces, 8)}
+pd.DataFrame(
+    {
+        name: {"pieces": str(sizes), "slowest, layers": slowest(sizes)}
+        for name, sizes in cuts.items()
+    }
+).T
+
+# %% [markdown]
+# For this reason Llama 3 405B has 126 layers and not 128: one less on the first stage, and one less on the last.
+
+# %% [markdown]
+# ### What travels
+
+# %% Bytes between stages [markdown] exercise="u12-messages" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
+# **Write** `boundary_bytes`: bytes of all messages of a step, activations and gradients. A tensor of `tensor_bytes` crosses from each part of the model to the next, for every micro-batch. Between two parts on *one* stage nothing is sent.
+#
+# - looped (`is_v=False`): chunk $c$ of stage $s$ is part $c\,p + s$;
+# - V (`is_v=True`): odd chunks run backwards, from the last stage to the first.
+#
+# *By hand:* 2 stages, 2 chunks, 3 micro-batches, tensors of 10 bytes → looped **180**, V **120**.
+
+
+# %% solution="u12-messages"
+def boundary_bytes(
+    num_stages: int, num_chunks: int, num_micro_batches: int, tensor_bytes: int, is_v: bool
+) -> int:
+    """Bytes of all messages between stages in one step."""
+    ### BEGIN SOLUTION
+    between_parts = num_stages * num_chunks - 1
+    if is_v or num_stages == 1:
+        between_parts -= num_chunks - 1
+    return 2 * num_micro_batches * between_parts * tensor_bytes
+    ### END SOLUTION
+
+
+# %%
+try_it(boundary_bytes, 2, 2, 3, 10, False)
+try_it(boundary_bytes, 2, 2, 3, 10, True)
+
+# %% check="u12-messages"
+# Against the messages that real ranks send: looped and V, one stage, one chunk, bytes beyond 2⁵³.
+
+# %% [markdown]
+# ### The simulator
+
+# %% Follow a schedule [markdown] exercise="u12-simulator" points=3 minutes=18 difficulty=4 importance=3 extra=true
+# **Write** `follow`: seconds from the start to the end of the last action, for a schedule of F and B with one chunk. F takes `forward_seconds`, B `backward_seconds`, messages nothing. A stage begins an action as soon as it has done the one before and all that the action waits for:
+#
+# - F of stage $s$ waits for F of the same micro-batch on stage $s - 1$,
+# - B for its own F, and for B on stage $s + 1$.
+#
+# Return **−1** for a deadlock. Every list is whole: each F and B once.
+#
+# *By hand:* the lists called `stuck` above → **−1**; GPipe on two stages with two micro-batches, F of 1 second and B of 2 → **9**.
+
+
+# %% solution="u12-simulator"
+def follow(
+    schedule: list[list[tuple[str, int, int]]], forward_seconds: int, backward_seconds: int
+) -> int:
+    """Seconds of a schedule, or -1 for a deadlock."""
+    ### BEGIN SOLUTION
+    ends = {}
+    position = [0] * len(schedule)
+    free = [0] * len(schedule)
+    has_moved = True
+    while has_moved:
+        has_moved = False
+        for stage, actions in enumerate(schedule):
+            if position[stage] == len(actions):
+                continue
+            kind, k, _ = actions[position[stage]]
+            needs = [("F", k, stage - 1)] if stage > 0 else []
+            if kind == "B":
+                needs = [("F", k, stage)]
+                if stage + 1 < len(schedule):
+                    needs.append(("B", k, stage + 1))
+            if all(each in ends for each in needs):
+                start = max([free[stage], *(ends[each] for each in needs)])
+                seconds = forward_seconds if kind == "F" else backward_seconds
+                ends[kind, k, stage] = free[stage] = start + seconds
+                position[stage] += 1
+                has_moved = True
+    is_stuck = any(position[stage] < len(schedule[stage]) for stage in range(len(schedule)))
+    return -1 if is_stuck else max(free)
+    ### END SOLUTION
+
+
+# %%
+def on_stuck(follow):
+    return follow(stuck, 1, 2)
+
+
+def on_gpipe(follow):
+    return follow(gpipe_of(2, 2), 1, 2)
+
+
+try_it(on_stuck, follow)
+try_it(on_gpipe, follow)
+
+# %% check="u12-simulator"
+# Orders of every kind, shuffled ones too; deadlocks; unequal F and B.
+
+# %% [markdown]
+# ## What you know now
+#
+# | quantity | value |
+# |---|---|
+# | step of GPipe and of 1F1B | $(m + p - 1)(f + b)$ |
+# | bubble | $\frac{p-1}{m+p-1}$ of the step, $\frac{p-1}{m}$ of the work |
+# | in flight on stage $s$ | GPipe $m$; 1F1B $\min(m, p - s)$; halves $p$ |
+# | interleaved, $v$ chunks | bubble divided by $v$, messages times $v$ |
+# | backward in halves, one step | bubble $(p-1) f$, and no less |
+# | activations of stage 0, 1F1B | those of the whole model for one micro-batch |
+#
+# **Your plan** fits in 80 GB: eight stages, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.
+#
+# *To read on:* Huang et al. 2019, *GPipe*, sections 2 and 3 (20 minutes). Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, section 2.2 (15 minutes). Qi et al. 2024, *Zero Bubble Pipeline Parallelism*, sections 1 to 4 (30 minutes).
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
+
+# %%
+progress("12")
