@@ -52,7 +52,7 @@ from IPython.display import display
 from torch import Tensor
 from torch.nn import functional as F
 
-from autograder import answer, check, compare, predict, progress
+from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.parameters import active_parameters, parameters
 from course_utils.formulas.serving import served_bytes, served_tokens_per_second
@@ -72,6 +72,9 @@ from course_utils.show import (
     rates_over_batch,
     try_it,
 )
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
 
 # %% [markdown]
 # ## A model that writes
@@ -364,7 +367,7 @@ print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tok
 #
 # | method | does |
 # |---|---|
-# | `append(sequence)` | returns block and cell of its next token; an unknown name begins a new sequence. Takes a block only when it is needed, and raises `MemoryError` where none is free: then **nothing has changed**, and a new sequence does not exist |
+# | `append(sequence)` | returns block and cell of its next token; an unknown name begins a new sequence. Takes a block, any free one, only when it is needed, and raises `MemoryError` where none is free: then **nothing has changed**, and a new sequence does not exist |
 # | `table(sequence)` | its blocks, in order |
 # | `fork(sequence, child)` | the child has all its tokens, in the same blocks |
 # | `free(sequence)` | ends it; a block is free when nobody has it |
@@ -796,6 +799,9 @@ try_it(capacity_losses, [[0, 1], [0, 1], [0, 2]], 3, 1)
 # **Your plan** is unchanged. But what it trains will be served, and the design, chosen before training, decides for how many people.
 #
 # *To read on:* Ainslie et al. 2023, *GQA* (10 minutes). Kwon et al. 2023, *PagedAttention*, sections 3 and 4 (20 minutes). DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1 (15 minutes). Leviathan et al. 2023, *Speculative Decoding*, sections 2 and 3 (15 minutes).
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+plan()
 
 # %%
 progress("13")
