@@ -120,6 +120,7 @@ class _RecordingHandle:
             self.is_over = True
             self.log.append({"wait": self.number})
             self.entry["result"] = _copied(self.output)
+            self.output = None
 
 
 def _copied(tensor: Tensor | None) -> Tensor | None:

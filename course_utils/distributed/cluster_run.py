@@ -21,6 +21,7 @@ class Event(NamedTuple):
         start_seconds: Of a communication: when all ranks had called and their lanes were free.
         end_seconds: When it ended.
         num_bytes: Of a communication: what is reduced, gathered or sent, as a whole.
+        sent_bytes: Of a communication: what this rank sends to others, in a ring.
     """
 
     rank: int
@@ -29,6 +30,7 @@ class Event(NamedTuple):
     start_seconds: float
     end_seconds: float
     num_bytes: int = 0
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,6 +77,13 @@ class ClusterRun:
     def sent_by(self, rank: int = 0) -> tuple[Event, ...]:
         """Messages from one rank to others, in the order of its calls."""
         return tuple(e for e in self.communications(rank) if f"from rank {rank} to " in e.name)
+
+    def sent_bytes(self, rank: int = 0) -> int:
+        """Bytes that a rank sends to others, with collectives as rings of messages.
+
+        Of S bytes among n ranks, (n-1)/n in a gather or scatter, and twice that in an all-reduce.
+        """
+        return sum(each.sent_bytes for each in self.communications(rank))
 
     def compute_seconds(self, rank: int = 0) -> float:
         """How long a rank computes."""

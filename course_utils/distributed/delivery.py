@@ -100,7 +100,7 @@ class Transfer:
         self.posts[rank] = post
 
     def deliver(self, rank: int) -> None:
-        """Fill the output of one rank, and free all tensors after the last one.
+        """Fill the output of one rank and let go of its tensors; after the last, of all copies.
 
         Raises:
             CommError: If the rank changed its tensor while the call was in flight.
@@ -115,10 +115,11 @@ class Transfer:
             if post.output is not None and _has_data(post.output):
                 self._fill(post.output, rank)
         self.delivered_to.add(rank)
+        post.tensor = post.output = None
         if len(self.delivered_to) == len(self.exchange.members):
             self._result = None
             for each in self.posts.values():
-                each.tensor = each.output = each.sent = None
+                each.sent = None
 
     def _fill(self, output: Tensor, rank: int) -> None:
         if self._result is None:

@@ -20,6 +20,7 @@ from course_utils.distributed.cluster_run import ClusterRun, Event
 from course_utils.distributed.cooperative_threads import CooperativeThreads, Stopped
 from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Network
+from course_utils.distributed.sent_bytes import ring_sent_bytes
 
 
 @dataclass(eq=False)
@@ -223,6 +224,6 @@ def _require_all_waited(rank: Rank) -> None:
 def _event(entry: Event | Transfer, rank: Rank) -> Event:
     if isinstance(entry, Event):
         return entry
-    num_bytes = entry.exchange.calls[rank.number].num_bytes
-    times = entry.start_seconds, entry.end_seconds
-    return Event(rank.number, "communication", entry.exchange.name, *times, num_bytes)
+    call, times = entry.exchange.calls[rank.number], (entry.start_seconds, entry.end_seconds)
+    num_bytes = call.num_bytes, ring_sent_bytes(call, entry.exchange.members, rank.number)
+    return Event(rank.number, "communication", entry.exchange.name, *times, *num_bytes)

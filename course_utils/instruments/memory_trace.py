@@ -144,6 +144,16 @@ class MemoryTrace:
             raise ValueError(f"the trace has no step {step}: give one from 1 to {last}")
         return max(self.total_bytes[phases[0].start : phases[-1].stop])
 
+    def most_alive(self, storage_bytes: int) -> int:
+        """The most storages of at least so many bytes that were live at once."""
+        changes = [0] * (self.num_operations + 1)
+        for each in self.storages:
+            if each.storage_bytes >= storage_bytes:
+                changes[each.born] += 1
+                if each.died is not None and each.died <= self.num_operations:
+                    changes[each.died] -= 1
+        return max(accumulate(changes))
+
     def live_at(self, operation: int) -> dict[str, int]:
         """Bytes live right after an operation, by category.
 

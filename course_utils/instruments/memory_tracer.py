@@ -19,10 +19,14 @@ Not seen: workspace that a kernel frees before it returns, an allocator's roundi
 older tensors that are not given. A reference cycle keeps its tensors to the end, as the garbage
 collector is off.
 
+On a rank of a `VirtualCluster` it follows that rank alone: neither the other ranks nor the copies
+that carry a message are seen.
+
 Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
 """
 
 import importlib
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -38,7 +42,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_utils.instruments.exclusive_use import exclusive
+from course_utils.instruments.exclusive_use import exclusive_on_a_rank
 from course_utils.instruments.fake import one_sentence_errors
 from course_utils.instruments.memory_trace import (
     MemoryTrace,
@@ -53,7 +57,7 @@ from course_utils.instruments.preconditions import collector_disabled
 IGNORED_NAMESPACES = ("prim", "profiler")
 
 
-@exclusive
+@exclusive_on_a_rank
 def trace_memory(
     step: Callable[[], object], *owners: nn.Module | Tensor | Optimizer, num_steps: int = 1
 ) -> MemoryTrace:
@@ -131,6 +135,7 @@ class _Recorder(TorchDispatchMode):
         step: Number of the current step, from one.
         start: First operation of the current phase.
         phase: ``"forward"``, ``"backward"`` or ``"step"``.
+        thread: Where it runs; an optimizer of another thread is another rank's.
         live: Storages that are not freed yet, by address.
     """
 
@@ -144,6 +149,7 @@ class _Recorder(TorchDispatchMode):
         self.records: list[_Record] = []
         self.live: dict[int, _Record] = {}
         self.phases: list[tuple[int, str, int, int]] = []
+        self.thread = threading.get_ident()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -254,12 +260,16 @@ class _Recorder(TorchDispatchMode):
             stack.callback(handle.remove)
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if threading.get_ident() != self.thread:
+            return
         self.is_stepping = True
         for weight in _weights(optimizer):
             self._require_owned(weight)
             self._set_gradient(weight)
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if threading.get_ident() != self.thread:
+            return
         self.is_stepping = False
         for tensor in _states(optimizer):
             self._set_category(tensor, "optimizer_states")

@@ -9,6 +9,7 @@ import torch
 from course_utils.instruments.fake import NO_GPU
 
 FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+_COLLECTOR = {"users": 0, "was_enabled": False}
 
 
 def require_call(instrument: str, call: object) -> None:
@@ -61,13 +62,19 @@ def device_name(device: torch.device) -> str:
 
 @contextmanager
 def collector_disabled() -> Iterator[None]:
-    """Turn the garbage collector off: when it runs depends on the past, and traces would differ."""
-    was_enabled = gc.isenabled()
+    """Turn the garbage collector off: when it runs depends on the past, and traces would differ.
+
+    Ranks of a virtual cluster may come and go in any order: the last one turns it on again.
+    """
+    if not _COLLECTOR["users"]:
+        _COLLECTOR["was_enabled"] = gc.isenabled()
+    _COLLECTOR["users"] += 1
     gc.disable()
     try:
         yield
     finally:
-        if was_enabled:
+        _COLLECTOR["users"] -= 1
+        if _COLLECTOR["was_enabled"] and not _COLLECTOR["users"]:
             gc.enable()
 
 

@@ -26,9 +26,11 @@ COURSE_FUNCTIONS = {
     "segment_bytes": "recomputation.segment_bytes",
     "configuration": "batch_size.configuration",
     "min_tokens": "communication.min_hiding_tokens",
+    "sharded_state_bytes": "sharding.sharded_state_bytes",
     "pipeline_costs": "pipeline.pipeline_costs",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
+LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights
 SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
 
 
@@ -99,11 +101,29 @@ def state(functions: Functions, mission: Mission) -> float:
     return float(sum(parts.values())) / 10**9
 
 
-def memory(functions: Functions, mission: Mission) -> float:
-    """GB of the state and of what one sequence keeps for backward, nothing recomputed."""
+def sharded_state(functions: Functions, mission: Mission) -> float:
+    """GB of weights, gradients and optimizer states on each device, everything sharded."""
+    parts = functions["sharded_state_bytes"](
+        num_params(functions, mission), mission.num_devices, LAST_STAGE, RECIPE
+    )
+    return float(sum(parts.values())) / 10**9
+
+
+def kept_by_sequence(functions: Functions, mission: Mission) -> float:
+    """GB that one sequence keeps for backward, nothing recomputed."""
     layer = layer_bytes(functions, mission)
     kept: int = functions["sequence_bytes"](mission.model, mission.seq_len, layer)
-    return state(functions, mission) + kept / 10**9
+    return kept / 10**9
+
+
+def memory(functions: Functions, mission: Mission) -> float:
+    """GB of the state and of what one sequence keeps for backward, nothing recomputed."""
+    return state(functions, mission) + kept_by_sequence(functions, mission)
+
+
+def sharded_memory(functions: Functions, mission: Mission) -> float:
+    """As `memory`, with everything sharded; gathered weights are left out."""
+    return sharded_state(functions, mission) + kept_by_sequence(functions, mission)
 
 
 def memory_recomputed(functions: Functions, mission: Mission) -> float:
@@ -188,6 +208,7 @@ class Quantity:
 
 FLOPS = ("training_flops_per_token",)
 STATE = ("parameters", "state_bytes")
+SHARDED = ("parameters", "sharded_state_bytes")
 SEQUENCE = ("llama_layer_bytes", "sequence_bytes")
 QUANTITIES = (
     Quantity(label="work", unit="·10²¹ FLOPs", needs=FLOPS, value=work),
@@ -232,6 +253,22 @@ QUANTITIES = (
         value=memory_recomputed,
         limit=memory_of_device,
         guess=lambda _: "one sequence, nothing sharded",
+    ),
+    Quantity(
+        label="state, sharded",
+        unit="GB",
+        needs=SHARDED,
+        value=sharded_state,
+        limit=memory_of_device,
+        guess=lambda mission: f"stage {LAST_STAGE} on {mission.num_devices}",
+    ),
+    Quantity(
+        label="sharded, with one sequence",
+        unit="GB",
+        needs=(*SHARDED, *SEQUENCE),
+        value=sharded_memory,
+        limit=memory_of_device,
+        guess=lambda _: "nothing recomputed, without gathered layers",
     ),
     Quantity(
         label="passes in each step",

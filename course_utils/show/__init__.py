@@ -44,6 +44,7 @@ from course_utils.show.serving import (
     paged_blocks,
     rates_over_batch,
 )
+from course_utils.show.sharding import kept_and_sent
 from course_utils.show.trace import trace_picture
 from course_utils.show.try_call import try_it
 
@@ -68,6 +69,7 @@ __all__ = [
     "facts_of_formats",
     "flop_shares",
     "gradient_exponents",
+    "kept_and_sent",
     "layer_diagram",
     "layer_explorer",
     "learning_rates",

@@ -15,6 +15,7 @@ from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
 from course_utils.formulas.serving import cache_bytes
+from course_utils.formulas.sharding import sharded_state_bytes
 from course_utils.instruments import (
     count_saved_bytes,
     fake_tensors,
@@ -68,6 +69,17 @@ def test_memory_of_training_llama_3_8b():
     assert f"takes {sum(parts.values()) / 1e9:.0f} GB" in picture
     assert numbers(picture) == [round(part / 1e9) for part in parts.values()]
     assert widths(picture) == pytest.approx([5 * part / 1e9 for part in parts.values()], abs=0.3)
+
+
+def test_state_of_llama_3_8b_on_eight_devices():
+    picture = drawn("10_sharding")
+    num_params = sum(parameters(preset("Llama-3-8B")).values())
+    stages = [sharded_state_bytes(num_params, 8, stage, "bf16") for stage in range(4)]
+    totals = [round(sum(each.values()) / 1e9) for each in stages]
+    assert numbers(picture) == totals
+    assert f"{totals[0]} GB of state on each, or {totals[3]}<" in picture
+    bars = [5.2 * part / 1e9 for stage in stages for part in stage.values()]
+    assert widths(picture) == pytest.approx(bars, abs=0.1)
 
 
 def test_flops_of_training_llama_3_8b():

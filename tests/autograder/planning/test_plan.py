@@ -64,7 +64,7 @@ def test_a_function_that_passes_becomes_part_of_the_plan(work):
     assert row(card, "state on each device") == "?  waits for unit 03"
     assert (work / "planner" / "state_bytes.py").read_text("utf-8").startswith("def state_bytes(")
     assert '"weights": 20' in (said := imported(work))
-    assert "training_flops_per_token" in said and "state_bytes" not in said.partition("}")[2]
+    assert "training_flops_per_token" in said and '"state_bytes"' not in said.partition("}")[2]
 
 
 def test_the_card_fills_up_with_the_functions(work):

@@ -72,3 +72,11 @@ def test_a_quantity_needs_what_it_says(quantity):
     for name in quantity.needs:
         with pytest.raises(KeyError):
             quantity.value({k: f for k, f in functions.items() if k != name}, MISSION)
+
+
+def test_sharded_it_fits():
+    """16 bytes for each of 8,030,261,248 / 8 parameters, and what unit 03 keeps of a sequence."""
+    assert VALUES["state, sharded"] == 16 * 1_003_782_656 / 1e9
+    kept = VALUES["with one sequence"] - VALUES["state on each device"]
+    assert VALUES["sharded, with one sequence"] == pytest.approx(VALUES["state, sharded"] + kept)
+    assert round(VALUES["sharded, with one sequence"]) == 64

@@ -1,0 +1,107 @@
+"""Check of the fewest tokens whose product hides a gather, against a search on the two times."""
+
+import random
+from fractions import Fraction
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+FIELDS = ("num_weights", "num_ranks", "bytes_per_second", "latency_ns", "flops_per_second")
+
+
+def hide_cases(seed: int) -> list[Case]:
+    """One rank and many, no latency and much; every third result is a whole number."""
+    rng = random.Random(seed)
+    cases = [(1024, 4, 64, 2 * 10**9, 1024), (4096**2, 8, 200 * 10**9, 10_000, 400 * 10**12)]
+    for number in range(21):
+        ranks = rng.choice((2, 3, 4, 5, 6, 7, 8, 12))
+        width = 8 * rng.randint(20, 600)
+        latency = (0, rng.randint(1_000, 50_000), 10**6)[number % 3 and rng.randint(1, 2)]
+        rate, flops = rng.randint(10, 400) * 10**9 + 7, rng.randint(100, 900) * 10**12 + 1
+        if number % 3 == 0:  # powers of two come out even
+            ranks, rate = 2 ** rng.randint(1, 4), 2 ** rng.randint(34, 38)
+            flops = rate * 2 ** rng.randint(8, 11)
+        cases.append((width**2, ranks, rate, latency, flops))
+    cases.append((rng.randint(100, 999) ** 2, 1, 10**9, 10_000, 10**14))
+    return [dict(zip(FIELDS, each, strict=True)) for each in cases]
+
+
+def searched(
+    num_weights: int,
+    num_ranks: int,
+    bytes_per_second: int,
+    latency_ns: int,
+    flops_per_second: int,
+) -> int:
+    """The fewest tokens by bisection on the two times, in fractions, without their formula."""
+    part = Fraction(2 * num_weights, num_ranks)
+    turn = Fraction(latency_ns, 10**9) + part / bytes_per_second
+    gather = sum((turn for _ in range(num_ranks - 1)), Fraction())
+
+    def is_hidden(tokens: int) -> bool:
+        return Fraction(2 * num_weights * tokens, flops_per_second) >= gather
+
+    low, high = 0, 1
+    while not is_hidden(high):
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_hidden(middle) else (middle + 1, high)
+    return low
+
+
+LATENCY = "latency_ns * num_ranks * bytes_per_second"
+PASSING = "passing = 2 * num_weights * billion"
+DIVISOR = "divisor = 2 * num_weights * num_ranks * bytes_per_second * billion"
+ROUNDED = "-(-dividend // divisor)"
+EDITS = (
+    Edit("Where is the latency?", {LATENCY: "0"}),
+    Edit(
+        "You pay one latency. How many messages does a rank send in a gather, one after the other?",
+        {"messages * (latency + passing)": "(latency + messages * passing)"},
+    ),
+    Edit(
+        "Twice as many rounds as a gather has. Is it an all-reduce?",
+        {"messages * (latency + passing)": "2 * messages * (latency + passing)"},
+    ),
+    Edit(
+        "Every rank sends the whole in your ring. Which part has it already?",
+        {"num_ranks - 1": "num_ranks"},
+    ),
+    Edit(
+        "Elements are counted where bytes travel. How many bytes has a number in bf16?",
+        {PASSING: "passing = num_weights * billion"},
+    ),
+    Edit(
+        "Your numbers travel in fp32. How many bytes has a number in bf16?",
+        {PASSING: "passing = 4 * num_weights * billion"},
+    ),
+    Edit(
+        "You hide a gather behind backward. How many FLOPs does a weight take for each token in "
+        "forward?",
+        {DIVISOR: DIVISOR.replace("2 *", "4 *")},
+    ),
+    Edit(
+        "One token too few wherever it does not come out even. To which side do you round?",
+        {ROUNDED: "dividend // divisor"},
+    ),
+    Edit(
+        "One token too many wherever it comes out even. May the two times be equal?",
+        {ROUNDED: "dividend // divisor + 1"},
+    ),
+    Edit(
+        "Nanoseconds are taken for something else. How many are a second?",
+        {"billion = 10**9": "billion = 10**6"},
+    ),
+    Edit(
+        "These are the tokens of all ranks together. How many does the exercise ask for?",
+        {DIVISOR: DIVISOR.replace(" * num_ranks", "")},
+    ),
+)
+
+CHECK = Check(
+    cases=hide_cases,
+    judge=EqualTo(searched, *edited("u10-hide", EDITS)),
+    fallback="course_utils.formulas.sharding.gather_hiding_tokens",
+)

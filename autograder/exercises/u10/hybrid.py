@@ -1,0 +1,142 @@
+"""Check of a sum in hybrid sharding: inside of a node first, then each part between nodes."""
+
+import random
+from typing import Any
+
+import torch
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing import replay
+from autograder.observing.observation import length_of
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.observing.u10 import hybrid
+from course_utils.distributed import Comm
+
+FIELDS = ("num_nodes", "node_size", "part_length")
+NODES = ((2, 2), (2, 3), (3, 2), (1, 2), (2, 1), (2, 2), (1, 1))
+
+
+def hybrid_cases(seed: int) -> list[Case]:
+    """Several nodes of several ranks, one node, nodes of one rank, and one rank."""
+    rng = random.Random(seed)
+    cases = [(*NODES[n % len(NODES)], 2 * NODES[n % len(NODES)][0] + n // 7) for n in range(20)]
+    cases.append((2, 2, 12 * rng.randint(1, 3)))
+    return [dict(zip(FIELDS, each, strict=True)) for each in cases]
+
+
+def _in_two_steps(comm: Comm, gradient: torch.Tensor, node_size: int) -> None:
+    """The calls alone: a scatter among neighbours, then a sum of parts of the same place."""
+    node, across = comm.split(comm.rank // node_size), comm.split(comm.rank % node_size)
+    part = torch.empty(len(gradient) // node_size, dtype=gradient.dtype)
+    node.reduce_scatter(part, gradient)
+    across.all_reduce(part)
+
+
+def measured(**case: Any) -> dict[str, Any]:
+    """Parts of the sum over all ranks; bytes and time of two calls."""
+    cluster, size = hybrid.cluster_of(case), case["node_size"]
+    gradients = [hybrid.gradient_of(case, rank) for rank in range(cluster.num_ranks)]
+    parts = torch.stack(gradients).sum(0).chunk(size)
+    run = cluster.run(lambda comm: _in_two_steps(comm, gradients[comm.rank], size))
+    every = [parts[rank % size] for rank in range(cluster.num_ranks)]
+    part_bytes, nodes = FLOAT64_BYTES * case["part_length"], case["num_nodes"]
+    # A scatter in each node; then a part of each place is summed over nodes.
+    sent = nodes * (size - 1) * size * part_bytes + size * 2 * (nodes - 1) * part_bytes
+    return {
+        "forged_calls": 0,
+        "part_length": case["part_length"],
+        "wrong_parts": 0,
+        "length": length_of(every),
+        "sent_bytes": sent,
+        "seconds": run.step_seconds,
+        "parts": every,
+    }
+
+
+NODE, ACROSS = (
+    "node = comm.split(comm.rank // node_size)",
+    ("across = comm.split(comm.rank % node_size)"),
+)
+SCATTER, SUM = "node.reduce_scatter(part, gradient)", "across.all_reduce(part)"
+EDITS = (
+    Edit(
+        "Parts are sums over one node. Who adds up those of the other nodes?",
+        {SUM: "pass"},
+    ),
+    Edit(
+        "The whole gradient crosses the slow links, and is cut afterwards. How much of it has to, "
+        "if each rank of a node is responsible for a part?",
+        {
+            SCATTER: "comm.all_reduce(gradient)",
+            SUM: "part.copy_(gradient.chunk(node_size)[comm.rank % node_size])",
+        },
+    ),
+    Edit(
+        "The whole gradient crosses the slow links before your node scatters it. Which of the two "
+        "sums makes the other one smaller?",
+        {
+            SCATTER: "across.all_reduce(gradient)",
+            SUM: "node.reduce_scatter(part, gradient)",
+        },
+    ),
+    Edit(
+        "Ranks of different nodes are your node. Which ranks lie next to each other, those with "
+        "equal quotients or with equal remainders?",
+        {
+            NODE: "across = comm.split(comm.rank // node_size)",
+            ACROSS: "node = comm.split(comm.rank % node_size)",
+        },
+    ),
+    Edit(
+        "A part is summed over all ranks of all nodes, where only those hold the same one that "
+        "have the same place in their node. Which ranks are that?",
+        {SUM: "comm.all_reduce(part)"},
+    ),
+    Edit(
+        "The sum is divided by the number of nodes, or of ranks. Are shares terms of a sum?",
+        {SUM: f"{SUM}\n    part /= comm.size"},
+    ),
+    Edit(
+        "Each rank begins with its own share alone: the ranks of a node are never summed. Which "
+        "call sums and cuts at once?",
+        {SCATTER: "part.copy_(gradient.chunk(node_size)[comm.rank % node_size])"},
+    ),
+    Edit(
+        "Parts are as long as if all ranks shared one copy. Among how many ranks is a copy shared?",
+        {
+            "len(gradient) // node_size": "len(gradient) // comm.size",
+            SCATTER: "comm.reduce_scatter(part, gradient)",
+            SUM: "pass",
+        },
+    ),
+)
+
+CHECK = Check(
+    cases=hybrid_cases,
+    observe=hybrid.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u10-hybrid", EDITS, observe=hybrid.observe),
+        summarise=hybrid.summarise,
+        relative_tolerance=ROUNDING,
+        questions={
+            "part_length": "Among how many ranks is a copy shared?",
+            "wrong_parts": "Which ranks hold the same part, and whose gradients belong into it?",
+            "sent_bytes": "One scatter inside of a node, and one sum of parts between nodes. What "
+            "do you send besides?",
+            "seconds": "How many bytes have to cross the slow links, once a node has summed?",
+        },
+        labels=replay.LABELS
+        | {
+            "part_length": "numbers in rank 0's part",
+            "wrong_parts": "ranks with a wrong part",
+            "length": "the norm of all parts",
+            "sent_bytes": "bytes that all ranks send",
+            "seconds": "virtual seconds",
+        },
+    ),
+    fallback="course_utils.reference.sharding.hybrid_sum",
+    answers=("course_utils.reference.sharding",),
+)

@@ -1,0 +1,1 @@
+"""What is observed of answers in unit 10."""

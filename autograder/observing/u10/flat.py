@@ -1,0 +1,77 @@
+"""What is observed of a flat shard: parts, wholes, what a rank keeps, and its calls."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, is_equal, require_tensor
+from autograder.observing.replay import replay
+from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
+from course_utils.distributed import Comm
+from course_utils.instruments import trace_memory
+
+
+def tensors_of(case: Case) -> list[Tensor]:
+    """Tensors of the shapes of a case, without a zero in them."""
+    dtype = getattr(torch, case["dtype"])
+    numbers = torch.arange(1, 1 + sum(map(math.prod, case["shapes"])), dtype=dtype)
+    pieces = numbers.split([math.prod(shape) for shape in case["shapes"]])
+    return [piece.view(shape).clone() for piece, shape in zip(pieces, case["shapes"], strict=True)]
+
+
+def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
+    """The part and the whole before and after each rank has changed its part; bytes kept."""
+    made: list[Any] = []
+
+    def make() -> None:
+        made.append(answer(comm, tensors_of(case)))
+        torch.zeros(())  # one more operation, after the call has freed its memory
+
+    trace = trace_memory(make)
+    shard = made[0]
+    part = require_tensor(shard.part).detach().clone()
+    whole = [require_tensor(each).detach().clone() for each in shard.whole()]
+    with torch.no_grad():
+        shard.part.add_(comm.rank + 1)
+    changed = [require_tensor(each).detach().clone() for each in shard.whole()]
+    scalar_bytes = 4  # of `torch.zeros(())`, which is freed at once
+    kept = trace.total_bytes[-1] - scalar_bytes
+    return {"part": part, "whole": whole, "changed": changed, "kept_bytes": kept}
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """What each rank has, and all calls."""
+    recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
+    return {"ranks": recorded.results, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+    """Parts and wholes beside the right ones; bytes and calls."""
+    ranks = observed["ranks"]
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    parts = [each["part"] for each in ranks]
+    return {
+        "forged_calls": forged_calls,
+        "calls": most_calls(run),
+        "sent_bytes": run.sent_bytes(),
+        "length": parts[0].numel(),
+        "length_on_last": parts[-1].numel(),
+        "dimensions": max(each.dim() for each in parts),
+        "wrong_parts": _num_unlike(parts, right["parts"]),
+        "wrong_wholes": sum(_num_unlike(each["whole"], right["whole"]) for each in ranks),
+        "stale_wholes": sum(_num_unlike(each["changed"], right["changed"]) for each in ranks),
+        "kept_bytes": max(right["kept_bytes"], *(each["kept_bytes"] for each in ranks)),
+    }
+
+
+def _num_unlike(ours: list[Tensor], theirs: list[Tensor]) -> int:
+    """How many tensors are not the right ones, in shape, dtype or numbers."""
+    if len(ours) != len(theirs):
+        return max(len(ours), len(theirs))
+    pairs = zip(ours, theirs, strict=True)
+    return sum(one.dtype != other.dtype or not is_equal(one, other) for one, other in pairs)

@@ -1,0 +1,62 @@
+"""What is observed of a sum in hybrid sharding: the part of each rank, and all calls."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import (
+    errors_as_data,
+    length_of,
+    num_different,
+    require_tensor,
+)
+from autograder.observing.replay import replay
+from autograder.observing.u09.on_ranks import record_on_cluster
+from course_utils.distributed import Comm, Link, Network, VirtualCluster
+
+INSIDE = Link(latency_seconds=1e-6, bandwidth_bytes_per_second=8e7)
+BETWEEN = Link(latency_seconds=1e-5, bandwidth_bytes_per_second=8e6)
+
+
+def cluster_of(case: Case) -> VirtualCluster:
+    """Nodes with fast links inside and slow ones between."""
+    size = case["node_size"]
+    network = Network(inside=INSIDE, between=BETWEEN, devices_per_node=size)
+    return VirtualCluster(size * case["num_nodes"], network=network)
+
+
+def gradient_of(case: Case, rank: int) -> Tensor:
+    """A rank's share of the gradient."""
+    generator = torch.Generator().manual_seed(rank)
+    length = case["node_size"] * case["part_length"]
+    return torch.randn(length, generator=generator, dtype=torch.float64)
+
+
+def _on_rank(comm: Comm, answer: Any, case: Case) -> Tensor:
+    part = answer(comm, gradient_of(case, comm.rank), case["node_size"])
+    return require_tensor(part).detach().clone()
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """The part of each rank, and what each rank did."""
+    recorded = record_on_cluster(cluster_of(case), _on_rank, answer, case)
+    return {"parts": recorded.results, "logs": recorded.logs}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Parts beside the right ones; bytes inside of a node and beyond it, and time."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case))
+    parts = zip(observed["parts"], right["parts"], strict=True)
+    sent = [run.sent_bytes(rank) for rank in range(run.num_ranks)]
+    return {
+        "forged_calls": forged_calls,
+        "part_length": observed["parts"][0].numel(),
+        "wrong_parts": sum(num_different([one], [other]) for one, other in parts),
+        "length": length_of(observed["parts"]),
+        "sent_bytes": max(right["sent_bytes"], sum(sent)),
+        "seconds": max(right["seconds"], run.step_seconds),
+    }
