@@ -38,6 +38,12 @@ from course_utils.show.records import recorded
 from course_utils.show.ring import ring_steps
 from course_utils.show.roofline import device_roof, rooflines, steps_on_roofline
 from course_utils.show.segments import live_tensors
+from course_utils.show.serving import (
+    designs_of_llama,
+    draft_overlap,
+    paged_blocks,
+    rates_over_batch,
+)
 from course_utils.show.sharding import kept_and_sent
 from course_utils.show.trace import trace_picture
 from course_utils.show.try_call import try_it
@@ -54,7 +60,9 @@ __all__ = [
     "cluster_timeline",
     "cluster_timelines",
     "computed_and_measured",
+    "designs_of_llama",
     "device_roof",
+    "draft_overlap",
     "draw_schedule",
     "explorer",
     "exposed_over_tokens",
@@ -73,8 +81,10 @@ __all__ = [
     "nearest_number",
     "noise_estimates",
     "noise_over_loss",
+    "paged_blocks",
     "pipeline_timeline",
     "ranges_and_spacings",
+    "rates_over_batch",
     "recomputation_over_length",
     "recorded",
     "ring_steps",

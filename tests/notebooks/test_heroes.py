@@ -1,6 +1,7 @@
 """The pictures at the head of the units: their numbers are those of the course's formulas."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from course_utils.formulas.number_formats import largest, rounded
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
+from course_utils.formulas.serving import cache_bytes
 from course_utils.formulas.sharding import sharded_state_bytes
 from course_utils.instruments import (
     count_saved_bytes,
@@ -246,3 +248,14 @@ def test_a_layer_of_llama_3_8b_on_one_to_sixteen_devices():
     parts = layer_milliseconds(8192, 400, 50)
     assert milliseconds == [f"{sum(parts[t]):.1f}" for t in (1, 2, 4, 8, 16)]
     assert numbers(picture) == [1, 2, 4, 8, 16]
+
+
+def test_caches_of_four_designs():
+    picture = drawn("13_efficient_designs_and_inference")
+    llama, deepseek = preset("Llama-3-8B"), preset("DeepSeek-V3")
+    own, shared = (replace(llama, num_kv_heads=each) for each in (32, 1))
+    caches = [cache_bytes(each, 1, 8192, 2) / 1e9 for each in (own, llama, deepseek, shared)]
+    assert widths(picture) == pytest.approx([130 * each for each in caches], abs=0.1)
+    assert re.findall(r">(\d\.\d\d)</text>", picture) == [f"{each:.2f}" for each in caches]
+    times = sum(parameters(deepseek).values()) / sum(parameters(llama).values())
+    assert f"{times:.0f} times as large" in picture

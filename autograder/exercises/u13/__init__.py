@@ -1,0 +1,1 @@
+"""Unit 13: checks of its exercises."""

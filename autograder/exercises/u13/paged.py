@@ -1,0 +1,193 @@
+"""Check of the tables of a paged cache, by a memory that is written and read back."""
+
+import random
+from typing import Any
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.observing.u13 import paged
+from autograder.observing.u13.paged_memory import WRONG
+
+SCENARIOS = ("append", "free", "share", "copy")
+NAMES = ("a", "b", "c", "d", "e", "f")
+NUM_REQUESTS = 60
+# Chances to fork and to free; all other requests append.
+CHANCES = {"append": (0.0, 0.0), "free": (0.0, 0.15), "share": (0.2, 0.1), "copy": (0.2, 0.1)}
+BLOCK_SIZES = (4, 2, 3, 1, 5, 4)
+HAND = [["append", "a"], ["append", "a"], ["append", "a"], ["append", "b"], ["append", "a"]]
+
+
+def script_cases(seed: int) -> list[Case]:
+    """Scripts of every scenario, blocks of one cell up to five, memory tight and ample."""
+    rng = random.Random(seed)
+    cases = [{"scenario": "append", "script": HAND, "num_blocks": 4, "block_size": 2}]
+    for scenario in SCENARIOS:
+        for number, size in enumerate(BLOCK_SIZES):
+            is_tight = scenario != "share" and number % 2 == 0
+            blocks = rng.randint(5, 8) if is_tight else NUM_REQUESTS
+            cases.append(
+                {
+                    **{"scenario": scenario, "script": _script(rng, scenario, size)},
+                    **{"num_blocks": blocks, "block_size": size},
+                }
+            )
+    return cases
+
+
+def _script(rng: random.Random, scenario: str, block_size: int) -> list[list[str]]:
+    """Random requests; a sequence that ended may begin again."""
+    forking, freeing = CHANCES[scenario]
+    lengths: dict[str, int] = {}
+    script = []
+    for _ in range(NUM_REQUESTS):
+        dice, unused = rng.random(), [each for each in NAMES if each not in lengths]
+        forks = [name for name, n in lengths.items() if scenario == "copy" or n % block_size == 0]
+        if dice < forking and forks and unused:
+            name, child = rng.choice(forks), rng.choice(unused)
+            lengths[child] = lengths[name]
+            script.append(["fork", name, child])
+        elif forking <= dice < forking + freeing and lengths:
+            name = rng.choice(list(lengths))
+            del lengths[name]
+            script.append(["free", name])
+        else:
+            name = rng.choice(NAMES[: 3 + 3 * (scenario != "append")])
+            lengths[name] = lengths.get(name, 0) + 1
+            script.append(["append", name])
+    return script
+
+
+def measured(**case: Any) -> dict[str, int]:
+    """Every request is served, and nothing is wrong."""
+    return {"served_requests": len(case["script"]), **dict.fromkeys(WRONG, 0)}
+
+
+NEW, SHARED = "if cell == 0:", "elif self.owners[blocks[-1]] > 1:"
+TAKE, COPY = "block = self.taken()", "self.copies.append((blocks[-1], block, cell))"
+LEFT = "self.owners[blocks[-1]] -= 1"
+FORKED = """self.tables[child] = list(self.tables[sequence])
+        self.lengths[child] = self.lengths[sequence]
+        for block in self.tables[child]:
+            self.owners[block] += 1"""
+FREED = """self.owners[block] -= 1
+            if self.owners[block] == 0:
+                self.free_blocks.append(block)"""
+EDITS = (
+    Edit(
+        "A sequence writes into a block that another one reads. Who else has the block that you "
+        "write to?",
+        {SHARED: "elif False:"},
+        points=3.0,
+    ),
+    Edit(
+        "The new block lacks the tokens that came before in it. How many of its cells does the "
+        "sequence need from the old one?",
+        {COPY: COPY.replace("cell)", "0)")},
+        points=3.0,
+    ),
+    Edit(
+        "The new block lacks the tokens that came before in it. How many of its cells does the "
+        "sequence need from the old one?",
+        {COPY: COPY.replace("cell)", "cell - 1)")},
+        points=3.0,
+    ),
+    Edit(
+        "A fork takes blocks of its own at once. What differs between the two right after a fork?",
+        {
+            FORKED: """self.lengths[child] = self.lengths[sequence]
+        self.tables[child] = []
+        for old in self.tables[sequence]:
+            block = self.taken()
+            self.copies.append((old, block, self.block_size))
+            self.tables[child].append(block)"""
+        },
+        points=2.0,
+    ),
+    Edit(
+        "The child's table grows with its parent's. Are these two tables, or two names of one?",
+        {
+            "list(self.tables[sequence])\n        self.lengths": "self.tables[sequence]\n        "
+            "self.lengths"
+        },
+        points=2.0,
+    ),
+    Edit(
+        "A block is free as soon as one sequence ends. Who else may still need it?",
+        {FREED: "self.free_blocks.append(block)"},
+        points=2.0,
+    ),
+    Edit(
+        "Blocks that two had never come back. Who frees a block when the last of them ends?",
+        {
+            FREED: """if self.owners[block] == 1:
+                self.free_blocks.append(block)"""
+        },
+        points=3.0,
+    ),
+    Edit(
+        "What one sequence leaves is of use to nobody. Where do its blocks go when it ends?",
+        {FREED: "self.owners[block] -= 1"},
+        points=2.0,
+    ),
+    Edit(
+        "A block is taken one token early. In which request is the first token of a block written?",
+        {
+            "return blocks[-1], cell": """place = blocks[-1], cell
+        if cell == self.block_size - 1:
+            blocks.append(self.taken())
+        return place""",
+            NEW: "if not blocks:",
+        },
+    ),
+    Edit(
+        "After a copy the old block still counts the one that left. How many sequences have it "
+        "now?",
+        {f"{LEFT}\n            ": ""},
+        points=3.0,
+    ),
+    Edit(
+        "You copy blocks that nobody shares. What does the only owner of a block gain by a copy?",
+        {SHARED: "else:"},
+        points=1.0,
+    ),
+    Edit(
+        "A request was refused, and something had changed all the same. What do you change before "
+        "you know that there is a block?",
+        {
+            f"{TAKE}\n            {COPY}\n            {LEFT}": f"{LEFT}\n            {TAKE}\n"
+            f"            {COPY.replace('blocks[-1]', 'self.tables[sequence][-1]')}"
+        },
+        points=3.0,
+    ),
+    Edit(
+        "Memory is full and you hand out a block that is in use. What does the exercise raise "
+        "where none is free?",
+        {'raise MemoryError("no block is free")': "return 0"},
+        points=1.0,
+    ),
+)
+
+CHECK = Check(
+    cases=script_cases,
+    observe=paged.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u13-paged", EDITS, observe=paged.observe),
+        summarise=paged.summarise,
+        scenarios=SCENARIOS,
+        labels=paged.LABELS,
+        questions={
+            "append": "Follow the script of the verdict by hand: when does a sequence need a new "
+            "block, and what does a refused request leave as it was?",
+            "free": "Follow the script of the verdict by hand: which blocks are free after a "
+            "sequence has ended, and what is left of its name?",
+            "share": "Follow the script of the verdict by hand: how many sequences have each "
+            "block, and when is it free?",
+            "copy": "Follow the script of the verdict by hand: who has the block that is written "
+            "to, and who after a copy?",
+        },
+    ),
+    fallback="course_utils.reference.paged_cache.PagedCache",
+    answers=("course_utils.reference.paged_cache",),
+)

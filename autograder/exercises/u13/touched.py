@@ -1,0 +1,88 @@
+"""Check of the experts that a batch reads, against the law of their number."""
+
+import random
+from math import comb
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+NAMES = ("num_experts", "experts_per_token", "num_tokens")
+
+
+def batch_cases(seed: int) -> list[Case]:
+    """One token and many, one expert for each and several, all experts, few and hundreds."""
+    rng = random.Random(seed)
+    sizes = [(8, 2, 1), (8, 2, 2), (8, 2, 4), (256, 8, 32), (5, 1, 3), (4, 4, 3), (6, 3, 2)]
+    sizes += [(64, 6, 1), (16, 1, 40), (9, 2, 7)]
+    while len(sizes) < 22:
+        experts = rng.randint(5, 60)
+        sizes.append((experts, rng.randint(2, min(6, experts - 1)), rng.randint(2, 25)))
+    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+
+
+def mean_of_the_law(num_experts: int, experts_per_token: int, num_tokens: int) -> float:
+    """The mean of how many experts are reached, followed token by token."""
+    law = {0: 1.0}
+    ways = comb(num_experts, experts_per_token)
+    for _ in range(num_tokens):
+        following: dict[int, float] = {}
+        for reached, chance in law.items():
+            for new in range(min(experts_per_token, num_experts - reached) + 1):
+                old = experts_per_token - new
+                share = comb(num_experts - reached, new) * comb(reached, old) / ways
+                if share:
+                    total = reached + new
+                    following[total] = following.get(total, 0.0) + chance * share
+        law = following
+    return sum(reached * chance for reached, chance in law.items())
+
+
+MISSED, ALL = "1 - experts_per_token / num_experts", "missed_by_one**num_tokens"
+RESULT = "return num_experts * (1 - missed_by_all)"
+EDITS = (
+    Edit(
+        "As if no two tokens ever chose the same expert. Do two tokens never meet?",
+        {RESULT: "return float(min(num_experts, num_tokens * experts_per_token))"},
+    ),
+    Edit(
+        "As if each of a token's choices could fall on the same expert again. Can a token choose "
+        "one expert twice?",
+        {MISSED: "(1 - 1 / num_experts) ** experts_per_token"},
+    ),
+    Edit(
+        "Every expert, whatever the batch. Which one does a single token not choose?",
+        {RESULT: "return float(num_experts)"},
+    ),
+    Edit(
+        "The experts of one token. How many tokens are in the batch?",
+        {ALL: "missed_by_one"},
+    ),
+    Edit(
+        "That is how many experts nobody chose. Which ones does a batch read?",
+        {RESULT: "return num_experts * missed_by_all"},
+    ),
+    Edit(
+        "That is a chance for one expert. How many of them are there?",
+        {RESULT: "return 1 - missed_by_all"},
+    ),
+    Edit(
+        "That is the chance that all tokens choose an expert. What is left when all have missed "
+        "it?",
+        {RESULT: "return num_experts * (experts_per_token / num_experts) ** num_tokens"},
+    ),
+    Edit(
+        "Those are tokens for each expert. How many experts have at least one?",
+        {RESULT: "return num_tokens * experts_per_token / num_experts"},
+    ),
+    Edit(
+        "A mean need not be whole. What does rounding hide?",
+        {RESULT: "return round(num_experts * (1 - missed_by_all))"},
+    ),
+)
+
+CHECK = Check(
+    cases=batch_cases,
+    judge=EqualTo(mean_of_the_law, *edited("u13-touched", EDITS), relative_tolerance=NINE_DIGITS),
+    fallback="course_utils.formulas.serving.expected_experts",
+)

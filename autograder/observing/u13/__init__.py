@@ -1,0 +1,1 @@
+"""Unit 13: what is observed of its implementations."""

@@ -1,0 +1,81 @@
+"""A rule of speculative decoding: what it says of each token, in fractions."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain, describe
+from autograder.observing.observation import errors_as_data
+
+NINE_DIGITS = 9
+NOWHERE = Fraction(10**6)  # in place of a number that is not finite
+LABELS = {
+    "wrong_tokens": "tokens that come out with another chance than p",
+    "accepted": "the chance that a proposed token is accepted",
+    "checksum": "the chances of all tokens that come out, each with a weight of its own",
+}
+
+
+def chances_of(case: Case) -> tuple[list[Fraction], list[Fraction]]:
+    """The chances p and q, from whole numbers."""
+    p, q = ([Fraction(each, sum(case[name])) for each in case[name]] for name in ("p", "q"))
+    return p, q
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Both lists, each number as a fraction in lowest terms or as a float."""
+    p, q = chances_of(case)
+    value = answer(list(p), list(q))
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"wanted a pair of lists, accept and after, got {describe(value)}")
+    return {
+        name: _plain(each, len(p)) for name, each in zip(("accept", "after"), value, strict=True)
+    }
+
+
+def _plain(chances: Any, num_tokens: int) -> list[list[int] | float]:
+    if not isinstance(chances, tuple | list) or len(chances) != num_tokens:
+        raise TypeError(f"wanted a number for each of {num_tokens} tokens, got {describe(chances)}")
+    return [
+        [each.numerator, each.denominator] if isinstance(each, Fraction | int) else float(each)
+        for each in chances
+    ]
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """The law of the token that comes out, beside p."""
+    p, q = chances_of(case)
+    accept, after = (list(map(_fraction, observed[name])) for name in ("accept", "after"))
+    kept = [there * each for there, each in zip(q, accept, strict=True)]
+    accepted = sum(kept, Fraction(0))
+    law = [each + (1 - accepted) * other for each, other in zip(kept, after, strict=True)]
+    if accepted == 1:
+        law = kept
+    wrong = sum(not _is_close(one, other) for one, other in zip(law, p, strict=True))
+    return {
+        "wrong_tokens": wrong,
+        "accepted": _beside(accepted, right["accepted"]),
+        "checksum": _beside(weighted(law), right["checksum"]),
+    }
+
+
+def weighted(law: list[Fraction]) -> Fraction:
+    """A sum that tells two laws apart."""
+    return sum(((number + 1) * each for number, each in enumerate(law)), Fraction(0))
+
+
+def _fraction(number: list[int] | float) -> Fraction:
+    if isinstance(number, list):
+        return Fraction(*number)
+    return Fraction(number) if math.isfinite(number) else NOWHERE
+
+
+def _is_close(one: Fraction, other: Fraction) -> bool:
+    return abs(one - other) < Fraction(1, 10**NINE_DIGITS)
+
+
+def _beside(ours: Fraction, right: float) -> float:
+    """The right number where ours is no other, else ours."""
+    return right if _is_close(ours, Fraction(right)) else float(f"{float(ours):.8g}")

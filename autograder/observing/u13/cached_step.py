@@ -1,0 +1,77 @@
+"""A step of decoding on a cache: result, buffers afterwards, and the bytes that moved."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, keep, undisturbed
+from autograder.observing.u06.compared import checksum, wrong_rows
+from course_utils.instruments import count_bytes
+
+ENOUGH = 1.5  # caches that scores and weights may move, and no copy of a cache can
+LABELS = {
+    "wrong_rows": "The result is wrong.",
+    "wrong_cells": "The buffers do not hold what they should.",
+    "read_bytes": "bytes read from the cache",
+    "written_bytes": "bytes written to the cache",
+    "times_copied": "bytes moved beside the cache, in multiples of its filled part, at most",
+    "checksum": "the sum of all results, each with a weight of its own",
+}
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """Query, new key and value, and both buffers, in float64; behind the filled part is noise."""
+    b, a, a_kv, d = (case[name] for name in ("num_sequences", "num_heads", "num_kv_heads", "width"))
+    length, room = case["length"], case["room"]
+    generator = torch.Generator().manual_seed(1000 * length + 10 * a + b)
+    shapes = [(b, a, d), (b, a_kv, d), (b, a_kv, d), (b, a_kv, room, d), (b, a_kv, room, d)]
+    tensors = [torch.randn(each, generator=generator, dtype=torch.float64) for each in shapes]
+    for buffer in tensors[3:]:
+        buffer[:, :, length:] *= 30
+    return tensors
+
+
+def buffers_afterwards(case: Case) -> list[Tensor]:
+    """Both buffers with the new key and value in their place."""
+    _, *new, k_cache, v_cache = inputs_of(case)
+    for buffer, row in zip((k_cache, v_cache), new, strict=True):
+        buffer[:, :, case["length"]] = row
+    return [k_cache, v_cache]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """One call, while the bytes are counted."""
+    inputs = inputs_of(case)
+    caches, results = inputs[3:], list[Tensor]()
+    with undisturbed(), torch.no_grad():
+        moved = count_bytes(lambda: keep(results, answer(*inputs, case["length"])), cache=caches)
+    read, written = moved.of("cache")
+    return {
+        "out": results[0].detach().double(),
+        "caches": [each.clone() for each in caches],
+        "read_bytes": read,
+        "written_bytes": written,
+        "other_bytes": sum(moved.of("other")),
+    }
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Rows and cells that are wrong; bytes where the scenario is about them."""
+    wrong_cells = sum(
+        int((ours != theirs).sum()) if ours.shape == theirs.shape else theirs.numel()
+        for ours, theirs in zip(observed["caches"], buffers_afterwards(case), strict=True)
+    )
+    numbers = {
+        "wrong_rows": wrong_rows(observed["out"], right["out"]),
+        "wrong_cells": wrong_cells,
+        "checksum": checksum(observed["out"], right["out"]),
+    }
+    if case["scenario"] != "bytes":
+        return numbers
+    times = round(observed["other_bytes"] / right["read_bytes"], 1)
+    numbers |= {name: observed[name] for name in ("read_bytes", "written_bytes")}
+    return numbers | {"times_copied": right["times_copied"] if times <= ENOUGH else times}

@@ -1,0 +1,45 @@
+"""Attention of one token over latents: its result and its FLOPs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.plain_data import Plain
+from autograder.observing.observation import errors_as_data, keep, undisturbed
+from autograder.observing.u06.compared import checksum, wrong_rows
+from course_utils.instruments import count_bytes
+
+SIZES = ("num_sequences", "num_heads", "context", "rank", "nope", "rope", "width")
+LABELS = {
+    "wrong_rows": "The result is wrong.",
+    "flops": "FLOPs",
+    "checksum": "the sum of all results, each with a weight of its own",
+}
+
+
+def inputs_of(case: Case) -> list[Tensor]:
+    """Two parts of a query, latents, rotary keys, and two matrices, in float64."""
+    b, a, t, r, nope, rope, width = (case[name] for name in SIZES)
+    generator = torch.Generator().manual_seed(1000 * t + 10 * r + a)
+    shapes = [(b, a, nope), (b, a, rope), (b, t, r), (b, t, rope), (r, a, nope), (r, a, width)]
+    return [torch.randn(each, generator=generator, dtype=torch.float64) for each in shapes]
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """One call, while its operations are counted."""
+    inputs, results = inputs_of(case), list[Tensor]()
+    with undisturbed(), torch.no_grad():
+        moved = count_bytes(lambda: keep(results, answer(*inputs)))
+    return {"out": results[0].detach().double(), "flops": moved.flops}
+
+
+def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+    """Rows that are wrong; FLOPs where the scenario is about them."""
+    numbers: dict[str, float] = {
+        "wrong_rows": wrong_rows(observed["out"], right["out"]),
+        "checksum": checksum(observed["out"], right["out"]),
+    }
+    return numbers | ({"flops": observed["flops"]} if case["scenario"] == "flops" else {})
