@@ -1401,15 +1401,25 @@ UNSEEN = [
         exercise=MEASURED,
     ),
     Attack(
-        "observation handed over while it is copied",
+        "frames of the observer by way of a copy",
         """
-        import copy
-        class Taken(dict):
-            def __reduce_ex__(self, protocol):
-                return copy._reconstruct, (self, 0, dict, ())
+        import copy, sys
+        class Taken:
+            def __reduce_ex__(self, protocol): return sys._getframe, (0,)
         def gate(g, u):
-            given = Taken(g=g)
-            copy.deepcopy(given)
+            frame = copy.copy(Taken())
+            while frame: frame = frame.f_back
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "referrers of the inputs by way of a tree of tensors",
+        """
+        import gc, torch
+        def gate(g, u):
+            torch.utils._pytree.tree_map(gc.get_referrers, [g])
             return F.silu(g) * u
         """,
         exercise=MEASURED,
