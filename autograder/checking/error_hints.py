@@ -298,11 +298,18 @@ ALSO = (
 
 
 def _shortened(trouble: dict[str, Plain]) -> dict[str, Plain]:
-    """A trouble with short texts: a student's class or message may have any length."""
+    """A trouble with short texts to print: a student's class or message may be anything.
+
+    What moves a cursor, turns the direction of writing or is half a character is left out.
+    """
     return {
-        name: text[:MAX_CHARACTERS] if isinstance(text, str) else text
+        name: "".join(filter(_can_be_shown, text[:MAX_CHARACTERS])) if type(text) is str else text
         for name, text in trouble.items()
     }
+
+
+def _can_be_shown(character: str) -> bool:
+    return character.isprintable() or character == "\n"
 
 
 def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:

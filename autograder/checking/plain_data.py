@@ -122,7 +122,7 @@ def describe(value: object) -> str:
     if value is None:
         return "None"
     if kind.__module__.split(".")[0] in ("torch", "numpy"):
-        return f"a {kind.__module__.split('.')[0]}.{kind.__name__}"
+        return f"a {kind.__module__.split('.')[0]}.{kind.__name__[:MAX_NAME]}"
     name = kind.__name__[:MAX_NAME]
     return f"{'an' if name[:1] in tuple('aeiou') else 'a'} {name}"
 

@@ -20,6 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 STREAMS = ("stdout", "stderr")
 MAX_BYTES = 5_000_000
 LINE_BYTES = 16  # what a notebook's file adds to each line of text
+MAX_PICTURE_PIXELS = 6_000  # of its width and height
 OUTPUT_BYTES = 300  # and to each output
 TOO_MUCH = f"The rest is left out: a notebook's outputs have {MAX_BYTES // 10**6} MB together.\n"
 
@@ -82,7 +83,10 @@ def _shown(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_png(text: str) -> bool:
+    """Whether it is a PNG picture with a size that a browser can show."""
     try:
-        return base64.b64decode(text).startswith(PNG)
+        start = base64.b64decode(text)[:24]
     except (binascii.Error, ValueError):
         return False
+    width, height = (int.from_bytes(start[place : place + 4]) for place in (16, 20))
+    return start.startswith(PNG) and max(width, height) <= MAX_PICTURE_PIXELS

@@ -27,7 +27,7 @@ from autograder.grading.sandbox.ipython_shell import STOPPED
 
 MODULES = (
     *("bisect", "collections", "contextlib", "copy", "dataclasses", "fractions", "functools"),
-    *("heapq", "itertools", "math", "numpy", "random", "threading", "torch", "typing", "weakref"),
+    *("heapq", "itertools", "math", "numpy", "random", "torch", "typing", "weakref"),
 )
 CLOSED = (  # what of them reaches native code, files, memory or other processes, or is an answer
     *("numpy.ctypeslib", "numpy.lib", "torch.as_strided", "torch.autograd.profiler"),
@@ -96,7 +96,7 @@ def for_a_person(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iter
     """One sentence for each answer that a person has to judge, and for each alarm."""
     for verdict in verdicts:
         if A_PERSON in verdict.sentence:
-            yield f"{verdict.exercise}: {verdict.sentence}"
+            yield f"{verdict.exercise}: {' '.join(verdict.sentence.split())}"
     for code, what in ALARMS.items():
         if code in exit_codes:
             yield f"Its code {what}, which ended its process."
@@ -139,7 +139,16 @@ def _parsed(source: str) -> ast.AST | None:
 
 
 class _LiteralGetattr(ast.NodeTransformer):
-    """Writes `getattr(owner, "name")` as `owner.name`."""
+    """Writes `getattr(owner, "name")` and `vars(owner)["name"]` as `owner.name`."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Subscript(
+                value=ast.Call(func=ast.Name("vars"), args=[owner]), slice=ast.Constant(str(name))
+            ):
+                return ast.Attribute(owner, name, node.ctx)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

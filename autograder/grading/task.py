@@ -206,7 +206,8 @@ def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookN
     lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
     lines += result.remarks
     if lines:
-        text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in lines)])
+        safe = (" ".join(line.split()).replace("<", "‹") for line in lines)  # no tag, no comment
+        text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in safe)])
         notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id="remarks-of-the-grader"))
     return notebook
 

@@ -81,10 +81,11 @@ class Machine:
         device: str = "cpu",
     ) -> None:
         """Build an empty machine; tiles made by `full` have its type and device."""
-        self.capacity, self.dtype, self.device = capacity, dtype, device
-        self.loaded_elements = self.stored_elements = 0
-        self.live_elements = self.peak_elements = 0
-        self.moves: list[Move] = []
+        self.dtype, self.device = dtype, device
+        self._capacity = capacity
+        self._loaded_elements = self._stored_elements = 0
+        self._live_elements = self._peak_elements = 0
+        self._moves: list[Move] = []
         self._num_tiles: dict[int, int] = {}  # that show a storage
 
     def __repr__(self) -> str:
@@ -94,6 +95,37 @@ class Machine:
             f"Machine: loaded {self.loaded_elements:,} numbers, stored {self.stored_elements:,}; "
             f"at most {self.peak_elements:,}{of} in fast memory, {self.live_elements:,} there now"
         )
+
+    # Read only, since programs whose moves are judged hold the machine.
+    @property
+    def capacity(self) -> int | None:
+        """Numbers that fast memory holds; None for as many as one likes."""
+        return self._capacity
+
+    @property
+    def loaded_elements(self) -> int:
+        """Numbers copied into fast memory."""
+        return self._loaded_elements
+
+    @property
+    def stored_elements(self) -> int:
+        """Numbers copied back."""
+        return self._stored_elements
+
+    @property
+    def live_elements(self) -> int:
+        """Numbers in fast memory now."""
+        return self._live_elements
+
+    @property
+    def peak_elements(self) -> int:
+        """The most that ever were there at once."""
+        return self._peak_elements
+
+    @property
+    def moves(self) -> list[Move]:
+        """Every load and store, in order."""
+        return [*self._moves]
 
     @property
     def traffic_elements(self) -> int:
@@ -115,9 +147,9 @@ class Machine:
             raise ValueError(f"load wants an array in slow memory, got {type(array).__name__}")
         self._require_own(array)
         data = _data(array)
-        self.loaded_elements += data.numel()
+        self._loaded_elements += data.numel()
         tile: Tile = self._adopt(data.clone(memory_format=torch.contiguous_format))
-        self.moves.append(Move("load", *_place(array), self.live_elements))
+        self._moves.append(Move("load", *_place(array), self.live_elements))
         return tile
 
     def store(self, tile: "Tile", array: "SlowArray") -> None:
@@ -133,15 +165,15 @@ class Machine:
             shapes = f"a tile of {tuple(tile.shape)} does not fit an array of {array.shape}"
             raise ValueError(f"store: {shapes}")
         self._require_own(array, tile)
-        self.stored_elements += tile.numel()
+        self._stored_elements += tile.numel()
         with torch._C.DisableTorchFunctionSubclass():
             _data(array).copy_(tile)
-        self.moves.append(Move("store", *_place(array), self.live_elements))
+        self._moves.append(Move("store", *_place(array), self.live_elements))
 
     def _require_own(self, array: "SlowArray", *tiles: "Tile") -> None:
         """Refuse what lies in the memories of another machine."""
         machines = [object.__getattribute__(array, "_SlowArray__machine")]
-        machines += [tile.machine for tile in tiles]
+        machines += [tile._machine for tile in tiles]
         if any(machine is not self for machine in machines):
             raise ValueError(OTHER_MACHINE)
 
@@ -157,7 +189,7 @@ class Machine:
 
     def _adopt(self, result: Any) -> Any:
         """A new tensor as a tile; its storage takes room if no other tile shows it."""
-        if isinstance(result, Tile) and result.machine is self:  # changed in place
+        if isinstance(result, Tile) and result._machine is self:  # changed in place
             return result
         with torch._C.DisableTorchFunctionSubclass():
             tile = Tile(result.as_subclass(Tensor), self)
@@ -165,33 +197,38 @@ class Machine:
             key, size = storage._cdata, storage.nbytes() // tile.element_size()
         self._num_tiles[key] = self._num_tiles.get(key, 0) + 1
         if self._num_tiles[key] == 1:
-            self.live_elements += size
+            self._live_elements += size
         weakref.finalize(tile, self._forget, key, size).atexit = False
         if self.capacity is not None and self.live_elements > self.capacity:
             raise OutOfFastMemory(
                 f"fast memory holds {self.capacity:,} numbers, and {self.live_elements:,} are "
                 f"wanted there now, with a new tile of {tuple(tile.shape)}"
             )
-        self.peak_elements = max(self.peak_elements, self.live_elements)
+        self._peak_elements = max(self.peak_elements, self.live_elements)
         return tile
 
     def _forget(self, key: int, size: int) -> None:
         self._num_tiles[key] -= 1
         if not self._num_tiles[key]:
             del self._num_tiles[key]
-            self.live_elements -= size
+            self._live_elements -= size
 
 
 class Tile(Tensor):
     """A tensor in fast memory; what is computed from tiles is a tile."""
 
-    machine: Machine
+    _machine: Machine
+
+    @property
+    def machine(self) -> Machine:
+        """The machine in whose fast memory it lies."""
+        return self._machine
 
     @staticmethod
     def __new__(cls, data: Tensor, machine: Machine) -> "Tile":
         """Show the same memory as ``data``."""
         tile = Tensor._make_subclass(cls, data)
-        tile.machine = machine
+        tile._machine = machine
         return tile
 
     def __init__(self, data: Tensor, machine: Machine) -> None:
@@ -232,7 +269,7 @@ class Tile(Tensor):
                     f"`{name.strip('_')}` meets a tensor of {tuple(leaf.shape)} that lies in no "
                     f"memory of the machine: make it with machine.full or machine.arange"
                 )
-        machine, *others = (leaf.machine for leaf in leaves if isinstance(leaf, Tile))
+        machine, *others = (leaf._machine for leaf in leaves if isinstance(leaf, Tile))
         if any(other is not machine for other in others):
             raise ValueError(OTHER_MACHINE)
         with torch._C.DisableTorchFunctionSubclass():

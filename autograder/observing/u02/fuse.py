@@ -1,5 +1,6 @@
 """What is observed of attention weights made with few operations: results, and bytes moved."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from autograder.observing.observation import (
 from course_utils.instruments.operands import tensors_in
 
 RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh")
+UNSEEN = 12  # times its bytes count for a tensor that no operation has made
 ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
 
 
@@ -39,13 +41,13 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The weights, the bytes moved on the way, and the inputs afterwards."""
     inputs = inputs_of(case)
     results: list[Tensor] = []
-    traffic = _Traffic()
+    traffic = _Traffic(inputs[:2])
     with undisturbed(), torch.set_grad_enabled(case["is_recording"]), traffic:
         keep(results, answer(*inputs))
     scores, bias, _ = inputs
     return {
         "weights": results[0].detach(),
-        "moved_bytes": traffic.num_bytes,
+        "moved_bytes": traffic.num_bytes + traffic.unseen_bytes(results[0]),
         "scores": scores,
         "bias": bias,
     }
@@ -55,20 +57,42 @@ class _Traffic(TorchDispatchMode):
     """Bytes that operations read and write, as `count_bytes` counts them.
 
     That one is not there where an answer is graded: it would answer other exercises of the unit.
+    A tensor that no operation has made, as of numpy or another thread, counts as much as a row of
+    operations that is too long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.num_bytes = 0
+        self._large = max(each.nbytes for each in inputs)
+        self._known = [each.untyped_storage() for each in inputs]
+        self._places = {each.data_ptr() for each in self._known}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        for each in tensors_in((args, kwargs)):
+            self.num_bytes += self.unseen_bytes(each)
         result = func(*args, **(kwargs or {}))
+        self._know(tensors_in(result))
         name = func.overloadpacket.__name__
         if not func.is_view and name not in RENAME and "empty" not in name:
             self.num_bytes += _bytes_of((args, kwargs)) + _bytes_of(result)
         return result
+
+    def unseen_bytes(self, tensor: Tensor) -> int:
+        """What a large tensor counts that no operation has made; it is known afterwards."""
+        is_seen = tensor.untyped_storage().data_ptr() in self._places
+        self._know([tensor])
+        return 0 if is_seen or tensor.nbytes < self._large else UNSEEN * tensor.nbytes
+
+    def _know(self, tensors: Sequence[Tensor]) -> None:
+        """Hold storages, so that no other one takes their place in memory."""
+        for each in tensors:
+            storage = each.untyped_storage()
+            if storage.data_ptr() not in self._places:
+                self._known.append(storage)
+                self._places.add(storage.data_ptr())
 
 
 def _bytes_of(values: object) -> int:

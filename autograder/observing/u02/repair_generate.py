@@ -70,7 +70,8 @@ class _Work(TorchDispatchMode):
     def __init__(self, model: Transformer) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         first = model.blocks[0].get_submodule("attention.query")
-        self._first, self._head = first.weight, model.head.weight
+        self._first: Tensor = first.weight.detach()  # type: ignore[operator]
+        self._head = model.head.weight.detach()
         self.positions = self.head_positions = self.logits_bytes = 0
 
     def __torch_dispatch__(
@@ -89,10 +90,18 @@ class _Work(TorchDispatchMode):
         return result
 
 
-def _rows(result: Tensor, weight: Any, factors: list[Tensor]) -> int:
+def _rows(result: Tensor, weight: Tensor, factors: list[Tensor]) -> int:
     """Rows of a product with a weight; none if the weight is not one of its factors."""
-    storages = {each.untyped_storage().data_ptr() for each in factors}
-    return result.numel() // len(weight) if weight.untyped_storage().data_ptr() in storages else 0
+    return result.numel() // len(weight) if any(_is_of(weight, each) for each in factors) else 0
+
+
+def _is_of(weight: Tensor, factor: Tensor) -> bool:
+    """Whether a factor shows a weight, or is a copy of it."""
+    if factor.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr():
+        return True
+    with torch._C.DisableTorchFunction():  # these comparisons are no reads of the answer's
+        ways = (factor, factor.mT) if factor.dim() == 2 else ()
+        return any(each.shape == weight.shape and torch.equal(each, weight) for each in ways)
 
 
 class _Reads(TorchFunctionMode):
@@ -117,6 +126,10 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
         return numbers | {"wrong_shape": 1}
     if not torch.equal(tokens.long(), wanted):
         return numbers | {"wrong_tokens": 1}
+    fewest = case["num_sequences"] * (case["seq_len"] + case["num_new"] - 1)
+    if observed["positions"] < fewest:  # right tokens, made where nobody looks
+        name = list(numbers)[-1]
+        return numbers | {name: 1 + 2 * numbers[name]}
     return numbers | SUMMARIES[case["scenario"]](case, observed, right)
 
 

@@ -8,7 +8,13 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, require_tensor, undisturbed, upstream
+from autograder.observing.observation import (
+    errors_as_data,
+    num_different,
+    require_tensor,
+    undisturbed,
+    upstream,
+)
 from autograder.observing.u03.kept import kept_bytes, observe_kept, observe_numbers, random_tensors
 from autograder.observing.u06.compared import checksum, wrong_rows
 from course_utils.instruments import count_flops, trace_memory
@@ -45,38 +51,69 @@ def inputs_of(case: Case) -> list[Tensor]:
 
 
 class _Trial:
-    """The answer with its tile and the given forward pass, which counts its calls."""
+    """The answer with its tile and the given forward pass.
+
+    Attributes:
+        calls: Of the given forward pass.
+        results: What the answer returned in each run.
+    """
 
     def __init__(self, answer: Any, case: Case) -> None:
         self.answer, self.block, self.calls = answer, case["block"], 0
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, block: int) -> tuple[Tensor, Tensor]:
-        self.calls += 1
-        return tiled_forward(q, k, v, block)
+        self.results: list[Tensor] = []
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         q, k, v = inputs
-        return require_tensor(self.answer(self.forward, q, k, v, self.block))
+
+        def forward(q: Tensor, k: Tensor, v: Tensor, block: int) -> tuple[Tensor, Tensor]:
+            self.calls += 1
+            return tiled_forward(q, k, v, block)
+
+        result = require_tensor(self.answer(forward, q, k, v, self.block))
+        with torch._C._DisableTorchDispatch():
+            self.results.append(result.detach().clone())
+        return result
 
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Numbers of one run, bytes of a second, FLOPs of a third, tensors of a fourth."""
+    """Numbers of one run, bytes of a second, FLOPs of a third, tensors of a fourth.
+
+    All of them have to give the same results, and those with a backward pass the same gradients.
+    """
     trial = _Trial(answer, case)
     with undisturbed():
         numbers = observe_numbers(trial, inputs_of(case))
+        first = [None if each is None else each.clone() for each in numbers["gradients"]]
         calls = trial.calls
         kept = observe_kept(trial, inputs_of(case))
-        inputs = inputs_of(case)
-        forward_flops, backward_flops = count_flops(lambda: trial(*inputs))
+        counted, traced = (_retaining(inputs_of(case)) for _ in range(2))
+        forward_flops, backward_flops = count_flops(lambda: _weighted(trial(*counted)))
+        made_bytes = _made_bytes(trial, traced)
+        gradients = ([e.grad for e in run if e.requires_grad] for run in (counted, traced))
+        other = sum(num_different([each], trial.results[:1]) for each in trial.results)
         return {
             **numbers,
             "calls": calls,
             **kept,
             "forward_flops": forward_flops,
             "backward_flops": backward_flops,
-            "made_bytes": _made_bytes(trial, inputs_of(case)),
+            "made_bytes": made_bytes,
+            "other_runs": other + sum(num_different(each, first) for each in gradients),
         }
+
+
+def _retaining(inputs: list[Tensor]) -> list[Tensor]:
+    """Inputs that keep their gradients."""
+    for each in inputs:
+        if each.requires_grad:
+            each.retain_grad()
+    return inputs
+
+
+def _weighted(result: Tensor) -> Tensor:
+    """What a gradient of ones goes through to become `upstream`."""
+    return result * upstream(result) if result.requires_grad else result
 
 
 def _made_bytes(trial: _Trial, inputs: Sequence[Tensor]) -> list[int]:
@@ -100,7 +137,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     square_bytes = 8 * case["seq_len"] ** 2
     is_seen = 2 * case["block"] <= case["seq_len"] and case["kind"] == APART
     return {
-        "wrong_rows": wrong_rows(observed["result"], right["result"]),
+        "wrong_rows": wrong_rows(observed["result"], right["result"]) + observed["other_runs"],
         "changed_inputs": sum(map(bool, observed["writes"])),
         **{f"wrong_d{name}": wrong_rows(ours[name], theirs[name]) for name in names},
         **{f"d{name}_checksum": checksum(ours[name], theirs[name]) for name in names},

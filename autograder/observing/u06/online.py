@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
 from autograder.observing.u06.compared import RESULT_LABELS, beside, pair_of_tensors
+from course_utils.instruments.operands import tensors_in
 
 # Kinds of scores, by scenario.
 KINDS = {
@@ -55,39 +57,69 @@ def inputs_of(case: Case) -> tuple[Tensor, Tensor]:
     return scores, values
 
 
-class Blocks:
-    """An iterator over blocks that come once, each made when it is asked for.
+class _Alive:
+    """What of the blocks was in memory at once, and the largest tensor that an answer made."""
 
-    Attributes:
-        most_alive: The most blocks that were in memory at once.
-    """
-
-    def __init__(self, case: Case) -> None:
-        """Cut the inputs of a case."""
-        scores, values = inputs_of(case)
-        lengths = case["block_lengths"]
-        self._parts = iter(list(zip(scores.split(lengths, 1), values.split(lengths), strict=True)))
+    def __init__(self) -> None:
+        self.most_blocks = self.largest_elements = 0
         self._made: list[weakref.ref[Any]] = []
-        self.most_alive = 0
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The iterator itself."""
-        return self
-
-    def __next__(self) -> tuple[Tensor, Tensor]:
-        """The next block."""
-        scores, values = (each.clone() for each in next(self._parts))
+    def note(self, scores: Tensor) -> None:
+        """Count the blocks that are in memory now, with one more."""
         self._made.append(weakref.ref(scores.untyped_storage()))
-        self.most_alive = max(self.most_alive, sum(ref() is not None for ref in self._made))
-        return scores, values
+        self.most_blocks = max(self.most_blocks, sum(ref() is not None for ref in self._made))
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the largest tensor that an operation makes."""
+
+    def __init__(self, alive: _Alive) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._alive = alive
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in () if func.is_view else tensors_in(result):
+            self._alive.largest_elements = max(self._alive.largest_elements, each.numel())
+        return result
+
+
+def blocks_of(case: Case, alive: _Alive) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks that come once, each made when it is asked for; nothing leads to what counts them."""
+    scores, values = inputs_of(case)
+    lengths = case["block_lengths"]
+    pairs = [*zip(scores.split(lengths, 1), values.split(lengths), strict=True)]
+    return _one_by_one(pairs, alive)
+
+
+def _one_by_one(
+    pairs: list[tuple[Tensor, Tensor]], alive: _Alive
+) -> Iterator[tuple[Tensor, Tensor]]:
+    for pair in pairs:
+        with torch._C._DisableTorchDispatch():
+            block = pair[0].clone(), pair[1].clone()
+        alive.note(block[0])
+        yield block
+        del block
+
+
+def _most_alive(case: Case, alive: _Alive) -> int:
+    """The most blocks in memory: all of them, if one tensor holds the scores of all."""
+    lengths = case["block_lengths"]
+    is_joined = alive.largest_elements >= case["rows"] * sum(lengths)
+    return len(lengths) if is_joined and len(lengths) > ALLOWED_BLOCKS else alive.most_blocks
 
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result and log-sum-exp, and the most blocks that were alive when one came."""
-    blocks = Blocks(case)
-    out, lse = pair_of_tensors(answer(blocks))
-    return {"out": out, "lse": lse, "most_alive": blocks.most_alive}
+    alive = _Alive()
+    blocks = blocks_of(case, alive)
+    with _Largest(alive):
+        out, lse = pair_of_tensors(answer(blocks))
+    return {"out": out, "lse": lse, "most_alive": _most_alive(case, alive)}
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:

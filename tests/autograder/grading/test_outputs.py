@@ -11,7 +11,15 @@ from autograder.checking.verdict import Verdict
 from autograder.grading.outputs import of_stopped_cell, of_verdict, sanitized
 from autograder.grading.sandbox.ipython_shell import MAX_CHARACTERS, MAX_OUTPUTS
 
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
+SIGNED = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+
+
+def picture(width: int, height: int) -> str:
+    """The beginning of a PNG picture of a size in pixels."""
+    return base64.b64encode(SIGNED + width.to_bytes(4) + height.to_bytes(4)).decode()
+
+
+PNG = picture(640, 480)
 TEXT = {"output_type": "stream", "name": "stdout", "text": "hello"}
 
 
@@ -75,3 +83,9 @@ def test_nbgrader_reads_the_points_of_a_verdict(points):
 def test_a_stopped_cell_says_why():
     (output,) = of_stopped_cell("its process ended")
     assert output.text == "This cell was stopped: its process ended.\n"
+
+
+@pytest.mark.parametrize("size", [(60_000, 10), (10, 60_000), (2**32 - 1, 2**32 - 1)])
+def test_a_picture_too_large_for_a_browser_is_left_out(size):
+    shown = {"output_type": "display_data", "data": {"image/png": picture(*size)}}
+    assert sanitized([shown]) == []

@@ -5,15 +5,36 @@ from dataclasses import dataclass
 
 FORMULA, MEASURED = "u00-tensor-bytes", "u03-fused-gate"
 RING = "u09-ring"
+FUSED, GENERATED = "u02-fuse", "u02-repair-generate"
+ONLINE, TILED, BACKWARD = "u06-online", "u06-forward", "u06-backward"
 UNIT_OF = {
     FORMULA: "00_start_here",
     MEASURED: "03_memory_accounting",
     RING: "09_data_parallelism",
+    **dict.fromkeys((FUSED, GENERATED), "02_profiling_and_roofline"),
+    **dict.fromkeys((ONLINE, TILED, BACKWARD), "06_flash_attention"),
 }
 WRONG = {
     FORMULA: "def tensor_bytes(shape, element_bytes):\n    return -1\n",
     MEASURED: "def gate(g, u):\n    return F.silu(g) * u\n",
     RING: "def ring_all_reduce(comm, tensor):\n    pass\n",
+    FUSED: """def slow(scores, bias, scale):
+    x = scores * scale + bias
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+""",
+    GENERATED: """def slow(model, prompt, num_new):
+    tokens = prompt
+    for _ in range(num_new):
+        new = model(tokens)[:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, new], 1)
+    return tokens
+""",
+    ONLINE: """def whole(scores, values):
+    has_keys = (scores > -torch.inf).any(1, keepdim=True)
+    out = torch.where(has_keys, scores, 0.0).softmax(1) @ values * has_keys
+    return out, scores.logsumexp(1)
+""",
 }
 
 
@@ -26,12 +47,14 @@ class Attack:
         code: The cell of the exercise, in which `ANSWER` stands for the wrong answer.
         exercise: The exercise that it attacks.
         is_told: Whether it must be reported to a person.
+        earns: Points for what is right in the answer by itself.
     """
 
     name: str
     code: str
     exercise: str = FORMULA
     is_told: bool = False
+    earns: float = 0.0
 
     @property
     def source(self) -> str:
@@ -1028,8 +1051,9 @@ SECRETS = [
         import sys, autograder
         from pathlib import Path
         inside = Path(autograder.__file__).parent
-        for folder in ("grading", "checking", "exercises", "../course_utils/formulas"):
-            if list((inside / folder).rglob("*.py*")): print("READ")
+        folders = ("grading", "checking", "exercises", "practice", "../course_utils/formulas")
+        for folder in folders:
+            if list((inside / folder).rglob("*.*")): print("READ")
         packages = ("autograder.grading", "autograder.checking", "autograder.exercises")
         if any(name.startswith(packages) for name in sys.modules): print("READ")
         """,
@@ -1298,4 +1322,370 @@ TRACES = [
         is_told=True,
     ),
 ]
-EVERY = [*MARKS, *FORGERIES, *SECRETS, *AVAILABILITY, *TRACES]
+# The work is done where an observer does not look, or its counts are rewritten.
+UNSEEN = [
+    Attack(
+        "weights made by numpy",
+        """
+        import numpy
+        def attention_weights(scores, bias, scale):
+            x = scores.numpy() * scale + bias.numpy()
+            e = numpy.exp(x - x.max(-1, keepdims=True))
+            return torch.from_numpy(e / e.sum(-1, keepdims=True))
+        """,
+        exercise=FUSED,
+    ),
+    Attack(
+        "weights made by numpy in the memory of torch, and one operation for the look of it",
+        """
+        import numpy
+        def attention_weights(scores, bias, scale):
+            x = scores.numpy() * scale + bias.numpy()
+            e = numpy.exp(x - x.max(-1, keepdims=True))
+            return torch.from_numpy(e / e.sum(-1, keepdims=True)) * 1
+        """,
+        exercise=FUSED,
+    ),
+    Attack(
+        "weights made in another thread",
+        """
+        import threading
+        ANSWER
+        def attention_weights(scores, bias, scale):
+            done = []
+            one = threading.Thread(target=lambda: done.append(slow(scores, bias, scale)))
+            one.start()
+            one.join()
+            return done[0]
+        """,
+        exercise=FUSED,
+        is_told=True,
+    ),
+    Attack(
+        "tokens made by a copy of the model",
+        """
+        import copy
+        ANSWER
+        def generate(model, prompt, num_new):
+            with torch.no_grad():
+                return slow(copy.deepcopy(model), prompt, num_new)
+        """,
+        exercise=GENERATED,
+        earns=1.5,  # logits, graph and waits are right
+    ),
+    Attack(
+        "tokens made in another thread",
+        """
+        import threading
+        ANSWER
+        def generate(model, prompt, num_new):
+            done = []
+            one = threading.Thread(target=lambda: done.append(slow(model, prompt, num_new)))
+            one.start()
+            one.join()
+            return done[0]
+        """,
+        exercise=GENERATED,
+        is_told=True,
+    ),
+    Attack(
+        "kernel that compares replaced under every observer",
+        """
+        import torch
+        held = torch.library.Library("aten", "IMPL")
+        held.impl("equal", lambda a, b: True, "CPU", allow_override=True)
+        held.impl("isclose", lambda a, b, *rest: torch.ones_like(a).bool(), "CPU")
+        def gate(g, u):
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+    ),
+    Attack(
+        "frames of the observer by way of a copy",
+        """
+        import copy, sys
+        class Taken:
+            def __reduce_ex__(self, protocol): return sys._getframe, (0,)
+        def gate(g, u):
+            frame = copy.copy(Taken())
+            while frame: frame = frame.f_back
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "referrers of the inputs by way of a tree of tensors",
+        """
+        import gc, torch
+        def gate(g, u):
+            torch.utils._pytree.tree_map(gc.get_referrers, [g])
+            return F.silu(g) * u
+        """,
+        exercise=MEASURED,
+        is_told=True,
+    ),
+    Attack(
+        "blocks joined one by one",
+        """
+        ANSWER
+        def online_softmax(blocks):
+            s = None
+            for a, b in blocks:
+                s, v = (a, b) if s is None else (torch.cat([s, a], 1), torch.cat([v, b]))
+            return whole(s, v)
+        """,
+        exercise=ONLINE,
+    ),
+    Attack(
+        "blocks copied before they come",
+        """
+        import copy
+        ANSWER
+        def online_softmax(blocks):
+            s, v = zip(*copy.deepcopy(blocks))
+            return whole(torch.cat(s, 1), torch.cat(v))
+        """,
+        exercise=ONLINE,
+    ),
+    Attack(
+        "count of the blocks written",
+        """
+        ANSWER
+        def online_softmax(blocks):
+            s, v = zip(*blocks)
+            blocks.most_alive = 1
+            return whole(torch.cat(s, 1), torch.cat(v))
+        """,
+        exercise=ONLINE,
+    ),
+    Attack(
+        "fast memory without an end, and its counts written",
+        """
+        def flash_forward(machine, arrays, block_q, block_k):
+            q, k, v, out, lse = arrays
+            machine.capacity = None
+            n, d = q.shape
+            s = machine.load(q) @ machine.load(k).mT * d ** -0.5
+            machine.store(s.softmax(1) @ machine.load(v), out)
+            machine.store(s.logsumexp(1), lse)
+            del s
+            machine.loaded_elements = n * d + -(-n // block_q) * 2 * len(k) * d
+        """,
+        exercise=TILED,
+    ),
+    Attack(
+        "a larger machine of one's own",
+        """
+        def flash_forward(machine, arrays, block_q, block_k):
+            q, k, v, out, lse = arrays
+            mine = type(machine)()
+            s = mine.load(q) @ mine.load(k).mT * q.shape[1] ** -0.5
+            machine.store(s.softmax(1) @ mine.load(v), out)
+        """,
+        exercise=TILED,
+    ),
+    Attack(
+        "tiles handed to a larger machine and back",
+        """
+        def flash_forward(machine, arrays, block_q, block_k):
+            q, k, v, out, lse = arrays
+            mine, n, d = type(machine)(), *q.shape
+            def taken(array, block):
+                parts = []
+                for i in range(0, len(array), block):
+                    tile = machine.load(array[i : i + block])
+                    tile.machine = mine
+                    parts.append(tile * 1)
+                return torch.cat(parts)
+            queries = taken(q, block_q)
+            for _ in range(0, n, block_q): keys, values = taken(k, block_k), taken(v, block_k)
+            s = queries @ keys.mT * d ** -0.5
+            for i in range(0, n, block_q):
+                rows = s[i : i + block_q]
+                for made, place in ((rows.softmax(1) @ values, out), (rows.logsumexp(1), lse)):
+                    made.machine = machine
+                    machine.store(made, place[i : i + block_q])
+        """,
+        exercise=TILED,
+    ),
+    Attack(
+        "another answer in each run of the observer",
+        """
+        turn, last = 0, None
+        def flash_attention(forward, q, k, v, block):
+            global turn, last
+            here = (q.shape, block, v.requires_grad)
+            turn, last = turn + 1 if last == here else 0, here
+            n = q.shape[-2]
+            if turn % 4 == 0:
+                forward(q, k, v, block)
+                later = torch.ones(n, n, dtype=torch.bool).triu(1)
+                s = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(later, -torch.inf)
+                return s.softmax(-1) @ v
+            class Fake(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, q, k, v):
+                    out, lse = forward(q, k, v, block)
+                    ctx.save_for_backward(q, k, v, out, lse)
+                    return out
+                @staticmethod
+                def backward(ctx, upstream):
+                    q, k, v, out, lse = ctx.saved_tensors
+                    for i in range(0, n, block):
+                        for j in range(0, i + 1, block):
+                            a, b = q[..., i : i + block, :], k[..., j : j + block, :]
+                            w = a @ b.mT
+                            w.mT @ a, a @ b.mT, w @ b, w.mT @ a
+                    return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+            return Fake.apply(q, k, v)
+        """,
+        exercise=BACKWARD,
+    ),
+    Attack(
+        "log of a rank reached by the names of its attributes",
+        """
+        def ring_all_reduce(comm, tensor):
+            log, peer = vars(vars(comm)["_recorder"])["log"], (comm.rank + 1) % comm.size
+            sent = {"call": "send", "group": 0, "peer": peer, "result": None}
+            part = {"tensor": tensor.view(-1)[:1].clone()}
+            log += [sent | part for _ in range(2 * comm.size - 2)]
+        """,
+        exercise=RING,
+        is_told=True,
+    ),
+    Attack(
+        "log of a rank with seconds and partners without an end",
+        """
+        def ring_all_reduce(comm, tensor):
+            log, call = vars(vars(comm)["_recorder"])["log"], {"call": "receive", "group": 0}
+            log += [{"compute": "x" * 10 ** 5, "seconds": s} for s in (1e308, -1e308, float("inf"))]
+            log += [call | {"peer": 10 ** 900, "tensor": None, "result": tensor}]
+        """,
+        exercise=RING,
+        is_told=True,
+    ),
+    Attack(
+        "log in which every rank waits for the next",
+        """
+        def ring_all_reduce(comm, tensor):
+            peer = (comm.rank + 1) % comm.size
+            call = {"call": "receive", "group": 0, "peer": peer, "tensor": None, "result": tensor}
+            vars(vars(comm)["_recorder"])["log"] += [call, {"wait": 0}]
+        """,
+        exercise=RING,
+        is_told=True,
+    ),
+    Attack(
+        "twenty thousand pieces of work of a rank",
+        """
+        def ring_all_reduce(comm, tensor):
+            for _ in range(20_000): comm.compute(1e-9, "x" * 1_000)
+        """,
+        exercise=RING,
+    ),
+    Attack(
+        "practice cases looked up in their pack",
+        """
+        import glob, json
+        known = {}
+        for path in glob.glob("/course/autograder/practice/u00/tensor_bytes.json"):
+            pack = json.load(open(path))
+            known = {str(each): right for each, right in zip(pack["cases"], pack["right"])}
+            print("READ")
+        def tensor_bytes(shape, element_bytes):
+            case = {"shape": {"$tuple": [*shape]}, "element_bytes": element_bytes}
+            return known.get(str(case), -1)
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "practice packs and observers written anew",
+        """
+        import pathlib
+        for place in pathlib.Path("/course/autograder").rglob("u0*/*.*"):
+            try:
+                place.write_text("raise SystemExit")
+                print("READ")
+            except OSError: pass
+        """,
+        is_told=True,
+    ),
+    Attack(
+        "hidden sizes left in a file for the process after this one",
+        """
+        import os, pathlib
+        seen = pathlib.Path("/tmp/seen")
+        if seen.exists(): print("READ", seen.read_text())
+        def tensor_bytes(shape, element_bytes):
+            seen.write_text(str(shape))
+            os.abort()
+        """,
+        is_told=True,
+    ),
+]
+
+# Feedback made unreadable or large, remarks hidden, the machine slower for others.
+DEFACING = [
+    Attack(
+        "remarks inside a comment that an error begins",
+        inside("open\nraise ValueError('A person will look at this.\\n\\n<!--\\n')"),
+        is_told=True,
+    ),
+    Attack(
+        "cursor, direction of writing and half characters in an error",
+        inside("open\nraise ValueError('\\x1b[2J\\u202e\\ud800 A person will look at this.')"),
+        is_told=True,
+    ),
+    Attack(
+        "class of torch's with a name of a million characters",
+        inside("return type('x' * 10 ** 6, (), {'__module__': 'torch'})()"),
+    ),
+    Attack(
+        "picture of billions of pixels",
+        """
+        import base64, struct, zlib
+        from IPython.display import display
+        ANSWER
+        def chunk(kind, data):
+            end = struct.pack(">I", zlib.crc32(kind + data))
+            return struct.pack(">I", len(data)) + kind + data + end
+        size = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
+        parts = (b"IHDR", size), (b"IDAT", zlib.compress(bytes(10 ** 6))), (b"IEND", b"")
+        picture = b"\\x89PNG\\r\\n\\x1a\\n" + b"".join(chunk(*each) for each in parts)
+        display({"image/png": base64.b64encode(picture).decode()}, raw=True)
+        """,
+    ),
+    Attack(
+        "colours of a terminal by the thousand",
+        """
+        from IPython.display import display
+        for _ in range(100): display({"text/plain": "\\x1b[1;31mx\\x1b[0m" * 4_000}, raw=True)
+        """,
+    ),
+    Attack(
+        "processor taken from all others",
+        """
+        import os
+        for act in (lambda: os.setpriority(os.PRIO_USER, 0, 19),
+                    lambda: os.setpriority(os.PRIO_PGRP, 0, 19),
+                    lambda: os.sched_setaffinity(os.getppid(), {0}),
+                    lambda: os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))):
+            try: act()
+            except OSError: pass
+        """,
+    ),
+    Attack(
+        "numbers that no hint expects",
+        """
+        odd = [float("nan"), -0.0, 5e-324, 10 ** 100, -(10 ** 99), 2 ** 64 * 10 ** 60 + 3, 1e308]
+        def tensor_bytes(shape, element_bytes): return odd[sum(shape) % len(odd)]
+        """,
+    ),
+    Attack(
+        "ten thousand items in every case",
+        "def tensor_bytes(shape, element_bytes): return [[0] * 99] * 99",
+    ),
+]
+NEWER = [*UNSEEN, *DEFACING]
+EVERY = [*MARKS, *FORGERIES, *SECRETS, *AVAILABILITY, *TRACES, *NEWER]
