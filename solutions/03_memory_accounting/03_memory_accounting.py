@@ -687,7 +687,7 @@ compare(
 # `sequence_bytes` of the course adds up what **one more sequence** keeps: the layers, and these parts beside them. (An extra asks you to write it.) Compare it with the model: Llama-3.2-1B at 4,096 tokens, two sequences minus one.
 
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: one more sequence through Llama-3.2-1B and its loss
 def kept_for(num_sequences):
     with fake_tensors():
@@ -709,7 +709,7 @@ compare(
     measured=kept_for(2) - kept_for(1),
 )
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Table: how much of a sequence of 4,096 tokens is the loss?
 rows = {}
 for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
@@ -728,7 +728,7 @@ pd.DataFrame(rows).T
 # %%
 predict("u03-fits", None, "sequences")
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Computed: sequences of 4,096 tokens that fit beside the state of Llama-3.2-1B
 left = 80 * 10**9 - sum(state_of(measured_parameters("Llama-3.2-1B"), "bf16").values())
 compare(
@@ -738,7 +738,7 @@ compare(
     measured=left // (kept_for(2) - kept_for(1)),
 )
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Table: and on other devices
 rows = {}
 for name in ("Llama-3.2-1B", "Llama-3-8B"):

@@ -21,7 +21,7 @@
 #
 # In data parallelism every device keeps the same state. Sharding keeps one copy among all, and moves what is needed when it is needed. You write it, and measure what it costs.
 #
-# Your plan needs 128 GB of state on each device, and has 80. After this unit it fits.
+# Your plan needs 128 GB of state on each device, and a device has 80. After this unit it fits.
 #
 # 1. **Compute** what a rank keeps and what it sends, for ZeRO's stages and FSDP.
 # 2. **Write** a flat shard, a sharded optimizer step, and a layer that gathers its weight.
@@ -71,7 +71,7 @@ plan()
 # %% [markdown]
 # ## Who needs all of it?
 #
-# Data parallelism repeats the state $d$ times (E4). Adam does not need that: it updates each weight from its own gradient and moments. So a rank can update *a part*, if somebody tells it the rest. ZeRO has three stages of this:
+# Data parallelism repeats the state $d$ times (E4). Adam does not need that: it updates each weight from its own gradient and moments. So a rank can update *a part*, if somebody tells it the others. ZeRO has three stages of this:
 #
 # | stage | kept in parts |
 # |---|---|
@@ -82,12 +82,12 @@ plan()
 #
 # $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding takes memory, too.
 #
-# **Guess first.** Llama-3-8B in bf16 on eight devices, 16 bytes for each of 8.03 billion parameters. How many GB does each keep in stage 1?
+# **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
 # %%
 predict("u10-stage-1", None, "GB")
 
-# %% What a rank keeps [markdown] exercise="u10-state-bytes" points=1.5 minutes=7 difficulty=1 importance=5
+# %% What a rank keeps [markdown] exercise="u10-state-bytes" points=1.5 minutes=6 difficulty=1 importance=5
 # **Write** `sharded_state_bytes`: bytes that each rank keeps from step to step, a dictionary with `weights`, `gradients` and `optimizer`. The optimizer holds master weights and moments. Each key is a third of the points.
 #
 # `precision(recipe)` has the bytes of one number: `weight_bytes`, `gradient_bytes`, `master_weight_bytes` and `moment_bytes` (both moments together).
@@ -139,12 +139,12 @@ gigabytes = {
     for name, sizes in settings.items()
 }
 display(pd.DataFrame(gigabytes).T.round(1).rename_axis(columns="GB on each, by stage"))
-compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 8"][1], 1))
+compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 64"][1], 1))
 
 # %% [markdown]
-# <details><summary>From the slides: "cannot train if P + G + O do not fit"</summary>
+# <details><summary>From the slides: "cannot train if parameters, gradients and optimizer do not fit"</summary>
 #
-# True for plain data parallelism. Here 128 GB of them are trained on devices of 80.
+# True for plain data parallelism. Here 128 GB are trained on devices of 80.
 # </details>
 
 # %% [markdown]
@@ -227,9 +227,9 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 predict("u10-natural", None, "times an all-reduce")
 
 # %% A sharded step [markdown] exercise="u10-owners" points=3 minutes=11 difficulty=3 importance=5
-# **Write** `sharded_step`, which takes as long as **one** all-reduce in all. Two scenarios, `sgd` and `adam`, are half of the points each.
+# **Write** `sharded_step`, which takes as long as **one** all-reduce in all. `sgd` and `adam` are half of the points each.
 #
-# - `weights` is flat, of a length that $d$ divides, and equal on all ranks; afterwards it holds the new weights on all. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
+# - `weights` is flat, of a length that $d$ divides, and equal on all ranks: fill it with the new weights. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
 # - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which may hold anything before.
 # - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum.
 #
@@ -387,19 +387,19 @@ explorer(
 #
 # Stage 3, one layer: $y = x W^\top$, where each rank keeps a part of the flat $W$. With PyTorch's `linear`, autograd would keep the gathered weight for backward. So write both passes, in a `torch.autograd.Function`: what `forward` gives to `ctx.save_for_backward` is all that stays.
 #
-# **Guess first.** Six such layers. If autograd keeps the gathered weights, how many are in memory at the peak?
+# **Guess first.** Six such layers. If autograd keeps the gathered weights, how many tensors of that size are in memory at the peak?
 
 # %%
-predict("u10-alive", None, "whole weights")
+predict("u10-alive", None, "tensors")
 
 # %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=13 difficulty=4 importance=5
-# **Write** `ShardedLinear`. Three scenarios: `one rank`, `some ranks`, and `memory`, where everything of the list below counts. A third of the points each.
+# **Write** `ShardedLinear`. Three scenarios: `one rank`, `some ranks`, and `memory`, in which the two rules on memory count. A third of the points each.
 #
 # - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides its numbers. `x` is (rows, in), different on each rank.
 # - `backward` returns a gradient for each argument of `forward` but `ctx`, None where there is none. That of `part` is this rank's part of the **sum** over all ranks, flat like `part`.
 # - Two gathers and one reduce-scatter in all.
 # - Autograd keeps `x` and `part`, and nothing more stays alive after `forward`.
-# - Never is more than **one** tensor as large as the weight alive. Its gradient is that large too.
+# - At most **one** tensor as large as the weight is alive at once. Its gradient is that large too.
 #
 # *By hand:* $x = (1, 2)$, $W = (3\ 4)$ on one rank → $y =$ **11**, and with $\mathrm dy = 1$: $\mathrm dx = (3, 4)$, $\mathrm dW = (1, 2)$.
 
@@ -492,7 +492,7 @@ traces = {
 }
 alive = {name: trace.most_alive(4 * 64**2) for name, trace in traces.items()}
 print(alive)
-compare("u10-alive", "whole weights", measured=alive["kept by autograd"])
+compare("u10-alive", "tensors", measured=alive["kept by autograd"])
 
 # %% [markdown]
 # Six kept weights, and the first gradient is the seventh tensor of that size.
@@ -626,7 +626,7 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 (1e3 * pd.DataFrame(rows, index=columns)).round(3).rename_axis(columns="ms, by tokens")
 
 # %% [markdown]
-# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have one threshold, without latency that of unit 09: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens.
+# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have one threshold, without latency that of unit 09: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens, and 2,585 with latency.
 
 # %% [markdown]
 # ## The same in PyTorch
@@ -658,25 +658,25 @@ print("yours, four layers:", calls_of_yours(4))
 # %% [markdown]
 # The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) In its source `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts.
 #
-# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on four layers of 256 MiB and 64 ranks: the parts are 16 + 8 + 32 MiB, and the peak is **1,081 MiB**: about *four* whole layers more. Your `prefetched_step` may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
+# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: the parts take 120 MiB, and the peak is **1,145 MiB**: *four* tensors of a whole layer's size more. Your `prefetched_step` may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
 #
 # `fully_shard` *averages* gradients over ranks; yours adds shares.
 
 # %% [markdown]
 # ## Where is it free?
 #
-# Bus bandwidths of the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring both would be equal, on any number of devices.
+# Bus bandwidths of the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring both would be equal, on any number of devices. A scatter counts as a gather.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: published bandwidths, and what follows from them for a gather
 all_reduce_gb = {8: 436, 16: 362, 32: 160, 64: 99.6, 128: 84.7, 256: 64.9, 512: 32.9}
 all_gather_gb = {8: 249.8, 16: 184.6, 32: 119, 64: 69, 128: 55, 256: 28, 512: 11}
 published = pd.DataFrame({"all-reduce, GB/s": all_reduce_gb, "all-gather, GB/s": all_gather_gb})
-published["gather + scatter over all-reduce"] = (
+published["gather + scatter, times an all-reduce"] = (
     published["all-reduce, GB/s"] / published["all-gather, GB/s"]
 )
 devices = published.index.to_series()
-published["tokens that hide a gather"] = (
+published["tokens that hide a gather, at 400 TFLOP/s"] = (
     (devices - 1) / devices * 400e12 / (published["all-gather, GB/s"] * 1e9)
 )
 published["state of 8B, GB"] = [
@@ -760,9 +760,9 @@ print(f"four ranks {norm_of_parts:.4f}, one {nn.utils.clip_grad_norm_([whole], 1
 # ### How many tokens, with latency?
 
 # %% The fewest tokens that hide a gather [markdown] exercise="u10-hide" points=2 minutes=8 difficulty=3 importance=3 extra=true
-# **Write** `gather_hiding_tokens`: the fewest tokens on each rank for which the product of one layer's forward pass takes at least as long as the gather of the next layer's weight, which has as many numbers $n$, in bf16. An exact `int`, all or nothing.
+# **Write** `gather_hiding_tokens`: the fewest tokens on each rank for which the product of one layer's forward pass takes at least as long as the gather of the next layer's weight. Both layers have $n$ numbers, in bf16. An exact `int`, all or nothing.
 #
-# A gather takes $(d-1)\,\lambda + \frac{d-1}{d}\,\frac{S}{W}$. The latency $\lambda$ comes in nanoseconds.
+# A gather takes $(d-1)\,\lambda + \frac{d-1}{d}\,\frac{2n}{W}$. The latency $\lambda$ comes in nanoseconds.
 #
 # *By hand:* 1,024 numbers on 4 ranks at 64 bytes/s: 1,536 bytes take 24 s, and 3 messages at $2 \cdot 10^9$ ns take 6. A token takes 2,048 FLOPs, 2 s at 1,024 FLOP/s → **15**.
 
@@ -794,7 +794,7 @@ try_it(gather_hiding_tokens, 1024, 4, 64, 2 * 10**9, 1024)
 # Against a search in fractions: one rank and many; no latency and much; with a rest and without.
 
 # %% [markdown]
-# For the layers of the table above it gives 2,585 with 10 µs of latency, and 1,750 without.
+# For the layers of the table above it gives 2,585 with 10 µs of latency.
 
 # %% [markdown]
 # ### A copy in each node

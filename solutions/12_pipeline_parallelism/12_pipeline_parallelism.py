@@ -23,7 +23,7 @@
 #
 # Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 80 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
 #
-# 1. **Write** four schedules: GPipe, 1F1B, interleaved, zero bubble.
+# 1. **Write** three schedules: GPipe, 1F1B, zero bubble.
 # 2. **Compute** what a pipeline costs in seconds and in memory.
 # 3. **Cut** a backward pass in two.
 # 4. **Explain** what "zero bubble" does not say.
@@ -58,7 +58,7 @@ from course_utils.instruments import (
     fake_tensors,
     simulate_pipeline,
 )
-from course_utils.reference import Block
+from course_utils.reference import Block, pipeline_schedules
 from course_utils.reference.pipeline_schedules import greedy_halves
 from course_utils.reference.pipeline_stage import run_stage
 from course_utils.show import (
@@ -93,7 +93,7 @@ pipeline_timeline(simulate_pipeline(alone, num_micro_batches=1))
 # %% [markdown]
 # One stage works, three wait. That is why there are micro-batches. The idle part is called the **bubble**.
 #
-# **Guess first.** Four stages and eight micro-batches: every stage has $8 \cdot 3 = 24$ seconds of work. How long does the step take?
+# **Guess first.** Four stages and 16 micro-batches: every stage has $16 \cdot 3 = 48$ seconds of work. How long does the step take?
 
 # %%
 predict("u12-gpipe", None, "seconds")
@@ -121,18 +121,18 @@ def gpipe(num_stages: int, num_micro_batches: int) -> list[list[tuple[str, int, 
 draw_schedule(gpipe, 4, 8)
 
 # %% check="u12-gpipe"
-# The simulator follows your lists: every action once, seconds, micro-batches in flight.
+# The simulator follows your lists: every action once, seconds, micro-batches held.
 
 # %% [markdown]
-# **Check your guess.** Below each stage lies what it holds: the activations of a micro-batch are **in flight** from F to B.
+# **Check your guess.** The strip below a stage is what it holds: the activations of a micro-batch are **in flight** from F to B.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: GPipe on four stages
 gpipe_of = answer("u12-gpipe", gpipe)
-compare("u12-gpipe", "s", measured=simulate_pipeline(gpipe_of(4, 8), 8).seconds)
+compare("u12-gpipe", "s", measured=simulate_pipeline(gpipe_of(4, 16), 16).seconds)
 
 # %% [markdown]
-# Nobody waits but at the beginning and at the end: while the first micro-batch goes down, and while the last gradient comes up. GPipe's authors measured a Transformer on TPUs, relative to two stages with one micro-batch. Beside it the simulator:
+# The last stage waits only while the first micro-batch goes down and the last gradient comes up. The others wait as long. GPipe's authors measured a Transformer on TPUs, relative to two stages with one micro-batch. Beside it the simulator:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: times the rate of two stages with one micro-batch, published (Huang et al. 2019, table 2) and simulated
@@ -155,14 +155,14 @@ rows = {
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
-# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages, and small matrices that fill a device badly. With four it is far too *slow*, and no order is faster than these. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
+# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages, and small matrices that fill a device badly. With four it is far too *slow*. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
 
 # %% [markdown]
 # ## Backward as soon as possible
 #
 # More micro-batches, less bubble. But GPipe holds them all until the first backward pass: eight here, 512 in your plan. As soon as the last stage has run F0 it could run B0, and let it go.
 #
-# But lists can wait for each other. Break it:
+# But lists can wait for each other:
 
 # %%
 stuck = [
@@ -285,8 +285,8 @@ compare(
 #
 # | key | meaning |
 # |---|---|
-# | `"seconds"` | of a step, GPipe or 1F1B |
-# | `"idle_seconds"` | in which a stage does nothing |
+# | `"seconds"` | of a step (both alike) |
+# | `"idle_seconds"` | of *one* stage |
 # | `"gpipe"` | most micro-batches in flight on stage `stage`, with GPipe |
 # | `"1f1b"` | the same with 1F1B |
 #
@@ -346,27 +346,8 @@ pd.DataFrame(rows).T.round(1)
 #
 # The bubble gets shorter if a stage passes a micro-batch on earlier, after a *part* of its layers. So give each stage $v$ **chunks**: with $p = 4$ and $v = 2$ stage 0 holds parts 0 and 4 of the model, stage 1 holds 1 and 5. A micro-batch goes around twice, and each pass takes half as long.
 #
-# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Both orders are the same on every stage:
+# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Both orders are the same on every stage. (An extra asks you for the lists.)
 
-
-# %%
-def forward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
-    """All F of one stage, in groups of p micro-batches."""
-    return [
-        ("F", k, chunk)
-        for first in range(0, num_micro_batches, num_stages)
-        for chunk in range(num_chunks)
-        for k in range(first, first + num_stages)
-    ]
-
-
-def backward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
-    """All B of one stage: the same groups, chunks from the last to the first."""
-    forward = forward_order(num_stages, num_micro_batches, num_chunks)
-    return [("B", k, num_chunks - 1 - chunk) for _, k, chunk in forward]
-
-
-forward_order(2, 2, 2), backward_order(2, 2, 2)
 
 # %% [markdown]
 # **Guess first.** GPipe and 1F1B take 33 seconds on four stages with eight micro-batches, nine of them bubble. How long with two chunks?
@@ -374,62 +355,18 @@ forward_order(2, 2, 2), backward_order(2, 2, 2)
 # %%
 predict("u12-interleaved", None, "seconds")
 
-# %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=14 difficulty=4 importance=4
-# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead? `num_micro_batches` is a multiple of `num_stages`. Judged are
-#
-# - seconds: the fewest that are possible, $v\,m + p - 1$ times those of F and B of one chunk;
-# - seconds with messages of a tenth of an F: they may lengthen the way of the first micro-batch down and of the last one up, and nothing else;
-# - chunks in flight on each stage: no more than that takes.
-#
-# *By hand:* two stages, two micro-batches, two chunks → stage 1: F0 F1 F0′ B0′ F1′ B1′ B0 B1, where a prime marks chunk 1. Stage 0 runs all four F ahead.
-
-
-# %% solution="u12-interleaved"
-def interleaved(
-    num_stages: int, num_micro_batches: int, num_chunks: int
-) -> list[list[tuple[str, int, int]]]:
-    """1F1B over several chunks of each stage."""
-    forward = forward_order(num_stages, num_micro_batches, num_chunks)
-    backward = backward_order(num_stages, num_micro_batches, num_chunks)
-    ### BEGIN SOLUTION
-    schedule = []
-    for stage in range(num_stages):
-        ahead = 2 * (num_stages - 1 - stage) + (num_chunks - 1) * num_stages
-        ahead = min(ahead, len(forward))
-        actions = forward[:ahead]
-        for k in range(len(forward) - ahead):
-            actions += [forward[ahead + k], backward[k]]
-        schedule.append(actions + backward[len(forward) - ahead :])
-    return schedule
-    ### END SOLUTION
-
-
-# %%
-draw_schedule(interleaved, 4, 8, 2)
-
-# %% check="u12-interleaved"
-# Every action once, no deadlock, seconds, chunks in flight; one chunk, one stage, one group.
-
-# %% [markdown]
-# <details><summary>Hint: I do not know how many come ahead</summary>
-#
-# Before its first F in the last chunk the last stage has run the first group through all other chunks. How many F is that? Then go one stage up. Its first gradient comes later by one F down and one B up, each with its message. How many F may it run meanwhile, so that it never waits?
-# </details>
-
 # %% [markdown]
 # **Check your guess**, with F, I and W of a whole stage of one second:
 
-# %% folded=true tags=["nbval-check-output"]
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: one to eight chunks, and what they cost
-interleaved_of = answer("u12-interleaved", interleaved)
-
-
 def simulate_chunks(num_chunks, message=0.0, p=4, m=8):
     share = 1 / num_chunks
     seconds = PassSeconds(
         forward=share, input_gradient=share, weight_gradient=share, message=message
     )
-    schedule = interleaved_of(p, m, num_chunks)
+    schedule = pipeline_schedules.interleaved(p, m, num_chunks)
     return simulate_pipeline(schedule, m, Placement(p, num_chunks), seconds)
 
 
@@ -448,7 +385,7 @@ for v in (2, 4, 8):
     rows[f"{v} chunks"] = chunk_facts(simulate_chunks(v), simulate_chunks(v, 0.1), v)
 display(pd.DataFrame(rows).T.round(2))
 print("Two chunks with real tensors, a product a second:", end=" ")
-print(run_for_real(interleaved_of(4, 8, 2), Placement(4, 2), 8))
+print(run_for_real(pipeline_schedules.interleaved(4, 8, 2), Placement(4, 2), 8))
 compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 
 # %% [markdown]
@@ -469,7 +406,7 @@ compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 # - the gradient of $x_0$,
 # - a **function** without arguments, which somebody calls later: it returns the gradients of the weights, in the order of `weights`.
 #
-# Each half may do one product for each layer and no other. All or nothing.
+# Each half may do one matrix product for each layer and no other. All or nothing.
 #
 # *By hand:* one layer, $x_0 = 2$, $W_0 = 3$, $x_1 = 0.5$ (taken as given), upstream 1 → $z_0 = 0.75$, gradient of the input **2.25**, later **1.5**.
 
@@ -518,7 +455,7 @@ try_it(both_halves, backward_in_halves)
 #
 # With I and W apart, the order gets a new freedom: W fills gaps.
 #
-# **Guess first.** The last stage cannot begin before second 3, and has 24 seconds of work. So 27 is the least. Replace each B in your 1F1B by I and W, one right after the other: how long does *that* take, instead of 33?
+# **Guess first.** The last stage cannot begin before second 3, and has 24 seconds of work. So 27 is the least, with one chunk. Replace each B in your 1F1B by I and W, one right after the other: how long does *that* take, instead of 33?
 
 # %%
 predict("u12-split", None, "seconds")
@@ -538,7 +475,7 @@ compare("u12-split", "s", measured=simulate_pipeline(split, 8).seconds)
 # %% [markdown]
 # Half of the gain, for nothing: gradients leave a second earlier. The other half is yours.
 
-# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=12 difficulty=4 importance=4
+# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=18 difficulty=4 importance=4
 # **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
@@ -622,12 +559,12 @@ print("Yours with real tensors:", run_for_real(zero_of(4, 8), Placement(4), 8))
 pd.DataFrame(rows).T.astype(int)
 
 # %% [markdown]
-# Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. Without this, their repository reports, about 8 % of the performance are lost ($p$ and $m$ are not stated).
+# Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. With the barrier, their repository reports, about 8 % is lost ($p$ and $m$ are not stated).
 
-# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=8 difficulty=4 importance=5
+# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=13 difficulty=4 importance=5
 # **Write** five to seven sentences.
 #
-# 1. Why can no schedule of one step, with four stages and eight micro-batches, end before second 27?
+# 1. Why can no schedule of one step, with four stages of one chunk and eight micro-batches, end before second 27?
 # 2. Yours and the one with $2p - 1$ in flight take equally long. What does the second one gain, when, and what does it cost?
 # 3. Your table says what a barrier costs with $p = 8$ and $m = 24$. Compare it with the reported 8 %.
 # 4. When would you take 1F1B all the same?
@@ -657,7 +594,9 @@ def pipeline_of(order, num_stages, groups, message):
     schedule = {
         "GPipe": lambda: gpipe_of(num_stages, num_micro_batches),
         "1F1B": lambda: one_of(num_stages, num_micro_batches),
-        "interleaved, 2 chunks": lambda: interleaved_of(num_stages, num_micro_batches, 2),
+        "interleaved, 2 chunks": lambda: pipeline_schedules.interleaved(
+            num_stages, num_micro_batches, 2
+        ),
         "zero bubble": lambda: zero_of(num_stages, num_micro_batches),
     }[order]()
     placement = Placement(num_stages, num_chunks)
@@ -724,12 +663,79 @@ display(pd.DataFrame(rows).T)
 pipeline_timeline(runs["ZBVZeroBubble"])
 
 # %% [markdown]
-# Chunks and halves together, looped or in a V, take 25.5 seconds with four micro-batches in flight: chunks shorten the way down, halves fill the gaps.
+# Chunks and halves together, looped or in a V, take 25.5 seconds with four or 4.5 micro-batches in flight: chunks shorten the way down, halves fill the gaps.
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### More turns, in your own order
+#
+# Groups of $p$ micro-batches, as above. These are all F and all B of one stage:
+
+
+# %%
+def forward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
+    """All F of one stage, in groups of p micro-batches."""
+    return [
+        ("F", k, chunk)
+        for first in range(0, num_micro_batches, num_stages)
+        for chunk in range(num_chunks)
+        for k in range(first, first + num_stages)
+    ]
+
+
+def backward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
+    """All B of one stage: the same groups, chunks from the last to the first."""
+    forward = forward_order(num_stages, num_micro_batches, num_chunks)
+    return [("B", k, num_chunks - 1 - chunk) for _, k, chunk in forward]
+
+
+forward_order(2, 2, 2), backward_order(2, 2, 2)
+
+# %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=22 difficulty=4 importance=4 extra=true
+# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead? `num_micro_batches` is a multiple of `num_stages`. All of these must hold:
+#
+# - seconds: the fewest that are possible, $v\,m + p - 1$ times those of F and B of one chunk;
+# - with messages of a tenth of an F, longer only by those of the first way down and the last way up;
+# - chunks in flight on each stage: no more than needed.
+#
+# *By hand:* two stages, two micro-batches, two chunks → stage 1: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1 (F0.1 is chunk 1). With four micro-batches stage 0 runs five F before its first B.
+
+
+# %% solution="u12-interleaved"
+def interleaved(
+    num_stages: int, num_micro_batches: int, num_chunks: int
+) -> list[list[tuple[str, int, int]]]:
+    """1F1B over several chunks of each stage."""
+    forward = forward_order(num_stages, num_micro_batches, num_chunks)
+    backward = backward_order(num_stages, num_micro_batches, num_chunks)
+    ### BEGIN SOLUTION
+    schedule = []
+    for stage in range(num_stages):
+        ahead = 2 * (num_stages - 1 - stage) + (num_chunks - 1) * num_stages
+        ahead = min(ahead, len(forward))
+        actions = forward[:ahead]
+        for k in range(len(forward) - ahead):
+            actions += [forward[ahead + k], backward[k]]
+        schedule.append(actions + backward[len(forward) - ahead :])
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(interleaved, 4, 8, 2)
+
+# %% check="u12-interleaved"
+# Every action once, no deadlock, seconds, chunks in flight; one chunk, one stage, one group.
+
+# %% [markdown]
+# <details><summary>Hint: I do not know how many come ahead</summary>
+#
+# Before its first F in the last chunk the last stage has run the first group through all other chunks. How many F is that? Then go one stage up. Its first gradient comes later by a turn of F and B, and two messages. How many F is that, so that it never waits?
+# </details>
 
 # %% [markdown]
 # ### Where to cut
@@ -916,7 +922,7 @@ try_it(on_gpipe, follow)
 # | bubble | $\frac{p-1}{m+p-1}$ of the step, $\frac{p-1}{m}$ of the work |
 # | in flight on stage $s$ | GPipe $m$; 1F1B $\min(m, p - s)$; halves $p$ |
 # | interleaved, $v$ chunks | bubble divided by $v$, messages times $v$ |
-# | backward in halves, one step | bubble $(p-1) f$, and no less |
+# | backward in halves, one chunk, one step | bubble $(p-1) f$, and no less |
 # | activations of stage 0, 1F1B | those of the whole model for one micro-batch |
 #
 # **Your plan** fits in 80 GB: eight stages, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.

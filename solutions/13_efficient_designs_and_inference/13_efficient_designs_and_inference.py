@@ -100,7 +100,7 @@ written = without_cache(model, prompt, 100)
 print(text_of(written))
 
 # %% [markdown]
-# Keys and values of earlier letters come out the same each time. With a **cache** of them, only the new letter goes through the layers (unit 02). **Guess first.** For these 100 letters FLOPs fall about 50 times. How many times faster is the clock?
+# Keys and values of earlier letters come out the same each time. With a **cache** of them, only the new letter goes through the layers (unit 02). **Guess first.** For these 100 letters FLOPs become 56 times fewer. How many times faster is the clock?
 
 # %%
 predict("u13-clock", None, "times faster")
@@ -118,7 +118,7 @@ print(f"FLOPs: {flops['without'] / flops['with']:.0f} times fewer")
 compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with"])
 
 # %% [markdown]
-# The **first gap**: the same letters, FLOPs 56 times fewer, and the clock gains far less. Each letter still calls every operation and reads every weight. A decoding step waits for calls and *bytes*. So this unit counts bytes.
+# The **first gap**: the same letters, and the clock gains far less. Each letter still calls every operation and reads every weight. A decoding step waits for calls and *bytes*. So this unit counts bytes.
 
 # %% [markdown]
 # ## What a cache holds
@@ -137,8 +137,8 @@ compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with
 # %%
 predict("u13-latents", None, "times Llama's cache")
 
-# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=6 difficulty=1 importance=5
-# **Write** `cache_bytes`: bytes of the cache of all layers and sequences, with numbers of `element_bytes`.
+# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=7 difficulty=1 importance=5
+# **Write** `cache_bytes`: bytes of the whole cache (`model.head_dim` is $d$), with numbers of `element_bytes`.
 #
 # - `model.latent_attention` is None, or has `kv_rank` ($r$) and `rope_head_dim` ($d_r$).
 # - `window` is 0 where a query sees all tokens; otherwise only the last `window` are kept.
@@ -206,7 +206,7 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 #
 # A step of decoding has one query for each head, and buffers with room for more tokens than are there. Its commonest mistakes change no number of the result: they copy.
 
-# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=12 difficulty=3 importance=5
+# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=11 difficulty=3 importance=5
 # **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, by a slice, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
 #
 # | scenario | half of the points each |
@@ -285,7 +285,7 @@ explorer(
 )
 
 # %% [markdown]
-# A batch shares the reading of the weights, until its caches outweigh them. There a line bends, and designs part: early with long contexts, late with short ones.
+# A batch shares the reading of the weights, until its caches or its arithmetic outweigh them. There a line bends, and designs part: early with long contexts, late with short ones.
 
 # %% [markdown]
 # ## Never leave the latents
@@ -296,7 +296,7 @@ explorer(
 #
 # A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of a score are added.
 
-# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=12 difficulty=4 importance=4
+# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=14 difficulty=4 importance=4
 # **Write** `latent_attention` for one new token: `q_nope` $(b, a, n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, n)$ and `value_up` $(r, a, w)$. Return $(b, a, w)$. The scale is that of a whole key, $1/\sqrt{n + d_r}$. Everything is already rotated and normalised.
 #
 # Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
@@ -362,17 +362,19 @@ print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tok
 #
 # A server does not know how long an answer will be. If it reserves the longest, most memory holds nothing. A **paged cache** (E2) cuts memory into blocks of a few tokens. A sequence gets the next block when it needs it, wherever that lies, and a **table** says which blocks are its own, in order. Two sequences with the same beginning share its blocks. When one of them writes into a shared block, it gets a copy first: **copy on write**.
 
-# %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=20 difficulty=5 importance=5
+# %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=23 difficulty=5 importance=5
 # **Write** `PagedCache`: the tables, not the memory. Sequences have names.
 #
 # | method | does |
 # |---|---|
-# | `append(sequence)` | returns block and cell of its next token; an unknown name begins a new sequence. Takes a block, any free one, only when it is needed, and raises `MemoryError` where none is free: then **nothing has changed**, and a new sequence does not exist |
+# | `append(sequence)` | returns block and cell of its next token; an unknown name begins a new sequence. Takes a block, any free one, only when it is needed, and raises `MemoryError` where none is free: then **nothing has changed** |
 # | `table(sequence)` | its blocks, in order |
 # | `fork(sequence, child)` | the child has all its tokens, in the same blocks |
 # | `free(sequence)` | ends it; a block is free when nobody has it |
 #
-# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, cells to copy)` to `self.copies`, and returns a cell of the new one. The owner of the memory copies, empties the list, then writes. It checks after every request that each token can still be read. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
+# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of cells)` to `self.copies`, and returns a cell of the new one. The owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
+#
+# *By hand:* the `story` below → cells **0, 1, 0, 1**, and one copy, of **1** cell.
 
 
 # %% solution="u13-paged"
@@ -496,12 +498,12 @@ for name, text in texts.items():
 paged_blocks(owners, names, 8)
 
 # %% [markdown]
-# Seven blocks of the beginning are stored once and read by all four. Each sequence wastes at most the rest of one block: with blocks of 16 and 250 tokens 3 % of the cells, where reserving 2,048 tokens wastes 88 %.
+# Seven blocks of the beginning are stored once and read by all four. Each sequence wastes at most the rest of one block: with blocks of 16 and 250 tokens 2 % of the cells, where reserving 2,048 tokens wastes 88 %.
 
 # %% [markdown]
 # ## Experts
 #
-# In a **mixture of experts** (E2) each token goes to $k$ of $E$ feed-forward blocks. A token multiplies with the chosen ones alone; but memory holds all, and a *batch* reads every expert that any of its tokens chose.
+# In a **mixture of experts** (E2) each token goes to $k$ of $E$ feed-forward blocks. A token meets only the chosen ones; but memory holds all, and a *batch* reads every expert that any of its tokens chose.
 #
 # **Guess first.** Mixtral sends each token to 2 of 8 experts. How many does a batch of 8 tokens read?
 
@@ -557,11 +559,11 @@ measured = sum(len(set(each)) for each in choices.tolist()) / 10_000
 compare("u13-batch", "experts of 8", computed=experts_of(8, 2, 8), measured=measured)
 
 # %% [markdown]
-# A batch of 16 reads nearly all of Mixtral. It saves FLOPs still, and *bytes* no more.
+# A batch of 16 reads nearly all of Mixtral. It still saves FLOPs, but no *bytes*.
 #
 # ### The landscape, computed
 #
-# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at the roof, with 756 cached tokens.
+# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at the roof, with 256 + 500 cached tokens.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: quality as published, tokens/s at best on the bandwidth of an A100-80
@@ -599,10 +601,10 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # The **second gap** is in the memory column: in 16 bits neither Mixtral nor Llama-2-70B fits into the 80 GB of the slide's device. Such a dot needs two devices, or fewer bits.
 
-# %% Equal quality, different speed [markdown] exercise="u13-equal-quality" points=2 minutes=6 difficulty=3 importance=5
+# %% Equal quality, different speed [markdown] exercise="u13-equal-quality" points=2 minutes=11 difficulty=3 importance=5
 # **Write** about five sentences on the table:
 #
-# - Mixtral and Llama-2-70B are equally good. Why does Mixtral write five times as fast at batch 1, though it has two thirds of the parameters?
+# - Mixtral and Llama-2-70B are equally good. Why does Mixtral write five times as fast at batch 1 with two thirds of the parameters?
 # - From batch 1 to batch 4 Llama-2-70B gains four times, Mixtral much less. Where does Mixtral's advantage go, and what of it stays at batch 64?
 # - Mistral-7B beats Llama-2-13B at half of the size. Which part of its design shows in tokens/s only at large batches, and why?
 
@@ -640,15 +642,19 @@ for name, (sizes, tokens, hours, chip, quality) in runs.items():
 pd.DataFrame(table).T
 
 # %% [markdown]
-# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save with every batch.
+# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save at any batch size.
 
 # %% [markdown]
-# ## A small one guesses
+# ## Extras
 #
-# A pass of the large model over five tokens reads the same weights as a pass over one. So a small **draft model** proposes tokens, and the large one looks at all of them in a single pass (**speculative decoding**). The text must stay exactly that of the large model. Where it gives token $x$ the chance $p(x)$ and the draft $q(x)$, accept or replace the proposed token so that $x$ comes out with chance $p(x)$; keep as many proposals as possible.
+# Bonus points, in any order.
+#
+# ### A small one guesses
+#
+# A pass of the large model over five tokens reads the same weights as a pass over one. So a small **draft model** proposes tokens, and the large one looks at all of them in a single pass (**speculative decoding**). Each token must keep the chance $p(x)$ that the large model gives it; the draft gives $q(x)$. Accept or replace each proposal, and keep as many as possible.
 
-# %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=9 difficulty=4 importance=4
-# **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ nobody asks for the first, and where $p = q$ nobody for the second: any number will do, an error will not.
+# %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=13 difficulty=4 importance=4 extra=true
+# **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ the first, and where $p = q$ the second, may be any numbers, but no error.
 #
 # The inputs are fractions; fractions and floats are both right.
 #
@@ -704,10 +710,6 @@ for length in (0, 1, 2, 4, 8):
     print(f"{length} drafted: {result.num_passes:3} passes, the same text: {same}")
 
 # %% [markdown]
-# ## Extras
-#
-# Bonus points, in any order.
-#
 # ### How far to guess
 
 # %% Speed of speculation [markdown] exercise="u13-speculate" points=1.5 minutes=8 difficulty=2 importance=4 extra=true

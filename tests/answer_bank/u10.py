@@ -496,6 +496,18 @@ NORM = AnswerBank(
         ),
     ],
     right=[
+        # as PyTorch does, and with a sum that travels in fp32
+        """
+        import torch
+
+        def clip_sharded(comm, gradients, max_norm):
+            total = torch.tensor([sum(float((each ** 2).sum()) for each in gradients)])
+            comm.all_reduce(total)
+            norm = float(total) ** 0.5
+            for each in gradients:
+                each *= min(1.0, max_norm / (norm + 1e-6))
+            return norm
+        """,
         """
         import torch
 

@@ -119,8 +119,8 @@ CHECK = Check(
             "are left when F and B no longer alternate?",
             "repeated": "An action stands there twice. Where do the orders go on after the first "
             "passes?",
-            "waiting": "Your stages wait for each other. How many F must a stage have run before "
-            "the first gradient can reach it?",
+            "waiting": "Your stages wait for each other. How many F must, and may, a stage run "
+            "before the first gradient can reach it?",
             "seconds": "It takes longer than it must. Which stage has a gap in the middle, and "
             "what does it wait for there?",
             "tenths": "Right while messages take no time. How many F would a stage have to run "

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
-from autograder.observing.observation import errors_as_data, length_of, num_different
+from autograder.observing.observation import errors_as_data, is_nearly, length_of
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm
@@ -45,7 +45,11 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "norm": ranks[0]["norm"],
         "norm_on_last": ranks[-1]["norm"],
         "length": length_of(each for rank in ranks for each in rank["gradients"]),
-        "wrong_parts": sum(num_different(one["gradients"], other) for one, other in pairs),
+        "wrong_parts": sum(
+            not is_nearly(*each)
+            for one, other in pairs
+            for each in zip(one["gradients"], other, strict=True)
+        ),
         "calls": most_calls(run),
         "most_bytes": max(right["most_bytes"], sum(e.num_bytes for e in run.communications())),
     }

@@ -25,11 +25,12 @@ def mesh_of_64() -> Iterator[DeviceMesh]:
     dist.destroy_process_group()
 
 
-# Four layers of 8,192² in fp32 are 256 MiB each; a 64th of all is 16.
+# A layer of 8,192² in fp32 is 256 MiB; a 64th of eight is 32. At the peak six of the parts of the
+# gradient are there.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 def test_a_rank_peaks_at_four_whole_layers(mesh_of_64):
     with FakeTensorMode():
-        model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False) for _ in range(4)))
+        model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False) for _ in range(8)))
         for each in (*model, model):
             fully_shard(each, mesh=mesh_of_64)
         optimizer = torch.optim.Adam(model.parameters())
@@ -42,8 +43,9 @@ def test_a_rank_peaks_at_four_whole_layers(mesh_of_64):
                 optimizer.zero_grad()
         peak = next(iter(tracker.get_tracker_snapshot("peak").values()))
     mib = {str(kind).rpartition(".")[-1]: num_bytes / MIB for kind, num_bytes in peak.items()}
-    parts = [round(mib[name]) for name in ("SHARDED_PARAM", "SHARDED_GRAD", "OPT")]
-    assert parts == [16, 8, 32]
+    assert [round(mib[name]) for name in ("SHARDED_PARAM", "SHARDED_GRAD", "OPT")] == [
+        *(32, 24, 64)
+    ]
     wholes = ("UNSHARDED_PARAM", "ALL_GATHER", "REDUCE_SCATTER", "TEMP")  # the last, a gradient
     assert [round(mib[name] / 256) for name in wholes] == [1, 1, 1, 1]
-    assert round(mib["Total"]) == 1081
+    assert round(mib["Total"]) == 1145
