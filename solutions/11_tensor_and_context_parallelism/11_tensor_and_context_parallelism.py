@@ -76,7 +76,7 @@ plan()
 # %%
 predict("u11-calls", None, "all-reduces")
 
-# %% f and g [markdown] exercise="u11-f-and-g" points=3 minutes=9 difficulty=3 importance=5
+# %% f and g [markdown] exercise="u11-f-and-g" points=3 minutes=10 difficulty=3 importance=5
 # **Write** `f_and_g`: returns two functions of a tensor, for autograd.
 #
 # | | forward | backward |
@@ -84,7 +84,7 @@ predict("u11-calls", None, "all-reduces")
 # | f | every rank has the same $x$, and gets it back | what is the gradient of $x$, of which each rank knows a part? |
 # | g | every rank has a part of a sum, and gets the sum | what is the gradient of each part? |
 #
-# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. No call where none is needed. What comes in may be a transposed or an expanded view, and somebody else may still hold it: it stays as it is.
+# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. No call where none is needed. Never write into what comes in: it may be a transposed or an expanded view.
 #
 # *By hand:* on two ranks, $z = \mathrm{g}(w_r \cdot \mathrm{f}(x))$ with $w_0 = 2$, $w_1 = 3$ and $x = 1$ → $z =$ **5** and gradient **5**, on both.
 
@@ -214,10 +214,10 @@ try_it(beside_one_rank, parallel_mlp, MLP)
 # Gradients in float64 on one rank to four, even and uneven; calls and FLOPs of each pass.
 
 # %% [markdown]
-# PyTorch's `parallelize_module` does this, too. Both on two real processes:
+# PyTorch's `parallelize_module` does this, too, here on two real processes:
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: all-reduces of a gated MLP, PyTorch's and yours, on two processes (some 15 s)
+# Measured: all-reduces of a gated MLP, PyTorch's and yours (some 15 s)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -260,7 +260,7 @@ print("yours, both together:", len(ours))
 # Heads do not talk to each other before the output projection `o`. So a rank takes whole heads: their rows of `q`, `k` and `v`, their columns of `o`.
 
 # %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=8 difficulty=2 importance=4
-# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h). Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. The ranks divide both numbers of heads. Use `attend(q, k, v)`, which takes and groups (1, S, heads, d) and returns (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way; products and scores of a rank's own heads only.
+# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h). Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. The ranks divide both numbers of heads. Use `attend(q, k, v)`, which is causal, takes and groups (1, S, heads, d) and returns (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way; products and scores of a rank's own heads only.
 #
 # *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each.
 
@@ -287,7 +287,7 @@ try_it(beside_one_rank, parallel_attention, HEADS, 2)
 # Gradients in float64 on one rank to four; heads of every number and width; FLOPs.
 
 # %% [markdown]
-# **Check your guess**, and see what it costs. A layer of Llama-3-8B without its scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s, 400 GB/s inside a node of eight, 50 GB/s between nodes.
+# **Check your first guess**, and see what it costs. A layer of Llama-3-8B without its scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s, 400 GB/s inside a node of eight, 50 GB/s between nodes.
 #
 # **Guess first.** One device takes 17.9 ms, eight take 3.7. How long do sixteen take, on two nodes?
 
@@ -315,6 +315,7 @@ def llama_layer(comm):
     x = weight(8192, h)
     entered = ends[0](x)
     q, k, v = (times(entered, rows // t) for rows in (h, h // 4, h // 4))
+    # in place of attention, the right shapes:
     z = x + ends[1](times(q + k.repeat(1, 4) + v.repeat(1, 4), h))
     entered = ends[0](z)
     z = z + ends[1](times(F.silu(times(entered, f // t)) * times(entered, f // t), h))
@@ -360,7 +361,7 @@ explorer(
 # | gather, in place of f | all-gather of tokens | reduce-scatter |
 # | scatter, in place of g | reduce-scatter of tokens | all-gather |
 #
-# `gather_and_scatter(comm)` returns this pair. The paper's formula: a layer then keeps $34\,S h / t$ bytes (16 bits, without scores), everything shrinks with $t$.
+# `gather_and_scatter(comm)` returns this pair. The paper's formula: a layer then keeps $34\,S h / t$ bytes (16 bits, without scores).
 #
 # **Guess first.** An MLP with ReLU keeps 6,144 bytes on one rank, and 2,688 on each of four with f and g. With gather and scatter?
 
@@ -395,7 +396,7 @@ compare("u11-kept", "bytes", computed=6144 / 4, measured=kept["gather and scatte
 # %% [markdown]
 # **Nothing saved.** A product keeps its input, and that is the *gathered* tensor. The paper's formula needs a product that keeps only the shard, and gathers again in backward.
 
-# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=12 difficulty=4 importance=4
+# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=15 difficulty=4 importance=4
 # **Write** `gathered_product`: gathers the tokens of all ranks, (S / t, h) each, in the order of ranks, and returns their product with this rank's `weight`, (S, rows). Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
@@ -464,7 +465,7 @@ try_it(two_tokens, gathered_product)
 # %% [markdown]
 # <details><summary>Hint: what runs while the second gather is under way?</summary>
 #
-# Two products in backward. One needs the tokens, the other the weight. Which call may begin after each?
+# Two products in backward. One needs the tokens, the other the weight. Which call can run during each?
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
@@ -505,12 +506,12 @@ def tensor_parallel_bytes(
 try_it(tensor_parallel_bytes, 4, 3, 2, 2)
 
 # %% check="u11-volume"
-# Against rings of messages on one rank to eight; one layer beyond 2⁵³ bytes.
+# Against rings of messages on one rank to eight; small layers and huge ones.
 
 # %% [markdown]
 # Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
-# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At 200 GB/s that is 75 ms for every sequence, and 12 million sequences are wanted.
+# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the plan's 200 GB/s that is 75 ms for every sequence, and 12 million sequences are wanted.
 
 # %% [markdown]
 # ## One sequence on several devices
@@ -519,7 +520,7 @@ try_it(tensor_parallel_bytes, 4, 3, 2, 2)
 #
 # So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both for all keys.
 
-# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=13 difficulty=4 importance=5
+# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=16 difficulty=4 importance=5
 # **Write** `ring_attention`: the result for this rank's queries `q` (S / c, d) over the keys of all ranks; one head. `attend(q, k, v, owner)` returns result and log-sum-exp over one block of keys; `owner` is the rank whose block it is, by which the causal mask is set. Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
@@ -593,64 +594,33 @@ try_it(two_ranks, ring_attention)
 # </details>
 
 # %% [markdown]
-# Right, and unfair. **Guess first.** Four ranks hold a quarter of the sequence each, side by side, and skip blocks that lie wholly in the future. How many times the mean does the busiest rank compute?
+# Right, and unfair. **Guess first.** Four ranks hold a quarter of the sequence each, side by side, and `attend` skips blocks that lie wholly in the future. How many times the mean does the busiest rank compute?
 
 # %%
 predict("u11-unfair", None, "times the mean")
 
-# %% folded=true
-# Explorer: who computes which squares of scores? Run this cell, then move the controls
-explorer(
-    shared_triangle,
-    layout=Choice("who holds what", ["contiguous", "zigzag"], "contiguous"),
-    num_ranks=Choice("ranks", [2, 3, 4, 6, 8], 4),
-)
-
-# %% Who holds which positions? [markdown] exercise="u11-zigzag" points=2 minutes=7 difficulty=3 importance=4
-# **Write** `positions`: the positions that a rank holds, as a list of **two** pieces of equal length, each a list of neighbours in ascending order, such that all ranks together hold every position once and the busiest rank has the least work. Attention computes all pairs of two pieces, unless no query of one may see a key of the other. Twice the number of ranks divides the sequence.
-#
-# *By hand:* 8 positions on two ranks → **20** pairs on each, where side by side the busiest has 28.
-
-
-# %% solution="u11-zigzag"
-def positions(rank: int, num_ranks: int, seq_len: int) -> list[list[int]]:
-    """Two pieces of the sequence for a rank, so that all have the same work."""
-    ### BEGIN SOLUTION
-    length = seq_len // (2 * num_ranks)
-    starts = (rank * length, seq_len - (rank + 1) * length)
-    return [list(range(start, start + length)) for start in starts]
-    ### END SOLUTION
-
-
-# %%
-try_it(positions, 0, 2, 8)
-try_it(positions, 1, 2, 8)
-
-# %% check="u11-zigzag"
-# Against a search over all ways to pair the pieces, on one rank to eight.
-
 # %% [markdown]
-# **Check your guess**: your ring with both layouts, computing time of each rank in units of one block of $(S/c)^2$ scores.
+# **Check your guess**: computing time of each rank, in units of one block of $(S/c)^2$ scores.
+
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: 32 tokens on four ranks, side by side and as you place them
-ring_of, positions_of = answer("u11-ring", ring_attention), answer("u11-zigzag", positions)
-layouts = {
-    "side by side": torch.arange(32).view(4, 1, 8),
-    "yours": [torch.tensor(positions_of(rank, 4, 32)) for rank in range(4)],
-}
-rows, runs = {}, {}
-for name, layout in layouts.items():
+# Measured: 32 tokens on four ranks, side by side
+ring_of = answer("u11-ring", ring_attention)
+
+
+def work_of_ranks(layout):
     run, is_right = on_a_ring(ring_of, layout, flops_per_second=16 * 8**2)
-    runs[name] = run
     work = [round(run.compute_seconds(rank), 2) for rank in range(4)]
-    rows[name] = {f"rank {rank}": each for rank, each in enumerate(work)} | {"right": is_right}
-    rows[name]["busiest / mean"] = max(work) / (sum(work) / 4)
-display(pd.DataFrame(rows).T)
-compare("u11-unfair", "times the mean", measured=rows["side by side"]["busiest / mean"])
+    facts = {f"rank {rank}": each for rank, each in enumerate(work)} | {"right": is_right}
+    return facts | {"busiest / mean": max(work) / (sum(work) / 4)}
+
+
+side_by_side = work_of_ranks(torch.arange(32).view(4, 1, 8))
+display(pd.DataFrame({"side by side": side_by_side}).T)
+compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 
 # %% [markdown]
-# Side by side, the last rank computes all $c$ blocks, and the others wait. Shared well, each has $(2c + 1)/4$: on four ranks 1.78 times faster. Llama 3 was trained in this order.
+# The last rank computes all $c$ blocks, and the others wait. Llama 3 was trained in an order that shares the work. An extra asks you for it.
 
 # %% [markdown]
 # ## What the records say
@@ -678,12 +648,12 @@ compare("u11-record", "of FSDP's speed", measured=round(4378 / 6514, 2))
 # %% [markdown]
 # Near, and not the same: FSDP has costs of its own, its run had another micro-batch, and our rates are guessed.
 
-# %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=7 difficulty=3 importance=4
+# %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=8 difficulty=3 importance=4
 # **Write** about five sentences:
 #
 # - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of the table.
 # - Why does data parallelism across the same two nodes not suffer like this? What travels in each, how often, and what may hide it?
-# - Published: 0.67 of FSDP's speed, and 0.74 with async TP. Ours: 0.61. Which of the two does our model resemble, and name one thing that it leaves out and that would move its number.
+# - Published: 0.67 of FSDP's speed, and 0.74 with async TP. Ours: 0.61. Does our model hide its calls? Name one thing that it leaves out, and which way it would move 0.61.
 
 # %% [markdown] text_answer="u11-why-inside"
 # <!-- BEGIN SOLUTION -->
@@ -701,6 +671,52 @@ compare("u11-record", "of FSDP's speed", measured=round(4378 / 6514, 2))
 #
 # Bonus points, in any order.
 #
+# ### A fair share of a sequence
+
+# %% Who holds which positions? [markdown] exercise="u11-zigzag" points=2 minutes=7 difficulty=3 importance=4 extra=true
+# **Write** `positions`: the positions that a rank holds, as a list of **two** pieces of equal length, each a list of neighbours in ascending order, such that all ranks together hold every position once and the busiest rank has the least work. Attention computes all pairs of two pieces, unless no query of one may see a key of the other. Twice the number of ranks divides the sequence.
+#
+# *By hand:* 8 positions on two ranks → **20** pairs on each, where side by side the busiest has 28.
+
+
+# %% solution="u11-zigzag"
+def positions(rank: int, num_ranks: int, seq_len: int) -> list[list[int]]:
+    """Two pieces of the sequence for a rank, so that all have the same work."""
+    ### BEGIN SOLUTION
+    length = seq_len // (2 * num_ranks)
+    starts = (rank * length, seq_len - (rank + 1) * length)
+    return [list(range(start, start + length)) for start in starts]
+    ### END SOLUTION
+
+
+# %%
+try_it(positions, 0, 2, 8)
+try_it(positions, 1, 2, 8)
+
+# %% check="u11-zigzag"
+# Against a search over all ways to pair the pieces, on one rank to eight.
+
+# %% [markdown]
+# **Compare with** the positions side by side:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: 32 tokens on four ranks, as you place them
+positions_of = answer("u11-zigzag", positions)
+yours = work_of_ranks([torch.tensor(positions_of(rank, 4, 32)) for rank in range(4)])
+pd.DataFrame({"side by side": side_by_side, "yours": yours}).T
+
+# %% [markdown]
+# Shared well, each rank computes $(2c + 1)/4$ blocks: on four ranks 4/2.25 = 1.78 times faster, as smaller pieces also skip more.
+
+# %% folded=true
+# Explorer: who computes which squares of scores? Run this cell, then move the controls
+explorer(
+    shared_triangle,
+    layout=Choice("who holds what", ["contiguous", "zigzag"], "contiguous"),
+    num_ranks=Choice("ranks", [2, 3, 4, 6, 8], 4),
+)
+
+# %% [markdown]
 # ### Weights that all ranks hold
 #
 # Under sequence parallelism a norm's weight is whole on every rank, and sees only that rank's tokens.
@@ -761,7 +777,7 @@ def combine_over_ranks(comm: Comm, out: Tensor, lse: Tensor) -> Tensor:
 # | all-reduces of a layer, forward and backward | 4 of $u$ bytes |
 # | bytes that a rank sends | $8\,u\,(t-1)/t$; $10$ with shards kept |
 # | kept for backward | all of $x$ with f and g; $1/t$ where only shards are kept |
-# | ring attention, bytes that a rank sends | $2(c-1)\,S/c \cdot d$ numbers a head |
+# | ring attention, numbers that a rank sends | $2(c-1)\,S/c \cdot d$ for each key head |
 # | causal, work of the busiest rank | $c$ blocks side by side; $(2c+1)/4$ in zigzag |
 #
 # **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and wait more than ten days for their links, on top of 21 days of computing: the deadline is gone. Sharding (unit 10) frees the same memory.

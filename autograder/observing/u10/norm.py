@@ -49,6 +49,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
             not is_nearly(*each)
             for one, other in pairs
             for each in zip(one["gradients"], other, strict=True)
+            if each[1].numel()
         ),
         "calls": most_calls(run),
         "most_bytes": max(right["most_bytes"], sum(e.num_bytes for e in run.communications())),
