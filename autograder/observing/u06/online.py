@@ -58,20 +58,34 @@ def inputs_of(case: Case) -> tuple[Tensor, Tensor]:
 
 
 class _Alive:
-    """What of the blocks was in memory at once, and the largest tensor that an answer made."""
+    """Which blocks were in memory at once, as they came or copied, and the largest tensor made."""
 
     def __init__(self) -> None:
         self.most_blocks = self.largest_elements = 0
-        self._made: list[weakref.ref[Any]] = []
+        self._blocks: list[Tensor] = []
+        self._forms: list[list[weakref.ref[Any]]] = []
 
     def note(self, scores: Tensor) -> None:
         """Count the blocks that are in memory now, with one more."""
-        self._made.append(weakref.ref(scores.untyped_storage()))
-        self.most_blocks = max(self.most_blocks, sum(ref() is not None for ref in self._made))
+        self._blocks.append(scores.clone())
+        self._forms.append([weakref.ref(scores.untyped_storage())])
+        alive = sum(any(ref() is not None for ref in forms) for forms in self._forms)
+        self.most_blocks = max(self.most_blocks, alive)
+
+    def note_made(self, made: Tensor) -> None:
+        """Remember a tensor that an answer made, as a form of the last block with its numbers.
+
+        A block of one key is its own maximum, which may stay.
+        """
+        self.largest_elements = max(self.largest_elements, made.numel())
+        for block, forms in zip(reversed(self._blocks), reversed(self._forms), strict=True):
+            if made.shape == block.shape and block.shape[1] > 1 and torch.equal(made, block):
+                forms.append(weakref.ref(made.untyped_storage()))
+                break
 
 
-class _Largest(TorchDispatchMode):
-    """Notes the largest tensor that an operation makes."""
+class _Made(TorchDispatchMode):
+    """Notes the tensors that operations make."""
 
     def __init__(self, alive: _Alive) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -82,7 +96,7 @@ class _Largest(TorchDispatchMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for each in () if func.is_view else tensors_in(result):
-            self._alive.largest_elements = max(self._alive.largest_elements, each.numel())
+            self._alive.note_made(each)
         return result
 
 
@@ -100,7 +114,7 @@ def _one_by_one(
     for pair in pairs:
         with torch._C._DisableTorchDispatch():
             block = pair[0].clone(), pair[1].clone()
-        alive.note(block[0])
+            alive.note(block[0])
         yield block
         del block
 
@@ -117,7 +131,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result and log-sum-exp, and the most blocks that were alive when one came."""
     alive = _Alive()
     blocks = blocks_of(case, alive)
-    with _Largest(alive):
+    with _Made(alive):
         out, lse = pair_of_tensors(answer(blocks))
     return {"out": out, "lse": lse, "most_alive": _most_alive(case, alive)}
 

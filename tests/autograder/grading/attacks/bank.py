@@ -1438,6 +1438,21 @@ UNSEEN = [
         exercise=ONLINE,
     ),
     Attack(
+        "each block kept as a copy",
+        """
+        ANSWER
+        def online_softmax(blocks):
+            s, v = zip(*((a.clone(), b.clone()) for a, b in blocks))
+            most = torch.stack([each.amax(1) for each in s]).amax(0)
+            shift = torch.where(most == -torch.inf, 0.0, most)[:, None]
+            parts = [(each - shift).exp() for each in s]
+            total = sum(each.sum(1) for each in parts)
+            out = sum(map(torch.matmul, parts, v)) / torch.where(total > 0, total, 1.0)[:, None]
+            return out, shift[:, 0] + total.log()
+        """,
+        exercise=ONLINE,
+    ),
+    Attack(
         "blocks copied before they come",
         """
         import copy
