@@ -25,7 +25,7 @@
 #
 # 1. **Compute** what a rank keeps and what it sends, for ZeRO's stages and FSDP.
 # 2. **Write** a flat shard, a sharded optimizer step, and a layer that gathers its weight.
-# 3. **Hide** the gathers behind compute, with two whole weights in memory.
+# 3. **Say** how many tokens hide a gather, and how many whole weights that takes.
 # 4. **Explain** where sharding stops being free.
 #
 # | here | elsewhere | meaning |
@@ -56,6 +56,7 @@ from course_utils.configs import precision, preset
 from course_utils.distributed import Comm, Link, Network, VirtualCluster, run_ranks
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import trace_memory
+from course_utils.reference import sharding
 from course_utils.reference.unhidden_sharding import KeptLinear, all_reduced_step, waiting_step
 from course_utils.show import (
     Choice,
@@ -152,7 +153,7 @@ compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 64"][1], 1)
 #
 # Weights of all shapes go into one flat tensor. Each rank keeps a piece, and a single **all-gather** brings the whole back.
 
-# %% A flat shard [markdown] exercise="u10-flat" points=2 minutes=9 difficulty=2 importance=4
+# %% A flat shard [markdown] exercise="u10-flat" points=2 minutes=12 difficulty=2 importance=4
 # **Write** `FlatShard`. All or nothing.
 #
 # - `self.part`: this rank's $\lceil n/d \rceil$ of the $n$ numbers of all `tensors`, one after the other, zeros at the end. Nothing else of them stays in memory, so `part` is no view.
@@ -226,7 +227,7 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 # %%
 predict("u10-natural", None, "times an all-reduce")
 
-# %% A sharded step [markdown] exercise="u10-owners" points=3 minutes=11 difficulty=3 importance=5
+# %% A sharded step [markdown] exercise="u10-owners" points=3 minutes=14 difficulty=3 importance=5
 # **Write** `sharded_step`, which takes as long as **one** all-reduce in all. `sgd` and `adam` are half of the points each.
 #
 # - `weights` is flat, of a length that $d$ divides, and equal on all ranks: fill it with the new weights. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
@@ -392,7 +393,7 @@ explorer(
 # %%
 predict("u10-alive", None, "tensors")
 
-# %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=13 difficulty=4 importance=5
+# %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=17 difficulty=4 importance=5
 # **Write** `ShardedLinear`. Three scenarios: `one rank`, `some ranks`, and `memory`, in which the two rules on memory count. A third of the points each.
 #
 # - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides its numbers. `x` is (rows, in), different on each rank.
@@ -500,14 +501,152 @@ compare("u10-alive", "tensors", measured=alive["kept by autograd"])
 # %% [markdown]
 # ## Ask before you need it
 #
-# Your layer waits for every gather. But the order of layers is known: first to last, then back. With `async_op=True` the next gather travels while this layer multiplies: **prefetching**. A scatter has time until the next gradient is ready.
+# Your layer waits for every gather. But the order of layers is known: first to last, then back. With `async_op=True` the next gather travels while this layer multiplies: **prefetching**. A scatter has time until the next gradient is ready. (Writing this step is an extra.)
 #
 # **Guess first.** Eight layers of 4,096 × 4,096 in bf16 on eight ranks, 4,096 tokens on each: 8.2 ms of computing, and 24 transfers of 0.217 ms. How much of them stays exposed at best?
 
 # %%
 predict("u10-exposed", None, "ms")
 
-# %% Prefetching [markdown] exercise="u10-prefetch" points=3 minutes=14 difficulty=4 importance=5
+# %% folded=true
+# Harness: layers of width 4,096 in bf16, without numbers
+link = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=200e9)
+WIDTH = 4096
+
+
+def step_of_layers(comm, way, num_layers, tokens):
+    options = {"dtype": torch.bfloat16, "device": "meta"}
+    parts = [torch.empty(WIDTH**2 // comm.size, **options) for _ in range(num_layers)]
+    gradients = [torch.empty_like(each) for each in parts]
+    seconds = 2 * tokens * WIDTH**2 / 400e12
+
+    def compute(number, weight):
+        if number < num_layers:
+            return comm.compute(seconds, "forward")
+        comm.compute(2 * seconds, "backward")
+        return torch.empty_like(weight)
+
+    uses = [*range(num_layers), *reversed(range(num_layers))]
+    way(comm, parts, uses, compute, gradients)
+
+
+def run_layers(way, num_layers=8, tokens=4096, num_ranks=8):
+    cluster = VirtualCluster(num_ranks, network=Network(inside=link))
+    return cluster.run(step_of_layers, way, num_layers, tokens)
+
+
+# %% [markdown]
+# **Check your guess**, beside a step that waits for each call at once:
+
+# %% folded=true tags=["demonstration"]
+# Measured: 4,096 tokens on each rank, with and without prefetching
+layer_runs = {
+    "waiting": run_layers(waiting_step),
+    "prefetching": run_layers(sharding.prefetched_step),
+}
+exposed = {name: round(1e3 * run.exposed_seconds(), 3) for name, run in layer_runs.items()}
+compare("u10-exposed", "ms", computed=2 * 0.217, measured=exposed["prefetching"])
+cluster_timelines(layer_runs)
+
+# %% [markdown]
+# The first gather and the last scatter have nothing to hide behind. With fewer tokens more is exposed:
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Table: virtual ms of a step, by tokens on each rank
+rows = {}
+for tokens in (1024, 2048, 4096, 16384):
+    runs = (
+        run_layers(waiting_step, tokens=tokens),
+        run_layers(sharding.prefetched_step, tokens=tokens),
+    )
+    seconds = [runs[0].step_seconds, runs[1].step_seconds, runs[1].compute_seconds()]
+    rows[tokens] = [*seconds, runs[1].exposed_seconds()]
+columns = ["waiting", "prefetching", "compute", "exposed"]
+(1e3 * pd.DataFrame(rows, index=columns)).round(3).rename_axis(columns="ms, by tokens")
+
+# %% [markdown]
+# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have one threshold, without latency that of unit 09: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens, and 2,585 with latency.
+
+# %% [markdown]
+# ## The same in PyTorch
+#
+# `fully_shard`, **FSDP2**, puts a **DTensor** in place of each parameter, of which a rank holds some rows, and hooks that gather and forget around forward and backward. On two processes of this machine:
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: calls of FSDP2 and of your layer, two processes (some 10 seconds)
+def calls_of_fsdp(comm, num_layers):
+    model = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(num_layers)))
+    for each in model:
+        fully_shard(each)
+    fully_shard(model)
+    with CommDebugMode() as seen:
+        model(torch.ones(8, 64)).sum().backward()
+    return {str(name).split(".")[-1]: count for name, count in seen.get_comm_counts().items()}
+
+
+def calls_of_yours(num_layers):
+    run = VirtualCluster(2).run(traced_layers, layer_of, num_layers=num_layers)
+    names = [each.name.split(" #")[0] for each in run.communications()]
+    return {name: names.count(name) for name in sorted(set(names))}
+
+
+print("FSDP2, four layers:", run_ranks(calls_of_fsdp, 2, 4)[0])
+print("yours, four layers:", calls_of_yours(4))
+
+# %% [markdown]
+# The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) In its source `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts.
+#
+# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: the parts take 120 MiB, and the peak is **1,145 MiB**: *four* tensors of a whole layer's size more. A step that prefetches may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
+#
+# `fully_shard` *averages* gradients over ranks; yours adds shares.
+
+# %% [markdown]
+# ## Where is it free?
+#
+# Bus bandwidths of the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring both would be equal, on any number of devices. A scatter counts as a gather.
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: published bandwidths, and what follows from them for a gather
+all_reduce_gb = {8: 436, 16: 362, 32: 160, 64: 99.6, 128: 84.7, 256: 64.9, 512: 32.9}
+all_gather_gb = {8: 249.8, 16: 184.6, 32: 119, 64: 69, 128: 55, 256: 28, 512: 11}
+published = pd.DataFrame({"all-reduce, GB/s": all_reduce_gb, "all-gather, GB/s": all_gather_gb})
+published["gather + scatter, times an all-reduce"] = (
+    published["all-reduce, GB/s"] / published["all-gather, GB/s"]
+)
+devices = published.index.to_series()
+published["tokens that hide a gather, at 400 TFLOP/s"] = (
+    (devices - 1) / devices * 400e12 / (published["all-gather, GB/s"] * 1e9)
+)
+published["state of 8B, GB"] = [
+    sum(state_of(llama_params, d, 3, "bf16").values()) / 1e9 for d in all_gather_gb
+]
+published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f}")
+
+# %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=14 difficulty=3 importance=5
+# **Write** five to seven sentences, with numbers from the table.
+#
+# 1. On the virtual cluster a sharded step takes as long as one all-reduce. What follows from the published bandwidths on 8 devices, and on 512?
+# 2. A rank has one sequence of 8,192 tokens in a micro-batch. On how many devices does stage 3 hide its gathers, and where not?
+# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. What does it cost in memory for Llama-3-8B, compared with sharding over 512, and what does it change for the gathers?
+# 4. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, with eight micro-batches in a step, and why?
+
+# %% [markdown] text_answer="u10-far"
+# <!-- BEGIN SOLUTION -->
+# In a ring a gather and a scatter take together as long as an all-reduce, but measured bandwidths differ: on 8 devices gather and scatter take 1.7 times as long (436 over 249.8 GB/s), on 512 three times, so a sharded step is not quite free. Hiding a gather takes about 1,400 tokens on 8 devices, 5,707 on 64 and 7,216 on 128, which 8,192 still cover; on 256 it takes 14,230 and on 512 36,293, and most of each gather is exposed. Hybrid sharding keeps gathers inside a node, where 1,401 tokens hide them, and between nodes only sums gradients once. It costs 16.1 GB of state on each device in place of 0.25 GB, of 80. On eight H100s with eight micro-batches stage 2 sends 9 rounds and stage 3 sends 24, but with 8,192 tokens those hide. Stage 2 keeps 30 GB; with 48 GB for one sequence that is 79 of 80, too tight for anything temporary. Stage 3 keeps 16 and leaves room, so I take it; with layers recomputed, stage 2 would do.
+#
+# *Rubric:* half a point for the gap of bandwidths with numbers on 8 and 512; half for the tokens (hidden up to 128, exposed from 256 on); half for hybrid sharding with its memory; half for a stage with a reason that weighs memory against volume (2 or 3).
+# <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order.
+
+# %% [markdown]
+# ### Write the step that prefetches
+
+# %% Prefetching [markdown] exercise="u10-prefetch" points=3 minutes=22 difficulty=4 importance=5 extra=true
 # **Write** `prefetched_step`: forward and backward through sharded layers. Three scenarios, a third of the points each: `numbers`, `time` (only the first gather and the last scatter are exposed) and `memory`.
 #
 # - `uses` lists layers in the order in which they are needed, as `[0, 1, 2, 2, 1, 0]`. `parts[layer]` is this rank's flat part. Each use gathers anew.
@@ -553,32 +692,7 @@ def prefetched_step(
 
 
 # %% folded=true
-# Harness: layers of width 4,096 in bf16, without numbers
-link = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=200e9)
-WIDTH = 4096
-
-
-def step_of_layers(comm, way, num_layers, tokens):
-    options = {"dtype": torch.bfloat16, "device": "meta"}
-    parts = [torch.empty(WIDTH**2 // comm.size, **options) for _ in range(num_layers)]
-    gradients = [torch.empty_like(each) for each in parts]
-    seconds = 2 * tokens * WIDTH**2 / 400e12
-
-    def compute(number, weight):
-        if number < num_layers:
-            return comm.compute(seconds, "forward")
-        comm.compute(2 * seconds, "backward")
-        return torch.empty_like(weight)
-
-    uses = [*range(num_layers), *reversed(range(num_layers))]
-    way(comm, parts, uses, compute, gradients)
-
-
-def run_layers(way, num_layers=8, tokens=4096, num_ranks=8):
-    cluster = VirtualCluster(num_ranks, network=Network(inside=link))
-    return cluster.run(step_of_layers, way, num_layers, tokens)
-
-
+# Harness: the calls of three layers
 def calls_of_three_layers(prefetched_step):
     names = [each.name.split(" #")[0] for each in run_layers(prefetched_step, 3).communications()]
     return {name: names.count(name) for name in sorted(set(names))}
@@ -600,109 +714,6 @@ try_it(calls_of_three_layers, prefetched_step)
 #
 # Which names still hold a weight that is used up: `weight`, a list, a pair, a handle? And how many scatters are under way at the end?
 # </details>
-
-# %% [markdown]
-# **Check your guess**, beside a step that waits for each call at once:
-
-# %% folded=true
-# Measured: 4,096 tokens on each rank, with and without prefetching
-prefetch_of = answer("u10-prefetch", prefetched_step)
-layer_runs = {"waiting": run_layers(waiting_step), "prefetching": run_layers(prefetch_of)}
-exposed = {name: round(1e3 * run.exposed_seconds(), 3) for name, run in layer_runs.items()}
-compare("u10-exposed", "ms", computed=2 * 0.217, measured=exposed["prefetching"])
-cluster_timelines(layer_runs)
-
-# %% [markdown]
-# The first gather and the last scatter have nothing to hide behind. With fewer tokens more is exposed:
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: virtual ms of a step, by tokens on each rank
-rows = {}
-for tokens in (1024, 2048, 4096, 16384):
-    runs = run_layers(waiting_step, tokens=tokens), run_layers(prefetch_of, tokens=tokens)
-    seconds = [runs[0].step_seconds, runs[1].step_seconds, runs[1].compute_seconds()]
-    rows[tokens] = [*seconds, runs[1].exposed_seconds()]
-columns = ["waiting", "prefetching", "compute", "exposed"]
-(1e3 * pd.DataFrame(rows, index=columns)).round(3).rename_axis(columns="ms, by tokens")
-
-# %% [markdown]
-# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have one threshold, without latency that of unit 09: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens, and 2,585 with latency.
-
-# %% [markdown]
-# ## The same in PyTorch
-#
-# `fully_shard`, **FSDP2**, puts a **DTensor** in place of each parameter, of which a rank holds some rows, and hooks that gather and forget around forward and backward. On two processes of this machine:
-
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: calls of FSDP2 and of your layer, two processes (some 10 seconds)
-def calls_of_fsdp(comm, num_layers):
-    model = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(num_layers)))
-    for each in model:
-        fully_shard(each)
-    fully_shard(model)
-    with CommDebugMode() as seen:
-        model(torch.ones(8, 64)).sum().backward()
-    return {str(name).split(".")[-1]: count for name, count in seen.get_comm_counts().items()}
-
-
-def calls_of_yours(num_layers):
-    run = VirtualCluster(2).run(traced_layers, layer_of, num_layers=num_layers)
-    names = [each.name.split(" #")[0] for each in run.communications()]
-    return {name: names.count(name) for name in sorted(set(names))}
-
-
-print("FSDP2, four layers:", run_ranks(calls_of_fsdp, 2, 4)[0])
-print("yours, four layers:", calls_of_yours(4))
-
-# %% [markdown]
-# The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) In its source `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts.
-#
-# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: the parts take 120 MiB, and the peak is **1,145 MiB**: *four* tensors of a whole layer's size more. Your `prefetched_step` may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
-#
-# `fully_shard` *averages* gradients over ranks; yours adds shares.
-
-# %% [markdown]
-# ## Where is it free?
-#
-# Bus bandwidths of the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring both would be equal, on any number of devices. A scatter counts as a gather.
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: published bandwidths, and what follows from them for a gather
-all_reduce_gb = {8: 436, 16: 362, 32: 160, 64: 99.6, 128: 84.7, 256: 64.9, 512: 32.9}
-all_gather_gb = {8: 249.8, 16: 184.6, 32: 119, 64: 69, 128: 55, 256: 28, 512: 11}
-published = pd.DataFrame({"all-reduce, GB/s": all_reduce_gb, "all-gather, GB/s": all_gather_gb})
-published["gather + scatter, times an all-reduce"] = (
-    published["all-reduce, GB/s"] / published["all-gather, GB/s"]
-)
-devices = published.index.to_series()
-published["tokens that hide a gather, at 400 TFLOP/s"] = (
-    (devices - 1) / devices * 400e12 / (published["all-gather, GB/s"] * 1e9)
-)
-published["state of 8B, GB"] = [
-    sum(state_of(llama_params, d, 3, "bf16").values()) / 1e9 for d in all_gather_gb
-]
-published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f}")
-
-# %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=9 difficulty=3 importance=5
-# **Write** five to seven sentences, with numbers from the table.
-#
-# 1. On the virtual cluster a sharded step takes as long as one all-reduce. What follows from the published bandwidths on 8 devices, and on 512?
-# 2. A rank has one sequence of 8,192 tokens in a micro-batch. On how many devices does stage 3 hide its gathers, and where not?
-# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. What does it cost in memory for Llama-3-8B, compared with sharding over 512, and what does it change for the gathers?
-# 4. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, with eight micro-batches in a step, and why?
-
-# %% [markdown] text_answer="u10-far"
-# <!-- BEGIN SOLUTION -->
-# In a ring a gather and a scatter take together as long as an all-reduce, but measured bandwidths differ: on 8 devices gather and scatter take 1.7 times as long (436 over 249.8 GB/s), on 512 three times, so a sharded step is not quite free. Hiding a gather takes about 1,400 tokens on 8 devices, 5,707 on 64 and 7,216 on 128, which 8,192 still cover; on 256 it takes 14,230 and on 512 36,293, and most of each gather is exposed. Hybrid sharding keeps gathers inside a node, where 1,401 tokens hide them, and between nodes only sums gradients once. It costs 16.1 GB of state on each device in place of 0.25 GB, of 80. On eight H100s with eight micro-batches stage 2 sends 9 rounds and stage 3 sends 24, but with 8,192 tokens those hide. Stage 2 keeps 30 GB; with 48 GB for one sequence that is 79 of 80, too tight for anything temporary. Stage 3 keeps 16 and leaves room, so I take it; with layers recomputed, stage 2 would do.
-#
-# *Rubric:* half a point for the gap of bandwidths with numbers on 8 and 512; half for the tokens (hidden up to 128, exposed from 256 on); half for hybrid sharding with its memory; half for a stage with a reason that weighs memory against volume (2 or 3).
-# <!-- END SOLUTION -->
-
-# %% [markdown]
-# ## Extras
-#
-# Bonus points, in any order.
 
 # %% [markdown]
 # ### The norm of something that nobody has
@@ -845,6 +856,9 @@ try_it(parts_of_two_nodes, hybrid_sum)
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: one step on 64 ranks (some 10 seconds)
+prefetch_of = answer("u10-prefetch", prefetched_step)
+
+
 def shapes_of_llama():
     model, layers = preset("Llama-3.2-1B"), []
     h, f, kv = model.hidden_size, model.ffn_size, model.num_kv_heads * model.head_dim
