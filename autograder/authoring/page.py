@@ -47,7 +47,7 @@ def opening(unit: Unit, needs: Sequence[str], text: str) -> str:
             f"# {unit.number} · {unit.title}",
             promise,
             _facts(unit, needs),
-            "<details><summary>What you will be able to do, and the slides it goes with</summary>",
+            "<details><summary>Goals and matching slides</summary>",
             f"1. {goals}",
             *_slides(unit),
             "</details>",
@@ -89,7 +89,7 @@ def fold(cell: NotebookNode) -> None:
 
 def _facts(unit: Unit, needs: Sequence[str]) -> str:
     extras = sum(item.minutes for item in unit.exercises if item.extra)
-    more = f" (and {extras} of extras)" if extras else ""
+    more = f" (plus {extras} for extras)" if extras else ""
     before = f" · after {_listed(needs)}" if needs else ""
     return f"**{unit.minutes} minutes**{more} · runs on a {unit.device}{before}"
 

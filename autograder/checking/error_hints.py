@@ -332,5 +332,6 @@ def sentence_and_hint(trouble: dict[str, Plain]) -> tuple[str, str]:
         hint = next((question for pattern, question in ERRORS if re.search(pattern, error)), hint)
         stop = "" if error.endswith((".", "!", "?")) else "."
         if not place and trouble["message"].startswith("wanted "):  # raised by `observe` itself
-            return f"What it returned has another form: {trouble['message']}{stop}", hint
+            expected = trouble["message"].removeprefix("wanted ")
+            return f"It returned the wrong type: expected {expected}{stop}", hint
     return sentence.format(place=place, stop=stop, **trouble), hint

@@ -293,19 +293,19 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
     """Sentence and hint if an answer has the wrong form, so that no number can be compared."""
     names = ", ".join(wanted)
     if type(given) is not dict:
-        sentence = f"Wanted a dictionary with {names}; it returned {describe(given)}."
+        sentence = f"Expected a dictionary with {names}; it returned {describe(given)}."
         return sentence, "What does the exercise ask your function to return?"
     if missing := [name for name in wanted if name not in given]:
         came = ", ".join(given)[:MAX_CHARACTERS] or "none"
-        sentence = f"Wanted the keys {names}; got {came}."
+        sentence = f"Expected the keys {names}; got {came}."
         return sentence, f"Which line of yours should set the key {missing[0]!r}?"
     for name, number in wanted.items():
         label = f" for {name}" if name else ""
         if type(given[name]) not in (int, float):
-            sentence = f"Wanted {describe(number)}{label}; it returned {describe(given[name])}."
+            sentence = f"Expected {describe(number)}{label}; it returned {describe(given[name])}."
             return sentence, WHICH_TYPE
         if LARGEST < abs(given[name]) < math.inf:
-            sentence = f"Wanted {number:,}{label}; it returned a number too large to print."
+            sentence = f"Expected {number:,}{label}; it returned a number too large to print."
             return sentence, "What makes your number grow so fast?"
     return None
 
@@ -320,13 +320,15 @@ def _remark(wanted: Numbers, given: Numbers) -> str:
 def _difference(name: str, wanted: Number, got: Number) -> str:
     if name.endswith(".") and not wanted:
         return name
+    if not wanted and " " in name and not name.startswith("the "):
+        return f"Expected no {name}, got {got:,}."
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
     ratio = f" (ratio {_ratio_text(got / wanted)})" if has_ratio else ""
     digits = [f"{n:,}" if type(n) is int else f"{n:,.8g}" for n in (wanted, got)]
     if digits[0] == digits[1]:  # show all digits, so that the two differ
         digits = [f"{n:,}" for n in (wanted, got)]
-    return f"Wanted {digits[0]}{label}, got {digits[1]}{ratio}."
+    return f"Expected {digits[0]}{label}, got {digits[1]}{ratio}."
 
 
 def _ratio_text(ratio: float) -> str:

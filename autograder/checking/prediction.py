@@ -28,12 +28,12 @@ def predict(name: str, value: Number | None, unit: str) -> None:
     elif value is None:
         print("No prediction yet: write a number in place of None and run this cell again.")
     elif type(value) not in (int, float) or not 0 < value < math.inf:
-        print(f"Wanted a number above zero such as 8_000_000 or 8e6, in {unit}; got {value!r}.")
+        print(f"Expected a number above zero such as 8_000_000 or 8e6, in {unit}; got {value!r}.")
     else:
         progress_file.remember(
             "predictions", name, {"value": value, "unit": unit, "revealed": False}
         )
-        print(f"Kept: {_in_words(value)} {unit}. You will see it again next to the measurement.")
+        print(f"Saved your guess: {_in_words(value)} {unit}. The measurement will show it.")
 
 
 def compare(

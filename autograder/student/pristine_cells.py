@@ -16,7 +16,7 @@ def original(name: str) -> None:
         name: Id of the cell; that of an exercise's cell stands in its check.
     """
     if not isinstance(name, str):
-        print('Wanted the id of a cell in quotes, as in original("u00-state-gib").')
+        print('Expected the id of a cell in quotes, as in original("u00-state-gib").')
         return
     if not NOTEBOOKS.is_dir():
         print(

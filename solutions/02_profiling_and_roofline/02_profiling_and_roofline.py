@@ -861,7 +861,7 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 plan()
 
 # %% [markdown]
-# *To read on:* Williams, Waterman, Patterson 2009, *Roofline* (25 minutes). Horace He 2022, *Making Deep Learning Go Brrrr From First Principles* (20 minutes). PyTorch's recipe on `torch.profiler` (15 minutes).
+# *Further reading:* Williams, Waterman, Patterson 2009, *Roofline* (25 minutes). Horace He 2022, *Making Deep Learning Go Brrrr From First Principles* (20 minutes). PyTorch's recipe on `torch.profiler` (15 minutes).
 
 # %%
 progress("02")

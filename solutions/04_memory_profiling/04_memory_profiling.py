@@ -1088,7 +1088,7 @@ memory_timeline(device_trace)
 #
 # **Your plan** adds up 177 GB, as if everything were there at once. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
 #
-# *To read on:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak. The comment at the top of `CUDACachingAllocator.cpp` (10 minutes).
+# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak. The comment at the top of `CUDACachingAllocator.cpp` (10 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

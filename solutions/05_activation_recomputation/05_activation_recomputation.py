@@ -1277,7 +1277,7 @@ as_read({"planned": planned_sums, "measured": ran})
 #
 # **Your plan** can now choose: the layers of Llama-3-8B keep 44 GB, 27 or 2. With all of them recomputed, 177 GB become 135. The state stays (units 09 and 10).
 #
-# *To read on:* Chen et al. 2016, *Training Deep Nets with Sublinear Memory Cost*, sections 3 and 4 (20 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, sections 5 and 6 (20 minutes). PyTorch's page on `torch.utils.checkpoint` (10 minutes).
+# *Further reading:* Chen et al. 2016, *Training Deep Nets with Sublinear Memory Cost*, sections 3 and 4 (20 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, sections 5 and 6 (20 minutes). PyTorch's page on `torch.utils.checkpoint` (10 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -991,7 +991,7 @@ try_it(document_tiles, [3, 5], 2)
 #
 # **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know brings the scores back, and 141 GB with them. What to recompute beyond attention is unit 05; sequences too long for one device go around a ring, merged by their log-sum-exps (unit 11).
 #
-# *To read on:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
+# *Further reading:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

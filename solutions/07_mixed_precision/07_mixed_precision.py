@@ -1125,7 +1125,7 @@ computed_and_measured(
 #
 # **Your plan** can now say why it counts 16 bytes: 2 for the weight that products read, 2 for its gradient, 12 for what must be remembered. It divides by the dense peak, and needs no loss scale.
 #
-# *To read on:* Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes). Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes).
+# *Further reading:* Micikevicius et al. 2018, *Mixed Precision Training*, section 3 (15 minutes). Micikevicius et al. 2022, *FP8 Formats for Deep Learning*, sections 2 and 3 (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -1144,7 +1144,7 @@ pd.DataFrame(
 #
 # **Your plan** can now say what one step is: 4 million tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices tell each other after the last pass comes in unit 09.
 #
-# *To read on:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from.
+# *Further reading:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -1313,7 +1313,7 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 #
 # **Your plan** can now say what eight devices cost: hardly any time, if each has a few thousand tokens in the micro-batch before an exchange. But each still holds all 128 GB of Llama-3-8B's state. **Sharding** gives each a part (unit 10).
 #
-# *To read on:* Li et al. 2020, *PyTorch Distributed*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes), with traces of real GPUs. Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce algorithms*, section 4 (15 minutes).
+# *Further reading:* Li et al. 2020, *PyTorch Distributed*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes), with traces of real GPUs. Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce algorithms*, section 4 (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -908,7 +908,7 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 #
 # **Your plan** now keeps 16 GB of state on each device, of 80. Activations are as before: the next unit cuts those.
 #
-# *To read on:* Rajbhandari et al. 2020, *ZeRO*, sections 5 and 7 (20 minutes). Zhao et al. 2023, *PyTorch FSDP*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, ZeRO (15 minutes).
+# *Further reading:* Rajbhandari et al. 2020, *ZeRO*, sections 5 and 7 (20 minutes). Zhao et al. 2023, *PyTorch FSDP*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, ZeRO (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -782,7 +782,7 @@ def combine_over_ranks(comm: Comm, out: Tensor, lse: Tensor) -> Tensor:
 #
 # **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and wait more than ten days for their links, on top of 21 days of computing: the deadline is gone. Sharding (unit 10) frees the same memory.
 #
-# *To read on:* Shoeybi et al. 2019, *Megatron-LM*, section 3 (15 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 4 (20 minutes). Liu et al. 2023, *Ring Attention* (15 minutes).
+# *Further reading:* Shoeybi et al. 2019, *Megatron-LM*, section 3 (15 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 4 (20 minutes). Liu et al. 2023, *Ring Attention* (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

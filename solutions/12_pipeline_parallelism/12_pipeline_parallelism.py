@@ -927,7 +927,7 @@ try_it(on_gpipe, follow)
 #
 # **Your plan** fits in 80 GB: eight stages, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.
 #
-# *To read on:* Huang et al. 2019, *GPipe*, sections 2 and 3 (20 minutes). Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, section 2.2 (15 minutes). Qi et al. 2024, *Zero Bubble Pipeline Parallelism*, sections 1 to 4 (30 minutes).
+# *Further reading:* Huang et al. 2019, *GPipe*, sections 2 and 3 (20 minutes). Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, section 2.2 (15 minutes). Qi et al. 2024, *Zero Bubble Pipeline Parallelism*, sections 1 to 4 (30 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -800,7 +800,7 @@ try_it(capacity_losses, [[0, 1], [0, 1], [0, 2]], 3, 1)
 #
 # **Your plan** is unchanged. But what it trains will be served, and the design, chosen before training, decides for how many people.
 #
-# *To read on:* Ainslie et al. 2023, *GQA* (10 minutes). Kwon et al. 2023, *PagedAttention*, sections 3 and 4 (20 minutes). DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1 (15 minutes). Leviathan et al. 2023, *Speculative Decoding*, sections 2 and 3 (15 minutes).
+# *Further reading:* Ainslie et al. 2023, *GQA* (10 minutes). Kwon et al. 2023, *PagedAttention*, sections 3 and 4 (20 minutes). DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1 (15 minutes). Leviathan et al. 2023, *Speculative Decoding*, sections 2 and 3 (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -63,9 +63,9 @@ def test_points_are_a_number_that_shows_itself_as_its_verdict(call, kernel_only,
 
 def test_check_says_wanted_and_got_and_grade_does_not(kernel_only):
     said = str(check(EXERCISE, WRONG).verdict)
-    assert "Wanted 60 for forward_flops, got 30 (ratio 0.5)" in said
+    assert "Expected 60 for forward_flops, got 30 (ratio 0.5)" in said
     said = str(grade(EXERCISE, WRONG).verdict)
-    assert "Wanted" not in said
+    assert "Expected" not in said
     assert "on hidden sizes: the check gives 0 of 2 points" in said
 
 
@@ -197,7 +197,7 @@ def test_prediction_can_change_until_the_measurement_is_shown(work, capsys):
 @pytest.mark.parametrize("value", ["many", -1, 0, float("nan"), float("inf"), True])
 def test_prediction_that_is_not_a_size_is_asked_for_again(work, capsys, value):
     predict("u01-mlp-matmul", value, "FLOPs")
-    assert "Wanted a number above zero such as 8_000_000" in capsys.readouterr().out
+    assert "Expected a number above zero such as 8_000_000" in capsys.readouterr().out
     assert remembered(work)["predictions"] == {}
 
 

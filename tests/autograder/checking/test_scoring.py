@@ -37,12 +37,12 @@ def verdict_on(answer, check=CHECK, limit_seconds=5.0):
 TROUBLES = {
     "a tensor": (
         "import torch\ndef f(n): return torch.tensor(2 * n)",
-        "Wanted an int; it returned a torch.Tensor",
+        "Expected an int; it returned a torch.Tensor",
     ),
     "None": ("def f(n): pass", "It returned None."),
     "a print": ("def f(n): print(2 * n)", "It returned None."),
-    "a string": ("def f(n): return str(2 * n)", "Wanted an int; it returned a str"),
-    "a bool": ("def f(n): return True", "Wanted an int; it returned a bool"),
+    "a string": ("def f(n): return str(2 * n)", "Expected an int; it returned a str"),
+    "a bool": ("def f(n): return True", "Expected an int; it returned a bool"),
     "a set": ("def f(n): return {2 * n}", "It returned a set."),
     "a class": ("class f(int): pass", "It returned a f."),
     "raises": ("def f(n): return n / 0", "raised ZeroDivisionError in the line `"),
@@ -127,7 +127,7 @@ def test_print_without_return_is_asked_about():
 
 def test_division_that_loses_digits_is_asked_about():
     verdict = verdict_on(lambda n: 2 * n + 1e-9)
-    assert "Wanted 6, got 6.000000001" in verdict.sentence
+    assert "Expected 6, got 6.000000001" in verdict.sentence
     assert "a division with / gives a float" in verdict.hint
 
 
@@ -250,14 +250,14 @@ def test_what_should_not_be_is_said_in_words():
     verdicts = [judge({"n": 3}, got) for got in ({"wrong": 1, "size": 3}, {"wrong": 0, "size": 4})]
     assert [each.sentence for each in verdicts] == [
         "The weights are wrong.",
-        "Wanted 3 for the size, got 4 (ratio 1.333).",
+        "Expected 3 for the size, got 4 (ratio 1.333).",
     ]
 
 
 def test_each_part_right_everywhere_earns_its_share():
     verdict = verdict_on(lambda n: {"double": 2 * n, "square": n + 6}, PARTS)
     assert verdict.points == 1.0
-    assert verdict.sentence.startswith("Right: double. Wanted 16 for square, got 10")
+    assert verdict.sentence.startswith("Right: double. Expected 16 for square, got 10")
     assert "<b>Right:</b> double." in verdict._repr_html_()
 
 
@@ -267,10 +267,10 @@ def test_part_right_in_one_case_only_earns_nothing():
 
 def test_other_keys_are_ignored_and_missing_ones_named():
     assert verdict_on(lambda n: {"double": 2 * n, "square": n * n, "more": 1}, PARTS).passed
-    assert "Wanted the keys double, square; got double" in (
+    assert "Expected the keys double, square; got double" in (
         verdict_on(lambda n: {"double": 2 * n}, PARTS).sentence
     )
-    assert "Wanted a dictionary with double, square; it returned an int" in (
+    assert "Expected a dictionary with double, square; it returned an int" in (
         verdict_on(lambda n: 2 * n, PARTS).sentence
     )
 
@@ -310,7 +310,7 @@ def test_numbers_of_an_implementation_count_together():
     right = verdict_on(lambda n: {"wrong": 0, "saved_bytes": n}, check)
     half = verdict_on(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
     assert (right.points, half.points) == (2, 0)
-    assert "Wanted 3 for saved_bytes, got 6" in half.sentence
+    assert "Expected 3 for saved_bytes, got 6" in half.sentence
     assert "Passed" not in half.sentence
 
 
@@ -380,7 +380,7 @@ def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
     assert judge({"x": math.nan}, math.nan).passed
     wrong = judge({"x": math.inf}, math.nan)
     assert tuple(wrong.hints) == ("Why NaN?",)
-    assert wrong.sentence == "Wanted inf, got nan."
+    assert wrong.sentence == "Expected inf, got nan."
     assert not judge({"x": math.nan}, math.inf).passed
     assert not judge({"x": math.inf}, -math.inf).passed
 
@@ -390,7 +390,7 @@ def test_each_scenario_earns_its_share():
     verdict = verdict_on(lambda n: next(cases), SCENARIOS)
     assert verdict.points == 1.0
     assert verdict.hint == "Everything is kept. What may go?"
-    assert "Wanted 2 for kept, got 9" in verdict.sentence
+    assert "Expected 2 for kept, got 9" in verdict.sentence
 
 
 def test_an_error_costs_only_its_scenario():
@@ -411,7 +411,7 @@ def test_an_error_of_observe_itself_is_not_called_raised():
 
     verdict = verdict_on(double, dataclasses.replace(SCENARIOS, observe=observe))
     assert verdict.sentence == (
-        "What it returned has another form: wanted a list, got a tuple. Wrong in 4 of 4 cases."
+        "It returned the wrong type: expected a list, got a tuple. Wrong in 4 of 4 cases."
     )
     assert verdict.hint == "What does the exercise ask your function to return?"
 
@@ -456,7 +456,7 @@ def test_errors_of_autograd_have_hints_of_their_own(source, words):
 def test_numbers_that_look_alike_are_both_shown_in_full():
     check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: 133252.56306, relative_tolerance=0))
     verdict = verdict_on(lambda n: 133252.563061, check)
-    assert "Wanted 133,252.56306, got 133,252.563061" in verdict.sentence
+    assert "Expected 133,252.56306, got 133,252.563061" in verdict.sentence
 
 
 def test_the_courses_own_answer_is_called_lent():

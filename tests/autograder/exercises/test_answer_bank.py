@@ -88,7 +88,7 @@ def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wron
         assert practised.points == graded.points == wrong.points
         assert wrong.hint in practised.hint, str(practised)
         assert practised.hint.endswith("?")
-        assert "Wanted" not in graded.sentence
+        assert "Expected" not in graded.sentence
         assert graded.hint == practised.hint
 
 
@@ -105,7 +105,7 @@ def test_edit_of_the_model_answer_loses_its_points_and_triggers_its_hint(exercis
         assert practised.points == graded.points == mistake.points
         assert practised.hint == mistake.hint, str(practised)
         assert practised.hint.endswith("?")
-        assert "Wanted" not in graded.sentence
+        assert "Expected" not in graded.sentence
         assert graded.hint == practised.hint
 
 

@@ -18,7 +18,7 @@ def test_original_prints_the_stub(capsys):
     [
         ("u00-stategib", "is it one of u00-state-gib"),
         ("u99-nothing", "No unit has a cell 'u99-nothing'"),
-        (original, "Wanted the id of a cell in quotes"),
+        (original, "Expected the id of a cell in quotes"),
     ],
     ids=["near", "no unit", "no string"],
 )
