@@ -20,7 +20,10 @@ from autograder.grading.sandbox.client import READY
 from autograder.grading.sandbox.confinement import MAX_TOTAL_BYTES
 
 HIDDEN = (
-    *(SOURCE / "autograder" / name for name in ("checking", "exercises", "grading", "practice")),
+    *(
+        SOURCE / "autograder" / name
+        for name in ("checking", "exercises", "grading", "observing", "practice")
+    ),
     *(SOURCE / "course_utils" / name for name in ("formulas", "reference")),
 )
 FOLDERS = (Path("/tmp"), Path("/dev/shm"))

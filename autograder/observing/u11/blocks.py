@@ -17,10 +17,10 @@ from autograder.observing.observation import (
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u11.enter_and_leave import enter_and_leave
 from autograder.observing.u11.passes import LABELS as PASS_LABELS
 from autograder.observing.u11.passes import end_forward, is_right, num_wrong, traffic
 from course_utils.distributed import ClusterRun, Comm
-from course_utils.reference.tensor_parallel import f_and_g
 
 Weights = Mapping[str, Tensor]
 
@@ -54,7 +54,7 @@ def observe_block(
 
     def on_rank(comm: Comm) -> dict[str, Any]:
         x, weights = make()
-        result = require_tensor(call(comm, *f_and_g(comm), x, weights))
+        result = require_tensor(call(comm, *enter_and_leave(comm), x, weights))
         end_forward(comm)
         if result.requires_grad:
             result.backward(upstream(result))
