@@ -9,7 +9,7 @@ import torch
 from course_utils.instruments.fake import NO_GPU
 
 FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
-_COLLECTOR = {"users": 0, "was_enabled": False}
+_collector = {"users": 0, "was_enabled": False}
 
 
 def require_call(instrument: str, call: object) -> None:
@@ -66,15 +66,15 @@ def collector_disabled() -> Iterator[None]:
 
     Ranks of a virtual cluster may come and go in any order: the last one turns it on again.
     """
-    if not _COLLECTOR["users"]:
-        _COLLECTOR["was_enabled"] = gc.isenabled()
-    _COLLECTOR["users"] += 1
+    if not _collector["users"]:
+        _collector["was_enabled"] = gc.isenabled()
+    _collector["users"] += 1
     gc.disable()
     try:
         yield
     finally:
-        _COLLECTOR["users"] -= 1
-        if _COLLECTOR["was_enabled"] and not _COLLECTOR["users"]:
+        _collector["users"] -= 1
+        if _collector["was_enabled"] and not _collector["users"]:
             gc.enable()
 
 

@@ -173,13 +173,19 @@ def exchange_of_shared_layers(functions: Functions, mission: Mission) -> float:
     return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
 
 
+def costs_of_first_stage(functions: Functions, mission: Mission) -> dict[str, int]:
+    """What a pipeline over all devices costs, B taking twice as long as F."""
+    num_sequences = mission.tokens_per_step // mission.seq_len
+    costs: dict[str, int] = functions["pipeline_costs"](mission.num_devices, num_sequences, 1, 2, 0)
+    return costs
+
+
 def first_stage(functions: Functions, mission: Mission) -> float:
     """GB of the first stage, if each device is a stage of a pipeline: its state, its layers' share.
 
     With 1F1B; the embedding and the head are counted as if they were cut as well.
     """
-    num_sequences = mission.tokens_per_step // mission.seq_len
-    costs = functions["pipeline_costs"](mission.num_devices, num_sequences, 1, 2, 0)
+    costs = costs_of_first_stage(functions, mission)
     layers = mission.model.num_layers / mission.num_devices
     kept = costs["1f1b"] * layers * layer_bytes(functions, mission)
     return state(functions, mission) / mission.num_devices + float(kept) / 10**9
@@ -187,8 +193,7 @@ def first_stage(functions: Functions, mission: Mission) -> float:
 
 def bubble(functions: Functions, mission: Mission) -> float:
     """Per cent of a step in which a stage of this pipeline is idle."""
-    num_sequences = mission.tokens_per_step // mission.seq_len
-    costs = functions["pipeline_costs"](mission.num_devices, num_sequences, 1, 2, 0)
+    costs = costs_of_first_stage(functions, mission)
     return float(100 * costs["idle_seconds"] / costs["seconds"])
 
 

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_utils.reference.fused import ROPE_BASE
-from course_utils.reference.layers import GroupedAttention
+from course_utils.reference.generation import attention_of, projected
 from course_utils.reference.transformer import Block, Transformer
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int], Tensor]
@@ -74,7 +73,7 @@ def decode_step(
     for layer, block in enumerate(model.blocks):
         assert isinstance(block, Block)
         attention, normed = attention_of(model, layer), block.attention_norm(x)
-        q, k, v = projected(attention, normed, cache.length)
+        q, k, v = (each[:, 0] for each in projected(attention, normed[:, None], cache.length))
         out = attend(q, k, v, cache.keys[layer], cache.values[layer], cache.length)
         x = x + attention.output(out.flatten(1))
         x = x + block.ffn(block.ffn_norm(x))
@@ -95,35 +94,3 @@ def generate_cached(
         if position + 1 == len(tokens):
             tokens.append(logits.argmax(-1))
     return torch.stack(tokens, dim=1)
-
-
-def attention_of(model: Transformer, layer: int) -> GroupedAttention:
-    """The attention of a layer.
-
-    Raises:
-        ValueError: If it has no heads of keys and values, or if positions are learned.
-    """
-    attention = model.blocks[layer].attention
-    if not isinstance(attention, GroupedAttention) or model.positions is not None:
-        raise ValueError("a cache is for models with rotary positions and heads of keys and values")
-    return attention
-
-
-def projected(
-    attention: GroupedAttention, x: Tensor, position: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (b, a, d), keys and values (b, a_kv, d) of a token (b, h) at a position."""
-    q, k, v = (
-        project(x).unflatten(-1, (-1, attention.model.head_dim))
-        for project in (attention.query, attention.key, attention.value)
-    )
-    return rotated_at(q, position), rotated_at(k, position), v
-
-
-def rotated_at(x: Tensor, position: int) -> Tensor:
-    """Queries or keys (..., d) of one token, rotated by its position."""
-    pair = torch.arange(0, x.shape[-1], 2, device=x.device)
-    angle = position / ROPE_BASE ** (pair / x.shape[-1])
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

@@ -32,7 +32,7 @@ class Cache:
 
     def __init__(self, model: Transformer, num_sequences: int, max_len: int) -> None:
         """Allocate the buffers where the model lies, in its precision."""
-        sizes = _attention(model, 0).model
+        sizes = attention_of(model, 0).model
         shape = num_sequences, max_len, sizes.num_kv_heads, sizes.head_dim
         weight, layers = model.head.weight, range(len(model.blocks))
         self.keys = [weight.new_empty(shape) for _ in layers]
@@ -100,7 +100,12 @@ def generate(model: Transformer, prompt: Tensor, num_new: int) -> Tensor:
     return torch.cat(tokens, dim=1)
 
 
-def _attention(model: Transformer, layer: int) -> GroupedAttention:
+def attention_of(model: Transformer, layer: int) -> GroupedAttention:
+    """The attention of a layer.
+
+    Raises:
+        ValueError: If it has no heads of keys and values, or if positions are learned.
+    """
     attention = model.blocks[layer].attention
     if not isinstance(attention, GroupedAttention) or model.positions is not None:
         raise ValueError("a cache is for models with rotary positions and heads of keys and values")
@@ -109,20 +114,26 @@ def _attention(model: Transformer, layer: int) -> GroupedAttention:
 
 def _attended(model: Transformer, layer: int, x: Tensor, cache: Cache) -> Tensor:
     """Attention of the new tokens over all that are in the cache then."""
-    attention = _attention(model, layer)
+    attention = attention_of(model, layer)
     start, end = cache.length, cache.length + x.shape[1]
-    q, k, v = (
-        project(x).unflatten(-1, (-1, attention.model.head_dim))
-        for project in (attention.query, attention.key, attention.value)
-    )
+    q, k, v = projected(attention, x, start)
     keys, values = cache.keys[layer], cache.values[layer]
-    keys[:, start:end].copy_(_rotated(k, start))
+    keys[:, start:end].copy_(k)
     values[:, start:end].copy_(v)
-    q, k, v = (t.transpose(1, 2) for t in (_rotated(q, start), keys[:, :end], values[:, :end]))
+    q, k, v = (t.transpose(1, 2) for t in (q, keys[:, :end], values[:, :end]))
     # One query sees all keys; as "causal", the kernel would show it the first one alone.
     attended = F.scaled_dot_product_attention(q, k, v, is_causal=start == 0, enable_gqa=True)
     out: Tensor = attention.output(attended.transpose(1, 2).flatten(-2))
     return out
+
+
+def projected(attention: GroupedAttention, x: Tensor, start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rotated queries (b, s, a, d) and keys (b, s, a_kv, d), and values, of tokens (b, s, h)."""
+    q, k, v = (
+        project(x).unflatten(-1, (-1, attention.model.head_dim))
+        for project in (attention.query, attention.key, attention.value)
+    )
+    return _rotated(q, start), _rotated(k, start), v
 
 
 def _rotated(x: Tensor, start: int) -> Tensor:

@@ -5,7 +5,13 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u12.shared.right_lists import fewest_seconds, right_numbers
+from autograder.exercises.u12.shared.right_lists import (
+    ANSWERS,
+    FORBIDDEN,
+    QUESTIONS,
+    fewest_seconds,
+    right_numbers,
+)
 from autograder.observing.u12 import lists
 
 NAMES = ("num_stages", "num_micro_batches")
@@ -88,18 +94,16 @@ CHECK = Check(
         summarise=lists.summarise,
         labels=lists.LABELS,
         questions={
-            "lists": "How many lists has a schedule?",
+            **QUESTIONS,
             "unknown": "What are the three parts of an action, and from which number on do "
             "micro-batches count?",
             "missing": "Which passes does every stage make, and for which micro-batches?",
             "repeated": "How often does a stage see each micro-batch?",
-            "waiting": "Your stages wait for each other. What stands before the action that the "
-            "first of them waits for, in its own list?",
             "late_forwards": "A forward pass comes after a backward pass. Is that GPipe?",
             "seconds": "It takes longer than it must. Which stage is late, and for what?",
         },
     ),
     fallback="course_utils.reference.pipeline_schedules.gpipe",
-    answers=("course_utils.reference.pipeline_schedules",),
-    forbidden_modules=("torch.distributed.pipelining",),
+    answers=ANSWERS,
+    forbidden_modules=FORBIDDEN,
 )

@@ -5,7 +5,13 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u12.shared.right_lists import fewest_seconds, right_numbers
+from autograder.exercises.u12.shared.right_lists import (
+    ANSWERS,
+    FORBIDDEN,
+    QUESTIONS,
+    fewest_seconds,
+    right_numbers,
+)
 from autograder.observing.u12 import lists
 
 NAMES = ("num_stages", "num_micro_batches", "num_chunks")
@@ -113,7 +119,7 @@ CHECK = Check(
         summarise=lists.summarise,
         labels=lists.LABELS,
         questions={
-            "lists": "How many lists has a schedule?",
+            **QUESTIONS,
             "unknown": "What are the three parts of an action, and which chunks has a stage?",
             "missing": "Every stage makes F and B of every micro-batch in every chunk. Which ones "
             "are left when F and B no longer alternate?",
@@ -132,6 +138,6 @@ CHECK = Check(
         },
     ),
     fallback="course_utils.reference.pipeline_schedules.interleaved",
-    answers=("course_utils.reference.pipeline_schedules",),
-    forbidden_modules=("torch.distributed.pipelining",),
+    answers=ANSWERS,
+    forbidden_modules=FORBIDDEN,
 )

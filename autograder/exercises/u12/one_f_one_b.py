@@ -6,8 +6,11 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u12.shared.right_lists import (
+    ANSWERS,
     FEW,
+    FORBIDDEN,
     MANY,
+    QUESTIONS,
     cases_of,
     fewest_seconds,
     right_numbers,
@@ -104,15 +107,11 @@ CHECK = Check(
         summarise=lists.summarise,
         labels=lists.LABELS,
         questions={
-            "lists": "How many lists has a schedule?",
-            "unknown": "What are the three parts of an action, and how many micro-batches are "
-            "there?",
+            **QUESTIONS,
             "missing": "Every stage makes F and B of every micro-batch. Which ones are left when "
             "F and B no longer alternate?",
             "repeated": "An action stands there twice. With which micro-batch do F and B go on "
             "after the first passes?",
-            "waiting": "Your stages wait for each other. What stands before the action that the "
-            "first of them waits for, in its own list?",
             "seconds": "It takes longer than GPipe. Which stage has a gap that GPipe has not, and "
             "what does it wait for there?",
             "held_0": "A stage holds more than it must. How many forward passes does it take until "
@@ -120,6 +119,6 @@ CHECK = Check(
         },
     ),
     fallback="course_utils.reference.pipeline_schedules.one_forward_one_backward",
-    answers=("course_utils.reference.pipeline_schedules",),
-    forbidden_modules=("torch.distributed.pipelining",),
+    answers=ANSWERS,
+    forbidden_modules=FORBIDDEN,
 )

@@ -5,7 +5,15 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u12.shared.right_lists import FEW, MANY, cases_of, right_numbers
+from autograder.exercises.u12.shared.right_lists import (
+    ANSWERS,
+    FEW,
+    FORBIDDEN,
+    MANY,
+    QUESTIONS,
+    cases_of,
+    right_numbers,
+)
 from autograder.observing.u12 import lists
 
 
@@ -116,15 +124,11 @@ CHECK = Check(
         summarise=lists.summarise,
         labels=lists.LABELS,
         questions={
-            "lists": "How many lists has a schedule?",
-            "unknown": "What are the three parts of an action, and how many micro-batches are "
-            "there?",
+            **QUESTIONS,
             "missing": "Every stage makes F, I and W of every micro-batch. Which ones are left at "
             "the end?",
             "repeated": "An action stands there twice, or as B beside I or W. How often is each "
             "half done?",
-            "waiting": "Your stages wait for each other. What stands before the action that the "
-            "first of them waits for, in its own list?",
             "seconds": "It takes longer than it must. Which stage has a gap after its first I, and "
             "which W of its own could lie there?",
             "held_0": "Stage 0 holds too many micro-batches. How many F come ahead of its first W?",
@@ -132,6 +136,6 @@ CHECK = Check(
         },
     ),
     fallback="course_utils.reference.pipeline_schedules.zero_bubble",
-    answers=("course_utils.reference.pipeline_schedules",),
-    forbidden_modules=("torch.distributed.pipelining",),
+    answers=ANSWERS,
+    forbidden_modules=FORBIDDEN,
 )

@@ -51,8 +51,6 @@ WATCHED = (
 WITHOUT_SUBMODULES = ("autograder", "torch", "torch._C")
 # They keep state in a global name, so that their version changes by itself.
 STATEFUL = ("torch.autograd.profiler", "torch.utils._python_dispatch", "warnings")
-# A dictionary of an instrument that counts who uses the garbage collector: it decides nothing.
-KEEPS_COUNT = "course_utils.instruments.preconditions._COLLECTOR"
 # CPython 3.11: offset of the version tag in a dict, and of the dict in a mapping proxy.
 VERSION_OFFSET, PROXIED_DICT_OFFSET = 24, 16
 
@@ -169,8 +167,6 @@ def _watched(modules: Mapping[str, Any]) -> list[ModuleType]:
 def _in_module(module: ModuleType) -> Iterator[_Name]:
     space, is_ours = vars(module), module.__name__.startswith(OURS)
     for name, value in list(space.items()):
-        if f"{module.__name__}.{name}" == KEEPS_COUNT:
-            continue
         if is_ours and isinstance(value, dict) and name.isupper():
             yield from (_Name(f"{module.__name__}.{name}", value, *item) for item in value.items())
         if callable(value) or (is_ours and (name.isupper() or isinstance(value, ModuleType))):

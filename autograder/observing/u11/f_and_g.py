@@ -54,12 +54,10 @@ def tensors_of(case: Case, rank: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def used(case: Case, f: Operation, g: Operation, x: Tensor, factor: Tensor) -> Tensor:
     """What is made of an input in each scenario."""
-    twice = x if case["kind"] == TWICE else torch.zeros_like(x)
-    if case["scenario"] == "f":
-        return f(x) + twice if case["kind"] == TWICE else f(x)
-    if case["scenario"] == "g":
-        return g(x) + twice if case["kind"] == TWICE else g(x)
-    return x + g(torch.sin(f(x) * factor))
+    if case["scenario"] == "block":
+        return x + g(torch.sin(f(x) * factor))
+    result = (f if case["scenario"] == "f" else g)(x)
+    return result + x if case["kind"] == TWICE else result
 
 
 def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
