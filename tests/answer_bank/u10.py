@@ -152,6 +152,16 @@ OWNERS = AnswerBank(
     function="sharded_step",
     wrong=[
         Wrong(
+            "scatters into what may be None",
+            """
+            def sharded_step(comm, weights, gradient, part, optimizer):
+                comm.reduce_scatter(part.grad, gradient)
+                optimizer.step()
+                comm.all_gather(weights, part.detach())
+            """,
+            "What is None there",
+        ),
+        Wrong(
             "an optimizer of its own, for all weights",
             """
             import torch
@@ -198,6 +208,9 @@ OWNERS = AnswerBank(
             for ranks in (1, 2, 3, 4)
         },
         "parts of one number": lambda case: case["part_length"] == 1,
+        "a part without grad, beside others": lambda case: (
+            case["rank_without_grad"] is not None and case["num_ranks"] > 1
+        ),
     },
 )
 VOLUME = AnswerBank(
@@ -240,6 +253,76 @@ VOLUME = AnswerBank(
 LAYER = AnswerBank(
     function="ShardedLinear",
     wrong=[
+        Wrong(
+            "a gradient of the part in the shape of rows",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(shape)
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    ctx.comm, ctx.shape = comm, shape
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    x, part = ctx.saved_tensors
+                    whole = x.new_empty(ctx.shape)
+                    ctx.comm.all_gather(whole, part)
+                    dx = dy @ whole
+                    del whole
+                    dpart = x.new_empty(len(part), 1)
+                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
+                    return None, dx, dpart, None
+            """,
+            "What did you make room for?",
+        ),
+        Wrong(
+            "the gathered weight stays flat",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(comm.size * len(part))
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    raise NotImplementedError
+            """,
+            "which of their sides have to be equal?",
+        ),
+        Wrong(
+            "room for the whole gradient",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(shape)
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    ctx.comm, ctx.shape = comm, shape
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    x, part = ctx.saved_tensors
+                    whole = x.new_empty(ctx.shape)
+                    ctx.comm.all_gather(whole, part)
+                    dx = dy @ whole
+                    dpart = torch.empty_like(whole)
+                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
+                    return None, dx, dpart, None
+            """,
+            "What did you make room for?",
+            points=1.0,
+        ),
         Wrong(
             "autograd keeps the gathered weight",
             """
