@@ -9,7 +9,7 @@ from course_utils.reference.context_parallel import zigzag_positions
 from course_utils.show.picture import Picture, axes
 
 SIDE_BY_SIDE, ZIGZAG = LAYOUTS = ("side by side", "zigzag")
-SHADES = (0.25, 0.9)
+SHADES = (0.35, 1.0)
 
 
 def pieces_of(layout: str, num_ranks: int) -> list[list[int]]:

@@ -337,7 +337,7 @@ compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 
 # %% folded=true
 # Timeline: the links are busy where nobody computes
-cluster_timelines({f"{t} devices": layers[t] for t in (1, 8, 16)})
+cluster_timelines({f"t = {t}": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
 # Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not. Move one control at a time: with what do sixteen devices become faster than eight, and what never helps?
@@ -347,8 +347,8 @@ cluster_timelines({f"{t} devices": layers[t] for t in (1, 8, 16)})
 explorer(
     layer_over_ranks,
     num_tokens=Choice("tokens of a pass", [1024, 8192, 65536], 8192),
-    inside=Choice("links in a node, GB/s", [100, 200, 400, 800], 400),
-    between=Choice("links between nodes, GB/s", [25, 50, 100, 400], 50),
+    inside=Choice("in a node, GB/s", [100, 200, 400, 800], 400),
+    between=Choice("between nodes, GB/s", [25, 50, 100, 400], 50),
 )
 
 # %% [markdown]
