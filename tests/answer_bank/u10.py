@@ -321,7 +321,6 @@ LAYER = AnswerBank(
                     return None, dx, dpart, None
             """,
             "What did you make room for?",
-            points=1.0,
         ),
         Wrong(
             "autograd keeps the gathered weight",
