@@ -81,7 +81,7 @@ plan()
 # | 2 | gradients too |
 # | 3 | weights too: PyTorch's **FSDP**, fully sharded data parallel |
 #
-# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding takes memory, too.
+# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts.
 #
 # **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
@@ -462,9 +462,9 @@ try_it(on_one_rank, ShardedLinear)
 # When is the weight's gradient made, and which name still holds the weight then?
 # </details>
 #
-# <details><summary>Hint: it says that the tensor is not contiguous</summary>
+# <details><summary>Hint: a shape is refused</summary>
 #
-# Which of $\mathrm dy^\top x$ and $(x^\top \mathrm dy)^\top$ lies in memory row by row?
+# The weight is (out, in) where it multiplies. How does a part lie, and its gradient?
 # </details>
 
 # %% [markdown]
