@@ -53,13 +53,13 @@ def _softmax(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)[:, None]) @ values, lse
 
 
-def ring_attention(comm: Comm, attend: Attend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def ring_attention(comm: Comm, attend_block: Attend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of this rank's queries over the keys of all ranks, which travel around a ring.
 
     Args:
         comm: The ranks that share the sequence.
-        attend: From queries, keys, values and the rank that these came from to the result and its
-            log-sum-exp.
+        attend_block: From queries, keys, values and the rank that these came from to the result and
+            its log-sum-exp.
         q: This rank's queries, (S / c, d).
         k: Its keys.
         v: Its values.
@@ -71,7 +71,7 @@ def ring_attention(comm: Comm, attend: Attend, q: Tensor, k: Tensor, v: Tensor) 
         if turn < comm.size - 1:
             in_flight += [comm.send(each, after, async_op=True) for each in (k, v)]
             in_flight += [comm.receive(each, before, async_op=True) for each in coming]
-        part = attend(q, k, v, (comm.rank - turn) % comm.size)
+        part = attend_block(q, k, v, (comm.rank - turn) % comm.size)
         result = part if result is None else merge(*result, *part)
         for each in in_flight:
             each.wait()

@@ -8,8 +8,8 @@ from course_utils import colours
 from course_utils.reference.context_parallel import zigzag_positions
 from course_utils.show.picture import Picture, axes
 
-CONTIGUOUS, ZIGZAG = LAYOUTS = ("contiguous", "zigzag")
-SHADES = (0.25, 0.9)
+SIDE_BY_SIDE, ZIGZAG = LAYOUTS = ("side by side", "zigzag")
+SHADES = (0.35, 1.0)
 
 
 def pieces_of(layout: str, num_ranks: int) -> list[list[int]]:
@@ -20,7 +20,7 @@ def pieces_of(layout: str, num_ranks: int) -> list[list[int]]:
     """
     if layout not in LAYOUTS:
         raise ValueError(f"shared_triangle: wants one of {', '.join(LAYOUTS)}, got {layout!r}")
-    if layout == CONTIGUOUS:
+    if layout == SIDE_BY_SIDE:
         return [[2 * rank, 2 * rank + 1] for rank in range(num_ranks)]
     whole = (zigzag_positions(rank, num_ranks, 2 * num_ranks) for rank in range(num_ranks))
     return [[piece[0] for piece in pieces] for pieces in whole]
@@ -30,7 +30,7 @@ def shared_triangle(layout: str, num_ranks: int) -> Picture:
     """Squares of scores under the diagonal, in the shade of the rank that computes them.
 
     Args:
-        layout: "contiguous" or "zigzag".
+        layout: "side by side" or "zigzag".
         num_ranks: Ranks that share the sequence.
     """
     pieces = pieces_of(layout, num_ranks)

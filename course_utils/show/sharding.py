@@ -16,19 +16,21 @@ def kept_and_sent(kept: Mapping[int, int], sent: Mapping[int, int], limit_bytes:
         sent: Bytes of a step by stage.
         limit_bytes: Memory of a device.
     """
-    figure, ax = axes(height=2.6)
-    for row, stage in enumerate(kept):
-        for offset, each, colour in (
-            (-0.2, kept[stage], colours.PARAMETERS),
-            (0.2, sent[stage], colours.COMMUNICATION),
-        ):
-            ax.barh(row + offset, each / GB, 0.36, color=colour)
-            ax.annotate(f" {each / GB:,.1f}", (each / GB, row + offset), va="center")
+    figure, ax = axes(height=2.9)
+    for offset, name, amounts, colour in (
+        (-0.2, "kept", kept, colours.PARAMETERS),
+        (0.2, "sent in a step", sent, colours.COMMUNICATION),
+    ):
+        for row, stage in enumerate(kept):
+            width, y = amounts[stage] / GB, row + offset
+            ax.barh(y, width, 0.36, color=colour, label="" if row else name)
+            ax.annotate(f" {width:,.1f}", (width, y), va="center")
     ax.axvline(limit_bytes / GB, color=colours.NEUTRAL, linestyle="--")
     ax.set_yticks(range(len(kept)), [f"stage {stage}" for stage in kept])
     ax.invert_yaxis()
     ax.set_xlim(0, 1.15 * max(*kept.values(), *sent.values(), limit_bytes) / GB)
-    ax.set_xlabel(f"GB: above, kept; below, sent in a step; dashed, {limit_bytes // GB} GB")
+    ax.set_xlabel(f"GB; dashed: the {limit_bytes // GB} GB of a device")
+    figure.legend(ncols=2, frameon=False, loc="outside upper center")
     fitting = [stage for stage, each in kept.items() if each <= limit_bytes]
     fits = f"The state fits from stage {fitting[0]} on" if fitting else "No state fits"
     last = max(sent)

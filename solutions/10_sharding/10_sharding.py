@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![GB that each of eight devices keeps for Llama-3-8B: 128 if nothing is sharded, 44 in stage 1, 30 in stage 2, 16 in stage 3.](hero.svg)
 #
-# In data parallelism every device keeps the same state. Sharding keeps one copy among all, and moves what is needed when it is needed. You write it, and measure what it costs.
+# Sharding keeps one copy of the state among all devices, and moves what is needed when it is needed.
 #
 # Your plan needs 128 GB of state on each device, and a device has 80. After this unit it fits.
 #
@@ -81,7 +81,7 @@ plan()
 # | 2 | gradients too |
 # | 3 | weights too: PyTorch's **FSDP**, fully sharded data parallel |
 #
-# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding takes memory, too.
+# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts.
 #
 # **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
@@ -231,7 +231,7 @@ predict("u10-natural", None, "times an all-reduce")
 # **Write** `sharded_step`, which takes as long as **one** all-reduce in all. `sgd` and `adam` are half of the points each.
 #
 # - `weights` is flat, of a length that $d$ divides, and equal on all ranks: fill it with the new weights. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
-# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which may hold anything before.
+# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which may be None or anything before.
 # - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum.
 #
 # *By hand:* weights 0, gradients $(1, 2)$ and $(3, 4)$ on two ranks, plain SGD with a rate of 1 → $(-4, -6)$ on both.
@@ -357,7 +357,7 @@ try_it(step_sent_bytes, 8, 4, 2, 3, 2)
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and move the controls.
+# **Check your guess.** Then move the controls: where does each stage first fit, and where does stage 3 send twice as much as stage 2?
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: stage 3 against stage 0, with four micro-batches
@@ -462,9 +462,9 @@ try_it(on_one_rank, ShardedLinear)
 # When is the weight's gradient made, and which name still holds the weight then?
 # </details>
 #
-# <details><summary>Hint: it says that the tensor is not contiguous</summary>
+# <details><summary>Hint: a shape is refused</summary>
 #
-# Which of $\mathrm dy^\top x$ and $(x^\top \mathrm dy)^\top$ lies in memory row by row?
+# The weight is (out, in) where it multiplies. How does a part lie, and its gradient?
 # </details>
 
 # %% [markdown]
@@ -805,7 +805,7 @@ try_it(gather_hiding_tokens, 1024, 4, 64, 2 * 10**9, 1024)
 # Against a search in fractions: one rank and many; no latency and much; with a rest and without.
 
 # %% [markdown]
-# For the layers of the table above it gives 2,585 with 10 µs of latency.
+# The layers above need 2,585 with 10 µs.
 
 # %% [markdown]
 # ### A copy in each node

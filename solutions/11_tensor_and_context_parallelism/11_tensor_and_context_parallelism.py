@@ -17,9 +17,9 @@
 # ---
 
 # %% [markdown] opening=true
-# ![The MLP of a layer cut over four devices: each has some columns of the first weight and the matching rows of the second, so only inputs are copied and results summed. Beside it the milliseconds of one layer of Llama-3-8B: 17.9 on one device, 9.6 on two, 5.6 on four, 3.7 on eight, 12.4 on sixteen in two nodes.](hero.svg)
+# ![The MLP of a layer cut over four devices: each has some columns of the first weight and the matching rows of the second, so only inputs are copied and results summed. Beside it the milliseconds of one layer of Llama-3-8B: 17.9 on one device, 9.6 on two, 5.6 on four, 3.7 on eight; sixteen, in two nodes, are left open.](hero.svg)
 #
-# Data parallelism gives every device all weights and some sequences. Here every device gets a part of each layer, or a part of each sequence. You cut an MLP and an attention so that their gradients stay exact, count what has to travel, and send keys around a ring.
+# Data parallelism gives every device all weights and some sequences. Here every device gets a part of each layer, or a part of each sequence.
 #
 # Your training plan needs 128 GB of weights, gradients and optimizer states on each device. Eight devices that share each layer need 16. What does it cost in days?
 #
@@ -337,18 +337,18 @@ compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 
 # %% folded=true
 # Timeline: the links are busy where nobody computes
-cluster_timelines({f"{t} devices": layers[t] for t in (1, 8, 16)})
+cluster_timelines({f"t = {t}": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
-# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not.
+# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not. Move one control at a time: with what do sixteen devices become faster than eight, and what never helps?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
 explorer(
     layer_over_ranks,
     num_tokens=Choice("tokens of a pass", [1024, 8192, 65536], 8192),
-    inside=Choice("links in a node, GB/s", [100, 200, 400, 800], 400),
-    between=Choice("links between nodes, GB/s", [25, 50, 100, 400], 50),
+    inside=Choice("in a node, GB/s", [100, 200, 400, 800], 400),
+    between=Choice("between nodes, GB/s", [25, 50, 100, 400], 50),
 )
 
 # %% [markdown]
@@ -396,16 +396,16 @@ compare("u11-kept", "bytes", computed=6144 / 4, measured=kept["gather and scatte
 # %% [markdown]
 # **Nothing saved.** A product keeps its input, and that is the *gathered* tensor. The paper's formula needs a product that keeps only the shard, and gathers again in backward.
 
-# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=15 difficulty=4 importance=4
+# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=14 difficulty=4 importance=4
 # **Write** `gathered_product`: gathers the tokens of all ranks, (S / t, h) each, in the order of ranks, and returns their product with this rank's `weight`, (S, rows). Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `numbers` | result and both gradients; one call in forward, two in backward |
-# | `kept` | autograd keeps shard and weight, and nothing else lives on |
+# | `kept` | autograd keeps shard and weight, nothing else lives on; at least one gradient is right |
 # | `overlapped` | time: in backward, each call runs while a product is computed that does not need it |
 #
-# `comm.all_gather(whole, shard, async_op=True)` returns a handle at once; after its `wait()` the tensor `whole` is filled. `comm.reduce_scatter(part, whole, …)` likewise. The gradient of the weight is this rank's own; that of the shard is a sum over ranks.
+# Forward begins with a gather: its handle comes at once, and after `wait()` all `tokens` are there. `comm.reduce_scatter(part, whole, async_op=True)` likewise. The gradient of the weight is this rank's own; that of the shard is a sum over ranks.
 #
 # *By hand:* two ranks with one token each, $h = 2$, 3 rows, float64 → kept **16** bytes of shard and 48 of weight.
 
@@ -421,11 +421,11 @@ def gathered_product(comm: Comm, shard: Tensor, weight: Tensor) -> Tensor:
     class GatheredProduct(torch.autograd.Function):
         @staticmethod
         def forward(ctx, shard, weight):
+            tokens, arrival = ask_for_all(shard)
+            arrival.wait()
             ### BEGIN SOLUTION
             ctx.save_for_backward(shard, weight)
-            whole, gather = ask_for_all(shard)
-            gather.wait()
-            return whole @ weight.T
+            return tokens @ weight.T
             ### END SOLUTION
 
         @staticmethod
@@ -520,31 +520,31 @@ try_it(tensor_parallel_bytes, 4, 3, 2, 2)
 #
 # So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both for all keys.
 
-# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=16 difficulty=4 importance=5
-# **Write** `ring_attention`: the result for this rank's queries `q` (S / c, d) over the keys of all ranks; one head. `attend(q, k, v, owner)` returns result and log-sum-exp over one block of keys; `owner` is the rank whose block it is, by which the causal mask is set. Three scenarios, a third of the points each:
+# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=15 difficulty=4 importance=5
+# **Write** `ring_attention`: the result for this rank's queries `q` (S / c, d) over the keys of all ranks; one head. `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked; `owner` is the rank whose block it is. Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `ordinary`, `extreme` | right results, for scores up to 1,000, too |
 # | `overlapped` | time: keys travel while the rank computes |
 #
-# Everywhere: messages to the next rank only, no block is sent more often than needed, and `attend` sees each block once, by itself. `comm.send(k, rank, async_op=True)` and `comm.receive(buffer, rank, async_op=True)` return handles; what is sent or filled is yours again after `wait()`.
+# Everywhere: messages to the next rank only, no block is sent more often than needed, and `attend_block` sees each block once, by itself. `comm.send(k, rank, async_op=True)` and `comm.receive(buffer, rank, async_op=True)` return handles; what is sent or filled is yours again after `wait()`.
 #
 # *By hand:* two ranks with two tokens each, $d = 2$, float64 → each sends **64** bytes.
 
 
 # %% solution="u11-ring"
-def ring_attention(comm: Comm, attend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def ring_attention(comm: Comm, attend_block, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of this rank's queries over all keys, which come by block by block."""
-    ### BEGIN SOLUTION
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    ### BEGIN SOLUTION
     result = None
     for turn in range(comm.size):
         coming, in_flight = [torch.empty_like(k), torch.empty_like(v)], []
         if turn < comm.size - 1:
             in_flight += [comm.send(each, after, async_op=True) for each in (k, v)]
             in_flight += [comm.receive(each, before, async_op=True) for each in coming]
-        part = attend(q, k, v, (comm.rank - turn) % comm.size)
+        part = attend_block(q, k, v, (comm.rank - turn) % comm.size)
         result = part if result is None else merge(*result, *part)
         for each in in_flight:
             each.wait()
@@ -594,7 +594,7 @@ try_it(two_ranks, ring_attention)
 # </details>
 
 # %% [markdown]
-# Right, and unfair. **Guess first.** Four ranks hold a quarter of the sequence each, side by side, and `attend` skips blocks that lie wholly in the future. How many times the mean does the busiest rank compute?
+# Right, and unfair. **Guess first.** Four ranks hold a quarter of the sequence each, side by side, and `attend_block` skips blocks that lie wholly in the future. How many times the mean does the busiest rank compute?
 
 # %%
 predict("u11-unfair", None, "times the mean")
@@ -620,7 +620,7 @@ display(pd.DataFrame({"side by side": side_by_side}).T)
 compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 
 # %% [markdown]
-# The last rank computes all $c$ blocks, and the others wait. Llama 3 was trained in an order that shares the work. An extra asks you for it.
+# The last rank computes all $c$ blocks, and the others wait. Llama 3 was trained in an order that shares the work. (An extra.)
 
 # %% [markdown]
 # ## What the records say
@@ -653,7 +653,7 @@ compare("u11-record", "of FSDP's speed", measured=round(4378 / 6514, 2))
 #
 # - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of the table.
 # - Why does data parallelism across the same two nodes not suffer like this? What travels in each, how often, and what may hide it?
-# - Published: 0.67 of FSDP's speed, and 0.74 with async TP. Ours: 0.61. Does our model hide its calls? Name one thing that it leaves out, and which way it would move 0.61.
+# - Published: 0.67 of FSDP's speed, and 0.74 with async TP. Ours: 0.61. Which of the two does our model resemble, and why?
 
 # %% [markdown] text_answer="u11-why-inside"
 # <!-- BEGIN SOLUTION -->
@@ -661,9 +661,9 @@ compare("u11-record", "of FSDP's speed", measured=round(4378 / 6514, 2))
 #
 # Data parallelism sends gradients once a step, as many bytes as weights, whatever the number of tokens; each bucket can travel while backward goes on. Tensor parallelism sends activations, four times a layer, and the next product needs each result: nothing is left to compute meanwhile. More tokens make data parallelism's exchange relatively small; they make tensor parallelism's as much larger as its products.
 #
-# Ours resembles the first: all four calls are exposed. It leaves out the attention scores and the loss, which shrink with $t$ without more exchange and would raise it, and norms and residuals, which every rank repeats and which lower it; FSDP's own gathers, in the denominator of the record, would raise it, too. Async TP cuts products into parts and hides calls behind them, 10 % faster.
+# Ours resembles the first: all four calls are exposed, and nothing is computed meanwhile. Async TP cuts products into parts and hides calls behind them, 10 % faster. (Ours leaves out attention scores, which would raise 0.61, and norms, which every rank repeats and which lower it.)
 #
-# *Rubric:* half a point for exchange that grows because of the slower link, with numbers; half for activations in every layer against gradients once a step; half for "needed at once" against "behind backward"; half for exposed calls, so the first, and one thing left out with its direction.
+# *Rubric:* half a point for exchange that grows because of the slower link, with numbers; half for activations in every layer against gradients once a step; half for "needed at once" against "behind backward"; half for exposed calls, so the first, where async TP hides them.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -706,13 +706,13 @@ yours = work_of_ranks([torch.tensor(positions_of(rank, 4, 32)) for rank in range
 pd.DataFrame({"side by side": side_by_side, "yours": yours}).T
 
 # %% [markdown]
-# Shared well, each rank computes $(2c + 1)/4$ blocks: on four ranks 4/2.25 = 1.78 times faster, as smaller pieces also skip more.
+# Shared well, each rank computes $(2c + 1)/4$ blocks: on four ranks 4/2.25 = 1.78 times faster, as smaller pieces also skip more. Move the ranks: what does busiest over mean approach, side by side and in zigzag?
 
 # %% folded=true
 # Explorer: who computes which squares of scores? Run this cell, then move the controls
 explorer(
     shared_triangle,
-    layout=Choice("who holds what", ["contiguous", "zigzag"], "contiguous"),
+    layout=Choice("who holds what", ["side by side", "zigzag"], "side by side"),
     num_ranks=Choice("ranks", [2, 3, 4, 6, 8], 4),
 )
 

@@ -152,6 +152,16 @@ OWNERS = AnswerBank(
     function="sharded_step",
     wrong=[
         Wrong(
+            "scatters into what may be None",
+            """
+            def sharded_step(comm, weights, gradient, part, optimizer):
+                comm.reduce_scatter(part.grad, gradient)
+                optimizer.step()
+                comm.all_gather(weights, part.detach())
+            """,
+            "What is None there",
+        ),
+        Wrong(
             "an optimizer of its own, for all weights",
             """
             import torch
@@ -198,6 +208,9 @@ OWNERS = AnswerBank(
             for ranks in (1, 2, 3, 4)
         },
         "parts of one number": lambda case: case["part_length"] == 1,
+        "a part without grad, beside others": lambda case: (
+            case["rank_without_grad"] is not None and case["num_ranks"] > 1
+        ),
     },
 )
 VOLUME = AnswerBank(

@@ -285,6 +285,28 @@ KEEP_SHARD = AnswerBank(
     function="gathered_product",
     wrong=[
         Wrong(
+            "no backward yet",
+            """
+            import torch
+
+            def gathered_product(comm, shard, weight):
+                class Product(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, shard, weight):
+                        ctx.save_for_backward(shard, weight)
+                        whole = shard.new_empty(comm.size * len(shard), shard.shape[1])
+                        comm.all_gather(whole, shard)
+                        return whole @ weight.T
+
+                    @staticmethod
+                    def backward(ctx, gradient):
+                        return None, None
+
+                return Product.apply(shard, weight)
+            """,
+            "Which call brings which?",
+        ),
+        Wrong(
             "blocking calls",
             """
             import torch

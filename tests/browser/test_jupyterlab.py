@@ -195,6 +195,23 @@ def test_slider_moves_figure_and_number(notebooks: Notebooks) -> None:
     assert picture_in(notebook, cell)[0] not in (image, first_image)
 
 
+def test_button_and_slider_move_one_figure(notebooks: Notebooks) -> None:
+    notebook = notebooks["11_tensor_and_context_parallelism"]
+    cell = "    shared_triangle,"
+    notebook.run(cell)
+    pictures = [picture_in(notebook, cell)]
+    assert pictures[0][1].startswith("Side by side, 4 ranks: the busiest computes 15 squares")
+    for part, key, caption in (
+        ("button:text-is('zigzag')", "Enter", "Zigzag, 4 ranks: the busiest computes 9 squares"),
+        (".noUi-handle", "ArrowRight", "Zigzag, 6 ranks: the busiest computes 13 squares"),
+    ):
+        notebook.cell(cell).locator(part).press(key)
+        wait_for_caption(notebook, cell, caption)
+        pictures.append(picture_in(notebook, cell))
+    notebook.screenshot("11-explorer-moved")
+    assert len(set(pictures)) == len(pictures)
+
+
 def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:
     notebook = notebooks["00_start_here"]
     exercise = exercises_of("00_start_here")[0]

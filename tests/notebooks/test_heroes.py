@@ -242,12 +242,13 @@ def test_activations_of_llama_3_8b_with_scores_and_without():
     assert widths(picture) == pytest.approx([2 * each / 1e9 for each in both], abs=0.3)
 
 
-def test_a_layer_of_llama_3_8b_on_one_to_sixteen_devices():
+def test_a_layer_of_llama_3_8b_on_one_to_eight_devices_and_an_open_question():
     picture = drawn("11_tensor_and_context_parallelism")
     milliseconds = re.findall(r">(\d+\.\d)</text>", picture)
     parts = layer_milliseconds(8192, 400, 50)
-    assert milliseconds == [f"{sum(parts[t]):.1f}" for t in (1, 2, 4, 8, 16)]
+    assert milliseconds == [f"{sum(parts[t]):.1f}" for t in (1, 2, 4, 8)]
     assert numbers(picture) == [1, 2, 4, 8, 16]
+    assert picture.count(">?</text>") == 1
 
 
 def test_caches_of_four_designs():

@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import Edit, any_of, edited
 from autograder.observing import replay
 from autograder.observing.observation import length_of, upstream
 from autograder.observing.u09.on_ranks import ROUNDING
@@ -46,10 +46,14 @@ def measured(**case: Any) -> dict[str, Any]:
     last = layer.input_of(case, case["num_ranks"] - 1)
     return {
         "forged_calls": 0,
+        "missing_dx": 0,
+        "missing_dpart": 0,
         "wrong_y": 0,
         "wrong_dx": 0,
         "wrong_dpart": 0,
         "length": length_of(parts),
+        "length_y": length_of(results),
+        "length_dx": length_of(each.grad for each in inputs),
         "gathers": 2,
         "scatters": 1,
         "calls": 3,
@@ -72,6 +76,8 @@ UNPACK, DROP = "x, part = ctx.saved_tensors", "del weight"
 DW, DPART = "dw = dy.T @ x", "dpart = torch.empty_like(part)"
 SCATTER = "ctx.comm.reduce_scatter(dpart, dw)"
 RESULT = "return None, dx, dpart, None"
+MADE, MADE_AGAIN = "weight = x.new_empty(shape)", "weight = x.new_empty(ctx.shape)"
+DX = "dx = dy @ weight"
 EDITS = (
     Edit(
         "The gathered weight lives from forward to backward. What do you give to autograd to keep?",
@@ -134,6 +140,21 @@ EDITS = (
         "Of which shape is the weight, out by in or in by out?",
         {DW: "dw = (x.T @ dy)"},
     ),
+    *any_of(
+        "The numbers of the weight stand in the right order and in the wrong shape. The flat "
+        "weight is one row after another: of how many rows, `shape[0]` or `shape[1]`?",
+        {MADE: "weight = x.new_empty(shape[::-1])", RETURN: "return x @ weight"},
+        {
+            MADE_AGAIN: "weight = x.new_empty(ctx.shape[::-1])",
+            DX: "dx = dy @ weight.T",
+        },
+    ),
+    *any_of(
+        "The right numbers stand in the wrong places. `reshape` reads row by row, as it writes: "
+        "what makes columns of rows?",
+        {RETURN: "return (weight @ x.T).reshape(len(x), -1)"},
+        {DX: "dx = (weight.T @ dy.T).reshape(x.shape)"},
+    ),
     Edit(
         "Backward uses a weight that nobody has filled. What is in new memory?",
         {AGAIN: "weight = x.new_zeros(ctx.shape)"},
@@ -170,10 +191,14 @@ CHECK = Check(
         },
         labels=replay.LABELS
         | {
+            "missing_dx": "ranks without a gradient of the input",
+            "missing_dpart": "ranks without a gradient of their part",
             "wrong_y": "ranks with a wrong result",
             "wrong_dx": "ranks with a wrong gradient of the input",
             "wrong_dpart": "ranks with a wrong gradient of their part",
             "length": "the norm of the gradient of all parts",
+            "length_y": "the norm of all results",
+            "length_dx": "the norm of the gradient of all inputs",
             "gathers": "gathers of rank 0",
             "scatters": "scatters of rank 0",
             "calls": "calls of a rank",

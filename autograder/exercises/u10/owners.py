@@ -15,18 +15,21 @@ from autograder.observing.u09.on_ranks import ROUNDING, cluster_of
 from autograder.observing.u10 import owners
 from autograder.observing.u10.owners import NUM_STEPS
 
+FIELDS = ("scenario", "num_ranks", "part_length", "rank_without_grad")
+
 SCENARIOS = ("sgd", "adam")
 
 
 def owners_cases(seed: int) -> list[Case]:
-    """Both optimizers on one rank to four, with parts of one number and of several."""
+    """Both optimizers on one rank to four; parts of one number and of several, one without grad."""
     rng = random.Random(seed)
-    cases: list[Case] = []
+    cases: list[tuple[Any, ...]] = []
     for scenario in SCENARIOS:
         for num_ranks in (2, 1, 3, 4, 2, 2, 3, 1, 2, 2):
             length = 1 if len(cases) % 5 == 4 else rng.randint(2, 9)
-            cases.append({"scenario": scenario, "num_ranks": num_ranks, "part_length": length})
-    return cases
+            without_grad = rng.randrange(num_ranks) if len(cases) % 3 == 2 else None
+            cases.append((scenario, num_ranks, length, without_grad))
+    return [dict(zip(FIELDS, case, strict=True)) for case in cases]
 
 
 def measured(**case: Any) -> dict[str, Any]:

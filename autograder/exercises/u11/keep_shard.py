@@ -39,15 +39,22 @@ def keep_shard_cases(seed: int) -> list[Case]:
 
 def measured(**case: Any) -> dict[str, Any]:
     """What is kept: shard and weight. Else the products of all tokens, and the least time."""
-    tensors = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
-    shards, weights, incoming = (list(each) for each in zip(*tensors, strict=True))
-    if case["scenario"] == KEPT:
-        kept = shards[0].nbytes + weights[0].nbytes
-        return {"saved_bytes": kept, "copied_bytes": 0, "unseen_bytes": 0}
+    of_ranks = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
+    shards, weights, incoming = (list(each) for each in zip(*of_ranks, strict=True))
     whole = torch.cat(shards).detach()
     pairs = list(zip(weights, incoming, strict=True))
     of_whole = torch.stack([gradient @ weight.detach() for weight, gradient in pairs]).sum(0)
+    tensors = {
+        "result": [(whole @ weight.T).detach() for weight in weights],
+        "shard": list(of_whole.chunk(case["num_ranks"])),
+        "weight": [gradient.T @ whole for gradient in incoming],
+    }
+    if case["scenario"] == KEPT:
+        kept = shards[0].nbytes + weights[0].nbytes
+        in_bytes = {"saved_bytes": kept, "copied_bytes": 0, "unseen_bytes": 0}
+        return {**tensors, **in_bytes, "only_wrong_gradients": 0}
     right = {
+        **tensors,
         "forged_calls": 0,
         "forward_calls": 1,
         "backward_calls": 2,
@@ -56,9 +63,6 @@ def measured(**case: Any) -> dict[str, Any]:
         "wrong_results": 0,
         "wrong_shards": 0,
         "wrong_weights": 0,
-        "result": [(whole @ weight.T).detach() for weight in weights],
-        "shard": list(of_whole.chunk(case["num_ranks"])),
-        "weight": [gradient.T @ whole for gradient in incoming],
         "seconds": [],
     }
     if case["scenario"] == OVERLAPPED:
@@ -68,13 +72,9 @@ def measured(**case: Any) -> dict[str, Any]:
 
 
 SAVE, LOAD = "ctx.save_for_backward(shard, weight)", "shard, weight = ctx.saved_tensors"
-FORWARD, SECOND = (
-    "gather.wait()\n            return",
-    "gather = ask_for_all(shard)\n            of_whole",
-)
+SECOND = "gather = ask_for_all(shard)\n            of_whole"
 SCATTER = "scatter = comm.reduce_scatter(of_shard, of_whole, async_op=True)"
 WAIT = "gather.wait()\n            of_weight"
-TURNED_BACK = "comm.reduce_scatter(of_shard, of_whole, async_op=True)"
 
 LATE = (
     "All is right but the time. Backward has two products and two calls: which product needs what "
@@ -86,13 +86,16 @@ EDITS = (
         "All numbers are right, and every rank keeps all tokens. What is the least from which "
         "backward can get them again?",
         {
-            SAVE: "ctx.shard_like = shard.new_empty(0).expand(0)",
-            "return whole @ weight.T": "ctx.save_for_backward(whole, weight)\n"
-            "            ctx.length = len(shard)\n            return whole @ weight.T",
+            SAVE: "ctx.save_for_backward(tokens, weight)\n            ctx.length = len(shard)",
             LOAD: "whole, weight = ctx.saved_tensors\n            shard = whole[: ctx.length]",
             "whole, gather = ask_for_all(shard)\n            of_whole": "of_whole",
             WAIT: "of_weight",
         },
+    ),
+    Edit(
+        "Backward returns no gradient, so nothing needs to be kept. Which two products is it "
+        "asked for, and in the order of which arguments?",
+        {"return of_shard, of_weight": "return None, None"},
     ),
     Edit(
         "All numbers are right, and the shard lives on where autograd does not see it. What does "
@@ -161,6 +164,8 @@ CHECK = Check(
             "forward_calls": "Which tokens does the product need, and which does a rank have?",
             "backward_calls": "Two things are missing in backward: all tokens once more, and the "
             "sum of what all ranks say of each. Which call brings which?",
+            "only_wrong_gradients": "Whatever is kept is kept for a gradient. Which two products "
+            "does backward owe, and which of your lines makes each?",
             "wrong_results": "In which order do the tokens of the ranks stand in the result?",
             "wrong_shards": "Which ranks' products use the tokens of this shard?",
             "wrong_weights": "Which tokens went through this rank's weight?",

@@ -70,7 +70,7 @@ def measured(**case: Any) -> dict[str, Any]:
 OWNER, TURNS = "(comm.rank - turn) % comm.size", "turn in range(comm.size)"
 MERGED = "part if result is None else merge(*result, *part)"
 PASSED_ON, NOT_LAST = "k, v = coming", "if turn < comm.size - 1:"
-ATTEND = f"part = attend(q, k, v, {OWNER})"
+ATTEND = f"part = attend_block(q, k, v, {OWNER})"
 WAIT = "for each in in_flight:\n            each.wait()\n"
 
 EDITS = (
@@ -116,6 +116,17 @@ EDITS = (
         {ATTEND: f"for each in in_flight:\n            each.wait()\n        {ATTEND}"},
         points=2.0,
         shows=("late",),
+    ),
+    Edit(
+        "You skip the blocks of later ranks. Does a later rank always hold later positions, and "
+        "who sets the mask?",
+        {
+            ATTEND: f"owner = {OWNER}\n"
+            "        is_hidden = owner > comm.rank\n"
+            "        part = result if is_hidden else attend_block(q, k, v, owner)",
+            MERGED: "part if result is None or is_hidden else merge(*result, *part)",
+        },
+        shows=("wrong_results",),
     ),
     Edit(
         "The last block never comes by. How many turns see all blocks, this rank's own among them?",

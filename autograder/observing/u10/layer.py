@@ -106,13 +106,19 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     return {
         "forged_calls": forged_calls,
         **{
+            f"missing_{name}": sum(each[name] is None for each in ranks) for name in ("dx", "dpart")
+        },
+        **{
             f"wrong_{name}": sum(
                 num_different([ours[name]], [theirs[name]])
                 for ours, theirs in zip(ranks, wanted, strict=True)
             )
             for name in ("y", "dx", "dpart")
         },
-        "length": length_of(each["dpart"] for each in ranks),
+        **{
+            name: length_of(each[of] for each in ranks)
+            for name, of in (("length", "dpart"), ("length_y", "y"), ("length_dx", "dx"))
+        },
         "gathers": names.count("all_gather"),
         "scatters": names.count("reduce_scatter"),
         "calls": most_calls(run),

@@ -37,7 +37,8 @@ def gradient_of(weights: Tensor, rank: int, step: int) -> Tensor:
 def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
     weights = weights_of(case)
     part = nn.Parameter(weights.chunk(comm.size)[comm.rank].clone())
-    part.grad = torch.full_like(part, 7.0)  # of another time
+    if comm.rank != case["rank_without_grad"]:
+        part.grad = torch.full_like(part, 7.0)  # of another time
     optimizer, after, num_updates = optimizer_of(case, part), list[Tensor](), [0]
 
     def count(*_: Any) -> None:

@@ -29,6 +29,7 @@ LABELS = PASS_LABELS | {
     "saved_bytes": "the bytes that autograd keeps",
     "copied_bytes": "the bytes that autograd keeps besides shard and weight",
     "unseen_bytes": "the bytes that stay alive where autograd does not see them",
+    "only_wrong_gradients": "Neither gradient is right.",
     "late": "A rank waits for its links where it could compute.",
 }
 ALLOWANCE = 1.05  # an exposed gather or scatter takes a sixth of the time
@@ -74,24 +75,24 @@ def _kept(answer: Any, case: Case) -> dict[str, Any]:
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Results, gradients and calls of all ranks; or what one rank alone keeps."""
+    """Results, gradients and calls of all ranks; what one rank alone keeps."""
     with undisturbed():
-        if case["scenario"] == KEPT:
-            return _kept(answer, case)
         recorded = record_on_cluster(cluster_for(case), on_rank, answer, case)
-        return {"ranks": recorded.results, "logs": recorded.logs}
+        kept = _kept(answer, case) if case["scenario"] == KEPT else {}
+        return {**kept, "ranks": recorded.results, "logs": recorded.logs}
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Bytes, or calls and tensors beside the right ones and the time on the judge's cluster."""
-    if case["scenario"] == KEPT:
-        return {**kept_bytes(observed)}
-    run, forged_calls = replay(observed["logs"], cluster_for(case))
-    calls = traffic(run, ["all_gather", "reduce_scatter"])
     ranks = observed["ranks"]
     wrong = {
         f"wrong_{name}s": num_wrong((each[name] for each in ranks), right[name])
         for name in ("result", "shard", "weight")
     }
+    if case["scenario"] == KEPT:
+        is_none_right = wrong["wrong_shards"] and wrong["wrong_weights"]
+        return {**kept_bytes(observed), "only_wrong_gradients": int(bool(is_none_right))}
+    run, forged_calls = replay(observed["logs"], cluster_for(case))
+    calls = traffic(run, ["all_gather", "reduce_scatter"])
     is_late = run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)
     return {"forged_calls": forged_calls, **calls, **wrong, "late": int(is_late)}

@@ -25,8 +25,8 @@ LABELS = REPLAY_LABELS | {
     "collectives": "calls that are no messages",
     "sent_bytes": "bytes that the rank sends which sends most",
     "least_sent_bytes": "bytes that the rank sends which sends least",
-    "attend_calls": "calls of `attend` on the rank with most",
-    "most_keys": "keys in one call of `attend`",
+    "attend_calls": "calls of `attend_block` on the rank with most",
+    "most_keys": "keys in one call of `attend_block`",
     "wrong_results": "ranks whose result is wrong",
     "result_length": "the length of the last rank's result",
     "late": "A rank waits for its links where it could compute.",
@@ -60,22 +60,22 @@ def cluster_for(case: Case) -> VirtualCluster:
 
 
 def on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
-    """One rank's result, and how many keys each call of `attend` was given."""
+    """One rank's result, and how many keys each call of `attend_block` was given."""
     positions = positions_of(case)
     q, k, v = (each[positions[comm.rank].flatten()] for each in sequence_of(case))
     num_keys = []
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, owner: int) -> tuple[Tensor, Tensor]:
+    def attend_block(q: Tensor, k: Tensor, v: Tensor, owner: int) -> tuple[Tensor, Tensor]:
         num_keys.append(len(k))
         return attend_pieces(q, k, v, positions[comm.rank], positions[owner])
 
-    result = require_tensor(answer(comm, attend, q, k, v))
+    result = require_tensor(answer(comm, attend_block, q, k, v))
     return {"result": result.detach(), "num_keys": num_keys}
 
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Each rank's result, the keys of its calls of `attend`, and all calls."""
+    """Each rank's result, the keys of its calls of `attend_block`, and all calls."""
     with undisturbed():
         recorded = record_on_cluster(cluster_for(case), on_rank, answer, case)
     return {"ranks": recorded.results, "logs": recorded.logs}

@@ -14,14 +14,20 @@ def test_bars_say_which_number_of_devices_is_fastest():
     assert "fastest on 16" in layer_over_ranks(8192, inside=400, between=400).caption
 
 
+def test_the_slowest_bar_stays_below_the_top():
+    axes = layer_over_ranks(8192, inside=400, between=25).figure.axes[0]
+    assert max(text.xy[1] for text in axes.texts) < axes.get_ylim()[1]
+
+
 def test_a_triangle_counts_the_squares_of_the_busiest_rank():
     assert pieces_of("zigzag", 3) == [[0, 5], [1, 4], [2, 3]]
-    assert "busiest computes 15 squares, the mean is 9" in shared_triangle("contiguous", 4).caption
+    picture = shared_triangle("side by side", 4)
+    assert "busiest computes 15 squares, the mean is 9" in picture.caption
     picture = shared_triangle("zigzag", 4)
     assert "busiest computes 9 squares, the mean is 9" in picture.caption
     assert overlapping_texts(picture.figure) == []
 
 
 def test_another_layout_is_refused():
-    with pytest.raises(ValueError, match="wants one of contiguous, zigzag, got 'striped'"):
+    with pytest.raises(ValueError, match="wants one of side by side, zigzag, got 'striped'"):
         shared_triangle("striped", 4)
