@@ -91,7 +91,7 @@ CACHED_STEP = AnswerBank(
                     q.unsqueeze(2), keys, values, enable_gqa=True
                 ).squeeze(2)
             """,
-            "How often do you read the filled part",
+            "Which tensor has them side by side already?",
             points=1.5,
         ),
         Wrong(
@@ -401,10 +401,12 @@ ACCEPT = AnswerBank(
         """,
     ],
     features={
-        "q without a token": lambda case: 0 in case["q"],
-        "p without a token": lambda case: 0 in case["p"],
+        "q without a token": lambda case: "0" in case["q"],
+        "p without a token": lambda case: "0" in case["p"],
         "equal": lambda case: case["p"] == case["q"],
-        "nothing in common": lambda case: not any(map(min, zip(case["p"], case["q"], strict=True))),
+        "nothing in common": lambda case: all(
+            "0" in pair for pair in zip(case["p"], case["q"], strict=True)
+        ),
         "two tokens": lambda case: len(case["p"]) == 2,
     },
 )

@@ -6,6 +6,7 @@ what was seen are kept in `test-results/browser/`.
 
 import json
 import textwrap
+from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -186,6 +187,55 @@ def test_slider_moves_figure_and_number(notebooks: Notebooks) -> None:
     notebook.page.keyboard.press("ArrowLeft")
     wait_for_caption(notebook, cell, "405 billion parameters of 4 bytes: a paper prints 1,620")
     assert picture_in(notebook, cell)[0] not in (image, first_image)
+
+
+# Explorers of units 12 and 13: what is done to which control, and what the caption says then.
+MOVES = {
+    ("12_pipeline_parallelism", "explorer("): [
+        ("order", "interleaved, 2 chunks", "28.5 seconds"),
+        ("message, seconds", "End", "46 seconds"),
+        ("stages", "Home", "21 seconds"),
+        ("order", "1F1B", "19 seconds"),
+        ("micro-batches per stage", "End", "35 seconds"),
+        ("message, seconds", "Home", "27 seconds"),
+        ("order", "zero bubble", "25 seconds"),
+    ],
+    ("13_efficient_designs_and_inference", "explorer(\n    rates_over_batch"): [
+        ("device", "H200", "on one H200, 8,192 cached tokens each"),
+        ("device", "H100-SXM", "that fits is 8, 32, 256, 128"),
+        ("cached tokens of each", "ArrowLeft", "that fits is 64, 256, 1,024, 1,024"),
+    ],
+    ("13_efficient_designs_and_inference", "explorer(\n    draft_overlap"): [
+        ("drafted tokens", "ArrowLeft", "with 2 drafted, one pass of the large model gives 2.68"),
+        ("drafted tokens", "End", "with 8 drafted, one pass of the large model gives 5.91"),
+        ("known to the draft", "40 %", "with 8 drafted, one pass of the large model gives 2.95"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("unit", "cell"), MOVES)
+def test_buttons_and_sliders_move_figure_and_caption(
+    notebooks: Notebooks, unit: str, cell: str
+) -> None:
+    notebook = notebooks[unit]
+    notebook.run(cell)
+    images = [picture_in(notebook, cell)[0]]
+    for label, gesture, caption in MOVES[unit, cell]:
+        move(notebook, cell, label, gesture)
+        wait_for_caption(notebook, cell, caption)
+        images.append(picture_in(notebook, cell)[0])
+    assert all(one != next_one for one, next_one in pairwise(images))
+
+
+def move(notebook: LabPage, cell: str, label: str, gesture: str) -> None:
+    """Press a button of a control, or a key on its slider."""
+    name = notebook.page.get_by_text(label, exact=True)
+    row = notebook.cell(cell).locator(".widget-hbox").filter(has=name)
+    if row.locator(".noUi-handle").count():
+        row.locator(".noUi-handle").focus()
+        notebook.page.keyboard.press(gesture)
+    else:
+        row.get_by_role("button", name=gesture, exact=True).click()
 
 
 def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:

@@ -11,28 +11,50 @@ from autograder.observing.u13.paged_memory import WRONG
 
 SCENARIOS = ("append", "free", "share", "copy")
 NAMES = ("a", "b", "c", "d", "e", "f")
+AMPLE = "share"  # its memory is never full
 NUM_REQUESTS = 60
 # Chances to fork and to free; all other requests append.
 CHANCES = {"append": (0.0, 0.0), "free": (0.0, 0.15), "share": (0.2, 0.1), "copy": (0.2, 0.1)}
 BLOCK_SIZES = (4, 2, 3, 1, 5, 4)
-HAND = [["append", "a"], ["append", "a"], ["append", "a"], ["append", "b"], ["append", "a"]]
+# In blocks of two cells, and memory for four tokens where it is tight; a name alone appends.
+BY_HAND = {
+    "append": ("a a a b a", "a a b c b a"),
+    "free": ("a a b c -a b b a -b a c",),
+    "share": ("a a a>b b -a b",),
+    "copy": ("a a>b b a c -a c", "a a>b b -b a c b"),
+}
 
 
 def script_cases(seed: int) -> list[Case]:
-    """Scripts of every scenario, blocks of one cell up to five, memory tight and ample."""
+    """Scripts of every scenario: short ones, then long ones; memory tight and ample."""
     rng = random.Random(seed)
-    cases = [{"scenario": "append", "script": HAND, "num_blocks": 4, "block_size": 2}]
+    cases = [
+        _case(
+            scenario, [*map(_request, words.split())], NUM_REQUESTS if scenario == AMPLE else 2, 2
+        )
+        for scenario, scripts in BY_HAND.items()
+        for words in scripts
+    ]
     for scenario in SCENARIOS:
         for number, size in enumerate(BLOCK_SIZES):
-            is_tight = scenario != "share" and number % 2 == 0
+            is_tight = scenario != AMPLE and number % 2 == 0
             blocks = rng.randint(5, 8) if is_tight else NUM_REQUESTS
-            cases.append(
-                {
-                    **{"scenario": scenario, "script": _script(rng, scenario, size)},
-                    **{"num_blocks": blocks, "block_size": size},
-                }
-            )
+            cases.append(_case(scenario, _script(rng, scenario, size), blocks, size))
     return cases
+
+
+def _case(scenario: str, script: list[list[str]], num_blocks: int, block_size: int) -> Case:
+    return {
+        **{"scenario": scenario, "script": script},
+        **{"num_blocks": num_blocks, "block_size": block_size},
+    }
+
+
+def _request(word: str) -> list[str]:
+    """``a`` appends to a, ``-a`` ends it, ``a>b`` forks it."""
+    if ">" in word:
+        return ["fork", *word.split(">")]
+    return ["free", word[1:]] if word.startswith("-") else ["append", word]
 
 
 def _script(rng: random.Random, scenario: str, block_size: int) -> list[list[str]]:
@@ -157,6 +179,21 @@ EDITS = (
         {
             f"{TAKE}\n            {COPY}\n            {LEFT}": f"{LEFT}\n            {TAKE}\n"
             f"            {COPY.replace('blocks[-1]', 'self.tables[sequence][-1]')}"
+        },
+        points=3.0,
+    ),
+    Edit(
+        "A new name was refused, and it has a table now. What do you change before you know that "
+        "there is a block?",
+        {"self.tables.get(sequence, [])": "self.tables.setdefault(sequence, [])"},
+        points=1.0,
+    ),
+    Edit(
+        "A request was refused, and a copy is asked for all the same. What do you change before "
+        "you know that there is a block?",
+        {
+            f"{TAKE}\n            {COPY}": "block = [0, *self.free_blocks][-1]\n"
+            f"            {COPY}\n            block = self.taken()",
         },
         points=3.0,
     ),
