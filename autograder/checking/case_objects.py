@@ -6,7 +6,6 @@ from typing import Any
 from course_utils.configs import Experts, LatentAttention, ModelConfig, device
 from course_utils.literals import literal
 
-READABLE, A_FEW = 30, 6  # entries of a list in words
 PARTS: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
 
 
@@ -30,14 +29,5 @@ def arguments(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def case_in_words(case: dict[str, Any]) -> str:
-    """A case as a student would type it: ``rows=2, inner=1_000``, ``model=ModelConfig(...)``.
-
-    Of a list too long to read there are its beginning and its length.
-    """
-    return ", ".join(f"{name}={_in_words(value)}" for name, value in arguments(case).items())
-
-
-def _in_words(value: Any) -> str:
-    if not isinstance(value, list) or len(value) <= READABLE:
-        return literal(value)
-    return f"{literal(value[:A_FEW]).removesuffix(']')}, … {len(value)} in all]"
+    """A case as a student would type it: ``rows=2, inner=1_000``, ``model=ModelConfig(...)``."""
+    return ", ".join(f"{name}={literal(value)}" for name, value in arguments(case).items())

@@ -61,8 +61,7 @@ class Picture:
         """Take what belongs to a file of its own out of a drawing, and bind it to the page."""
         groups = drawn[drawn.index("</defs>") + len("</defs>") :]  # after what styles all elements
         groups = re.sub(r">\n\s*<", "><", groups).replace("\n", " ").strip()
-        groups = re.sub(r' (d|x|y)="[^"]*"', _with_two_decimals, groups)
-        groups = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", groups)  # a turn by nothing
+        groups = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), groups)
         groups = re.sub(r'<g id="[^"]*">', "<g>", groups).replace(colours.MEASURED, INK)
         # JupyterLab detaches cells that are far away: no figure may use an id of another one.
         salt = hashlib.sha256(groups.encode()).hexdigest()[:8]
@@ -91,10 +90,6 @@ class Picture:
             f'<figure style="margin: 0 0 1em">{drawing}'
             f'<figcaption style="line-height: 1.4">{caption}</figcaption></figure>'
         )
-
-
-def _with_two_decimals(coordinates: re.Match[str]) -> str:
-    return re.sub(r"(\.\d\d)\d+", r"\1", coordinates[0]).replace("  ", " ")
 
 
 def axes(width: float = WIDTH, height: float = 3.2) -> tuple[Figure, Any]:

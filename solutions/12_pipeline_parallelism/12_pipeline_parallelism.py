@@ -607,7 +607,7 @@ explorer(
     pipeline_of,
     order=Choice("order", ["GPipe", "1F1B", "interleaved, 2 chunks", "zero bubble"], "1F1B"),
     num_stages=Choice("stages", [2, 3, 4], 4),
-    groups=Choice("micro-batches per stage", [1, 2, 3, 4], 2),
+    groups=Choice("micro-batches per stage", [1, 2, 3], 2),
     message=Choice("message, seconds", [0, 0.1, 0.3, 1], 0),
 )
 

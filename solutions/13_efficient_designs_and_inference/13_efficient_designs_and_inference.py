@@ -459,7 +459,7 @@ def story(paged_cache_class):
 try_it(story, PagedCache)
 
 # %% check="u13-paged"
-# Scripts of up to 60 requests: blocks of one cell to five, memory that is tight and memory that is not.
+# Up to 60 requests (a appends, a>b forks, -a ends), blocks of one cell to five, memory tight and ample.
 
 # %% [markdown]
 # <details><summary>Hint: what do I have to remember?</summary>

@@ -1,5 +1,6 @@
 """Answer banks of unit 13."""
 
+from autograder.observing.u13.paged_scripts import script_of
 from tests.answer_bank import AnswerBank, Wrong
 
 
@@ -323,10 +324,10 @@ PAGED = AnswerBank(
         "tight": lambda case: case["num_blocks"] < 10 and case["scenario"] == "copy",
         "ample": lambda case: case["num_blocks"] > 10 and case["scenario"] == "copy",
         "blocks of one cell": lambda case: case["block_size"] == 1,
-        "a fork": lambda case: any(each[0] == "fork" for each in case["script"]),
+        "a fork": lambda case: any(each[0] == "fork" for each in script_of(case)),
         "a name again": lambda case: any(
-            each[0] == "free" and ["append", each[1]] in case["script"][number:]
-            for number, each in enumerate(case["script"])
+            each[0] == "free" and ["append", each[1]] in script_of(case)[number:]
+            for number, each in enumerate(script_of(case))
         ),
     },
 )

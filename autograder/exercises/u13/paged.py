@@ -8,15 +8,13 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u13 import paged
 from autograder.observing.u13.paged_memory import WRONG
+from autograder.observing.u13.paged_scripts import random_script
 
 SCENARIOS = ("append", "free", "share", "copy")
-NAMES = ("a", "b", "c", "d", "e", "f")
 AMPLE = "share"  # its memory is never full
-NUM_REQUESTS = 60
-# Chances to fork and to free; all other requests append.
-CHANCES = {"append": (0.0, 0.0), "free": (0.0, 0.15), "share": (0.2, 0.1), "copy": (0.2, 0.1)}
+NUM_REQUESTS, A_FEW = 60, 6
 BLOCK_SIZES = (4, 2, 3, 1, 5, 4)
-# In blocks of two cells, and memory for four tokens where it is tight; a name alone appends.
+# In blocks of two cells, and memory for four tokens where it is tight.
 BY_HAND = {
     "append": ("a a a b a", "a a b c b a"),
     "free": ("a a b c -a b b a -b a c",),
@@ -29,9 +27,7 @@ def script_cases(seed: int) -> list[Case]:
     """Scripts of every scenario: short ones, then long ones; memory tight and ample."""
     rng = random.Random(seed)
     cases = [
-        _case(
-            scenario, [*map(_request, words.split())], NUM_REQUESTS if scenario == AMPLE else 2, 2
-        )
+        _case(scenario, words, len(words.split()), 0, NUM_REQUESTS if scenario == AMPLE else 2, 2)
         for scenario, scripts in BY_HAND.items()
         for words in scripts
     ]
@@ -39,50 +35,21 @@ def script_cases(seed: int) -> list[Case]:
         for number, size in enumerate(BLOCK_SIZES):
             is_tight = scenario != AMPLE and number % 2 == 0
             blocks = rng.randint(5, 8) if is_tight else NUM_REQUESTS
-            cases.append(_case(scenario, _script(rng, scenario, size), blocks, size))
+            of_script = rng.randint(1, 10**4)
+            begins = random_script(scenario, size, NUM_REQUESTS, of_script)[:A_FEW]
+            cases.append(_case(scenario, " ".join(begins), NUM_REQUESTS, of_script, blocks, size))
     return cases
 
 
-def _case(scenario: str, script: list[list[str]], num_blocks: int, block_size: int) -> Case:
-    return {
-        **{"scenario": scenario, "script": script},
-        **{"num_blocks": num_blocks, "block_size": block_size},
-    }
-
-
-def _request(word: str) -> list[str]:
-    """``a`` appends to a, ``-a`` ends it, ``a>b`` forks it."""
-    if ">" in word:
-        return ["fork", *word.split(">")]
-    return ["free", word[1:]] if word.startswith("-") else ["append", word]
-
-
-def _script(rng: random.Random, scenario: str, block_size: int) -> list[list[str]]:
-    """Random requests; a sequence that ended may begin again."""
-    forking, freeing = CHANCES[scenario]
-    lengths: dict[str, int] = {}
-    script = []
-    for _ in range(NUM_REQUESTS):
-        dice, unused = rng.random(), [each for each in NAMES if each not in lengths]
-        forks = [name for name, n in lengths.items() if scenario == "copy" or n % block_size == 0]
-        if dice < forking and forks and unused:
-            name, child = rng.choice(forks), rng.choice(unused)
-            lengths[child] = lengths[name]
-            script.append(["fork", name, child])
-        elif forking <= dice < forking + freeing and lengths:
-            name = rng.choice(list(lengths))
-            del lengths[name]
-            script.append(["free", name])
-        else:
-            name = rng.choice(NAMES[: 3 + 3 * (scenario != "append")])
-            lengths[name] = lengths.get(name, 0) + 1
-            script.append(["append", name])
-    return script
+def _case(scenario: str, *others: str | int) -> Case:
+    """A few requests and the number of all of them, which is what a verdict shows."""
+    names = ("begins", "num_requests", "seed", "num_blocks", "block_size")
+    return {"scenario": scenario, **dict(zip(names, others, strict=True))}
 
 
 def measured(**case: Any) -> dict[str, int]:
     """Every request is served, and nothing is wrong."""
-    return {"served_requests": len(case["script"]), **dict.fromkeys(WRONG, 0)}
+    return {"served_requests": case["num_requests"], **dict.fromkeys(WRONG, 0)}
 
 
 NEW, SHARED = "if cell == 0:", "elif self.owners[blocks[-1]] > 1:"

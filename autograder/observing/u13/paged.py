@@ -12,6 +12,7 @@ from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 from autograder.observing.u13.paged_memory import Memory, judged
+from autograder.observing.u13.paged_scripts import script_of
 
 LABELS = {
     "served_requests": "requests served right, up to the first that was not",
@@ -33,7 +34,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """
     cache = answer(case["num_blocks"], case["block_size"])
     living, log = set[str](), list[dict[str, Any]]()
-    for kind, *names in case["script"]:
+    for kind, *names in script_of(case):
         if kind != "append" and names[0] not in living:
             log.append({})
             continue
@@ -84,4 +85,4 @@ def _whole(value: Any) -> int:
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     """How far the script was served right, and what went wrong then."""
     memory = Memory(case["num_blocks"], case["block_size"])
-    return judged(memory, case["script"], observed["log"])
+    return judged(memory, script_of(case), observed["log"])

@@ -24,9 +24,3 @@ def test_words_can_be_typed_back():
     typed = eval(f"dict({words})", {"ModelConfig": ModelConfig, "device": device})
     assert typed["model"] == ModelConfig(**SIZES)
     assert preset("DeepSeek-V3") != typed["model"]
-
-
-def test_of_a_long_list_there_are_its_beginning_and_its_length():
-    assert case_in_words({"few": [1, 2], "many": [*range(60)]}) == (
-        "few=[1, 2], many=[0, 1, 2, 3, 4, 5, … 60 in all]"
-    )

@@ -43,7 +43,7 @@ def test_no_two_figures_on_a_page_share_an_id():
 
 def test_a_drawing_of_very_many_points_is_a_png():
     figure, ax = axes()
-    ax.plot([n % 7919 * n % 7907 for n in range(20_000)])
+    ax.plot([n % 7919 * n % 7907 for n in range(10_000)])
     shown = Picture(figure, "Points.")._repr_html_()
     assert "<svg" not in shown
     assert '<img alt="Points."' in shown
