@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.serving import served_bytes, served_tokens_per_second, speculation
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import WIDTH, Picture, axes
 
 BATCHES = tuple(2**n for n in range(11))
 AXIS_RATE = (50, 1e5)
@@ -66,8 +67,8 @@ def rates_over_batch(context: int, hardware: str) -> Picture:
     ax.set_ylabel("tokens per second (log scale)")
     ax.legend(frameon=False, loc="upper left")
     caption = (
-        f"Llama-3-8B in four designs on an {hardware}, {context:,} cached tokens each: the largest "
-        f"batch of those drawn that fits is {', '.join(f'{n:,}' for n in ends.values())}."
+        f"Llama-3-8B in four designs on one {hardware}, {context:,} cached tokens each: the "
+        f"largest batch of those drawn that fits is {', '.join(f'{n:,}' for n in ends.values())}."
     )
     return Picture(figure, caption)
 
@@ -115,7 +116,7 @@ def _draw_block(
 
 
 def draft_overlap(likeness: str, draft_length: int) -> Picture:
-    """Chances of a large and of a draft model, and the overlap that is accepted.
+    """Chances of a large and of a draft model, the overlap that is accepted, and how far it goes.
 
     Args:
         likeness: How much of the large model the draft knows, such as ``"80 %"``.
@@ -124,22 +125,45 @@ def draft_overlap(likeness: str, draft_length: int) -> Picture:
     known = float(likeness.rstrip(" %")) / 100
     q = [known * p + (1 - known) * g for p, g in zip(LARGE, GUESS, strict=True)]
     overlap = [min(pair) for pair in zip(LARGE, q, strict=True)]
-    figure, ax = axes(height=3.2)
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+    _draw_overlap(left, q, overlap)
+    _draw_accepted(right, sum(overlap), draft_length)
+    tokens = speculation(sum(overlap), 0.0, draft_length)["tokens"]
+    caption = (
+        f"The bars overlap in {sum(overlap):.2f}, the chance that a drafted token is accepted: "
+        f"with {draft_length} drafted, one pass of the large model gives {tokens:.2f} tokens."
+    )
+    return Picture(figure, caption)
+
+
+def _draw_overlap(ax: Any, q: Sequence[float], overlap: Sequence[float]) -> None:
+    """Bars of both models, and on them what is accepted."""
     places = range(len(WORDS))
     ax.bar([n - 0.2 for n in places], LARGE, 0.38, color=colours.PARAMETERS, label="large model, p")
     ax.bar([n + 0.2 for n in places], q, 0.38, color=colours.GRADIENTS, label="draft, q")
     accepted = {"facecolor": "none", "edgecolor": colours.MEASURED, "hatch": "///"}
-    ax.bar(places, overlap, 0.78, **accepted, label="accepted: the smaller of the two")
+    ax.bar(places, overlap, 0.78, **accepted, label="accepted: the smaller")
     for n, each in enumerate(overlap):
         top = max(LARGE[n], q[n])
         ax.text(n, top + 0.01, f"{each:.2f}", ha="center", va="bottom", fontweight="bold")
     ax.set_xticks(list(places), WORDS)
     ax.set_ylim(0, 0.6)
     ax.set_ylabel("chance")
-    ax.legend(frameon=False)
-    tokens = speculation(sum(overlap), 0.0, draft_length)["tokens"]
-    caption = (
-        f"The bars overlap in {sum(overlap):.2f}, the chance that a drafted token is accepted: "
-        f"{draft_length} drafts give {tokens:.2f} tokens for one pass of the large model."
-    )
-    return Picture(figure, caption)
+    ax.legend(frameon=False, loc="upper center")
+
+
+def _draw_accepted(ax: Any, acceptance: float, draft_length: int) -> None:
+    """The chance that each drafted token stays, with all before it."""
+    drafts = range(1, draft_length + 1)
+    chances = [acceptance**n for n in drafts]
+    ax.bar(drafts, chances, 0.7, color=colours.COMPUTED)
+    for n, each in zip(drafts, chances, strict=True):
+        ax.text(n, each + 0.01, f"{each:.2f}", ha="center", va="bottom", fontweight="bold")
+    ax.set_xlim(0.4, 8.6)
+    ax.set_xticks(list(drafts))
+    ax.set_ylim(0, 1.1)
+    ax.set_xlabel("drafted token")
+    ax.set_ylabel("chance that it and all before stay")

@@ -17,7 +17,7 @@
 # ---
 
 # %% [markdown] opening=true
-# ![Bars, to scale: what 8,192 tokens of one sequence take in the cache. Llama-3-8B with keys for every head 4.29 GB, as it is 1.07, DeepSeek-V3 0.58, Llama-3-8B with one key for all heads 0.13. Beside them blocks of a paged cache in the colours of three sequences.](hero.svg)
+# ![Bars, to scale: what 8,192 tokens of one sequence take in the cache. Llama-3-8B with keys for every head 4.29 GB, as it is 1.07, with one key for all heads 0.13; DeepSeek-V3, 84 times as large, a question mark. Beside them blocks of a paged cache in the colours of three sequences.](hero.svg)
 #
 # Two models answer equally well, and one writes five times as fast. You will build what makes the difference: grouped keys, latents, experts, a paged cache, a small model that guesses for a large one. A tiny model then writes the same text with fewer bytes.
 #
@@ -274,7 +274,9 @@ same = torch.equal(generate_cached(model, prompt[None], 100, step_of)[0], writte
 print("the tiny model writes the same text with it:", same)
 
 # %% [markdown]
-# Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. Now all bytes of a step, weights too. Move the context:
+# Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. Now all bytes of a step, weights too.
+#
+# **Move the controls:** with which context does an H100 have room for 256 sequences on 8 heads of keys? And which design has room for as many with 8,192 tokens each?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -457,7 +459,7 @@ def story(paged_cache_class):
 try_it(story, PagedCache)
 
 # %% check="u13-paged"
-# Scripts of 60 requests: blocks of one cell to five, memory that is tight and memory that is not.
+# Up to 60 requests (a appends, a>b forks, -a ends), blocks of one cell to five, memory tight and ample.
 
 # %% [markdown]
 # <details><summary>Hint: what do I have to remember?</summary>
@@ -690,11 +692,14 @@ try_it(on_two_tokens, speculative_rule)
 # Write down for each token the chance that it is proposed *and* accepted. By how much is that below $p(x)$?
 # </details>
 
+# %% [markdown]
+# **Move the controls:** how well must the draft know the large model, so that eight drafts give twice as many tokens as two?
+
 # %% folded=true
 # Explorer: run this cell, then move the controls
 explorer(
     draft_overlap,
-    likeness=Choice("the draft knows of the large model", ["0 %", "40 %", "80 %", "95 %"], "80 %"),
+    likeness=Choice("known to the draft", ["0 %", "40 %", "80 %", "95 %"], "80 %"),
     draft_length=Choice("drafted tokens", [1, 2, 4, 8], 4),
 )
 

@@ -398,6 +398,36 @@ ZERO = AnswerBank(
             """,
             "How many F come ahead of its first W?",
         ),
+        Wrong(
+            "a greedy loop",
+            """
+            def zero_bubble(p, m):
+                done, lists = {}, [[] for _ in range(p)]
+
+                def number(kind, stage):
+                    return sum(each[0] == kind for each in lists[stage])
+
+                def is_done(kind, k, stage, turn):
+                    return done.get((kind, k, stage), turn + 1) <= turn
+
+                def choice(stage, turn):
+                    f, i, w = (number(kind, stage) for kind in "FIW")
+                    if i < f and (stage == p - 1 or is_done("I", i, stage + 1, turn)):
+                        return "I", i, 0
+                    if f < min(m, w + p) and (stage == 0 or is_done("F", f, stage - 1, turn)):
+                        return "F", f, 0
+                    return ("W", w, 0) if w < i else None
+
+                for turn in range(9 * (m + p)):
+                    for stage, each in enumerate([choice(s, turn) for s in range(p)]):
+                        if each:
+                            lists[stage].append(each)
+                            done[each[0], each[1], stage] = turn + 1
+                return lists
+            """,
+            "which W must then come early too?",
+            points=1.5,
+        ),
     ],
     right=[
         """

@@ -1,5 +1,6 @@
 """Answer banks of unit 13."""
 
+from autograder.observing.u13.paged_scripts import script_of
 from tests.answer_bank import AnswerBank, Wrong
 
 
@@ -91,7 +92,7 @@ CACHED_STEP = AnswerBank(
                     q.unsqueeze(2), keys, values, enable_gqa=True
                 ).squeeze(2)
             """,
-            "How often do you read the filled part",
+            "Which tensor has them side by side already?",
             points=1.5,
         ),
         Wrong(
@@ -323,10 +324,10 @@ PAGED = AnswerBank(
         "tight": lambda case: case["num_blocks"] < 10 and case["scenario"] == "copy",
         "ample": lambda case: case["num_blocks"] > 10 and case["scenario"] == "copy",
         "blocks of one cell": lambda case: case["block_size"] == 1,
-        "a fork": lambda case: any(each[0] == "fork" for each in case["script"]),
+        "a fork": lambda case: any(each[0] == "fork" for each in script_of(case)),
         "a name again": lambda case: any(
-            each[0] == "free" and ["append", each[1]] in case["script"][number:]
-            for number, each in enumerate(case["script"])
+            each[0] == "free" and ["append", each[1]] in script_of(case)[number:]
+            for number, each in enumerate(script_of(case))
         ),
     },
 )
@@ -401,10 +402,12 @@ ACCEPT = AnswerBank(
         """,
     ],
     features={
-        "q without a token": lambda case: 0 in case["q"],
-        "p without a token": lambda case: 0 in case["p"],
+        "q without a token": lambda case: "0" in case["q"],
+        "p without a token": lambda case: "0" in case["p"],
         "equal": lambda case: case["p"] == case["q"],
-        "nothing in common": lambda case: not any(map(min, zip(case["p"], case["q"], strict=True))),
+        "nothing in common": lambda case: all(
+            "0" in pair for pair in zip(case["p"], case["q"], strict=True)
+        ),
         "two tokens": lambda case: len(case["p"]) == 2,
     },
 )

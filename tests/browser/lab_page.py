@@ -75,7 +75,8 @@ FAINT_TEXT = """() => {
     return faint;
 }"""
 
-# Parts of outputs that reach beyond the right edge of their cell, where they cannot be seen.
+# Parts of outputs that reach beyond the right edge of their cell, where they cannot be seen, and
+# names of controls that are longer than their room.
 CUT_OFF = """() => {
     const beyond = [];
     for (const output of document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')) {
@@ -83,6 +84,8 @@ CUT_OFF = """() => {
         for (const part of output.querySelectorAll('img, svg, table, figcaption, pre, div'))
             if (part.getBoundingClientRect().right > edge + 1)
                 beyond.push(`${part.tagName}: ${(part.alt || part.textContent).slice(0, 60)}`);
+        for (const label of output.querySelectorAll('.widget-label'))
+            if (label.scrollWidth > label.clientWidth) beyond.push(`label: ${label.textContent}`);
     }
     return beyond;
 }"""

@@ -4,9 +4,13 @@ Every test brings the notebook into the state that it needs, so that each can ru
 what was seen are kept in `test-results/browser/`.
 """
 
+from __future__ import annotations
+
 import json
+import re
 import textwrap
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +20,10 @@ from tests.answer_bank import Wrong
 from tests.notebooks.filling import UNITS, answer_banks_of, solved, wrong_answers
 
 from .fixtures import Notebooks
-from .lab_page import LabPage
+from .lab_page import ERRORS, LabPage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 pytestmark = pytest.mark.browser
 
@@ -67,6 +74,8 @@ TEXTS = {
     "u00-view": "It is a view of the large storage; a clone would let go of it.",
     "u01-first-layer": "Nobody wants the gradient of the data, so it takes twice.",
 }
+
+IS_EXPLORER = re.compile(r"^explorer\(", re.MULTILINE)
 
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
@@ -195,21 +204,88 @@ def test_slider_moves_figure_and_number(notebooks: Notebooks) -> None:
     assert picture_in(notebook, cell)[0] not in (image, first_image)
 
 
-def test_button_and_slider_move_one_figure(notebooks: Notebooks) -> None:
-    notebook = notebooks["11_tensor_and_context_parallelism"]
-    cell = "    shared_triangle,"
+# Explorers of units 11 to 13: what is done to which control, and what the caption says then.
+MOVES = {
+    ("11_tensor_and_context_parallelism", "    shared_triangle,"): [
+        ("who holds what", "zigzag", "Zigzag, 4 ranks: the busiest computes 9 squares"),
+        ("ranks", "ArrowRight", "Zigzag, 6 ranks: the busiest computes 13 squares"),
+    ],
+    ("12_pipeline_parallelism", "explorer("): [
+        ("order", "interleaved, 2 chunks", "28.5 seconds"),
+        ("message, seconds", "End", "46 seconds"),
+        ("stages", "Home", "21 seconds"),
+        ("order", "1F1B", "19 seconds"),
+        ("micro-batches per stage", "End", "27 seconds"),
+        ("message, seconds", "Home", "21 seconds"),
+        ("order", "zero bubble", "19 seconds"),
+    ],
+    ("13_efficient_designs_and_inference", "explorer(\n    rates_over_batch"): [
+        ("device", "H200", "on one H200, 8,192 cached tokens each"),
+        ("device", "H100-SXM", "that fits is 8, 32, 256, 128"),
+        ("cached tokens of each", "ArrowLeft", "that fits is 64, 256, 1,024, 1,024"),
+    ],
+    ("13_efficient_designs_and_inference", "explorer(\n    draft_overlap"): [
+        ("drafted tokens", "ArrowLeft", "with 2 drafted, one pass of the large model gives 2.68"),
+        ("drafted tokens", "End", "with 8 drafted, one pass of the large model gives 5.91"),
+        ("known to the draft", "40 %", "with 8 drafted, one pass of the large model gives 2.95"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("unit", "cell"), MOVES)
+def test_buttons_and_sliders_move_figure_and_caption(
+    notebooks: Notebooks, unit: str, cell: str
+) -> None:
+    notebook = notebooks[unit]
     notebook.run(cell)
-    pictures = [picture_in(notebook, cell)]
-    assert pictures[0][1].startswith("Side by side, 4 ranks: the busiest computes 15 squares")
-    for part, key, caption in (
-        ("button:text-is('zigzag')", "Enter", "Zigzag, 4 ranks: the busiest computes 9 squares"),
-        (".noUi-handle", "ArrowRight", "Zigzag, 6 ranks: the busiest computes 13 squares"),
-    ):
-        notebook.cell(cell).locator(part).press(key)
+    images = [picture_in(notebook, cell)[0]]
+    for label, gesture, caption in MOVES[unit, cell]:
+        move(notebook, cell, label, gesture)
         wait_for_caption(notebook, cell, caption)
-        pictures.append(picture_in(notebook, cell))
-    notebook.screenshot("11-explorer-moved")
-    assert len(set(pictures)) == len(pictures)
+        images.append(picture_in(notebook, cell)[0])
+    assert all(one != next_one for one, next_one in pairwise(images))
+
+
+def move(notebook: LabPage, cell: str, label: str, gesture: str) -> None:
+    """Press a button of a control, or a key on its slider."""
+    name = notebook.page.get_by_text(label, exact=True)
+    row = notebook.cell(cell).locator(".widget-hbox").filter(has=name)
+    if row.locator(".noUi-handle").count():
+        row.locator(".noUi-handle").focus()
+        notebook.page.keyboard.press(gesture)
+    else:
+        row.get_by_role("button", name=gesture, exact=True).click()
+
+
+@each_unit
+def test_every_control_of_an_explorer_changes_what_it_shows(
+    notebooks: Notebooks, unit: str
+) -> None:
+    notebook = notebooks[unit]
+    for explorer in (cell for cell in notebook.released if IS_EXPLORER.search(cell.source)):
+        notebook.run(explorer.id)
+        shown = notebook.cell(explorer.id)
+        rows = shown.locator(".widget-hbox:has(.noUi-handle, button, select)")
+        assert rows.count() == explorer.source.count("Choice(")
+        for row in rows.all():
+            before = shown.locator("figure").evaluate("figure => figure.outerHTML")
+            choose_another(row)
+            notebook.page.wait_for_function(
+                "([cell, before]) => cell.querySelector('figure')?.outerHTML !== before",
+                arg=[shown.element_handle(), before],
+            )
+        assert not shown.locator(", ".join(ERRORS)).count()
+
+
+def choose_another(row: Locator) -> None:
+    """Change a control: the next size of a slider, or another of its buttons or of its list."""
+    if (handle := row.locator(".noUi-handle")).count():
+        is_last = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
+        handle.press("ArrowLeft" if is_last else "ArrowRight")
+    elif (options := row.locator("select")).count():
+        options.select_option(index=int(options.evaluate("list => list.selectedIndex") == 0))
+    else:
+        row.locator("button:not(.mod-active)").first.click()
 
 
 def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:

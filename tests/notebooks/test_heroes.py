@@ -30,7 +30,7 @@ from course_utils.reference.batch_experiment import (
     per_sample_gradients,
 )
 from course_utils.reference.bucketing import backward_in_buckets
-from course_utils.reference.pipeline_schedules import gpipe, zero_bubble
+from course_utils.reference.pipeline_schedules import gpipe
 from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.show.memory_budget import memory_parts
 from course_utils.show.tensor_parallel import layer_milliseconds
@@ -49,17 +49,27 @@ def widths(picture: str) -> list[float]:
     return [float(width) for width in re.findall(r'class="part".*? width="([\d.]+)"', picture)]
 
 
-def test_two_schedules_of_a_pipeline():
+def test_work_of_four_stages_and_their_first_actions():
     picture = drawn("12_pipeline_parallelism")
-    runs = [simulate_pipeline(each(4, 8), 8) for each in (gpipe, zero_bubble)]
-    assert [f">{run.seconds} s</text>" in picture for run in runs] == [True, True]
-    assert [f">{run.in_flight(0):g} in flight</text>" in picture for run in runs] == [True, True]
-    actions = [each for run in runs for each in run.actions]
-    for kind in "FBIW":
-        found = re.findall(rf'class="{kind}" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
-        wanted = [(each.start, each.end) for each in actions if each.action[0] == kind]
-        scale = [((float(x) - 150) / 20, float(width) / 20) for x, width in found]
-        assert sorted((start, start + width) for start, width in scale) == sorted(wanted)
+    run = simulate_pipeline(gpipe(4, 8), 8)
+    last = run.of(3)
+    seconds = sum(each.end - each.start for each in last)
+    assert f"{seconds} seconds of work" in picture
+    for kind in "FB":
+        wanted = [each.end - each.start for each in last if each.action[0] == kind]
+        assert [width for _, width in drawn_seconds(picture, kind)] == wanted
+    first = [run.of(stage)[0] for stage in run.stages]
+    assert drawn_seconds(picture, "first") == [
+        (each.start, each.end - each.start) for each in first
+    ]
+    waits = [(0, each.start) for each in first if each.start]
+    assert drawn_seconds(picture, "idle") == waits
+
+
+def drawn_seconds(picture: str, kind: str) -> list[tuple[float, float]]:
+    """Start and length of each bar, twenty units for a second."""
+    found = re.findall(rf'class="{kind}" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
+    return [((float(x) - 150) / 20, float(width) / 20) for x, width in found]
 
 
 def test_memory_of_training_llama_3_8b():
@@ -251,11 +261,11 @@ def test_a_layer_of_llama_3_8b_on_one_to_eight_devices_and_an_open_question():
     assert picture.count(">?</text>") == 1
 
 
-def test_caches_of_four_designs():
+def test_caches_of_three_designs_and_the_size_of_a_fourth():
     picture = drawn("13_efficient_designs_and_inference")
     llama, deepseek = preset("Llama-3-8B"), preset("DeepSeek-V3")
     own, shared = (replace(llama, num_kv_heads=each) for each in (32, 1))
-    caches = [cache_bytes(each, 1, 8192, 2) / 1e9 for each in (own, llama, deepseek, shared)]
+    caches = [cache_bytes(each, 1, 8192, 2) / 1e9 for each in (own, llama, shared)]
     assert widths(picture) == pytest.approx([130 * each for each in caches], abs=0.1)
     assert re.findall(r">(\d\.\d\d)</text>", picture) == [f"{each:.2f}" for each in caches]
     times = sum(parameters(deepseek).values()) / sum(parameters(llama).values())

@@ -9,10 +9,10 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, any_of, edited
+from autograder.observing.checksums import checksum
 from autograder.observing.u03.kept import gradients_of
 from autograder.observing.u06 import backward
 from autograder.observing.u06.backward import APART, FROZEN, PARTS, QKV, inputs_of
-from autograder.observing.u06.compared import checksum
 
 NAMES = ("kind", "heads", "seq_len", "head_dim", "block")
 

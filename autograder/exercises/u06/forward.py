@@ -8,8 +8,8 @@ from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.model_answers import Edit, any_of, edited
 from autograder.exercises.u06.online import ANSWERS
+from autograder.observing.checksums import checksum
 from autograder.observing.u06 import forward
-from autograder.observing.u06.compared import checksum
 from autograder.observing.u06.forward import LOUD, LOW, SCENARIOS
 
 NAMES = ("scenario", "kind", "num_queries", "num_keys", "head_dim", "block_q", "block_k")

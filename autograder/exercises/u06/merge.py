@@ -7,8 +7,8 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, any_of, edited
 from autograder.exercises.u06.online import ANSWERS
+from autograder.observing.checksums import checksum
 from autograder.observing.u06 import merge
-from autograder.observing.u06.compared import checksum
 from autograder.observing.u06.merge import BY_HAND, SCENARIOS
 
 NAMES = ("scenario", "kind", "rows", "first_keys", "other_keys", "width")

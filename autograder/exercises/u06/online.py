@@ -8,8 +8,8 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, any_of, edited
+from autograder.observing.checksums import checksum
 from autograder.observing.u06 import online
-from autograder.observing.u06.compared import checksum
 from autograder.observing.u06.online import BY_HAND, KINDS
 
 ANSWERS = ("course_utils.reference.online_softmax", "course_utils.reference.tiled_attention")

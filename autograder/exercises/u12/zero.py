@@ -4,6 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u12.shared.right_lists import (
     ANSWERS,
@@ -15,6 +16,8 @@ from autograder.exercises.u12.shared.right_lists import (
     right_numbers,
 )
 from autograder.observing.u12 import lists
+from course_utils.instruments import simulate_pipeline
+from course_utils.reference.pipeline_schedules import greedy_halves
 
 
 def zero_cases(seed: int) -> list[Case]:
@@ -114,12 +117,26 @@ EDITS = (
     ),
 )
 
+
+def greedy(scenario: str, num_stages: int, num_micro_batches: int) -> dict[str, int]:
+    """I, or else F while there is room, or else W."""
+    schedule = greedy_halves(num_stages, num_micro_batches, most_in_flight=num_stages)
+    return {"seconds": int(simulate_pipeline(schedule, num_micro_batches).seconds)}
+
+
+GREEDY = Symptom(
+    "Every stage takes what is best at the moment: I, or else F, or else W. Which room does an F "
+    "take that comes earlier than anybody needs it, and which W must then come early too?",
+    greedy,
+)
+
 CHECK = Check(
     cases=zero_cases,
     observe=lists.observe,
     judge=Behaviour(
         measured,
         *edited("u12-zero", EDITS, observe=lists.observe),
+        GREEDY,
         scenarios=(MANY, FEW),
         summarise=lists.summarise,
         labels=lists.LABELS,

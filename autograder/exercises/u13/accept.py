@@ -13,21 +13,26 @@ from autograder.observing.u13 import accept
 def pair_cases(seed: int) -> list[Case]:
     """Two tokens and more; zeros in p and in q; equal pairs, and pairs without a common token."""
     rng = random.Random(seed)
-    cases = [{"p": [3, 1], "q": [2, 2]}, {"p": [1, 0, 0], "q": [0, 1, 1]}]
-    cases += [{"p": [2, 3, 5], "q": [2, 3, 5]}, {"p": [5, 3, 2], "q": [2, 5, 3]}]
-    while len(cases) < 23:
+    pairs = [([3, 1], [2, 2]), ([1, 0, 0], [0, 1, 1])]
+    pairs += [([2, 3, 5], [2, 3, 5]), ([5, 3, 2], [2, 5, 3])]
+    while len(pairs) < 23:
         size = rng.randint(3, 6)
         p, q = ([rng.randint(1, 9) for _ in range(size)] for _ in range(2))
-        if len(cases) % 3 == 0:
+        if len(pairs) % 3 == 0:
             q[0] = 0
-        if len(cases) % 3 == 1:
+        if len(pairs) % 3 == 1:
             p[-1] = 0
         p[1] += sum(q)  # so that the two differ
-        cases.append({"p": p, "q": q})
-    return cases
+        pairs.append((p, q))
+    return [{"p": _chances(p), "q": _chances(q)} for p, q in pairs]
 
 
-def measured(p: list[int], q: list[int]) -> dict[str, Any]:
+def _chances(weights: list[int]) -> list[str]:
+    """Chances in proportion to some weights, as a student would write them: ``"3/4"``."""
+    return [str(Fraction(each, sum(weights))) for each in weights]
+
+
+def measured(p: list[str], q: list[str]) -> dict[str, Any]:
     """What comes out is p; as much of q is kept as p has room for."""
     of_p, of_q = accept.chances_of({"p": p, "q": q})
     accepted = sum(map(min, of_p, of_q), Fraction(0))

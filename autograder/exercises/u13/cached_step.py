@@ -8,7 +8,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.observing.u06.compared import checksum
+from autograder.observing.checksums import checksum
 from autograder.observing.u13 import cached_step
 from autograder.observing.u13.cached_step import ENOUGH, inputs_of
 
@@ -63,6 +63,10 @@ COPIED = (
     "operations copies keys and values?"
 )
 CELLS = ("wrong_cells",)
+JOINED = {
+    KEYS: "keys = torch.cat([k_cache[:, :, :length], k_new[:, :, None]], 2)",
+    VALUES: "values = torch.cat([v_cache[:, :, :length], v_new[:, :, None]], 2)",
+}
 EDITS = (
     Edit(
         "The result is right, and keys are copied for each query head. How many different keys "
@@ -77,13 +81,15 @@ EDITS = (
     Edit(
         "You join old and new to a new tensor, so the buffers stay as they were. How many tokens "
         "are new, and where is room for them?",
-        {
-            f"{KEY}\n    ": "",
-            f"{VALUE}\n    ": "",
-            KEYS: "keys = torch.cat([k_cache[:, :, :length], k_new[:, :, None]], 2)",
-            VALUES: "values = torch.cat([v_cache[:, :, :length], v_new[:, :, None]], 2)",
-        },
+        {f"{KEY}\n    ": "", f"{VALUE}\n    ": "", **JOINED},
         shows=CELLS,
+    ),
+    Edit(
+        "The result is right, and in every step all old tokens are joined with the new one in "
+        "another tensor. Which tensor has them side by side already?",
+        JOINED,
+        points=1.5,
+        shows=("read_bytes",),
     ),
     Edit(COPIED, {KEYS: f"{KEYS}.clone()", VALUES: f"{VALUES}.clone()"}, 1.5, ("times_copied",)),
     Edit(

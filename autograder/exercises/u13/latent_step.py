@@ -8,7 +8,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.observing.u06.compared import checksum
+from autograder.observing.checksums import checksum
 from autograder.observing.u13 import latent_step
 from autograder.observing.u13.latent_step import SIZES, inputs_of
 

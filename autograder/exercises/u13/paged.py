@@ -8,59 +8,48 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u13 import paged
 from autograder.observing.u13.paged_memory import WRONG
+from autograder.observing.u13.paged_scripts import random_script
 
 SCENARIOS = ("append", "free", "share", "copy")
-NAMES = ("a", "b", "c", "d", "e", "f")
-NUM_REQUESTS = 60
-# Chances to fork and to free; all other requests append.
-CHANCES = {"append": (0.0, 0.0), "free": (0.0, 0.15), "share": (0.2, 0.1), "copy": (0.2, 0.1)}
+AMPLE = "share"  # its memory is never full
+NUM_REQUESTS, A_FEW = 60, 6
 BLOCK_SIZES = (4, 2, 3, 1, 5, 4)
-HAND = [["append", "a"], ["append", "a"], ["append", "a"], ["append", "b"], ["append", "a"]]
+# In blocks of two cells, and memory for four tokens where it is tight.
+BY_HAND = {
+    "append": ("a a a b a", "a a b c b a"),
+    "free": ("a a b c -a b b a -b a c",),
+    "share": ("a a a>b b -a b",),
+    "copy": ("a a>b b a c -a c", "a a>b b -b a c b"),
+}
 
 
 def script_cases(seed: int) -> list[Case]:
-    """Scripts of every scenario, blocks of one cell up to five, memory tight and ample."""
+    """Scripts of every scenario: short ones, then long ones; memory tight and ample."""
     rng = random.Random(seed)
-    cases = [{"scenario": "append", "script": HAND, "num_blocks": 4, "block_size": 2}]
+    cases = [
+        _case(scenario, words, len(words.split()), 0, NUM_REQUESTS if scenario == AMPLE else 2, 2)
+        for scenario, scripts in BY_HAND.items()
+        for words in scripts
+    ]
     for scenario in SCENARIOS:
         for number, size in enumerate(BLOCK_SIZES):
-            is_tight = scenario != "share" and number % 2 == 0
+            is_tight = scenario != AMPLE and number % 2 == 0
             blocks = rng.randint(5, 8) if is_tight else NUM_REQUESTS
-            cases.append(
-                {
-                    **{"scenario": scenario, "script": _script(rng, scenario, size)},
-                    **{"num_blocks": blocks, "block_size": size},
-                }
-            )
+            of_script = rng.randint(1, 10**4)
+            begins = random_script(scenario, size, NUM_REQUESTS, of_script)[:A_FEW]
+            cases.append(_case(scenario, " ".join(begins), NUM_REQUESTS, of_script, blocks, size))
     return cases
 
 
-def _script(rng: random.Random, scenario: str, block_size: int) -> list[list[str]]:
-    """Random requests; a sequence that ended may begin again."""
-    forking, freeing = CHANCES[scenario]
-    lengths: dict[str, int] = {}
-    script = []
-    for _ in range(NUM_REQUESTS):
-        dice, unused = rng.random(), [each for each in NAMES if each not in lengths]
-        forks = [name for name, n in lengths.items() if scenario == "copy" or n % block_size == 0]
-        if dice < forking and forks and unused:
-            name, child = rng.choice(forks), rng.choice(unused)
-            lengths[child] = lengths[name]
-            script.append(["fork", name, child])
-        elif forking <= dice < forking + freeing and lengths:
-            name = rng.choice(list(lengths))
-            del lengths[name]
-            script.append(["free", name])
-        else:
-            name = rng.choice(NAMES[: 3 + 3 * (scenario != "append")])
-            lengths[name] = lengths.get(name, 0) + 1
-            script.append(["append", name])
-    return script
+def _case(scenario: str, *others: str | int) -> Case:
+    """A few requests and the number of all of them, which is what a verdict shows."""
+    names = ("begins", "num_requests", "seed", "num_blocks", "block_size")
+    return {"scenario": scenario, **dict(zip(names, others, strict=True))}
 
 
 def measured(**case: Any) -> dict[str, int]:
     """Every request is served, and nothing is wrong."""
-    return {"served_requests": len(case["script"]), **dict.fromkeys(WRONG, 0)}
+    return {"served_requests": case["num_requests"], **dict.fromkeys(WRONG, 0)}
 
 
 NEW, SHARED = "if cell == 0:", "elif self.owners[blocks[-1]] > 1:"
@@ -157,6 +146,21 @@ EDITS = (
         {
             f"{TAKE}\n            {COPY}\n            {LEFT}": f"{LEFT}\n            {TAKE}\n"
             f"            {COPY.replace('blocks[-1]', 'self.tables[sequence][-1]')}"
+        },
+        points=3.0,
+    ),
+    Edit(
+        "A new name was refused, and it has a table now. What do you change before you know that "
+        "there is a block?",
+        {"self.tables.get(sequence, [])": "self.tables.setdefault(sequence, [])"},
+        points=1.0,
+    ),
+    Edit(
+        "A request was refused, and a copy is asked for all the same. What do you change before "
+        "you know that there is a block?",
+        {
+            f"{TAKE}\n            {COPY}": "block = [0, *self.free_blocks][-1]\n"
+            f"            {COPY}\n            block = self.taken()",
         },
         points=3.0,
     ),

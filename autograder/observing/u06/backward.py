@@ -8,6 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import (
     errors_as_data,
     num_different,
@@ -16,7 +17,6 @@ from autograder.observing.observation import (
     upstream,
 )
 from autograder.observing.u03.kept import kept_bytes, observe_kept, observe_numbers, random_tensors
-from autograder.observing.u06.compared import checksum, wrong_rows
 from course_utils.instruments import count_flops, trace_memory
 from course_utils.reference.tiled_forward import tiled_forward
 

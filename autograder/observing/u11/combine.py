@@ -7,6 +7,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.checksums import checksum
 from autograder.observing.observation import (
     errors_as_data,
     num_changed,
@@ -16,7 +17,6 @@ from autograder.observing.observation import (
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
-from autograder.observing.u06.compared import checksum
 from autograder.observing.u06.merge import exact
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from autograder.observing.u11.passes import num_wrong

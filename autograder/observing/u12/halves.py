@@ -9,9 +9,9 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
+from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
 from autograder.observing.u03.kept import random_tensors
-from autograder.observing.u06.compared import checksum, wrong_rows
 from course_utils.instruments import count_flops
 
 LABELS = {

@@ -18,8 +18,8 @@ LABELS = {
 
 
 def chances_of(case: Case) -> tuple[list[Fraction], list[Fraction]]:
-    """The chances p and q, from whole numbers."""
-    p, q = ([Fraction(each, sum(case[name])) for each in case[name]] for name in ("p", "q"))
+    """The chances p and q as fractions."""
+    p, q = ([Fraction(each) for each in case[name]] for name in ("p", "q"))
     return p, q
 
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import errors_as_data, keep, undisturbed
-from autograder.observing.u06.compared import checksum, wrong_rows
 from course_utils.instruments import count_bytes
 
 ENOUGH = 1.5  # caches that scores and weights may move, and no copy of a cache can

@@ -10,7 +10,7 @@ from typing import Any
 Tokens = dict[str, list[int]]
 WRONG = (
     *("lost_tokens", "wrong_tables", "blocks_too_many"),
-    *("refused_early", "not_refused", "no_such_cell"),
+    *("refused_early", "not_refused", "no_such_cell", "changed"),
 )
 
 
@@ -79,7 +79,7 @@ def _wrong_with_append(
     after = {**tokens, name: [*tokens.get(name, []), token]}
     has_room = memory.needed(after) <= len(memory.cells)
     if seen["place"] is None:
-        return "refused_early" if has_room else ""
+        return "refused_early" if has_room else _wrong_with_refusal(seen)
     if not has_room:
         return "not_refused"
     copies = seen["copies"]
@@ -93,6 +93,11 @@ def _wrong_with_append(
     memory.cells[block][cell] = token
     tokens[name] = after[name]
     return ""
+
+
+def _wrong_with_refusal(seen: dict[str, Any]) -> str:
+    """What a refused request has changed, if anything."""
+    return "changed" if seen["copies"] or seen["has_other_table"] else ""
 
 
 def _wrong_with_tables(

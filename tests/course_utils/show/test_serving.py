@@ -36,4 +36,6 @@ def test_shared_blocks_are_split_among_their_owners():
 def test_the_overlap_is_what_is_accepted(likeness, accepted):
     picture = draft_overlap(likeness, 4)
     assert f"overlap in {accepted}" in picture.caption
+    heights = [bar.get_height() for bar in picture.figure.axes[1].patches]
+    assert heights == pytest.approx([float(accepted) ** n for n in (1, 2, 3, 4)], abs=0.02)
     assert colours.PARAMETERS in picture.svg()
