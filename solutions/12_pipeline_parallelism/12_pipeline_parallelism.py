@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![Four devices, each with eight forward and eight backward passes to do: 24 seconds of work, to scale. The first micro-batch has gone down through all of them. In which order does the rest come, when does it end, and how much is kept in memory?](hero.svg)
 #
-# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order three times, and see each one drawn at once.
+# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order three times, and see each one drawn.
 #
 # Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 80 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
 #
@@ -77,12 +77,12 @@ plan()
 #
 # **Pipeline parallelism** cuts a model by layers (E4). Each device holds one **stage**: some layers in a row, with their gradients and optimizer states. Between two stages one tensor travels forward, the activations of a micro-batch, and its gradient travels back: for one sequence of your plan $8{,}192 \cdot 4{,}096 \cdot 2$ bytes, 67 MB each way. Tensor parallelism sends as much several times in *every layer*. That is why pipelines are laid across the slow links between nodes.
 #
-# A pipeline is as fast as its slowest stage. All stages take equally long here; the first extra is about the head, which takes as long as two layers.
+# A pipeline is as fast as its slowest stage. All stages take equally long here; extra 12.8 is about the head, which takes as long as two layers.
 
 # %% [markdown]
 # ## All forward, then all backward
 #
-# An **action** is a tuple `(kind, micro_batch, chunk)`: `("F", 3, 0)` is the forward pass of micro-batch 3. (The chunk is 0 until a stage holds several.) A **schedule** is a list of lists: the actions of stage 0, of stage 1, and so on. `simulate_pipeline` follows it, and knows only what an action waits for: F for F of the stage before, B for B of the stage after. F takes one second here, B two.
+# An **action** is a tuple `(kind, micro_batch, chunk)`: `("F", 3, 0)` is the forward pass of micro-batch 3. (The chunk is 0 until a stage holds several.) A **schedule** is a list of lists: the actions of stage 0, of stage 1, and so on. `simulate_pipeline` follows it: F waits for F of the stage before, B for its own F and for B of the stage after. F takes one second here, B two.
 #
 # One micro-batch on four stages:
 
@@ -93,7 +93,7 @@ pipeline_timeline(simulate_pipeline(alone, num_micro_batches=1))
 # %% [markdown]
 # One stage works, three wait. That is why there are micro-batches. The idle part is called the **bubble**.
 #
-# **Guess first.** Four stages and 16 micro-batches: every stage has $16 \cdot 3 = 48$ seconds of work. How long does the step take?
+# **Guess first.** Four stages and 16 micro-batches, all forward, then all backward: every stage has $16 \cdot 3 = 48$ seconds of work. How long does the step take?
 
 # %%
 predict("u12-gpipe", None, "seconds")
@@ -155,7 +155,7 @@ rows = {
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
-# With 32 micro-batches the simulator is 4 to 8 % too fast: it leaves out messages, and small matrices that fill a device badly. With four it is far too *slow*. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
+# With 32 micro-batches the published rate is 4 to 7 % lower: the simulator leaves out messages, and small matrices that fill a device badly. With four, and more than two stages, it is far *higher*. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
 
 # %% [markdown]
 # ## Backward as soon as possible
@@ -174,7 +174,7 @@ pipeline_timeline(simulate_pipeline(stuck, num_micro_batches=2))
 # %% [markdown]
 # Stage 0 wants B0 before it gives F1, and stage 1 wants F1 before it gives B0. On a real cluster nothing is printed until a timeout.
 
-# %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=12 difficulty=3 importance=5
+# %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `one_forward_one_backward`. Every stage first runs a few forward passes, no more than it must. Then F and B alternate, each micro-batch in order, and the backward passes that are left come last. It takes as long as GPipe, and stage $s$ never holds more than $p - s$ micro-batches.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
@@ -285,7 +285,7 @@ compare(
 #
 # | key | meaning |
 # |---|---|
-# | `"seconds"` | of a step (both alike) |
+# | `"seconds"` | of a step, GPipe or 1F1B |
 # | `"idle_seconds"` | of *one* stage |
 # | `"gpipe"` | most micro-batches in flight on stage `stage`, with GPipe |
 # | `"1f1b"` | the same with 1F1B |
@@ -356,7 +356,7 @@ pd.DataFrame(rows).T.round(1)
 predict("u12-interleaved", None, "seconds")
 
 # %% [markdown]
-# **Check your guess**, with F, I and W of a whole stage of one second:
+# **Check your guess**, with F of one second for a whole stage and B of two:
 
 
 # %% folded=true tags=["demonstration", "nbval-check-output"]
@@ -374,7 +374,7 @@ def chunk_facts(run, with_messages, num_chunks):
     return {
         "time, s": run.seconds,
         "with messages of 0.1 s": with_messages.seconds,
-        "in flight, stage 0": run.in_flight(0),
+        "in flight, stage 0": run.in_flight(0),  # a chunk of v counts 1 / v
         "messages of a micro-batch": 2 * (4 * num_chunks - 1),
     }
 
@@ -384,12 +384,12 @@ rows = {"1F1B": chunk_facts(one, late, 1)}
 for v in (2, 4, 8):
     rows[f"{v} chunks"] = chunk_facts(simulate_chunks(v), simulate_chunks(v, 0.1), v)
 display(pd.DataFrame(rows).T.round(2))
-print("Two chunks with real tensors, a product a second:", end=" ")
+print("Two chunks with real tensors, a whole second for each chunk's products:", end=" ")
 print(run_for_real(pipeline_schedules.interleaved(4, 8, 2), Placement(4, 2), 8))
 compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 
 # %% [markdown]
-# The bubble is divided by $v$. The price: about $v$ times the messages, so that more chunks do not help for ever. And more in flight on the first stage, by the factor $1 + \frac{p-1}{p\,v}$. That is Megatron's choice: each stage runs *two* F more ahead than the next one. With free messages one would do, with $p$ micro-batches in flight as in 1F1B. The second one hides the messages: with two chunks 29.9 seconds instead of 31.5. (1F1B could do the same.)
+# The bubble is divided by $v$. The price: more than $v$ times the messages, so that more chunks do not help for ever, and $1 + \frac{p-1}{p\,v}$ times as much in flight on the first stage. For in Megatron's order each stage runs *two* F more ahead than the next one. One is enough with free messages; the other hides them: with two chunks 29.9 seconds instead of 31.5.
 
 # %% [markdown]
 # ## Backward in two halves
@@ -455,7 +455,7 @@ try_it(both_halves, backward_in_halves)
 #
 # With I and W apart, the order gets a new freedom: W fills gaps.
 #
-# **Guess first.** The last stage cannot begin before second 3, and has 24 seconds of work. So 27 is the least, with one chunk. Replace each B in your 1F1B by I and W, one right after the other: how long does *that* take, instead of 33?
+# **Guess first.** 27 seconds is the least, with one chunk (you will say why). Replace each B in your 1F1B by I and W, one right after the other: how long does *that* take, instead of 33?
 
 # %%
 predict("u12-split", None, "seconds")
@@ -475,12 +475,12 @@ compare("u12-split", "s", measured=simulate_pipeline(split, 8).seconds)
 # %% [markdown]
 # Half of the gain, for nothing: gradients leave a second earlier. The other half is yours.
 
-# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=18 difficulty=4 importance=4
+# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=21 difficulty=4 importance=4
 # **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
 #
-# *By hand:* one stage, two micro-batches → F0 I0 W0 F1 I1 W1. Two stages, two micro-batches → **7** seconds.
+# *By hand:* one stage, two micro-batches → F0 I0 W0 F1 I1 W1. Two stages, two micro-batches → **7** seconds. Four stages, two micro-batches → **11** seconds.
 
 
 # %% solution="u12-zero"
@@ -522,14 +522,14 @@ draw_schedule(zero_bubble, 4, 8)
 # </details>
 
 # %% [markdown]
-# Zero? Three seconds of bubble are left. The paper (Qi et al. 2024) goes on to *ZB-H2*, with up to $2p - 1$ micro-batches in flight:
+# Zero? Three seconds of bubble are left. The paper (Qi et al. 2024) calls this *ZB-H1* and goes on to *ZB-H2*, with up to $2p - 1$ micro-batches in flight:
 
 # %% folded=true
 # Figure: as many micro-batches ahead as it takes
 pipeline_timeline(simulate_pipeline(greedy_halves(4, 8, most_in_flight=7), 8))
 
 # %% [markdown]
-# Nobody waits once it has begun, and it is 27 seconds again. Where has the gain gone? Look at one stage **from its own first action to its own last**: then it could begin the next step, if it need not wait for the others.
+# Nobody waits once it has begun, and it is 27 seconds again. Where has the gain gone? Look at one stage **from its own first action to its own last**: after that it could begin the next step, if it did not have to wait for the others.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: a step for all stages, and the time of one
@@ -565,8 +565,8 @@ pd.DataFrame(rows).T.astype(int)
 # **Write** five to seven sentences.
 #
 # 1. Why can no schedule of one step, with four stages of one chunk and eight micro-batches, end before second 27?
-# 2. Yours and the one with $2p - 1$ in flight take equally long. What does the second one gain, when, and what does it cost?
-# 3. Your table says what a barrier costs with $p = 8$ and $m = 24$. Compare it with the reported 8 %.
+# 2. Yours and the one with $2p - 1$ in flight take equally long. When does the second one gain anything, and what does it cost?
+# 3. By your table, which share of the step does a barrier cost with $p = 8$ and $m = 24$? Compare it with the reported 8 %.
 # 4. When would you take 1F1B all the same?
 
 # %% [markdown] text_answer="u12-why"
@@ -579,7 +579,7 @@ pd.DataFrame(rows).T.astype(int)
 # %% [markdown]
 # ### All of it at once
 #
-# Find a setting in which interleaving loses to 1F1B, and one in which halves gain less than a tenth.
+# Find a setting in which interleaving loses to 1F1B. Begin with two stages.
 
 
 # %% folded=true
@@ -644,7 +644,6 @@ def order_of(kind, placement, num_micro_batches):
 
 KINDS = {
     "GPipe": (schedules.ScheduleGPipe, Placement(4)),
-    "LoopedBFS": (schedules.ScheduleLoopedBFS, Placement(4, 2)),
     "Interleaved1F1B": (schedules.ScheduleInterleaved1F1B, Placement(4, 2)),
     "InterleavedZeroBubble": (schedules.ScheduleInterleavedZeroBubble, Placement(4, 2)),
     "ZBVZeroBubble": (schedules.ScheduleZBVZeroBubble, Placement(4, 2, is_v=True)),
@@ -921,9 +920,9 @@ try_it(on_gpipe, follow)
 # | step of GPipe and of 1F1B | $(m + p - 1)(f + b)$ |
 # | bubble | $\frac{p-1}{m+p-1}$ of the step, $\frac{p-1}{m}$ of the work |
 # | in flight on stage $s$ | GPipe $m$; 1F1B $\min(m, p - s)$; halves $p$ |
-# | interleaved, $v$ chunks | bubble divided by $v$, messages times $v$ |
-# | backward in halves, one chunk, one step | bubble $(p-1) f$, and no less |
-# | activations of stage 0, 1F1B | those of the whole model for one micro-batch |
+# | interleaved, $v$ chunks | bubble divided by $v$, more than $v$ times the messages |
+# | backward in halves, one chunk, one step, $m \ge p$ | bubble $(p-1) f$ |
+# | activations of stage 0, 1F1B, $m \ge p$ | those of the whole model for one micro-batch |
 #
 # **Your plan** fits in 80 GB: eight stages, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.
 #

@@ -143,7 +143,7 @@ CHECK = Check(
         questions={
             "seconds": "When does the last stage begin, how long does it work, and what comes "
             "after that?",
-            "idle_seconds": "A step's seconds, less what the stage works. What is left?",
+            "idle_seconds": "A step's seconds minus those in which the stage works: what is left?",
             "gpipe": "How many forward passes has a stage run before its first backward pass?",
             "1f1b": "Look at the picture: what is the number at the right of each stage?",
         },

@@ -141,10 +141,10 @@ CHECK = Check(
         labels=halves.LABELS,
         questions={
             "changed_arguments": "Which of your operations writes into a tensor that it was given?",
-            "wrong_rows": "Write down the chain rule for two layers. Which of its factors is "
-            "missing or stands in the wrong place?",
-            "input_checksum": "Write down the chain rule for two layers. Which of its factors is "
-            "missing or stands in the wrong place?",
+            "wrong_rows": "Which layer's output stands in your derivative of tanh, and which factor "
+            "of the chain rule is missing?",
+            "input_checksum": "Which layer's output stands in your derivative of tanh, and which factor "
+            "of the chain rule is missing?",
             "weight_gradients": "How many weights are there?",
             "wrong_weights": "The first half is right. Which two tensors give the gradient of one "
             "weight, and from which layer is each of them?",

@@ -57,8 +57,8 @@ ALL_AT_ONCE = (
 )
 EDITS = (
     Edit(
-        "W follows I at once on every stage: half of the gain is there. Who waits for a weight "
-        "gradient, and for what is the last stage idle at the end?",
+        "Half of the gain is there. What does the last stage still do before its last I, and what "
+        "does stage 0 do while it waits for its own last ones?",
         {PUT_OFF: "put_off = 0"},
     ),
     Edit(
@@ -142,6 +142,8 @@ CHECK = Check(
         labels=lists.LABELS,
         questions={
             **QUESTIONS,
+            "unknown": "How many can a stage run ahead if there are fewer of them than stages, and "
+            "what are the three parts of an action?",
             "missing": "Every stage makes F, I and W of every micro-batch. Which ones are left at "
             "the end?",
             "repeated": "An action stands there twice, or as B beside I or W. How often is each "
