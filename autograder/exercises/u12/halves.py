@@ -131,6 +131,11 @@ EDITS = (
     ),
 )
 
+CHAIN_RULE = (
+    "Which layer's output stands in your derivative of tanh, and which factor of the chain rule is "
+    "missing?"
+)
+
 CHECK = Check(
     cases=half_cases,
     observe=halves.observe,
@@ -141,10 +146,8 @@ CHECK = Check(
         labels=halves.LABELS,
         questions={
             "changed_arguments": "Which of your operations writes into a tensor that it was given?",
-            "wrong_rows": "Which layer's output stands in your derivative of tanh, and which factor "
-            "of the chain rule is missing?",
-            "input_checksum": "Which layer's output stands in your derivative of tanh, and which factor "
-            "of the chain rule is missing?",
+            "wrong_rows": CHAIN_RULE,
+            "input_checksum": CHAIN_RULE,
             "weight_gradients": "How many weights are there?",
             "wrong_weights": "The first half is right. Which two tensors give the gradient of one "
             "weight, and from which layer is each of them?",
