@@ -282,8 +282,8 @@ def _draw_place(ax: Any, steps: float, examples: float) -> None:
     ax.set_ylim(0.8, 2**11.5)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(IN_WORDS)
-    ax.set_xlabel("tokens over the fewest (log scale)")
-    ax.set_ylabel("steps over the fewest (log scale)")
+    ax.set_xlabel("E / E_min (log scale)")
+    ax.set_ylabel("S / S_min (log scale)")
     ax.set_title(
         f"{steps:,.3g} times the fewest steps, {examples:,.3g} times the fewest tokens",
         fontsize="medium",

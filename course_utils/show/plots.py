@@ -92,7 +92,7 @@ def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) ->
     ax.set_xlabel("number printed for the same bytes")
     caption = (
         f"{billion_parameters:,} billion parameters of {bytes_per_parameter} bytes: a paper prints "
-        f"{gb:,.0f} GB, torch {gib:,.1f} GiB, which is {gb - gib:,.1f} less, or {1 - gib / gb:.1%}."
+        f"{gb:,.0f} GB, torch {gib:,.1f} GiB. The first number is {gb / gib - 1:.1%} larger."
     )
     return Picture(figure, caption)
 

@@ -18,7 +18,7 @@
 # %% [markdown] opening=true
 # ![Four questions about one training run, each leading to the next: how long, will it fit, on eight, at what cost.](hero.svg)
 #
-# This course makes one plan: train an 8-billion-parameter model on eight GPUs before a deadline. Here you learn how the notebooks work, and the units that everything later is counted in.
+# This course makes one plan: train an 8-billion-parameter model on eight GPUs before a deadline. Here you learn how the notebooks work, and the units of measurement used throughout.
 #
 # 1. **Predict** a number, **compute** it with a function of your own, **measure** it, and **explain** the gap.
 # 2. **Convert** between GB and GiB, and tell FLOPs from FLOP/s and tokens from sequences.
@@ -55,7 +55,7 @@ batch
 storage_bytes(batch)
 
 # %% [markdown]
-# Every exercise has a **check**. It tries your function on sizes that you did not choose and compares the results with an instrument. Here is a wrong function. Run its check and read what it says:
+# Every exercise has a **check**. It tries your function on sizes that you did not choose and compares the results with a measurement or another calculation. Here is a wrong function. Run its check and read what it says:
 
 
 # %%
@@ -113,7 +113,7 @@ try_it(tensor_bytes, (2, 3), 4)
 # </details>
 
 # %% [markdown]
-# **Check your guess.** Cells like this one use your function if it passes its check, and the course's otherwise, so an unsolved exercise never stops you.
+# **Check your guess.** Cells like the next one use your function if it passes its check, and the course's otherwise, so an unsolved exercise never stops you.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the storage of the batch
@@ -148,7 +148,7 @@ compare(
     measured=storage_bytes(first_token),
 )
 
-# %% Why does the small one hold so much? [markdown] exercise="u00-view" points=1 minutes=3 difficulty=2 importance=4
+# %% Why does the small one hold so much? [markdown] exercise="u00-view" points=1 minutes=4 difficulty=2 importance=4
 # Both numbers are right. The formula counts the numbers in `first_token`; the instrument sees the memory behind it. Such a slice is a **view**: it has its own shape, but uses the storage of another tensor.
 #
 # **Write** two sentences: why does the whole storage stay in memory as long as `first_token` exists? What changes with `real_batch[:, :1].clone()`, and why? Feel free to try things out in a cell of your own.
@@ -217,7 +217,7 @@ explorer(
 )
 
 # %% How long does a step take? [markdown] exercise="u00-step-seconds" points=1 minutes=3 difficulty=2 importance=4
-# A training step works through a batch of sequences. Each token costs some FLOPs; the device does some number of FLOP/s.
+# A training step works through a batch of sequences. Each token costs some FLOPs, and the device runs at some rate in FLOP/s.
 #
 # **Write** `step_seconds`: the **seconds** that one step takes, a `float` correct to nine significant digits.
 #
@@ -248,7 +248,7 @@ try_it(step_seconds, 4, 1000, 6 * 10**9, 10**14)
 # </details>
 
 # %% [markdown]
-# ### Work ÷ speed = time. Is it?
+# ### Is work ÷ speed really the time?
 #
 # **Guess first.** This machine will multiply a 1,024 × 1,024 matrix by another one, and then by 1,024 vectors of 1,024 numbers, one at a time. Both are the same work, 2.1·10⁹ FLOPs. How many times longer do the vectors take?
 
@@ -257,13 +257,13 @@ predict("u00-vectors", None, "times")
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: the same FLOPs twice, on this machine (about 5 seconds)
+threads = torch.get_num_threads()
+torch.set_num_threads(1)
 roof = measure_roofline("cpu")
 matrix, vectors = torch.ones(1024, 1024), [torch.ones(1024) for _ in range(1024)]
 flops = 2 * 1024**3
 print(f"FLOP/s at best    {roof.flops_per_second / 1e9:6.1f} · 10⁹")
 print(f"FLOPs ÷ FLOP/s    {flops / roof.flops_per_second * 1e3:6.1f} ms")
-threads = torch.get_num_threads()
-torch.set_num_threads(1)
 as_one = time_call(lambda: matrix @ matrix, num_runs=5, device="cpu").median_seconds
 apart = time_call(
     lambda: [matrix @ each for each in vectors], num_runs=5, device="cpu"
@@ -276,12 +276,12 @@ compare("u00-vectors", "times", measured=apart / as_one)
 # %% [markdown]
 # The rate was measured on a large product, so one product takes about as long as FLOPs ÷ FLOP/s says, unless other programs are running. The vectors take longer: each of them reads the whole matrix from memory again, and reading is slower than multiplying. FLOPs give only a lower bound on time, and this course is about the gap. (Times vary: run the cell twice.)
 
-# %% Four memories [markdown] exercise="u00-four-memories" points=2 minutes=4 difficulty=2 importance=5
+# %% Four memories [markdown] exercise="u00-four-memories" points=2 minutes=5 difficulty=2 importance=5
 # Ask four people how much memory a training process takes on a GPU, and you get four answers, all right:
 #
 # ![Four nested boxes: saved inside allocated inside reserved inside driver memory. Each larger one adds something: other live tensors, free blocks of the caching allocator, memory outside PyTorch.](memories.svg)
 #
-# **Write** `four_memories`: a dictionary with `"saved_bytes"`, `"allocated_bytes"`, `"reserved_bytes"` and `"driver_bytes"`, each worth a quarter of the points. `live_bytes` sorts the live tensors into categories, each tensor in one; there may be more categories than in the example.
+# **Write** `four_memories`: a dictionary with `"saved_bytes"`, `"allocated_bytes"`, `"reserved_bytes"` and `"driver_bytes"`, each worth a quarter of the points. `live_bytes` sorts the live tensors into categories, each tensor in one; there may be more categories than in the example. `cached_bytes` are in the allocator's free blocks, `outside_bytes` outside PyTorch.
 #
 # *By hand:* `{"parameters": 100, "saved_for_backward": 40}` live, 10 cached, 500 outside → **40**, **140**, **150**, **650**.
 

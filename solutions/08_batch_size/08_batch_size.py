@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![512 squares, 8 devices by 64 passes: one step of 4 million tokens of Llama-3-8B. Each device holds the activations of one sequence at a time.](hero.svg)
 #
-# Llama-1 trained in steps of 4 million tokens. No device holds that many at once. You will send them through in pieces, get the same gradient, and measure what that saves and costs. Then you find out when a larger batch stops paying, and train with the one you chose.
+# Llama-1 trained in steps of 4 million tokens. No device can hold that many at once. You will send them through in pieces, get the same gradient, and measure what that saves and costs. Then you find out when a larger batch stops paying off, and train with your choice.
 #
 # Your training plan counts tokens. It cannot say yet how many make one step, or how to fit a step that is larger than memory.
 #
@@ -33,7 +33,7 @@
 # | $b$ | mbs | bs | b | sequences in a **micro-batch**: one forward and backward pass on one device |
 # | $m$ | grad_acc | steps | steps | micro-batches that a device accumulates in a step |
 # | $d$ | | | DP | devices that share a batch |
-# | $B$ | bs, gbs | | B | sequences in a step, $b\,m\,d$; examples, where we speak of noise |
+# | $B$ | bs, gbs | | B | sequences in a step, $b\,m\,d$; examples, in the noise sections |
 # | $s$ | seq | L | S | tokens in a sequence |
 # | $G$, $g$ | | | | gradient of the mean loss over all data; gradient of one example's loss |
 # | $\Sigma$ | | | | covariance of the $g$ |
@@ -113,7 +113,7 @@ def running_mean(model, ids, targets, micro_batch_size):
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: how far is a rule's gradient from that of the whole batch?
+# Measured: the error of a rule's gradient
 def small_model():
     torch.manual_seed(0)
     layers = (nn.Embedding(11, 16), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 11))
@@ -135,19 +135,19 @@ exact = error(running_mean, [6, 6, 6, 6], 1) < 1e-12
 print("four sequences of equal length, one at a time: exact up to rounding:", exact)
 
 # %% [markdown]
-# In real batches lengths differ. Short sequences are padded to the longest, and the padding gets the target −100, which `F.cross_entropy` ignores; so does `token_loss`, the mean loss over what remains. From here on, **target** means one that is not −100. Three sequences, with 5, 1 and 3 targets:
+# In real batches lengths differ. Short sequences are padded to the longest length, and the padding gets the target −100, which `F.cross_entropy` ignores; so does `token_loss`, the mean loss over what remains. From here on, **target** means one that is not −100. Three sequences, with 5, 1 and 3 targets:
 
 # %% tags=["nbval-check-output"]
 ragged_batch([5, 1, 3], vocab_size=11)[1]
 
 # %% [markdown]
-# **Guess first.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 targets go through one at a time. Here short sequences follow another pattern than long ones. How large is the error of the lecture's gradient, as a percentage of the true gradient's norm?
+# **Guess first.** Eight sequences of 32, 2, 30, 4, 28, 3, 31 and 5 targets go through one at a time. How large is the error of the lecture's gradient, as a percentage of the true gradient's norm?
 
 # %%
 predict("u08-running-mean", None, "%")
 
 # %% [markdown]
-# **Check your guess.** The error of the lecture's gradient, in micro-batches of one, two, three and eight:
+# **Check your guess.** The error of the lecture's gradient, with micro-batches of one, two, three and eight:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the error of the gradient
@@ -160,7 +160,7 @@ pd.DataFrame(errors).T.rename_axis("micro-batch")
 compare("u08-running-mean", "%", measured=errors[1]["error, %"])
 
 # %% [markdown]
-# One at a time, every sequence counts the same, so a token of the shortest counts sixteen times as much as one of the longest. In pairs the bug nearly hides: each pair holds one long and one short sequence. Hugging Face's transformers had it until October 2024 (issue 24725, pull request 34191).
+# One at a time, every sequence counts the same, so a token in the shortest counts sixteen times as much as one in the longest. In pairs the bug nearly hides: each pair holds one long and one short sequence. Hugging Face's transformers had this bug until October 2024 (issue 24725, pull request 34191).
 
 # %% [markdown]
 # ## Accumulate exactly
@@ -168,14 +168,15 @@ compare("u08-running-mean", "%", measured=errors[1]["error, %"])
 # %% Accumulate [markdown] exercise="u08-accumulate" points=3.5 minutes=22 difficulty=3 importance=5
 # **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. `token_loss` is allowed.
 #
-# - `model(ids)` gives logits $(b, s, v)$, one score per vocabulary entry. Each micro-batch of `micro_batch_size` sequences goes through once; the last may be smaller.
-# - *Existing gradients* are added to.
+# - `model(ids)` gives logits $(b, s, v)$, one score per vocabulary entry. Each micro-batch of `micro_batch_size` sequences goes through the model once; the last may be smaller.
+# - Add to *existing gradients*.
+# - Lengths may be *equal* or *ragged*, or leave a *remainder*.
 # - An *empty micro-batch*, without targets, changes nothing; you may skip it. (Its mean is 0/0, nan.) A batch with *no targets* gives 0.0 and leaves `grad` as it is.
 # - *Memory*: at most one micro-batch is in memory, and gradients are in `grad` only. Let `backward` add them: `torch.autograd.grad` would make a second set.
 #
-# These four, and lengths that are *equal*, *ragged* or leave a *remainder*, earn equal shares.
+# The seven situations in italics earn equal shares.
 #
-# *By hand:* 3, 1 and 2 targets in micro-batches of two → each target counts **0.1667**, padding **0**.
+# *By hand:* 3, 1 and 2 targets in micro-batches of two → each target has weight **0.1667**, padding **0**.
 
 
 # %% solution="u08-accumulate"
@@ -198,7 +199,7 @@ def accumulate(model: nn.Module, ids: Tensor, targets: Tensor, micro_batch_size:
 
 
 # %% folded=true
-# Helper: what each target counts, read from the gradient of a table of scores
+# Helper: each target's weight, from the gradient
 def what_targets_count(rule):
     model = nn.Embedding(9, 9, _weight=torch.zeros(9, 9, dtype=torch.float64))
     _, targets = ragged_batch([3, 1, 2], vocab_size=9)
@@ -212,26 +213,26 @@ try_it(what_targets_count, running_mean)
 try_it(what_targets_count, accumulate)
 
 # %% check="u08-accumulate"
-# Gradients in float64; passes; what is held at the peak: activations and sets of gradients.
+# Also a batch of nothing but padding, and gradients that are there before.
 
 # %% [markdown]
 # <details><summary>Hint: only batches of equal lengths are right</summary>
 #
-# What number do you divide by: one of the micro-batch, or one of the batch? Which `reduction` of `F.cross_entropy` has not divided yet?
+# Do you divide by a count for the micro-batch or for the batch? Which `reduction` of `F.cross_entropy` does not divide?
 # </details>
 #
 # <details><summary>Hint: my loss is nan</summary>
 #
-# In which micro-batch first, and how many targets has it? Which operation divides by their number?
+# In which micro-batch first, and how many targets does it have? Which operation divides by their number?
 # </details>
 #
-# <details><summary>Hint: my gradients are right, and "memory" fails</summary>
+# <details><summary>Hint: my gradients are right, but "memory" fails</summary>
 #
 # Backward frees what a graph holds as it goes through. When does it go through yours? And do you collect gradients anywhere besides `grad`?
 # </details>
 
 # %% [markdown]
-# **Look at the memory.** A small Llama and eight sequences of 128 tokens through your function, all at once, in pairs, and one at a time:
+# **Look at the memory.** Run your function on a small Llama and eight sequences of 128 tokens, all at once, in pairs, and one at a time:
 
 # %% folded=true
 # Figure: live memory during one accumulated gradient (a few seconds)
@@ -252,7 +253,7 @@ def memory_of(micro_batch_size):
 memory_timelines({f"micro-batch of {b}": memory_of(b) for b in (8, 2, 1)})
 
 # %% [markdown]
-# This is one step of one, four and eight passes. Gradients come with the first backward pass and stay. Activations rise and fall with each micro-batch.
+# The same step in one, four and eight passes. Gradients come with the first backward pass and stay. Activations rise and fall with each micro-batch.
 #
 # **Guess first.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens. All at once, the peak is 8.6 GiB, not counting the weights, and at that moment there is no gradient yet. All gradients together take 2.3 GiB. What is the peak with one sequence at a time?
 
@@ -310,14 +311,14 @@ peaks.assign(together=peaks.sum(axis=1)).round(2)
 compare("u08-accumulated", "GiB", measured=round(peaks.loc["one at a time"].sum(), 2))
 
 # %% [markdown]
-# The two peaks lie at different moments. All at once, it comes before there is any gradient, so all 8.6 GiB belong to the batch. One at a time, it comes in the second pass, when the gradients of the first are already there: 8.6/4 + 2.3 = 4.45 GiB. The tempting (8.6 − 2.3)/4 + 2.3 is too low. Accumulation never frees the gradients.
+# The two peaks come at different moments. All at once, it comes before there is any gradient, so all 8.6 GiB belong to the batch. One at a time, it comes in the second pass, when the gradients of the first are already there: 8.6/4 + 2.3 = 4.45 GiB. The tempting (8.6 − 2.3)/4 + 2.3 is too low. Accumulation never frees the gradients.
 #
 # One backward pass at the end saves almost nothing: all four graphs wait for it. A list of gradients takes more memory than the large batch.
 
 # %% [markdown]
 # ## What does it cost?
 #
-# Lecture B says that activations follow the micro-batch, and FLOPs the batch (B8). The instruments agree:
+# Lecture B says that activations scale with the micro-batch, and FLOPs with the batch (B8). The instruments agree:
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -345,7 +346,7 @@ by_sizes = {
 pd.DataFrame(by_sizes).T.rename_axis(["batch", "micro-batch", "passes"])
 
 # %% [markdown]
-# Eight passes of one sequence spend the same FLOPs as one pass of eight, to the last one. **Guess first.** How many times as long do they take on this machine?
+# Eight passes of one sequence cost exactly the same FLOPs as one pass of eight. **Guess first.** How many times as long do they take on this machine?
 
 # %%
 predict("u08-passes", None, "times as long")
@@ -368,7 +369,7 @@ compare(
 )
 
 # %% [markdown]
-# Counting FLOPs says 1. The clock disagrees: each pass starts every operation again and reads all weights again, and its matrices are too small to keep the processor busy. So make the micro-batch as large as memory allows, and accumulate only what does not fit.
+# Counting FLOPs says 1. The clock disagrees: each pass launches every operation again and reads all weights again, and its matrices are too small to keep the processor busy. So make the micro-batch as large as memory allows, and accumulate only what does not fit.
 #
 # <details><summary>From the slides: "spent more compute"</summary>
 #
@@ -378,12 +379,7 @@ compare(
 # %% [markdown]
 # ## Split a batch
 #
-# A batch size in sequences says nothing without their length, so reports give it in **tokens**: $B$ sequences of $s$ tokens are $B \cdot s$ (E9, B10). If $d$ devices accumulate $m$ micro-batches of $b$ sequences each, $B = b\,m\,d$.
-#
-# **Guess first.** A step of $2^{21}$ tokens in sequences of 4,096, on four devices that hold at most 12 sequences each. The micro-batch is as large as possible, with nothing left over. How many micro-batches does each device accumulate?
-
-# %%
-predict("u08-num-micro-batches", None, "micro-batches")
+# A batch size in sequences says nothing without their length, so reports give it in **tokens**: $B$ sequences of $s$ tokens are $B \cdot s$ (E9, B10). If $d$ devices each accumulate $m$ micro-batches of $b$ sequences each, $B = b\,m\,d$.
 
 # %% Configure a run [markdown] exercise="u08-configure" points=1.5 minutes=9 difficulty=2 importance=5
 # **Write** `configuration`: a dictionary of three `int`s, each a third of the points.
@@ -396,7 +392,7 @@ predict("u08-num-micro-batches", None, "micro-batches")
 #
 # Every device gets the same number of sequences, at least one. The tokens come first: among all $b$ and $m$ that give the most tokens, take the largest $b$.
 #
-# *By hand:* 100 tokens, sequences of 4, two devices, at most 5 fit → **4**, **3**, **96**.
+# *By hand:* 60 tokens, sequences of 4, two devices, at most 5 fit → **1**, **7**, **56**.
 
 
 # %% solution="u08-configure"
@@ -418,10 +414,10 @@ def configuration(
 
 
 # %%
-try_it(configuration, 100, 4, 2, 5)
+try_it(configuration, 60, 4, 2, 5)
 
 # %% check="u08-configure"
-# One device and many; batches that come out even or not; a prime number of sequences.
+# One device and many; batches that divide evenly or not; a prime number of sequences.
 
 # %% [markdown]
 # <details><summary>Hint: my micro-batch is max_micro_batch, and it is wrong</summary>
@@ -430,52 +426,33 @@ try_it(configuration, 100, 4, 2, 5)
 # </details>
 
 # %% [markdown]
-# **Check your guess** against a model that counts its passes:
+# Four devices, sequences of 4,096 tokens, at most 12 in a micro-batch:
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: passes through a model, for every micro-batch up to 12 that leaves nothing over
+# Table: how four batches are split
 configuration_of = answer("u08-configure", configuration)
-share_of_device = torch.zeros(2**21 // 4096 // 4, 1, dtype=torch.long)
-num_passes = {}
-for b in range(1, 13):
-    passes = []
-    counted_model = small_model()
-    counted_model.register_forward_pre_hook(lambda _, inputs, to=passes: to.append(len(inputs[0])))
-    accumulate_of(counted_model, share_of_device, share_of_device, b)
-    if len(set(passes)) == 1:
-        num_passes[b] = len(passes)
-print("passes by micro-batch:", num_passes)
-compare(
-    "u08-num-micro-batches",
-    "micro-batches",
-    computed=configuration_of(2**21, 4096, 4, 12)["num_micro_batches"],
-    measured=min(num_passes.values()),
-)
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: the same four devices with other batches
-budgets = {"2²¹": 2**21, "4 million": 4_000_000, "2²²": 2**22, "60 million": 60_000_000}
+budgets = {"2²¹": 2**21, "4,000,000": 4_000_000, "2²²": 2**22, "60,000,000": 60_000_000}
 configurations = {name: configuration_of(tokens, 4096, 4, 12) for name, tokens in budgets.items()}
 pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
 
 # %% [markdown]
-# Round millions are a trap. Of 4 million tokens each device gets 244 = 4 · 61 sequences: 12 would fit, but only 4 go through at a time. Choose a number of *sequences* with many small divisors.
+# Round millions are a trap. Of 4,000,000 tokens each device gets 244 = 4 · 61 sequences: 12 would fit, but only 4 go through at a time. Choose a number of *sequences* with many small divisors.
 #
 # The passes of a step do not depend on one another, so they can also run on several devices at once. That is data parallelism (unit 09).
 #
 # <details><summary>From the slides: one letter, several batches</summary>
 #
-# Lecture B writes $B$ for tokens and for sequences; its "4–60M tokens" are for models of 7B and far more. Lecture E's bs = mbs · grad_acc (E17) holds on one device. Its "DeepSeek about 60M" (E9) is the *end* of a ramp: DeepSeek-V3 starts with 3,072 sequences of 4,096 tokens, 12.6 million, and reaches 15,360 after 469 billion tokens.
+# Lecture B writes $B$ for tokens and for sequences; its "4–60M tokens" are for models of 7B and much larger. Lecture E's bs = mbs · grad_acc (E17) holds on one device. Its "DeepSeek about 60M" (E9) is the *end* of a ramp: DeepSeek-V3 starts with 3,072 sequences of 4,096 tokens, 12.6 million, and reaches 15,360 after 469 billion tokens.
 # </details>
 
 # %% [markdown]
 # ## How noisy is a batch?
 #
-# Accumulation makes every batch size possible. Which one is good? An **example** is what is drawn at random into a batch: a point in our small problem, a sequence in a language model. $B$ now counts examples.
+# Accumulation makes every batch size possible. Which one is good? An **example** is one item drawn at random for a batch: a point in our small problem, a sequence in a language model. $B$ now counts examples.
 #
 # Let $G$ be the gradient over all data, and $g$ that of one example's loss. The $g$ scatter around $G$ with a covariance matrix $\Sigma$. The sum of its diagonal, the **trace** $\mathrm{tr}(\Sigma)$, is the mean squared distance of a $g$ from $G$. A batch averages $B$ of them, so its own mean squared distance is $\mathrm{tr}(\Sigma)/B$:
 #
-# ![Gradients of batches, drawn as dots around the arrow G. Batches of 15 scatter twice as far as G is long, batches of 61 as far, batches of 970 a quarter as far.](noise.svg)
+# ![Gradients of batches, drawn as dots around the arrow G. The noise of batches of 15 is twice |G|, of 61 equal to it, of 970 a quarter of it.](noise.svg)
 #
 # Noise and gradient have the same length at
 #
@@ -483,9 +460,9 @@ pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
 #
 # the **simple noise scale** (McCandlish et al. 2018). A much smaller batch points almost anywhere. A much larger one tells you little more.
 #
-# The picture shows the problem that we train below: a network of 837 parameters sorts 4,096 points into five classes. At the start its noise scale is 61 examples.
+# The picture shows the problem that we train below: a network of 837 parameters classifies 4,096 points into five classes. At the start its noise scale is 61 examples.
 
-# %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=10 difficulty=2 importance=5
+# %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=9 difficulty=2 importance=5
 # **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, and only there, return `math.inf`. Tolerance: 10⁻⁹, even where the rows are nearly equal.
 #
 # *By hand:* the gradients of two examples are (4, 1) and (0, −3) → **1.6**.
@@ -508,12 +485,12 @@ def noise_scale(gradients: Tensor) -> float:
 try_it(noise_scale, torch.tensor([[4.0, 1.0], [0.0, -3.0]], dtype=torch.float64))
 
 # %% check="u08-noise-scale"
-# Against the distances of every batch of two: few and many rows; equal, tiny, zero ones; rows that cancel.
+# Also rows that are equal, tiny, zero, or cancel.
 
 # %% [markdown]
 # <details><summary>Hint: the covariance of so many parameters is too large</summary>
 #
-# Which of its numbers do you need? What is each of them, of one column alone?
+# Which of its numbers do you need? Can you get each from a single column?
 # </details>
 #
 # <details><summary>Hint: my number is a little too large when there are few examples</summary>
@@ -544,13 +521,13 @@ compare(
 # %% [markdown]
 # ## What a larger batch buys
 #
-# To reach a given loss, a batch size $B$ needs $S$ optimizer **steps** and $E = B \cdot S$ **examples**. No batch gets there in fewer than $S_{min}$ steps, or with fewer than $E_{min}$ examples. McCandlish et al. found that batch sizes lie on a hyperbola between these limits:
+# To reach a given loss, a batch size $B$ needs $S$ optimizer **steps** and $E = B \cdot S$ **examples**. No batch size gets there in fewer than $S_{min}$ steps, or with fewer than $E_{min}$ examples. McCandlish et al. found that batch sizes lie on a hyperbola between these limits:
 #
 # $$\left(\frac{S}{S_{min}} - 1\right)\left(\frac{E}{E_{min}} - 1\right) = 1$$
 #
 # At its middle lies the **critical batch size** $B_c = E_{min}/S_{min}$ (E10).
 
-# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=8 difficulty=2 importance=5
+# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=7 difficulty=2 importance=5
 # **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` and `"examples"`. Each is half of the points. Tolerance: 10⁻⁹.
 #
 # *By hand:* at least 100 steps, critical batch size 30, batches of 10 → **400** and **4,000**.
@@ -594,7 +571,7 @@ places.rename(columns={"steps": "S / S_min", "examples": "E / E_min"}).round(3)
 # %% [markdown]
 # ### Does the noise scale predict it?
 #
-# The theory says that $B_c$ is about the noise scale. At the start, that was 61 examples. **Guess first:** the network trains to a loss of 0.6 with batches of 16 to 4,096. Where will the critical batch size of these runs lie?
+# The theory predicts $B_c$ ≈ noise scale. At the start, that was 61 examples. **Guess first:** the network trains to a loss of 0.6 with batches of 16 to 4,096. Where will the critical batch size of these runs lie?
 
 # %%
 predict("u08-critical", None, "examples")
@@ -648,7 +625,7 @@ moments.round({"loss": 2, "|G|²": 3, "tr(Σ)": 1, "noise scale": 0})
 # %% [markdown]
 # What the examples agree on is learned first and leaves the gradient: $|G|^2$ falls to a thirtieth, while $\mathrm{tr}(\Sigma)$ even grows. So the noise scale grows fiftyfold in this short run, and $B_c$ is roughly its average.
 #
-# A batch should therefore grow during training, and in real runs it does. MiniMax measured critical batch sizes from 16 million tokens at a loss of 2.22 to 128 million at 1.58 (E10): it doubles whenever the loss falls by 11 %. Their schedule:
+# A batch should therefore grow during training, and in real runs it does. MiniMax measured critical batch sizes from 16 million tokens at a loss of 2.22 to 128 million at 1.58 (E10): the size doubles whenever the loss falls by 11 %. Their schedule:
 
 # %% folded=true
 # Figure: the batch of MiniMax-01 over its training tokens
@@ -661,9 +638,9 @@ minimax_schedule = [
 batch_schedule(minimax_schedule, 10_400 * 10**9)
 
 # %% [markdown]
-# ### The learning rate goes with it
+# ### Scale the learning rate too
 #
-# A less noisy gradient deserves a longer step. A common rule scales the learning rate with the batch. **Guess first:** batches of 64 do best at a learning rate near 0.35. What is best for batches of 1,024, sixteen times as large?
+# A less noisy gradient deserves a longer step. A common rule scales the learning rate in proportion to the batch. **Guess first:** batches of 64 do best at a learning rate near 0.35. What is best for batches of 1,024, sixteen times as large?
 
 # %%
 predict("u08-learning-rate", None, "learning rate")
@@ -726,12 +703,12 @@ table = pd.DataFrame(rows, index=["planned", "trained", "allowed"]).T.round(0).a
 table.assign(verdict=["✓" if done <= most else "✗ too many" for _, done, most in rows.values()])
 
 # %% [markdown]
-# 64 keeps the budget and misses the deadline. Change it and run both cells again, until both hold.
+# 64 is within budget but misses the deadline. Change it and run both cells again, until both hold.
 
 # %% [markdown]
 # ## Choose one for a language model
 #
-# A 1B model, sequences of 4,096 tokens, four GPUs, 25 billion tokens. Suppose that the critical batch size is 4 million tokens. *Steps* are those of the whole run. The last two columns say what it takes to reach one given loss:
+# A 1B model, sequences of 4,096 tokens, four GPUs, 25 billion tokens. Suppose that the critical batch size is 4 million tokens. *Steps* are those of the whole run. The last two columns say what it takes to reach a given loss:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: what each batch would mean
@@ -753,7 +730,7 @@ choices = {f"{each:,}": what_it_means(each) for each in (64, 256, 1024, 4096, 15
 pd.DataFrame(choices).T.rename_axis("sequences")
 
 # %% [markdown]
-# Does it fit? Before you move a control, say what it will change: the dot on the hyperbola, the memory of a GPU, or neither.
+# Does it fit? Before you move a control, predict what it will change: the dot on the hyperbola, the memory of a GPU, or neither.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -774,19 +751,19 @@ explorer(
 # Model and micro-batch change the memory. The batch and the critical batch size move the dot. Devices only decide how many passes come one after the other.
 # </details>
 
-# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=10 difficulty=3 importance=5
-# **Write** five or six sentences:
+# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=11 difficulty=3 importance=5
+# **Write** four or five sentences:
 #
-# - Which global batch do you choose for this run, in tokens and in sequences, and with which $b$ and $m$ do four GPUs make it? What would happen here with the lecture's 4–60 million tokens?
-# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. Why? How would you find the noise scale of this run?
+# - Which global batch do you choose for this run, and which $b$ and $m$ would you use on four GPUs? What would 60 million tokens per step do here?
+# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. Why? When in this run would you measure it?
 
 # %% [markdown] text_answer="u08-choose"
 # <!-- BEGIN SOLUTION -->
-# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss; 4 million tokens are 6,000 steps and already twice the fewest tokens. Those figures are of far larger models: Llama-1 has 4 million, DeepSeek-V3 ends at 60; llm-foundry's benchmark of a 1B model uses 0.92. Four GPUs accumulate anyway, so a larger batch would not even save time.
+# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss. DeepSeek-V3, a far larger model, ends there; llm-foundry's benchmark of a 1B model uses 0.92 million. Four GPUs accumulate anyway, so a larger batch would not even save time.
 #
-# The noise scale was measured before the first step, when all examples still agree on a direction. As the loss falls, |G|² shrinks and tr(Σ) does not, so the noise scale grows, fifty times in that run; the critical batch size is about its average over the run. So I would look it up during the run, from the squared norms of the gradients of a micro-batch and of the whole batch, averaged over many steps; before the run from a smaller model at the same loss, or from a published fit. As it grows, the batch may be doubled on the way.
+# The noise scale was measured before the first step, when all examples still agree on a direction. As the loss falls, |G|² shrinks and tr(Σ) does not, so the noise scale grows, fifty times in that run; the critical batch size is about its average over the run. So I would measure it during the run, several times and late rather than early, near the loss that the run is meant to reach. As it grows, the batch may be doubled on the way.
 #
-# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens with its sequences, and micro-batch · accumulation · 4 GPUs that multiply to it; half for what 4–60 million would mean (few steps, or tokens wasted above the critical batch size; those are figures of far larger models); half for the gap (the noise scale grows as the loss falls, so its value at the start is far too low); half for a source of the noise scale (two norms in the run, a smaller run at the same loss, a published fit).
+# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens, and micro-batch · accumulation · 4 GPUs that multiply to its sequences; half for what 60 million would mean (few steps, or tokens wasted above the critical batch size); half for the gap (the noise scale grows as the loss falls, so its value at the start is far too low); half for a moment (during the run, again as the loss falls, or late; not before the first step).
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -798,9 +775,9 @@ explorer(
 # ### What a mean of means does to a token
 
 # %% The weight of a token [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=3 extra=true
-# **Write** `token_weights`: the weight of **one token** of each sequence in that running mean, a list of one `float` per sequence. All or nothing.
+# **Write** `token_weights`: the weight of **one token** of each sequence in `running_mean`, a list of one `float` per sequence. All or nothing.
 #
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to its loss; the check gets it from autograd.
+# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to that token's loss; the check gets it from autograd.
 #
 # *By hand:* lengths 3, 1, 2 in micro-batches of two → **0.125**, **0.125**, **0.25**.
 
@@ -825,7 +802,7 @@ try_it(token_weights, [3, 1, 2], 2)
 # Ragged and equal lengths; micro-batches of one, of all, and a smaller last one.
 
 # %% [markdown]
-# <details><summary>Hint: I get one sixth for every token of the case by hand</summary>
+# <details><summary>Hint: I get one sixth for every token in the worked case</summary>
 #
 # That is what training should do. What does the *lecture* do with the micro-batch of four tokens, with that of two, and then with both results?
 # </details>
@@ -849,15 +826,15 @@ pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
 # %% [markdown]
 # ### A training loop
 #
-# A **scheduler** sets the learning rate by counting steps. **Clipping** shortens a gradient that is longer than a limit. Both work on *steps*, and a step now has several micro-batches.
+# A **scheduler** sets the learning rate by counting steps. **Clipping** rescales a gradient whose norm exceeds a limit. Both work on *steps*, and a step now has several micro-batches.
 
 # %% A training loop [markdown] exercise="u08-train" points=3 minutes=22 difficulty=3 importance=5 extra=true
 # **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses.
 #
 # - *Accumulation*: the gradient is that of the mean loss over all targets of the group, with at most one micro-batch in memory, as in your `accumulate`.
-# - *Old gradients*, from before a group, do not count in it.
+# - *Old gradients* do not count.
 # - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm before clipping.
-# - The optimizer steps, then the scheduler (*schedule*). There is *no step* where loss or norm is not finite, as for a group without targets: its entry is `None`.
+# - The optimizer steps, then the scheduler (*schedule*). *No step*: where loss or norm is not finite, as for a group without targets, neither steps, and the entry is `None`.
 #
 # The six situations in italics earn equal shares.
 #
@@ -919,7 +896,12 @@ try_it(in_twos, train, [3, 1, 0, 0, 5])
 # %% [markdown]
 # <details><summary>Hint: only "clipping" fails</summary>
 #
-# How often do you clip in one step, and is the gradient complete by then? Clip (9, 0) and (0, 1) to length 1 each and add them: does the sum still point where (9, 1) does?
+# How often do you clip in one step, and is the gradient complete by then? Clip (9, 0) and (0, 1) to length 1 each and add them: does the sum still point in the direction of (9, 1)?
+# </details>
+#
+# <details><summary>Hint: my micro-batches cannot be joined</summary>
+#
+# They differ in width. Must they become one tensor?
 # </details>
 #
 # <details><summary>Hint: after a group without a step, everything is wrong</summary>
@@ -953,7 +935,7 @@ print("same weights:", torch.allclose(run_weights, accumulated_weights, rtol=1e-
 # %% [markdown]
 # ### The noise scale of a real run
 #
-# A large model never shows the gradients of single examples. But accumulation makes two gradients anyway: that of a micro-batch and that of the whole batch. Their squared norms are enough. Let $G_B$ be the gradient of a batch of $B$ examples; on average
+# With a large model you never see per-example gradients. But accumulation makes two gradients anyway: that of a micro-batch and that of the whole batch. Their squared norms are enough. Let $G_B$ be the gradient of a batch of $B$ examples; on average
 #
 # $$\overline{|G_B|^2} = |G|^2 + \frac{\mathrm{tr}(\Sigma)}{B}$$
 #
@@ -996,7 +978,7 @@ try_it(estimate_noise, 5.0, 3.0, 2, 4)
 # %% [markdown]
 # <details><summary>Hint: I do not see how to solve it</summary>
 #
-# Write the line above twice, once for each batch size. What disappears when you subtract one from the other?
+# Write the equation above twice, once for each batch size. What disappears when you subtract one from the other?
 # </details>
 
 # %% [markdown]
@@ -1017,7 +999,7 @@ noise_estimates(
 )
 
 # %% [markdown]
-# One pair tells little. Both estimates are right on average, but their ratio is not. So average both over many steps and divide once: a ratio of means, never a mean of ratios. With 100 batches of 8 and of 1,024, at five moments of the run above:
+# One pair tells little. Both estimates are unbiased; their ratio is not. So average both over many steps and divide once: a ratio of means, never a mean of ratios. With 100 batches of 8 and of 1,024, at five moments of the run above:
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Figure: the noise scale as the loss falls, exact and estimated
@@ -1085,7 +1067,7 @@ def numbers_in_buffers(sum_in_fp32):
 try_it(numbers_in_buffers, sum_in_fp32)
 
 # %% check="u08-buffer"
-# Sums in float64 of the same gradients; precision; gradients that are there at once; frozen layers.
+# Also frozen layers, and a weight that two layers share.
 
 # %% [markdown]
 # <details><summary>Hint: all my hooks add to the last buffer</summary>
@@ -1142,7 +1124,7 @@ pd.DataFrame(
 # | examples to a loss | $B_c\,S_{min}\,(1 + B/B_c)$ |
 # | best learning rate | proportional to $1/(1 + B_c/B)$ |
 #
-# **Your plan** can now say what one step is: 4 million tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices tell each other after the last pass comes in unit 09.
+# **Your plan** can now say what one step is: 2²² tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices exchange after the last pass comes in unit 09.
 #
 # *Further reading:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from.
 

@@ -16,7 +16,7 @@ def configuration_cases(seed: int) -> list[Case]:
     The last batch is beyond a float: its remainder is one token less than one more sequence each.
     """
     rng = random.Random(seed)
-    cases = [_case(100, 4, 2, 5)]
+    cases = [_case(60, 4, 2, 5)]
     for num_devices in (1, 2, 3, 8):
         any_size = (rng.randint(20, 60), rng.randint(3, 12))
         for each, largest in ((12, 8), (30, 7), (7, 4), (24, 6), any_size):
@@ -71,8 +71,8 @@ OTHER_TOKENS = {
         "A step has the sequences that you say. How many tokens are they?"
     ),
     "global_batch_tokens": (
-        "You give back the tokens that were asked for. How many does a step of whole sequences, "
-        "the same number for each device, really have?"
+        "You return the requested tokens. How many does a step of whole sequences, the same number "
+        "for each device, really have?"
     ),
     "global_batch_tokens // seq_len * seq_len": (
         "You count whole sequences, and they do not come out even over the devices. How many are "
@@ -80,8 +80,8 @@ OTHER_TOKENS = {
     ),
 }
 OF_ALL_DEVICES = (
-    "Your micro-batch divides the sequences of all devices together. How many of them has one "
-    "device to do?"
+    "Your micro-batch divides the sequences of all devices together. How many does one device "
+    "process?"
 )
 OTHER_SEARCHES = {
     "b = max(1, *(n for n in range(1, max_micro_batch) if sequences_each % n == 0), 1)": (
@@ -173,6 +173,20 @@ EDITS = (
             PASSES: ": num_passes",
         },
         points=0.5,
+    ),
+    *(
+        Edit(
+            "You take the fewest passes, and round their sequences up. Is b · m the share of a "
+            "device?",
+            {
+                SEARCH: "num_passes = -(-sequences_each // b)\n"
+                "    b = -(-sequences_each // num_passes)",
+                PASSES: ": num_passes",
+                **tokens,
+            },
+            points,
+        )
+        for tokens, points in (({}, 0.5), ({TOKENS: "num_devices * b * num_passes * seq_len"}, 0.0))
     ),
     Edit(
         "Your micro-batch may be as large as what fits on all devices together. On how many of "

@@ -211,7 +211,7 @@ EDITS = (
         shows=("steps",),
     ),
     Edit(
-        "The scheduler advances with every micro-batch. In what does it count, and how soon is the "
+        "The scheduler advances with every micro-batch. What does it count, and how soon is the "
         "learning rate at its end?",
         {f"            {SCHEDULE}\n": "", NOTE: f"{NOTE}\n            {SCHEDULE}"},
         shows=("schedule_steps",),
@@ -222,7 +222,7 @@ EDITS = (
         shows=("schedule_steps",),
     ),
     Edit(
-        "The scheduler also advances with groups that make no step. In what does it count?",
+        "The scheduler also advances with groups that make no step. What does it count?",
         {f"            {SCHEDULE}": f"        {SCHEDULE}"},
         BUT_ONE,
         shows=("schedule_steps",),
