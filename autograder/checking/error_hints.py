@@ -197,7 +197,7 @@ ERRORS = (
         "stored list hold after you clear it?",
     ),
     (
-        "hook returned",
+        "hook returned|hook .* has changed the type",
         "What must a hook return, and what does the last line of yours, or a lambda, return?",
     ),
     (
@@ -205,6 +205,7 @@ ERRORS = (
         "Which line should have given that name its value? And in a nested function: which "
         "keyword says that the name belongs to the outer one?",
     ),
+    ("to unpack", "How many values are there in this case, and how many names take them?"),
     ("stack expects", "Which of the tensors differ in size, and what joins them anyway?"),
     (
         "assigned grad has data of a different type|assign a gradient with dtype",
@@ -220,6 +221,7 @@ ERRORS = (
         "counted in numbers, and do pieces and shapes belong to the same tensors?",
     ),
     ("to match target batch_size", OTHER_TARGETS),
+    ("Expected target size", "In which dimension does `cross_entropy` expect the classes?"),
     (
         "must match the size",
         "What shapes do the two tensors there have, and what shapes do you want?",

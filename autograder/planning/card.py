@@ -61,7 +61,7 @@ class Plan:
             missing = [name for name in quantity.needs if name not in self.functions]
             if missing:
                 units = sorted({_unit_of(name) for name in missing})
-                yield quantity.label, "?", f"waits for unit {' and '.join(units)}"
+                yield quantity.label, "?", f"waits for unit{'s' * (len(units) > 1)} {' and '.join(units)}"
             else:
                 yield quantity.label, *self._known(quantity)
 

@@ -104,6 +104,15 @@ TENSOR_BYTES = AnswerBank(
             "What does it remember from the calls before?",
         ),
         Wrong(
+            "two axes only",
+            """
+            def tensor_bytes(shape, element_bytes):
+                rows, columns = shape
+                return rows * columns * element_bytes
+            """,
+            "how many names take them?",
+        ),
+        Wrong(
             "branches for up to three axes",
             """
             def tensor_bytes(shape, element_bytes):
@@ -367,7 +376,7 @@ FOUR_MEMORIES = AnswerBank(
                             reserved_bytes=live + cached_bytes,
                             driver_bytes=live + cached_bytes + outside_bytes)
             """,
-            "What values does that line work on for these sizes?",
+            "how many names take them?",
         ),
         Wrong(
             "reads a key that is not there",

@@ -221,6 +221,12 @@ ACCUMULATE = AnswerBank(
             points=6 * _SCENARIO,
         ),
         Wrong(
+            "classes in the last dimension",
+            _accumulate(loss="F.cross_entropy(model(x), y, reduction='sum') / n"),
+            "In which dimension does `cross_entropy` expect the classes?",
+            points=0.5,
+        ),
+        Wrong(
             "a tensor",
             _accumulate(note="mean += loss.detach()"),
             "What does the exercise ask your function to return?",
@@ -368,6 +374,20 @@ SUM_IN_FP32 = AnswerBank(
                 return buffers
             """,
             "Which of the parameters ever get a gradient?",
+        ),
+        Wrong(
+            "a hook that returns its sum",
+            """
+            import torch
+
+            def sum_in_fp32(model):
+                trainable = [p for p in model.parameters() if p.requires_grad]
+                buffers = [torch.zeros_like(p, dtype=torch.float32) for p in trainable]
+                for p, b in zip(trainable, buffers):
+                    p.register_post_accumulate_grad_hook(lambda q, b=b: b.add_(q.grad))
+                return buffers
+            """,
+            "What must a hook return",
         ),
         Wrong(
             "nothing returned",
