@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![A stack of bars for one token of Llama-3-8B in training at 4,096 tokens: 51 billion FLOPs; feed-forward blocks 34, projections 8, attention core 6, output head 3. Fifteen trillion tokens of it are 7.7 times ten to the 23 FLOPs.](hero.svg)
 #
-# Where do these FLOPs come from, and what would change them? You start with one matrix product, count a whole model down to the last FLOP, and check each formula against a model that runs without taking any memory.
+# Where do these FLOPs come from, and what would change them? You start with one matrix product, count a whole model down to the last FLOP, and check each formula against a model that runs without using any memory.
 #
 # Your training plan is empty so far. This unit gives it its first numbers: work, time and cost.
 #
@@ -69,12 +69,12 @@ plan()
 # %% [markdown]
 # ## One small product
 #
-# A has 2 rows, B has 5 columns, and each entry of the result is a sum of 3 products. The first entry by hand: 1·1 + 2·1 + 3·1, which is 3 multiplications, and 3 additions if the sum starts at zero. **The convention of this course:** a multiply and an add are two operations (**FLOPs**). Ten entries of 6 make 60. An **instrument** watches which products PyTorch runs, and on what shapes:
+# A has 2 rows, B has 5 columns, and each entry of the result is a sum of 3 products. The first entry below is 1·1 + 2·1 + 3·1: 3 multiplications, and 3 additions if the sum starts at zero. **The convention of this course:** a multiply and an add are two operations (**FLOPs**). Ten entries of 6 make 60. The **instrument** `count_flops` records each matrix product and its shapes:
 
 # %% tags=["nbval-check-output"]
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 b = torch.ones(3, 5)
-count_flops(lambda: a @ b)
+count_flops(lambda: a @ b).forward_flops
 
 # %% [markdown]
 # **Guess first.** How many FLOPs will the backward pass take, if A and B both require a gradient?
@@ -84,9 +84,9 @@ predict("u01-backward", None, "FLOPs")
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the backward pass of the small product
-a_wanting = torch.ones(2, 3, requires_grad=True)
-b_wanting = torch.ones(3, 5, requires_grad=True)
-both = count_flops(lambda: a_wanting @ b_wanting)
+a_with_grad = torch.ones(2, 3, requires_grad=True)
+b_with_grad = torch.ones(3, 5, requires_grad=True)
+both = count_flops(lambda: a_with_grad @ b_with_grad)
 compare("u01-backward", "FLOPs", measured=both.backward_flops)
 
 # %% [markdown]
@@ -129,7 +129,7 @@ try_it(matmul_flops, 2, 3, 5)
 # </details>
 
 # %% [markdown]
-# **Check your guess** on the **meta device**, where PyTorch goes through every operation with shapes alone. There, a large model takes next to no time, and no memory.
+# **Check your guess** on the **meta device**, where PyTorch runs every operation on shapes alone, in almost no time and no memory.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: one feed-forward matrix of Llama-3-8B
@@ -144,7 +144,7 @@ compare(
 )
 
 # %% [markdown]
-# Forward is one product, backward is two of the same size. So training takes **three times** the FLOPs of a forward pass, and the 6 in "6 FLOPs per parameter and token" is this 3, times 2 for multiply and add. Where is it not three times? In the very first layer, whose input is the data:
+# Forward is one product, backward is two of the same size. So training takes **three times** the FLOPs of a forward pass, and the 6 in "6 FLOPs per parameter and token" is this 3, times 2 for multiply and add. Where does that fail? In the very first layer, whose input is the data:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the backward pass of a first layer
@@ -153,10 +153,10 @@ compare(
     "u01-first-layer",
     "FLOPs",
     computed=flops_of(2, 3, 5)["backward_flops"],
-    measured=count_flops(lambda: data @ b_wanting).backward_flops,
+    measured=count_flops(lambda: data @ b_with_grad).backward_flops,
 )
 
-# %% Which product is gone? [markdown] exercise="u01-first-layer" points=1 minutes=3 difficulty=1 importance=4
+# %% Which product is missing? [markdown] exercise="u01-first-layer" points=1 minutes=3 difficulty=1 importance=4
 # **Write** two sentences: which of the two products of the backward pass did not run, and why? How many times the FLOPs of inference does training this layer take?
 
 # %% [markdown] text_answer="u01-first-layer"
@@ -176,17 +176,17 @@ compare(
 layer_diagram(preset("Llama-3-8B"), num_sequences=1, seq_len=4096, show="flops")
 
 # %% [markdown]
-# Attention (S2, S4) computes **queries** with $a$ heads of $d_h$ numbers, **keys** and **values** with $a_{kv}$ heads. It compares every query with every key (the scores), weights the values by the result, and projects the heads back to $h$. With $a_{kv} < a$, each group of query heads shares one key head and one value head.
+# Attention (S2, S4) computes **queries** with $a$ heads of $d_h$ numbers, **keys** and **values** with $a_{kv}$ heads. It compares every query with every key (the scores), weights the values by the result, and projects the heads back to the model's width $h$. With $a_{kv} < a$, each group of query heads shares one key head and one value head.
 #
 # **Guess first.** Llama-3-8B has 32 query heads and 8 key-value heads. By what factor would the FLOPs of its attention **core** (scores and weighted values) change with 32 key-value heads?
 
 # %%
 predict("u01-gqa-core", None, "times")
 
-# %% FLOPs of attention [markdown] exercise="u01-attention-flops" points=2 minutes=12 difficulty=2 importance=5
-# **Write** `attention_flops`: the forward FLOPs of one layer's attention, a dictionary with `"projection_flops"` (queries, keys, values, output) and `"core_flops"` (scores, and values weighted by them), each worth half of the points. The width is `num_heads * head_dim`.
+# %% FLOPs of attention [markdown] exercise="u01-attention-flops" points=2 minutes=13 difficulty=2 importance=5
+# **Write** `attention_flops`: the forward FLOPs of one layer's attention, a dictionary with `"projection_flops"` (queries, keys, values, output) and `"core_flops"` (scores and weighted values), each worth half of the points. Here, the width $h$ is `num_heads * head_dim`.
 #
-# *Convention:* the full square of scores counts, even if a causal mask hides half of it. Softmax and rotary positions count as zero.
+# *Convention:* the full square of scores counts, even if a causal mask hides half of it. Softmax and rotations count as zero.
 #
 # *By hand:* 1 sequence of 3 tokens, 2 query heads of 4, 1 key-value head → **1,152**, **288**.
 
@@ -241,12 +241,12 @@ def measured_core(num_kv_heads):
 compare("u01-gqa-core", "times", measured=measured_core(32) / measured_core(8))
 
 # %% [markdown]
-# Sharing shrinks two projections and the memory for keys and values. It does not shrink the core: every query head still meets every token.
+# Sharing shrinks two projections and the memory for keys and values. It does not shrink the core: every query head still attends to every token.
 
 # %% [markdown]
 # ## The gated feed-forward block
 #
-# Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices go up from $h$ to $f$, one of them followed by an activation; the results are multiplied elementwise, and a third matrix goes back down.
+# Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices project width $h$ up to inner width $f$, one of them followed by an activation; the results are multiplied elementwise, and a third matrix goes back down.
 
 # %% FLOPs of a gated feed-forward block [markdown] exercise="u01-gated-mlp-flops" points=1 minutes=4 difficulty=1 importance=4
 # **Write** `gated_mlp_flops`: the forward FLOPs of one block. Activation and gating count as zero.
@@ -283,7 +283,7 @@ try_it(gated_mlp_flops, 1, 2, 3)
 # %% [markdown]
 # ## The whole model
 #
-# An embedding looks up rows and multiplies nothing. Then come $L$ layers, and an output head that turns the $h$ numbers of a token into one logit for each of $v$ words. A `ModelConfig` holds the sizes of a model:
+# An embedding looks up rows and multiplies nothing. Then come $L$ layers, and an output head that turns the $h$ numbers of a token into one logit for each of $v$ vocabulary entries. A `ModelConfig` holds the sizes of a model:
 
 # %% tags=["nbval-check-output"]
 preset("Llama-3.2-1B")
@@ -294,8 +294,8 @@ preset("Llama-3.2-1B")
 # %%
 predict("u01-llama-1b", None, "FLOPs")
 
-# %% FLOPs of a whole model [markdown] exercise="u01-model-flops" points=3 minutes=12 difficulty=3 importance=5
-# **Write** `model_flops`: the FLOPs of one forward pass of a Llama-like model, from token ids to logits. Use `model.num_layers`, `.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size`, `.vocab_size`. All heads together may be wider or narrower than `hidden_size`. An output head that shares its matrix with the embedding takes the same FLOPs.
+# %% FLOPs of a whole model [markdown] exercise="u01-model-flops" points=3 minutes=13 difficulty=3 importance=5
+# **Write** `model_flops`: the FLOPs of one forward pass of a Llama-like model, from token ids to logits. Use `model.num_layers`, `.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size`, `.vocab_size`. `num_heads * head_dim` need not equal `hidden_size`. A tied output head (the embedding's matrix) costs the same.
 #
 # *By hand:* two layers, width 4, one head of 4, inner width 3, vocabulary 5, one sequence of 2 tokens → 464 per layer, 80 for the head: **1,008**.
 
@@ -333,7 +333,7 @@ try_it(model_flops, small, 1, 2)
 # </details>
 
 # %% [markdown]
-# **Check your guess** against all of Llama-3.2-1B, counted while it runs. Your guess was for training (both passes), one token:
+# **Check your guess** against the count for Llama-3.2-1B. Your guess was for training (both passes), one token:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: Llama-3.2-1B on the meta device
@@ -346,7 +346,7 @@ print(f"forward: {flops_of_model(llama_1b, 1, 4096):,} computed, {counted.forwar
 compare("u01-llama-1b", "FLOPs", measured=sum(counted) // 4096)
 
 # %% [markdown]
-# **A rule of thumb against the count.** 6 FLOPs per parameter and token give 7.4·10⁹, 82% of the count. The rule leaves out the attention core, which multiplies activations by each other and has no parameters.
+# **The rule of thumb, checked.** 6 FLOPs per parameter and token give 7.4·10⁹, 82% of the count. The rule leaves out the attention core, which multiplies activations by activations and has no parameters.
 #
 # How does the output head's share change from a small model to a large one?
 
@@ -361,11 +361,11 @@ explorer(
 # %% [markdown]
 # <details><summary>From the slides: a million tokens for L, and a head of "limited impact"</summary>
 #
-# For L, its number of tokens, one slide uses a batch of a million: "12 D · 10¹²" (S7). Attention never crosses sequences, so what is squared is the sequence length, once per sequence; at 8,192 tokens the slide's core is 122 times too large. Another leaves out the output head for its "limited impact": it is 17% of Llama-3.2-1B at 4,096 tokens.
+# One slide sets L to a million-token batch: "12 D · 10¹²" (S7). Attention never crosses sequences, so what is squared is the sequence length, once per sequence; at 8,192 tokens the slide's core is 122 times too large. Another leaves out the output head for its "limited impact": it is 17% of Llama-3.2-1B at 4,096 tokens.
 # </details>
 
 # %% [markdown]
-# ### What the machine says
+# ### On real hardware
 #
 # FLOPs are work, not time. **Guess first.** A small Llama trains for one step on this machine, on one thread. The machine's *peak* is the rate of a large product. What share of that peak does the step reach? This share is called **model FLOPs utilization**, MFU (B12).
 
@@ -384,9 +384,9 @@ def training_step():
 
 
 flops_of_step = 3 * flops_of_model(laptop, 2, 256)
-peak = measure_roofline("cpu")
 threads = torch.get_num_threads()
 torch.set_num_threads(1)
+peak = measure_roofline("cpu")
 seconds = time_call(training_step, num_runs=5, device="cpu").median_seconds
 torch.set_num_threads(threads)
 print(peak)
@@ -404,12 +404,12 @@ compare(
 # %% [markdown]
 # ## Where training is not three times inference
 #
-# The gradient of a **weight** is computed only if that weight is trained. The gradient of a layer's **input** is computed only if something before the layer is trained.
+# The gradient of a **weight** is computed only if that weight is trained. The gradient of a layer's **input** is computed only if an earlier layer is trained.
 
-# %% A stack with frozen layers [markdown] exercise="u01-stack-training-flops" points=2 minutes=10 difficulty=3 importance=3
+# %% A stack with frozen layers [markdown] exercise="u01-stack-training-flops" points=2 minutes=11 difficulty=3 importance=3
 # A stack of linear layers without biases maps `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the n-th matrix is trained.
 #
-# **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data.
+# **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data (none trained: forward only).
 #
 # *By hand:* 2 tokens, widths `[3, 5, 7]`, both trained → first layer: 60 forward, 60 for its weight; second: 140 forward, 140 for its weight, 140 for its input: **540**. With `[True, False]` → **400**.
 
@@ -443,10 +443,10 @@ try_it(stack_training_flops, 2, [3, 5, 7], [True, False])
 # %% [markdown]
 # ## When does attention overtake the rest?
 #
-# Products with weights are linear in batch and length, and quadratic in width. The core is linear in batch and width, and **quadratic in length** (B2). At what length does it reach half of a layer?
+# Products with weights are linear in batch and length, and quadratic in width. The core is linear in batch and width, and **quadratic in length** (B2). At what length does it reach half the layer's FLOPs?
 
-# %% The crossover length [markdown] exercise="u01-crossover-length" points=2 minutes=8 difficulty=3 importance=4
-# **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as the rest of that layer, projections and gated feed-forward block. All heads together may be wider or narrower than `hidden_size`.
+# %% The crossover length [markdown] exercise="u01-crossover-length" points=2 minutes=9 difficulty=3 importance=4
+# **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as the rest of that layer, projections and gated feed-forward block. `num_heads * head_dim` need not equal `hidden_size`.
 #
 # *By hand:* width 4, one head of 4, inner width 3 → the rest takes 200 FLOPs per token, the core 16 · s: **13**. (A tie counts.)
 
@@ -477,7 +477,7 @@ try_it(crossover_length, small)
 # </details>
 
 # %% [markdown]
-# A layer of Llama-3-8B, drawn with your own functions:
+# A layer of Llama-3-8B, plotted with your own functions:
 
 # %% folded=true
 # Figure: shares of a layer over the length
@@ -506,11 +506,11 @@ shares_over_length(
 # %% [markdown]
 # ## GPU-days
 #
-# **Reconcile a slide.** Lecture B (B1) says that Llama-3-8B on 15 trillion tokens takes about 8·10²³ FLOPs, and at 40% utilization about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16; data sheets also print twice that, for matrices in which half the entries are zero.
+# Lecture B (B1) says that Llama-3-8B on 15 trillion tokens takes about 8·10²³ FLOPs, and at 40% utilization about 71,600 A100-days. An A100 does at most 312·10¹² FLOP/s in bf16; data sheets also print twice that, for matrices in which half the entries are zero.
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the FLOPs of the run, and the days that follow
+# Measured: the FLOPs of the run, and its GPU-days
 def gpu_days(flops_of_run, peak_flops_per_second, utilisation):
     return flops_of_run / (peak_flops_per_second * utilisation) / (24 * 60 * 60)
 
@@ -525,12 +525,12 @@ print(f"FLOPs of the run: {flops_of_run:.3g}")
 print(f"from those: {gpu_days(flops_of_run, a100, 0.4):,.0f} A100-days")
 
 # %% [markdown]
-# The 71,600 follow from the exact count, 7.72·10²³; 8·10²³ is that number rounded up. On 60 nodes of 8 A100s it is 149 days.
+# The 71,600 comes from the exact count, 7.72·10²³; 8·10²³ is that number rounded up. On 60 nodes of 8 A100s it is 149 days.
 
 # %% [markdown]
 # ## Repair the slide
 #
-# To know how well a run uses its device, you need the training FLOPs per token. Lecture B (B12) prints
+# To know how well a run uses its device, you need the training FLOPs per token. Lecture B (B12) gives
 #
 # $$\text{layers} \cdot \text{dim}^2 \cdot \left(12 + 12\,\tfrac{\text{groups}}{\text{heads}} + 18\,\tfrac{\text{ffn}}{\text{dim}} + 12\,\tfrac{\text{seq}}{\text{dim}} + 6\,\tfrac{\text{vocab}}{\text{dim}}\right)$$
 #
@@ -566,7 +566,7 @@ def training_flops_per_token(model: ModelConfig, seq_len: int) -> int:
 try_it(training_flops_per_token, small, 2)
 
 # %% check="u01-training-flops-per-token"
-# The models of the whole-model exercise, counted forward and backward.
+# Models with num_heads * head_dim = hidden_size, counted forward and backward.
 
 # %% [markdown]
 # <details><summary>Hint: I do not see the mistake</summary>
@@ -581,7 +581,7 @@ try_it(training_flops_per_token, small, 2)
 #
 # ### Which N belongs in 6N?
 #
-# Lecture E (E11) counts the parameters of a GPT as N = h·v + L·(12·h² + 13·h) + 2·h. But the 6 comes from matrix products, and not every parameter is in one:
+# Lecture E (E11) counts the parameters of a GPT as N = h·v + L·(12·h² + 13·h) + 2·h. But the 6 comes from matrix products, and not every parameter is used in one:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: three estimates over the exact count
@@ -595,8 +595,8 @@ def estimates(model):
     core = 12 * model.num_layers * model.hidden_size * 4096
     return {
         "6 N, all parameters": 6 * sum(parts.values()) / exact,
-        "6 · those that multiply": 6 * multiplying / exact,
-        "6 · those that multiply + 12 · L · h · s": (6 * multiplying + core) / exact,
+        "6 · weights in matrix products": 6 * multiplying / exact,
+        "6 · weights in matrix products + 12 · L · h · s": (6 * multiplying + core) / exact,
     }
 
 
@@ -605,19 +605,19 @@ estimated = pd.DataFrame({name: estimates(preset(name)) for name in names})
 estimated.map("{:.1%} of the exact count".format)
 
 # %% [markdown]
-# The right N is the parameters that multiply; then only the core is missing. For 8B, counting all parameters looks better because two errors partly cancel: the embedding, wrongly counted, makes up for some of the missing core.
+# The right N counts only weights in matrix products; then only the core is missing. For 8B, counting all parameters looks better because two errors partly cancel: the embedding, wrongly counted, makes up for some of the missing core.
 
 # %% One run under four conventions [markdown] exercise="u01-utilisation" points=2 minutes=12 difficulty=3 importance=4 extra=true
-# "We reach 50%" means little until you know which FLOPs were divided by which peak. Four ways to count the training FLOPs of a token are in use:
+# "We reach 50%" means little until you know which FLOPs were divided by which peak. Four conventions are in use:
 #
 # | key | FLOPs of a token |
 # |---|---|
 # | `"counted"` | all matrix products, attention as the full square |
 # | `"causal"` | the same, but exactly half of the attention core |
-# | `"six_n"` | 6 for each of *all* parameters, no core |
+# | `"six_n"` | 6 per parameter, *all* of them, no core |
 # | `"six_n_and_attention"` | 6N and the full core |
 #
-# **Write** `utilisation`: the share of a device's **dense** peak that a run in **bf16** reaches, a `float` correct to nine significant digits for each key, each worth a quarter of the points. All heads together may be wider or narrower than `hidden_size`, so the repaired formula is not enough. `hardware.dense_flops_per_second("bf16")` gives the peak, `.sparse_flops_per_second` that for matrices in which half the entries are zero.
+# **Write** `utilisation`: the share of a device's **dense** peak that a run in **bf16** reaches, a `float` correct to nine significant digits for each key, each worth a quarter of the points. `num_heads * head_dim` need not equal `hidden_size`, so the repaired formula is not enough. `hardware.dense_flops_per_second("bf16")` gives the peak, `.sparse_flops_per_second` that for matrices in which half the entries are zero.
 #
 # *By hand:* `small` has 260 parameters; 2 tokens per sequence, 10¹⁰ tokens per second, an A100 → **0.04846**, **0.04538**, **0.05**, **0.05615**.
 
@@ -656,7 +656,7 @@ try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
 # </details>
 
 # %% [markdown]
-# **A published run:** Llama-3.1-8B at 8,192 tokens on 8 H100s, 6,667 tokens per second on each (torchtitan, compiled; at 500 W, so every share is a lower bound).
+# **A published run:** Llama-3.1-8B at 8,192 tokens on 8 H100s, 6,667 tokens per second on each (torchtitan, compiled).
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: one run, four counts, two peaks
@@ -672,12 +672,12 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# One run, and shares from 16 to 41%. Compare two runs only under the same convention; in this course, that is *counted*, over the dense peak.
+# The same run: 16 to 41%. Compare two runs only under the same convention; in this course, that is *counted*, over the dense peak.
 
 # %% The price of longer sequences [markdown] exercise="u01-budget-ratio" points=2 minutes=8 difficulty=3 importance=3 extra=true
 # Lecture B (B6) asks what it costs to cut a fixed budget of tokens into longer sequences: quadratic per sequence, "linear" per token. How linear?
 #
-# **Write** `budget_ratio`: new training FLOPs over old ones when sequences change from `old_seq_len` to `new_seq_len` tokens, for **one sequence** (`"per_sequence"`) and for **the whole budget** (`"whole_budget"`), each a `float` correct to nine significant digits and worth half of the points. The output head counts. All heads together may be wider or narrower than `hidden_size`.
+# **Write** `budget_ratio`: the ratio of new to old training FLOPs when sequences change from `old_seq_len` to `new_seq_len` tokens, for **one sequence** (`"per_sequence"`) and for **the whole budget** (`"whole_budget"`), each a `float` correct to nine significant digits and worth half of the points. The output head counts. `num_heads * head_dim` need not equal `hidden_size`.
 #
 # *By hand:* `small` from 2 to 4 tokens → 1,008 and 2,272 FLOPs forward, half as many sequences: **2.25397**, **1.12698**.
 
@@ -718,6 +718,9 @@ try_it(budget_ratio, small, 2, 4)
 
 # %% folded=true
 # Figure: FLOPs per token over the length
+per_token_of = answer("u01-training-flops-per-token", training_flops_per_token)
+
+
 def counted_per_token(seq_len):
     ids = torch.zeros(1, seq_len, dtype=torch.long, device="meta")
     return sum(count_flops(lambda: built(ids))) // seq_len
@@ -734,7 +737,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# The line does not start at zero: projections, feed-forward blocks and head do not look at other tokens. As long as they are the larger part, doubling the length adds at most half.
+# The line does not start at zero: projections, feed-forward blocks and head do not look at other tokens. While they dominate, doubling the length adds at most half.
 
 # %% [markdown]
 # ### Latent attention
@@ -794,7 +797,7 @@ try_it(latent_attention_flops, small_latent, 1, 2)
 # </details>
 
 # %% [markdown]
-# One layer of DeepSeek-V3 at 4,096 tokens, counted while it runs, and next to a layer with 128 ordinary heads of 128:
+# One layer of DeepSeek-V3 at 4,096 tokens, counted, and compared with 128 ordinary heads of 128:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: one layer of DeepSeek-V3
@@ -824,9 +827,9 @@ pd.DataFrame(
 ).map("{:,}".format)
 
 # %% [markdown]
-# The projections get cheaper, and the core more expensive. The point of the design is the last line: the memory for keys and values when the model generates text.
+# The projections get cheaper, and the core more expensive. The point of the design is the last row: the memory for keys and values when the model generates text.
 
-# %% Total and active parameters of experts [markdown] exercise="u01-expert-parameters" points=2 minutes=8 difficulty=2 importance=3 extra=true
+# %% Total and active parameters of a mixture of experts [markdown] exercise="u01-expert-parameters" points=2 minutes=8 difficulty=2 importance=3 extra=true
 # A **mixture of experts** has many gated feed-forward blocks in a layer. A **router**, a single matrix, gives each token a score for every expert, and the token goes to the few with the highest scores. **Shared** experts see every token. **Active** parameters are those that one token uses.
 #
 # **Write** `expert_parameters`: `"total_parameters"` and `"active_parameters"` of one such layer, each worth half of the points. All experts are gated blocks of inner width `expert_ffn_size`.
@@ -866,11 +869,12 @@ try_it(expert_parameters, 4, 3, 1, 5, 0)
 # </details>
 
 # %% [markdown]
-# Total is what the layer's tensors hold; active is half of the FLOPs per token. One layer of DeepSeek-V3, and whole models:
+# Total is what the layer's tensors hold; active is half the forward FLOPs per token. One layer of DeepSeek-V3, and whole models:
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: a layer of experts of DeepSeek-V3 on 256 tokens
+# Measured: a DeepSeek-V3 expert layer on 256 tokens
 experts_of = answer("u01-expert-parameters", expert_parameters)
+deepseek = preset("DeepSeek-V3")
 experts = MixtureOfExperts(deepseek, deepseek.experts, "meta")
 stream = torch.empty(1, 256, deepseek.hidden_size, device="meta")
 pd.DataFrame(
@@ -896,7 +900,7 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 # %% [markdown]
 # ## What you know now
 #
-# | quantity, forward | formula |
+# | quantity | formula |
 # |---|---|
 # | A·B | 2 · rows · inner · columns |
 # | projections of a layer | $4\,b\,s\,h\,d_h\,(a + a_{kv})$ |
@@ -907,7 +911,7 @@ for name in ("Llama-3-70B", "Mixtral-8x7B", "DeepSeek-V3"):
 # | crossover length, if $a\,d_h = h$ | $h\,(1 + a_{kv}/a) + 1.5\,f$, rounded up |
 # | GPU-days of a run | FLOPs / (peak · utilization · 86,400) |
 #
-# **Your plan** has its first numbers. All 15 trillion tokens would take eight A100s 25 years, so the plan uses 100 billion, and H100s. It cannot say yet whether the model fits at all (unit 03).
+# **Your plan** has its first numbers. All 15 trillion tokens would take eight A100s 25 years, so the plan uses 100 billion, and H100s. It cannot yet say whether the model fits at all (unit 03).
 #
 # *Further reading:* Kaplan et al. 2020, *Scaling Laws*, section 2.1 (15 minutes), where 6N comes from. Hoffmann et al. 2022, *Compute-Optimal Models*, section 3 (15 minutes). Shazeer 2020, *GLU Variants* (10 minutes), why the block has a gate.
 

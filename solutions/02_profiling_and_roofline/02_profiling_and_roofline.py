@@ -19,13 +19,13 @@
 # %% [markdown] opening=true
 # ![Bars, drawn to scale, of Llama-3-8B on one H100. A prompt of 1,024 tokens: 15.0 ms of arithmetic, 4.6 ms of memory. The next token: 0.02 ms of arithmetic, 4.5 ms of memory.](hero.svg)
 #
-# The next token of Llama-3-8B needs a thousandth of the arithmetic of a prompt of 1,024 tokens, and waits for the very same weights. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
+# The next token of Llama-3-8B takes a thousandth of the arithmetic of a 1,024-token prompt, but reads the same weights. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
 #
-# Your training plan guesses that its devices work at 40 % of their peak. It cannot say yet what the hardware would allow.
+# Your training plan assumes 40 % of peak. It cannot yet say what the hardware would allow.
 #
 # 1. **Read** a profile: what ran, how often, and for how long.
 # 2. **Compute** the bytes that an operation and a whole step must move.
-# 3. **Predict** seconds by the roofline, hold them against the clock, and **explain** the gap.
+# 3. **Predict** run time from the roofline, compare it with the clock, and **explain** the gap.
 # 4. **Fuse** operations, and **repair** a loop that wastes most of its work.
 #
 # | here | lecture S | meaning |
@@ -34,7 +34,7 @@
 # | $m$, $k$, $n$ | M, D, N | a product of an $(m, k)$ and a $(k, n)$ matrix; $m$ is the number of tokens |
 # | $h$, $f$, $v$ | D, F | width, inner width of the feed-forward block, vocabulary |
 # | $a$, $a_{kv}$, $d$ | H, D' | query heads, key-value heads, width of a head |
-# | $e$ | | bytes of one number |
+# | $e$ | | bytes per element |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -81,7 +81,7 @@ plan()
 # %% [markdown]
 # ## What ran?
 #
-# We run a small Llama in three ways. **Prefill** takes a prompt through the model and keeps the keys and values of its tokens in a **cache**. **Decode** takes one new token, which looks back at the cache. **Training** keeps no cache, and goes backward too.
+# We run a small Llama in three ways. **Prefill** runs a prompt through the model and keeps the keys and values of its tokens in a **cache**. **Decode** takes one new token, which attends to the cache. **Training** keeps no cache, and adds a backward pass.
 
 # %%
 torch.set_num_threads(1)
@@ -115,7 +115,7 @@ def train():
 
 
 # %% [markdown]
-# A **profiler** writes down every operator that runs (S9). This is `torch.profiler` behind a quieter front; `named_range` puts names of your own on the time line.
+# A **profiler** records every operator that runs (S9). This is `torch.profiler` with less output; `named_range` adds your own labels to the timeline.
 
 # %% tags=["nbval-ignore-output"]
 profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
@@ -124,18 +124,18 @@ columns = table[["calls", "own_us", "total_us"]].round().astype(int)
 columns.sort_values("total_us", ascending=False).head(10)
 
 # %% [markdown]
-# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` hands its work to `aten::matmul`, and that to `aten::mm`: one product, three rows.
+# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows.
 #
-# **Guess first.** Prefill takes 128 tokens of each sequence through the model, decode takes one. How many times as long does prefill run?
+# **Guess first.** Prefill runs 128 tokens of each sequence through the model, decode one. How many times longer does prefill take?
 
 # %%
 predict("u02-prefill", None, "times as long as decode")
 
-# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=5 difficulty=1 importance=4
-# **Write** `products_in`: what a profile's rows say about its matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is half of the points.
+# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4
+# **Write** `products_in`, which sums up a profile's matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is worth half the points.
 #
 # - `"calls"`: how many products ran.
-# - `"share"`: their share of the total time, between 0 and 1, nothing counted twice.
+# - `"share"`: their share of all the time, between 0 and 1, nothing counted twice.
 #
 # *By hand:* `mm` 3 calls, own 70 µs, total 75; `empty` own 5; `matmul` own 5, total 80; `linear` own 5, total 85; `mul` own 15 → **3** and **0.7**.
 
@@ -164,34 +164,31 @@ def by_hand(products_in):
 try_it(by_hand, products_in)
 
 # %% check="u02-profile"
-# Tables with all three operators, with some and with none; calls inside of calls; rows in any order.
+# Tables with all three operators, with some and with none; nested calls; rows in any order.
 
 # %% [markdown]
 # <details><summary>Hint: my share is too large, or too small</summary>
 #
-# Add up the column that you divide by, for the case by hand. Did any microsecond pass twice?
+# Add up the column that you divide by, for the case by hand. Is any microsecond counted twice?
 # </details>
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: products in the three profiles
 products_of = answer("u02-profile", products_in)
-table = {
-    name: products_of(each.rows) | {"ms": sum(row["own_us"] for row in each.rows) / 1000}
-    for name, each in profiles.items()
-}
-ratio = table["prefill"]["ms"] / table["decode"]["ms"]
+table = {name: products_of(each.rows) for name, each in profiles.items()}
+ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
 display(compare("u02-prefill", "times as long as decode", measured=ratio))
-pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}", "ms": "{:.1f}"})
+pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}"})
 
 # %% [markdown]
-# Four layers of seven matrices and a head: 29 products, 29, and three times 29 with the backward pass. In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. What does not shrink stands under *Now the clock*.
+# Four layers of seven matrices and a head: 29 products for prefill and decode, 87 for training. In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time.
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: a training step on its time line
 trace_picture(profiles["train"])
 
 # %% [markdown]
-# `profiles["train"].write_trace("step.json")` writes the same trace for [ui.perfetto.dev](https://ui.perfetto.dev), where you can zoom and click. On a GPU the ranges also reach Nsight Systems, as NVTX, and the kernels stand below:
+# `profiles["train"].write_trace("step.json")` writes the same trace for [ui.perfetto.dev](https://ui.perfetto.dev), where you can zoom and click. On a GPU the ranges also show up in Nsight Systems, above the kernels:
 
 # %% folded=true tags=["nbval-ignore-output"]
 # On a GPU: is it busy while Python launches kernels?
@@ -210,7 +207,7 @@ else:
 # %% [markdown]
 # ## What has to move?
 #
-# Before a processor can multiply two numbers, they must come from memory. `count_bytes` counts what each operation must move at least: every input read once, every output written once.
+# Before a processor can multiply two numbers, they must come from memory. `count_bytes` counts the least each operation must move: every input read once, every output written once.
 
 # %% tags=["nbval-check-output"]
 a, b = torch.ones(7, 3, dtype=torch.bfloat16), torch.ones(3, 5, dtype=torch.bfloat16)
@@ -221,8 +218,8 @@ print(count_bytes(a.t))
 # %% [markdown]
 # FLOPs over bytes is the **arithmetic intensity**. Only matrix products count as FLOPs, so an addition has intensity 0. A view moves nothing.
 
-# %% Bytes of a product [markdown] exercise="u02-product-bytes" points=1 minutes=4 difficulty=1 importance=5
-# **Write** `product_bytes`: the bytes that the product of a (`rows`, `inner`) and an (`inner`, `columns`) matrix must move. All three matrices have numbers of `element_bytes`.
+# %% Bytes of a product [markdown] exercise="u02-product-bytes" points=1 minutes=3 difficulty=1 importance=5
+# **Write** `product_bytes`: the bytes that the product of a (`rows`, `inner`) and an (`inner`, `columns`) matrix must move. Each element takes `element_bytes`.
 #
 # *By hand:* 7 × 3 times 3 × 5 in bf16 → **142**.
 
@@ -251,7 +248,7 @@ try_it(product_bytes, 7, 3, 5, 2)
 #
 # a slope and a flat roof (S8). They meet at the **ridge** $P / W$. Left of it an operation is **memory-bound**: it waits for bytes. Right of it, it is **compute-bound**.
 #
-# **Guess first.** While an H100 moves one byte it could do 295 FLOPs in bf16. How many could one thread of your machine do in fp32?
+# **Guess first.** In the time an H100 moves one byte, it can do 295 FLOPs in bf16. How many can one thread of your machine do in fp32?
 
 # %%
 predict("u02-ridge", None, "FLOP/B")
@@ -262,7 +259,7 @@ print(roof)
 compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 
 # %% [markdown]
-# Only one thread's processor time is counted, so a busy machine hardly disturbs the result. If the spread exceeds 1.3, something else was running: measure again. Now operations of your choice: change the list, and run it again.
+# Only one thread's processor time is counted, so other load barely matters. If the spread exceeds 1.3, something else was running: measure again. Now edit the list of operations and rerun:
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
@@ -303,7 +300,7 @@ rooflines(roofs, dots)
 # Slope or roof depends on where the bytes lie. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in its main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
-# **Write** `roofline_seconds`: the least time of operations that run one after the other. `operations` is a list of pairs, FLOPs and bytes. Inside one operation computing and moving overlap; two operations do not. Your plan will use it.
+# **Write** `roofline_seconds`: the minimum time of sequential operations. `operations` is a list of pairs, FLOPs and bytes. Compute and data movement overlap within an operation, not across operations. Your plan will use it.
 #
 # *By hand:* 10¹² FLOP/s and 10¹¹ bytes/s; (2·10⁹, 4·10⁶), (0, 5·10⁸), (3·10¹⁰, 2·10⁸) → **0.037** s.
 
@@ -326,7 +323,7 @@ three_operations = [(2 * 10**9, 4 * 10**6), (0, 5 * 10**8), (3 * 10**10, 2 * 10*
 try_it(roofline_seconds, three_operations, 10**12, 10**11)
 
 # %% check="u02-roofline-seconds"
-# None, one and many; memory-bound, compute-bound, both alike.
+# None, one and many; memory-bound, compute-bound, exactly on the ridge.
 
 # %% [markdown]
 # **Now the clock.** Your function, the operations that `count_bytes` saw, and your machine's own roof:
@@ -349,20 +346,20 @@ for call in (prefill, decode, train):
 pd.DataFrame(rows).T.style.format("{:.3g}")
 
 # %% [markdown]
-# The **real gap** of this unit. In decode the last column is almost all the price of *calling* an operation: Python, dispatch, allocation. It is the same for one token and for a thousand, so it does not shrink. The roofline leaves it out; on a GPU the same price is paid for launching kernels. Prefill and training pay it, too. The rest of their column is kernels below their roof, attention and copies first.
+# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. It is the same for one token and for a thousand, so it does not shrink. The roofline leaves it out; on a GPU it is kernel-launch overhead. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode, mostly attention and copies elsewhere.
 
 # %% [markdown]
 # ## Prefill, decode, training
 #
 # ![Prefill reads all layers and the head, writes the cache and reads it back. Decode reads all weights and the whole cache, and writes one token. Training reads all weights twice and has no cache.](steps.svg)
 #
-# **Guess first.** Llama-3-8B in bf16 decodes one token of one sequence, after 1,024 earlier tokens. How many FLOPs for each byte that moves?
+# **Guess first.** Llama-3-8B in bf16 decodes one token of one sequence, after 1,024 earlier tokens. How many FLOPs per byte moved?
 
 # %%
 predict("u02-decode", None, "FLOP/B")
 
-# %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=4 importance=5
-# **Write** `step_bytes`: the bytes of weights and of the cache that a step moves, all in bf16, for an untied Llama (as in unit 01: queries, keys, values, output; three feed-forward matrices; two norms a layer and one at the end; a head). All query heads together are `num_heads * head_dim` wide, which need not be `hidden_size`. Each key is a third of the points.
+# %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=16 difficulty=4 importance=5
+# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. A layer has queries, keys, values, output, three feed-forward matrices and two norms; a last norm and a head follow. `num_heads * head_dim` need not equal `hidden_size`. Each key is worth a third of the points.
 #
 # | phase | new tokens of each sequence |
 # |---|---|
@@ -370,9 +367,9 @@ predict("u02-decode", None, "FLOP/B")
 # | `"decode"` | one, after `seq_len` tokens that are in the cache |
 # | `"train"` | `seq_len`, forward and backward, no cache |
 #
-# A matrix or norm is read once by each operation that needs it, whatever the batch. Of the embedding a step reads one row for each new token; its gradient does not read it. New keys and values are written into their places, then attention reads what is in the cache. Ignore gradients and activations.
+# Each operation that needs a matrix or norm reads it once, whatever the batch. A step reads one embedding row per new token, in forward only. New keys and values are written first, then attention reads the cache. Ignore gradients and activations.
 #
-# *By hand:* one layer, $h = 4$, two heads of $d = 2$ on one of keys and values, $f = 3$, $v = 50$; two sequences decode after 3 tokens each → **608**, **64**, **16**. Prefill and training on 3 tokens each: weights **640** and **1,232**.
+# *By hand:* one layer, $h = 4$, two query heads ($d = 2$) sharing one key-value head, $f = 5$, $v = 50$; two sequences decode after 3 tokens each → **656**, **64**, **16**. Prefill on 3 tokens each: **688**, **48**, **48**; training: weights **1,328**.
 
 
 # %% solution="u02-step-bytes"
@@ -398,18 +395,18 @@ def step_bytes(model: ModelConfig, num_sequences: int, seq_len: int, phase: str)
 
 # %%
 small = ModelConfig(
-    num_layers=1, hidden_size=4, num_heads=2, num_kv_heads=1, head_dim=2, ffn_size=3, vocab_size=50
+    num_layers=1, hidden_size=4, num_heads=2, num_kv_heads=1, head_dim=2, ffn_size=5, vocab_size=50
 )
 for phase in ("decode", "prefill", "train"):
     try_it(step_bytes, small, 2, 3, phase)
 
 # %% check="u02-step-bytes"
-# Counted on fake tensors, by whose storage it is: all phases; own and shared keys; wide heads.
+# Counted on fake tensors, by storage: all phases; MHA and GQA; wide heads.
 
 # %% [markdown]
 # <details><summary>Hint: only training is wrong</summary>
 #
-# Backward makes two products for each one of forward, $dX = dY\,W^T$ and $dW = X^T dY$. Which of them reads $W$?
+# Backward makes two products for each forward one, $dX = dY\,W^T$ and $dW = X^T dY$. Which of them reads $W$?
 # </details>
 #
 # <details><summary>Hint: only decode is wrong</summary>
@@ -445,7 +442,7 @@ compare(
 )
 
 # %% [markdown]
-# A multiply and an add for each weight of two bytes: **one FLOP per byte**, where an H100 has its ridge at 295. Batches help, as the weights are read once for all sequences. Move the batch, then the context. What stops decode from climbing?
+# A multiply and an add for each weight of two bytes: **one FLOP per byte**, against an H100's ridge of 295. Batching helps: the weights are read once for all sequences. Move the batch, then the context. What stops decode from climbing?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -458,16 +455,16 @@ explorer(
 )
 
 # %% [markdown]
-# Every sequence brings a cache of its own. A byte of it serves the $a / a_{kv}$ query heads that share it: $a / a_{kv}$ FLOPs per byte, whatever the batch (the dotted line). The longer the context, the more of the bytes are cache.
+# Each sequence has its own cache. A byte of it serves the $a / a_{kv}$ query heads that share it: $a / a_{kv}$ FLOPs per byte, whatever the batch (the dotted line). The longer the context, the more of the bytes are cache.
 #
 # <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
 #
-# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. After $S$ cached tokens it is $29D^2 + 4DS$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
 # </details>
 #
 # ### "Prefill is compute-bound"
 #
-# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer shows weights and cache alone. Now *all* operations, as PyTorch runs them one by one, beside the products alone:
+# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer shows weights and cache alone. Now *all* operations, as PyTorch runs them one by one, next to the products alone:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: FLOPs per byte, and milliseconds one operation after the other
@@ -492,12 +489,12 @@ for name in ("Llama-3.2-1B", "Llama-3-8B"):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The ridge of an H100 is at 295. Together, the products lie to the right of it in every row. But operations run one after the other, and while norms, gates, rotations and copies go through memory no product runs: that time comes on top. So the slogan holds for the products, or for **fused** code.
+# The products alone lie right of the H100's ridge (295) in every row. But operations run one after the other, and while norms, gates, rotations and copies go through memory no product runs: that time comes on top. So the slogan holds for the products, or for **fused** code.
 
 # %% [markdown]
 # ## Fewer trips to memory
 #
-# The rest are norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
+# The rest is norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
 #
 # Attention is one fused operation in the model above. Its weights, written out:
 
@@ -516,9 +513,9 @@ moved = count_bytes(lambda: written_out(scores, bias, 0.125))
 print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
 
 # %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
-# **Write** `attention_weights`: the same numbers from PyTorch's own functions, moving at most 4.5 times the bytes of `scores` instead of 12. Do not change scores or bias. There are no part points.
+# **Write** `attention_weights`: the same result with PyTorch functions, moving at most 4.5 × `scores`, not 12 ×. Do not change scores or bias. No partial credit.
 #
-# `torch.compile` fuses too, but the instrument sees its operations one by one, so it does not help here.
+# `torch.compile` fuses too, but `count_bytes` sees its operations one by one, so it does not help here.
 
 
 # %% solution="u02-fuse"
@@ -539,7 +536,7 @@ try_it(times_moved, written_out)
 try_it(times_moved, attention_weights)
 
 # %% check="u02-fuse"
-# In float64: causal masks of -inf; scores in one piece or transposed; inputs afterwards.
+# In float64: causal masks of -inf; scores in one piece or transposed; inputs unchanged.
 
 # %% [markdown]
 # <details><summary>Hint: I am stuck at six</summary>
@@ -567,7 +564,7 @@ try_it(clocked, written_out)
 try_it(clocked, attention_weights)
 
 # %% [markdown]
-# Set the GB/s beside your machine's bandwidth. Two things keep them below it: each operation asks the system for new memory for its result, page by page, and exponentials take arithmetic that no count of *products* shows. On a GPU PyTorch keeps memory for the next tensor, there is far more arithmetic for each byte, and the bytes decide.
+# Compare the GB/s with your machine's bandwidth. Two things keep them below it: each operation asks the system for new memory for its result, page by page, and exponentials take arithmetic that no count of *products* shows. On a GPU PyTorch keeps memory for the next tensor, there is far more arithmetic for each byte, and the bytes decide.
 
 # %% [markdown]
 # ## Repair a loop
@@ -586,8 +583,8 @@ def wasteful(model, prompt, num_new):
     return tokens
 
 
-# %% Repair the loop [markdown] exercise="u02-repair-generate" points=2.5 minutes=14 difficulty=3 importance=5
-# **Write** `generate`: the same tokens, prompt included, without the waste. Each waste removed is a fifth of the points, wherever the tokens are right:
+# %% Repair the loop [markdown] exercise="u02-repair-generate" points=2.5 minutes=13 difficulty=3 importance=5
+# **Write** `generate`: the same tokens, prompt included, without the waste. Each fix earns a fifth of the points, if the tokens are right:
 #
 # | | no more than |
 # |---|---|
@@ -597,7 +594,7 @@ def wasteful(model, prompt, num_new):
 # | `graph` | nothing saved for a backward pass |
 # | `waits` | no number read by Python (`int`, `item`, `tolist`): on a GPU, Python would wait each time |
 #
-# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`, as in `prefill` and `decode` above. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, and gives the states $(b, s, h)$ that the head reads.
+# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`, as in `prefill` and `decode` above. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, and returns the states $(b, s, h)$ that the head reads.
 
 
 # %% solution="u02-repair-generate"
@@ -632,12 +629,12 @@ try_it(cost_of, generate)
 # %% [markdown]
 # <details><summary>Hint: how do I join the new tokens without reading them?</summary>
 #
-# `argmax(-1, keepdim=True)` gives a tensor. What shape has it, and what shape does `hidden_states` take?
+# `argmax(-1, keepdim=True)` gives a tensor. What is its shape, and what shape does `hidden_states` take?
 # </details>
 #
-# <details><summary>Hint: the second round raises, or its token is wrong</summary>
+# <details><summary>Hint: the second iteration fails, or its token is wrong</summary>
 #
-# What do you pass in the first round, and what in all others? Who has seen the tokens in between?
+# What do you pass in the first iteration, and what in all others? Where are the tokens in between?
 # </details>
 
 # %% folded=true tags=["nbval-ignore-output"]
@@ -673,18 +670,18 @@ used = 104.9 * step.flops / a100.dense_flops_per_second("bf16")
 print(f"FLOPs used: {used:.2%} of the peak")
 print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 / at_best:.0%}")
 
-# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=8 difficulty=2 importance=5
-# **Answer** in six to eight sentences (B13).
+# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=10 difficulty=2 importance=5
+# **Answer** in four to six sentences (B13).
 #
 # - Half a per cent of the peak, and two thirds of the roof: which of the two says how good the program is, and why?
-# - Name two things that could account for the missing third, and how you would tell which of them does.
-# - Somebody reports 20,000 tokens/s for a training run, and nothing else. Which three things do you ask before you say whether that is good?
+# - Name one thing that could account for the missing third, and how you would test it.
+# - Someone reports 20,000 tokens/s for a training run, and nothing else. What three things do you ask before judging?
 
 # %% [markdown] text_answer="u02-throughput"
 # <!-- BEGIN SOLUTION -->
-# The share of the roof. At batch 1 each weight of two bytes is used for one multiply and one add, so decode waits for the memory and no program could use more than about 0.7 % of the arithmetic; the FLOPs tell nothing about its quality. The missing third can be bandwidth that no kernel reaches (1.7 of 2.04 TB/s is typical, and the card's power was limited), the launches of many small kernels, or bytes that we have not counted: activations, norms, kernels that are not fused. A plain copy measures the bandwidth that can be reached; a trace shows gaps between kernels; the bytes per kernel over its time show which are slow. Of the training run I have to know the model and the sequence length (FLOPs per token), the devices (how many, their dense peak in the precision used), and what bounds the step: for a model of 1B at 4,096 tokens, 9 GFLOP a token, 20,000 tokens/s are 18 % of one H100's peak; for one of 8B they are more than the whole of it, so there must be several.
+# The share of the roof. At batch 1 each weight of two bytes is used for one multiply and one add, so decode waits for the memory and no program could use more than about 0.7 % of the arithmetic; the FLOPs tell nothing about its quality. The missing third can be bandwidth that no kernel reaches (1.7 of 2.04 TB/s is typical, and the card's power was limited): a plain copy measures that. (Also right: the launches of many small kernels, which a trace shows as gaps; or bytes that we have not counted, such as activations and norms, which a profile shows kernel by kernel.) Of the training run I have to know the model and the sequence length (FLOPs per token), the devices (how many, their dense peak in the precision used), and what bounds the step: for a model of 1B at 4,096 tokens, 9 GFLOP a token, 20,000 tokens/s are 18 % of one H100's peak; for one of 8B they are more than the whole of it, so there must be several.
 #
-# *Rubric.* Share of the roof, with the reason that decode at batch 1 is memory-bound: 0.5. Two causes that fit (bandwidth reached, launches or overhead, uncounted bytes, power) with a way to tell them apart: 0.75. Three questions among FLOPs per token (model, length), number and kind of devices with dense peak, precision, recomputation, what bounds the step: 0.75.
+# *Rubric.* Share of the roof, with the reason that decode at batch 1 is memory-bound: 0.5. One cause that fits (bandwidth reached, launches or overhead, uncounted bytes, power) with a test of it: 0.75. Three questions among FLOPs per token (model, length), number and kind of devices with dense peak, precision, recomputation, what bounds the step: 0.75.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -695,12 +692,12 @@ print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 /
 # %% [markdown]
 # ### Tokens that make a layer compute-bound
 #
-# The figure of your roofline shows it: more tokens, more intensity. Up to where?
+# The figure of your roofline shows it: more tokens, more intensity. How far?
 
-# %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=11 difficulty=3 importance=4 extra=true
+# %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=12 difficulty=3 importance=4 extra=true
 # **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device. On the ridge counts as reached. Where no number of rows is enough, return `math.inf`.
 #
-# A float can miss a ridge that is met exactly. `Fraction(p, q)` divides whole numbers without loss.
+# A float can miss a ridge that is met exactly. `Fraction(p, q)` is exact.
 #
 # *By hand:* an (m, 4) times a (4, 6) matrix in bf16; 20 FLOP/s, 10 bytes/s, so the ridge is at 2 FLOP/B → **12**.
 
@@ -733,7 +730,7 @@ try_it(fewest_tokens, 4, 6, 2, 20, 10)
 #
 # <details><summary>Hint: negative numbers</summary>
 #
-# What is the intensity of a product with a million rows? Can more rows lift it any further?
+# What is the intensity of a product with a million rows? Can more rows raise it?
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
@@ -754,16 +751,16 @@ pd.DataFrame(
 # You may meet the rule of thumb that a batch needs as many tokens as the ridge has FLOP/B. In 16-bit formats it is the limit for infinitely wide layers. For narrow ones, no batch is enough.
 
 # %% [markdown]
-# ### The most that a device can decode
+# ### A device's decoding limit
 
-# %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=12 difficulty=3 importance=4 extra=true
-# **Write** `decode_tokens_per_second`: the most tokens per second, of all sequences together, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
+# %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=14 difficulty=3 importance=4 extra=true
+# **Write** `decode_tokens_per_second`: the most tokens per second, in total, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
 #
-# - A step moves weights and cache as in `step_bytes`, written keys and values included, and computes its products; the cache's are $4\,a\,d$ FLOPs for each cached token, layer and sequence, the new token included. Take the whole step as one operation.
+# - A step moves weights and cache as in `step_bytes`, written keys and values included, and computes its products; those with the cache take $4\,a\,d$ FLOPs for each cached token, layer and sequence, the new token included. Take the whole step as one operation.
 # - `hardware.dense_flops_per_second("bf16")`, `.bandwidth_bytes_per_second`, `.memory_bytes`.
 # - If all parameters and the cache, with the new tokens, do not fit: `0.0`.
 #
-# *By hand:* Llama-3-8B, one sequence after 256 tokens on an A100-80 → **135.5**.
+# *By hand:* the model `small`, two sequences after 3 tokens each, on an A100-80: 736 bytes → **5.54·10⁹**.
 
 
 # %% solution="u02-decode-bound"
@@ -793,10 +790,10 @@ def decode_tokens_per_second(
 
 
 # %%
-try_it(decode_tokens_per_second, preset("Llama-3-8B"), device("A100-80"), 1, 256)
+try_it(decode_tokens_per_second, small, device("A100-80"), 2, 3)
 
 # %% check="u02-decode-bound"
-# Counted on fake tensors: memory-bound, compute-bound, and caches that do not fit by one sequence.
+# Counted on fake tensors: memory-bound, compute-bound, and caches one sequence too large.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: tokens/s at best, Llama-3-8B on an A100-80
@@ -813,8 +810,8 @@ pd.DataFrame(
 # %% [markdown]
 # ### Waiting for data
 
-# %% An epoch with workers [markdown] exercise="u02-loader" points=1.5 minutes=10 difficulty=3 importance=3 extra=true
-# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait. A training step takes `step_ms` and one batch, in order. How long until the last step is over?
+# %% An epoch with workers [markdown] exercise="u02-loader" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
+# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait. A training step takes `step_ms` and one batch, in order. When does the last step end?
 #
 # *By hand:* load 3, step 2, one worker, three batches → **11**.
 
@@ -855,7 +852,7 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | decode at batch 1 | about 1 FLOP/B in bf16; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
 # | what the roofline leaves out | calls and launches, kernels below their roof, waiting for data |
 #
-# **Your plan** has the days that its products take if each is at its roof: set them beside the days of the guess. It still assumes that attention's scores go through memory; unit 06 shows how they need not. Unit 14 measures how much of this a real run reaches.
+# **Your plan** now has the days its products take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -107,8 +107,7 @@ EDITS = (
         {FOR_INPUT: "(n > 0 and trained)"},
     ),
     Edit(
-        "You count a layer among those that need its input's gradient. Which layers come before "
-        "it?",
+        "You count the layer itself as one before it. Which layers really come before it?",
         {FOR_INPUT: "any(is_trained[: n + 1])"},
     ),
     Edit(

@@ -91,6 +91,10 @@ EDITS = (
         {CORE: "12 * dim * seq_len**2"},
     ),
     Edit(
+        "That is a whole sequence. How many tokens is it?",
+        {SUM: "seq_len * (model.num_layers * layer + head)"},
+    ),
+    Edit(
         "You count the forward pass of the head alone. What else does a training step do with it?",
         {HEAD: "2 * model.vocab_size * dim"},
     ),

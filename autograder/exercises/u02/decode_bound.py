@@ -6,9 +6,9 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import Edit, each_also, edited
 from autograder.exercises.u02.shared.sizes import COUNTERS, LLAMA_8B
-from autograder.exercises.u02.step_bytes import moved_by
+from autograder.exercises.u02.step_bytes import WORKED, moved_by
 from course_utils.configs import device
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import fake_tensors
@@ -30,7 +30,7 @@ def bound_cases(seed: int) -> list[Case]:
     embedding's room would take.
     """
     rng = random.Random(seed)
-    cases = [_case(LLAMA_8B, "A100-80", 1, 256)]
+    cases = [_case(WORKED, "A100-80", 2, 3), _case(LLAMA_8B, "A100-80", 1, 256)]
     for model, name in ((FOUR_LAYERS, rng.choice(DEVICES)), (MULTI_HEAD, "A100-80")):
         most = _most_sequences(model, name, 8192)
         cases += [_case(model, name, n, 8192) for n in (most, most + 1, most + 2, most + 14)]
@@ -76,6 +76,13 @@ FITS = "if held > hardware.memory_bytes:"
 WEIGHTS, CACHE = "2 * (read + num_sequences * h)", "4 * layers * cached * num_sequences"
 FLOPS = "flops = 2 * num_sequences * products + core"
 RATE = "num_sequences / max(computing, moving)"
+HELD, MOVED = "held += cache * (context + 1)", "moved += cache * (context + 2)"
+NEW_TOKEN = "The new token is missing somewhere. What does a step write, read and multiply for it?"
+ONE_MOVE, NO_MOVE = (
+    {MOVED: f"moved += cache * {tokens}"} for tokens in ("(context + 1)", "context")
+)
+NO_PRODUCTS = {"heads * (context + 1)": "heads * context"}
+NO_ROOM = {HELD: "held += cache * context"}
 EDITS = (
     Edit(
         "That is the rate of steps. How many tokens does one step give?",
@@ -95,7 +102,7 @@ EDITS = (
         {RATE: "num_sequences / moving"},
     ),
     Edit(
-        "Your weights are read once for each sequence. How many sequences share one reading?",
+        "Your weights are read once for each sequence. How many sequences share one read?",
         {f"moved = {WEIGHTS}": "moved = 2 * num_sequences * (read + h)"},
     ),
     Edit(
@@ -113,7 +120,14 @@ EDITS = (
     ),
     Edit(
         "You let in one sequence too many. Where do the keys and values of the new token go?",
-        {"held += cache * (context + 1)": "held += cache * context"},
+        NO_ROOM,
+    ),
+    *each_also(
+        (
+            Edit(NEW_TOKEN, NO_PRODUCTS),
+            *each_also((Edit(NEW_TOKEN, ONE_MOVE), Edit(NEW_TOKEN, NO_MOVE)), NO_PRODUCTS),
+        ),
+        NO_ROOM,
     ),
     Edit(
         "Your peak is the one with sparsity. Which half of these weights is zero?",
@@ -121,7 +135,7 @@ EDITS = (
     ),
     *(
         Edit(
-            "Two FLOPs for every parameter, with you. Which of them are looked up, and which only "
+            "You count two FLOPs per parameter. Which of them are looked up, and which only "
             "scale a number?",
             {FLOPS: f"flops = 2 * num_sequences * {parameters} + core"},
         )

@@ -80,10 +80,8 @@ def searched(
 
 
 LEFT = "2 * inner * columns - ridge * element_bytes * (inner + columns)"
-NEVER, ANSWER = (
-    "if left_over <= 0:",
-    "math.ceil(ridge * element_bytes * inner * columns / left_over)",
-)
+NEEDED = "ridge * element_bytes * inner * columns"
+NEVER, ANSWER = "if left_over <= 0:", f"math.ceil({NEEDED} / left_over)"
 RIDGE = "Fraction(flops_per_second, bytes_per_second)"
 MISSED = "Sometimes a row less than needed. Does your number reach the ridge, or just miss it?"
 ON_THE_RIDGE = (
@@ -115,12 +113,27 @@ EDITS = (
         {NEVER: "if left_over == 0:"},
     ),
     Edit(
+        "Where no number of rows is enough you return one. Towards what does the intensity go as "
+        "the rows grow?",
+        {NEVER: "if left_over == 0:", "return math.inf": "return 0"},
+    ),
+    *(
+        Edit(
+            "You stop too early. Can a number of rows larger than you try reach the ridge?",
+            {NEVER: f"if left_over <= 0 or {NEEDED} > {most} * left_over:"},
+        )
+        for most in (1_000, 100_000)
+    ),
+    Edit(
+        "Your rows are no whole number. Which whole number of rows reaches the ridge?",
+        {"math.ceil": "float"},
+    ),
+    Edit(
         "Your ridge is a whole number. What is that of 312 · 10¹² FLOP/s and 2.039 · 10¹² B/s?",
         {RIDGE: "(flops_per_second // bytes_per_second)"},
     ),
     Edit(
-        "As if the ridge were twice as high. How many FLOPs is one multiply-and-add, and is your "
-        "peak that of dense matrices?",
+        "As if the ridge were twice as high. How many FLOPs is one multiply-and-add?",
         {RIDGE: "2 * Fraction(flops_per_second, bytes_per_second)"},
     ),
     Edit(
@@ -139,7 +152,7 @@ EDITS = (
     ),
     Edit(
         ON_THE_RIDGE,
-        {ANSWER: "math.floor(ridge * element_bytes * inner * columns / left_over) + 1"},
+        {ANSWER: f"math.floor({NEEDED} / left_over) + 1"},
     ),
     Edit(
         ON_THE_RIDGE,

@@ -60,12 +60,12 @@ TWELVE = (
     "Which PyTorch function does the last lines in one?"
 )
 SIX = (
-    "Six times: scale and bias are two operations, and nothing need be joined. Which argument of "
+    "Six times: scale and bias are two operations. Which argument of "
     "`torch.add` multiplies one of its inputs on the way?"
 )
 NUMBERS = (
     "The weights are wrong. Does the scale multiply the scores alone, do the keys of each query "
-    "add up to 1, and is every number as long as it came?"
+    "add up to 1, and is the dtype unchanged?"
 )
 EDITS = (
     Edit(

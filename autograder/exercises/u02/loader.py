@@ -51,6 +51,18 @@ EDITS = (
         {TAKEN: "now += max(load_ms / num_workers, step_ms)"},
     ),
     Edit(
+        "You take the longer of loading and stepping, and forget the ends. What is there to work "
+        "on while the first batch is loaded, and which step follows the last?",
+        {"return now": f"return max(num_batches * step_ms, {ROUNDS} * load_ms)"},
+    ),
+    *(
+        Edit(
+            "Your last batch takes as long as the others. What is left to do when it is loaded?",
+            {"return now": f"return load_ms + num_batches * max(step_ms, {each})"},
+        )
+        for each in (DIVIDED, DIVIDED.replace("/", "//"))
+    ),
+    Edit(
         "Your number of workers changes nothing. How many batches are loaded at the same time?",
         {TAKEN: "now = max(now, (batch + 1) * load_ms) + step_ms"},
     ),

@@ -68,6 +68,11 @@ EDITS = (
         {FACTORS: "rows * inner + rows * inner * columns"},
     ),
     Edit(
+        "That is one number for each multiplication. How many numbers does each of the three "
+        "matrices hold?",
+        {f"{FACTORS}{RESULT}": "rows * inner * columns"},
+    ),
+    Edit(
         "You count one matrix. Which two others does a product touch?",
         {f"{FACTORS}{RESULT}": "inner * columns"},
     ),

@@ -105,6 +105,15 @@ EDITS = (
         LESS,
         shows=("logits_moved",),
     ),
+    *(
+        Edit(
+            "The logits are copied before you search them. Does that change which is the largest?",
+            {BEST: f"scores{copies}.argmax(-1, keepdim=True)"},
+            LESS,
+            shows=("logits_moved",),
+        )
+        for copies in (".double()", ".clone().double()")
+    ),
     Edit(
         "Autograd saves tensors. Who will go back through this?",
         {GRAD: "if True:"},

@@ -17,14 +17,14 @@ from course_utils.reference.generation import Cache, hidden_states
 PHASES = ("prefill", "decode", "train")
 WORKED = {
     **{"num_layers": 1, "hidden_size": 4, "num_heads": 2, "num_kv_heads": 1, "head_dim": 2},
-    **{"ffn_size": 3, "vocab_size": 50},
+    **{"ffn_size": 5, "vocab_size": 50},
 }
 
 
 def step_cases(seed: int) -> list[Case]:
     """Every phase with one sequence and with several; own and shared keys, heads of any width.
 
-    The last counts are beyond what a float holds.
+    The last counts are beyond what a float holds, and none of their numbers is small.
     """
     rng = random.Random(seed)
     cases = [_case(WORKED, 2, 3, "decode")]
@@ -32,8 +32,11 @@ def step_cases(seed: int) -> list[Case]:
         num_sequences = (1, rng.randint(2, 5))[number // 3 % 2]
         model = small_model(rng, number // 3)
         cases.append(_case(model, num_sequences, rng.randrange(3, 39, 2), PHASES[number % 3]))
-    wide = WORKED | {"hidden_size": just_above(26, rng), "ffn_size": just_above(26, rng)}
-    return [*cases, *(_case(wide, 2, 7, phase) for phase in PHASES)]
+    wide = WORKED | {
+        **{"hidden_size": just_above(26, rng), "ffn_size": just_above(26, rng)},
+        **{"num_heads": 64, "num_kv_heads": 32, "vocab_size": 997},
+    }
+    return [*cases, *(_case(wide, 9, 99, phase) for phase in PHASES)]
 
 
 def _case(model: dict[str, Any], num_sequences: int, seq_len: int, phase: str) -> Case:
@@ -182,6 +185,11 @@ EDITS = (
     Edit(
         "The norms are missing. What does each of them multiply with?",
         {" + 2 * h\n": "\n"},
+        points=TWO,
+    ),
+    Edit(
+        "The norms are missing. What does each of them multiply with?",
+        {" + 2 * h\n": "\n", "layer + h + h": "layer + h"},
         points=TWO,
     ),
     Edit(
