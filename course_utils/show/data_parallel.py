@@ -70,7 +70,7 @@ def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Pictu
     tokens = sorted(runs)
     shares = [100 * runs[each].exposed_seconds() / runs[each].step_seconds for each in tokens]
     figure, ax = axes()
-    ax.plot(tokens, shares, "o-", color=colours.COMMUNICATION, label="measured")
+    ax.plot(tokens, shares, "o-", color=colours.COMMUNICATION, label="simulated")
     line = {"color": colours.COMPUTED, "linestyle": "--", "label": f"computed: {threshold:,}"}
     ax.axvline(threshold, **line)
     ax.set_xscale("log", base=2)

@@ -17,14 +17,14 @@
 # ---
 
 # %% [markdown] opening=true
-# ![A bar, drawn to scale. Training Llama-3-8B on one sequence of 8,192 tokens takes 177 GB: 16 of weights, 16 of gradients, 96 of optimizer states, 48 of activations. An 80 GB GPU ends in the middle of the optimizer states.](hero.svg)
+# ![A bar, drawn to scale. Training Llama-3-8B on one sequence of 8,192 tokens takes about 177 GB: 16 for weights, 16 for gradients, 96 for optimizer states, 48 for activations. 80 GB runs out partway through the optimizer states.](hero.svg)
 #
-# The weights of an 8B model are a 16 GB file. Training it takes more than two 80 GB GPUs. You will account for every byte of this bar, check each number against a running model, and see how many sequences fit.
+# The weights of an 8B model fill a 16 GB file. Training it takes more than two 80 GB GPUs. You will account for every byte of this bar, check each number against a running model, and see how many sequences fit.
 #
 # Your training plan knows work, time and cost, but not yet whether the model fits.
 #
 # 1. **Compute** the parameters of a model part by part, and the bytes of its training state.
-# 2. **Say** which tensors autograd keeps for each operation.
+# 2. **Name** the tensors autograd keeps for each operation.
 # 3. **Compute** what a GPT layer and a Llama layer keep, to the byte.
 # 4. **Decide** how many sequences fit on a device, and **explain** when none does.
 #
@@ -32,7 +32,7 @@
 # |---|---|---|---|---|
 # | $b$ | bs, mbs | bs | b | sequences in a micro-batch |
 # | $s$ | seq | L | S | tokens in a sequence |
-# | $h$ | h | D | D, dim | width of the residual stream |
+# | $h$ | h | D | D, dim | width of the residual stream: numbers per token between layers |
 # | $a$, $a_{kv}$ | n_heads | H | attention heads | query heads; key-value heads |
 # | $f$ | 4h | F | dim_ff | inner width of the feed-forward block |
 # | $L$ | L | num_layers | L | layers |
@@ -81,7 +81,7 @@ plan()
 # %% [markdown]
 # ## Play with the bar
 #
-# Move one control at a time. Which parts of the bar grow with the batch, and which never do? (*Recomputation*, and attention *written out* with all its scores in memory, come later.)
+# Move one control at a time. Which parts of the bar grow with the batch, and which never do? (*Recomputation*, and attention *written out*, with its scores in memory, come later.)
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -114,18 +114,18 @@ layer_diagram(preset("Llama-3-8B"), show="parameters")
 predict("u03-embedding", None, "percent")
 
 # %% Count the parameters [markdown] exercise="u03-parameters" points=2 minutes=12 difficulty=2 importance=4
-# **Write** `parameters`: how many parameters each part of a model has, over all its layers. Each part is worth a quarter of the points.
+# **Write** `parameters`: each part's parameter count, summed over layers. Each part is worth a quarter of the points.
 #
 # | key | what it holds |
 # |---|---|
-# | `"attention"` | $W_Q$ and $W_O$, to and from `.num_heads` heads of `.head_dim` numbers; $W_K$ and $W_V$, to `.num_kv_heads` heads |
+# | `"attention"` | $W_Q$ and $W_O$, mapping to and from `.num_heads` heads of `.head_dim` numbers; $W_K$ and $W_V$, to `.num_kv_heads` heads |
 # | `"feed_forward"` | $W_{up}$ to the inner width `.ffn_size`, and $W_{down}$ back; $W_{gate}$ like $W_{up}$ if `.is_gated` |
 # | `"norms"` | one before each of these two blocks, and one after the last layer; `.hidden_size` weights each |
 # | `"embedding_and_head"` | `.vocab_size` rows, and `.num_positions` rows of learned positions; the head has `.vocab_size` rows of its own unless `.is_tied` |
 #
 # If `.has_biases` (GPT), every matrix of attention and feed-forward also has one bias per output, and every norm one per weight.
 #
-# *By hand:* 2 layers, width 4, one head, gated with inner width 3, vocabulary 5, no biases → **128**, **72**, **20**, **40**.
+# *By hand:* 2 layers, width 4, 2 heads, 1 key-value head, gated with inner width 3, vocabulary 5, no biases → **96**, **72**, **20**, **40**.
 
 
 # %% solution="u03-parameters"
@@ -153,11 +153,13 @@ def parameters(model: ModelConfig) -> dict[str, int]:
 
 
 # %%
-small = ModelConfig(num_layers=2, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5)
+small = ModelConfig(
+    num_layers=2, hidden_size=4, num_heads=2, num_kv_heads=1, ffn_size=3, vocab_size=5
+)
 try_it(parameters, small)
 
 # %% check="u03-parameters"
-# GPT with biases and positions; Llama tied and untied; own and shared keys.
+# GPT with biases and positions; Llama tied and untied; multi-head and grouped-query attention.
 
 # %% [markdown]
 # <details><summary>Hint: only models with biases are wrong</summary>
@@ -213,12 +215,12 @@ table = pd.DataFrame({"the formula": lecture, "measured": measured})
 table.assign(gap=table["measured"] - table["the formula"]).map("{:,}".format)
 
 # %% [markdown]
-# GPT-2's gap is its 1,024 rows of learned positions. For Llama-3-8B a billion parameters are missing: the formula assumes no gate, full keys and values, and a tied head. That is a GPT of 7.0 billion, and the lecture used it for its "8B" plot.
+# GPT-2's gap is its 1,024 rows of learned positions. For Llama-3-8B a billion parameters are missing: the formula assumes no gate, full keys and values, and a tied head. That is a 7.0B GPT; the lecture used it for its "8B" plot.
 
 # %% [markdown]
 # ## Gradients and optimizer states
 #
-# Training also holds a gradient for each parameter, and Adam's two moments (E12, S11). **Mixed precision** multiplies in bf16 but keeps an fp32 **master copy** of the weights, because a small update would vanish in bf16.
+# Training also holds a gradient for each parameter, and Adam's two moments (E12, S11). **Mixed precision** multiplies in bf16 but keeps an fp32 **master copy** of the weights, because a small update would vanish in bf16. An fp32 number takes 4 bytes, a bf16 number 2.
 #
 # | recipe | weights | gradients | optimizer |
 # |---|---|---|---|
@@ -233,7 +235,7 @@ table.assign(gap=table["measured"] - table["the formula"]).map("{:,}".format)
 predict("u03-state-8b", None, "GB")
 
 # %% Bytes of the training state [markdown] exercise="u03-state-bytes" points=1.5 minutes=6 difficulty=1 importance=5
-# **Write** `state_bytes`: what training holds after a backward pass, activations aside, in bytes. An fp32 number takes 4 bytes, a bf16 number 2. The master copy belongs to the optimizer. Each key is worth a third of the points.
+# **Write** `state_bytes`: what training holds after a backward pass, activations aside, in bytes. The master copy belongs to the optimizer. Each key is worth a third of the points.
 #
 # $$\underbrace{?\,N}_{\texttt{weights}} + \underbrace{?\,N}_{\texttt{gradients}} + \underbrace{?\,N}_{\texttt{optimizer}}$$
 #
@@ -294,11 +296,11 @@ table = {name: {r: sum(state_of(n, r).values()) for r in PRECISIONS} for name, n
 (pd.DataFrame(table) / 10**9).round(1)
 
 # %% [markdown]
-# **Mixed precision saves no state** (E13, B3): 16 bytes per parameter either way. It pays off because matrix products run many times faster in bf16 (on an A100, 312·10¹² vs. 19.5·10¹² FLOP/s), and because *activations* take half the bytes. With fp32 gradients it is 18 bytes, with both kinds 20: say which you mean.
+# **Mixed precision does not shrink the state** (E13, B3): 16 bytes per parameter either way. It pays off because matrix products run many times faster in bf16 (on an A100, 312·10¹² vs. 19.5·10¹² FLOP/s), and because *activations* take half the bytes. With fp32 gradients it is 18 bytes, with both kinds 20: say which you mean.
 #
 # <details><summary>From the slides: 16 GB for a Llama of 1B</summary>
 #
-# Lecture S gives "Llama 1B" 16 GB (S13). Llama-3.2-1B has 1.24 billion parameters, and takes 19.8.
+# Lecture S lists 16 GB for "Llama 1B" (S13). Llama-3.2-1B has 1.24 billion parameters, and takes 19.8.
 # </details>
 
 # %% [markdown]
@@ -327,12 +329,12 @@ print(f"after the step   {grown.kept_bytes / NUM_PARAMS:5.1f}")
 compare("u03-process", "bytes per parameter", measured=grown.peak_bytes / NUM_PARAMS)
 
 # %% [markdown]
-# After the step your count is right. At the peak there was half as much again, gone before anyone could count it. AdamW divides the first moment by the root of the second: what does it create on the way? (You explain this gap for points below, and unit 04 looks inside the step.)
+# After the step your count matches. The peak was 50 % higher: memory freed before anyone could count it. AdamW divides the first moment by the root of the second: what does it create on the way? (You explain this gap for points below, and unit 04 looks inside the step.)
 
 # %% [markdown]
 # ## Activations: what must an operation keep?
 #
-# The backward pass needs numbers from the forward pass, so autograd **saves** tensors on the way. Which ones? For a linear layer $y = xW$ and a loss $\ell$, the chain rule says:
+# The backward pass needs numbers from the forward pass, so autograd **saves** (*keeps*) tensors on the way. Which ones? For a linear layer $y = xW$ and a loss $\ell$, the chain rule says:
 #
 # $$\frac{\partial \ell}{\partial W} = x^\top \frac{\partial \ell}{\partial y} \qquad\qquad \frac{\partial \ell}{\partial x} = \frac{\partial \ell}{\partial y}\,W^\top$$
 #
@@ -344,7 +346,7 @@ x = torch.ones(2, 3, requires_grad=True)
 pd.DataFrame(count_saved_bytes(lambda: torch.relu(layer(x))).tensors)
 
 # %% [markdown]
-# Input, weight, and the *result* of the relu, which shows where its slope was 1. The weight is in memory anyway: name the module, and it is not counted. Under `no_grad` nothing is saved, so inference needs no activations and only 2 of the 16 bytes (S10).
+# Input, weight, and the ReLU's *output*, which shows where its slope was 1. The weight is in memory anyway: pass the module to exclude it. Under `no_grad` nothing is saved, so inference stores no activations and only 2 of the 16 bytes (S10).
 
 # %% tags=["nbval-check-output"]
 print(count_saved_bytes(lambda: torch.relu(layer(x)), layer).total_bytes)
@@ -370,12 +372,12 @@ predict("u03-softmax", None, "GiB")
 # |---|---|---|
 # | `"linear"` | $xW$ | |
 # | `"rms_norm"` | $x / \sqrt{\mathrm{mean}(x^2)} \cdot w$ | the root is kept too: one **fp32** number per token |
-# | `"gelu"` | a smooth relu of $x$ | its slope differs at every $x$ |
+# | `"gelu"` | a smooth ReLU of $x$ | its slope differs at every $x$ |
 # | `"softmax"` | $y = e^{x} / \sum e^{x}$ over the last axis of the scores | its derivative needs only $y$ |
 # | `"dropout"` | zeroes some numbers of $x$, scales the rest | the mask takes one **byte** per number |
 # | `"addition"` | $x + y$ | |
 #
-# *By hand:* $b = 1$, $s = 3$, $h = 4$, $a = 2$ → **24**, **36**, **24**, **36**, **12**, **0**.
+# *By hand:* $b = 1$, $s = 3$, $h = 8$, $a = 2$ → **48**, **60**, **48**, **36**, **24**, **0**.
 
 
 # %% solution="u03-kept-by-operation"
@@ -398,7 +400,7 @@ def kept_bytes(
 
 
 # %%
-try_it(kept_bytes, 1, 3, 4, 2)
+try_it(kept_bytes, 1, 3, 8, 2)
 
 # %% check="u03-kept-by-operation"
 # Each operation alone in bf16: one head and many; short and long sequences.
@@ -426,11 +428,11 @@ compare(
 )
 
 # %% [markdown]
-# 4 GiB, for one operation of one layer on one sequence. It is quadratic in length, once *per head*.
+# 4 GiB, for one operation of one layer on one sequence. Quadratic in length, for *every head*.
 #
 # <details><summary>From the slides: the order of attention's activations, and a norm in steps</summary>
 #
-# Lecture B counts B·S·(D + S) (B2). There is one square per head: B·S·(D + a·S), and a is 32 in a 1B model.
+# Lecture B counts B·S·(D + S) (B2). There is one $s \times s$ matrix per head: B·S·(D + a·S), and a is 32 in a 1B model.
 #
 # Lecture E derives $y = Wx / \lVert x \rVert$ by hand (E18). In separate steps, it keeps more than a single fused operation would: count it with the instrument.
 # </details>
@@ -442,7 +444,7 @@ compare(
 #
 # 1. **LayerNorm**, then three projections of its result to queries, keys and values;
 # 2. **scores** of each head, softmax, *dropout*, product with the values;
-# 3. output projection, *dropout*, addition to the stream;
+# 3. output projection, *dropout*, addition to the residual stream;
 # 4. **LayerNorm**, then a matrix to $4h$, GELU, a matrix back to $h$, *dropout*, addition.
 #
 # (A drawing of the layer, dropouts aside:)
@@ -454,13 +456,13 @@ layer_diagram(preset("GPT-3-175B"), seq_len=2048, kernels=Kernels(is_attention_f
 # %% [markdown]
 # The rules, again those of GPU kernels:
 #
-# - a product keeps both factors, weights aside;
-# - a tensor that several operations need is in memory once, and counts where it is first read: the result of a norm belongs to the projections after it;
-# - a LayerNorm keeps its input and two **fp32** numbers per token;
+# - a product keeps both factors, parameters aside;
+# - a tensor that several operations need is stored once, counted where first read: the result of a norm belongs to the projections after it;
+# - a LayerNorm keeps its input and two **fp32** numbers per token, its *statistics*;
 # - a dropout keeps one byte per number;
 # - scaling and addition keep nothing.
 #
-# **Guess first.** How many bytes does everything but the scores keep, divided by $s\,b\,h$?
+# **Guess first.** Scores aside, how many bytes per $s\,b\,h$ does the layer keep?
 
 # %%
 predict("u03-gpt-unit", None, "bytes per s·b·h")
@@ -475,7 +477,7 @@ predict("u03-gpt-unit", None, "bytes per s·b·h")
 # | `"scores"` | softmax, its dropout, and the tensor that multiplies the values |
 # | `"feed_forward"` | all of step 4 but its LayerNorm |
 #
-# *By hand:* $b = 1$, $s = 3$, $h = 8$, $a = 2$ → **144**, **264**, **90**, **456**.
+# *By hand:* $b = 1$, $s = 3$, $h = 12$, $a = 2$ → **192**, **396**, **90**, **684**.
 
 
 # %% solution="u03-gpt-layer-bytes"
@@ -499,20 +501,20 @@ def gpt_layer_bytes(
 
 
 # %%
-try_it(gpt_layer_bytes, 1, 3, 8, 2)
+try_it(gpt_layer_bytes, 1, 3, 12, 2)
 
 # %% check="u03-gpt-layer-bytes"
 # A real layer in bf16: one sequence and several; one head and many; GPT-3 itself.
 
 # %% [markdown]
-# <details><summary>Hint: my attention is 2·s·b·h or 4·s·b·h too large</summary>
+# <details><summary>Hint: my attention is too large</summary>
 #
 # Queries, keys and values are made from the same tensor. How often is it in memory?
 # </details>
 #
-# <details><summary>Hint: my scores are not 5·a·s²·b</summary>
+# <details><summary>Hint: my scores are wrong</summary>
 #
-# Follow one head: what does the softmax keep, what does the dropout keep, and what does the product with the values need? Which of these are the same tensor?
+# Follow one head: what does the softmax keep, what does the dropout keep, and what does the product with the values need?
 # </details>
 
 # %% [markdown]
@@ -571,11 +573,11 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# The slope goes from 1 to 2 where the scores take over. The batch multiplies everything, the width everything but the scores.
+# On these log-log axes the slope goes from 1 to 2 where the scores take over. The batch multiplies everything, the width everything but the scores.
 #
 # <details><summary>From the slides: three slips, and an explosion</summary>
 #
-# A handwritten page divides by the batch and multiplies by 4; but 34 and 5 are bytes already, and the batch multiplies (E14). One slide multiplies only the first term by the number of layers. One gives the softmax a·s·b, missing an s. Lecture S speaks of an "exponential explosion" (S12): it is a square. And 34 and 5 assume 16 bits, dropout, unshared keys and values, GELU with $4h$, and scores in memory. Of these, a modern layer has only the 16 bits.
+# A handwritten page divides by the batch and multiplies by 4; but 34 and 5 are bytes already, and the batch multiplies (E14). One slide multiplies only the first term by the number of layers. One gives the softmax a·s·b, missing an s. Lecture S speaks of an "exponential explosion" (S12): it is a square. And 34 and 5 assume 16 bits, dropout, unshared keys and values, GELU with $4h$, and scores in memory. Only the 16 bits survive in a modern layer.
 # </details>
 
 # %% [markdown]
@@ -591,17 +593,17 @@ layer_explorer(preset("Llama-3-8B"), num_sequences=1, seq_len=8192)
 # The rules of this layer:
 #
 # - an RMSNorm keeps its input and **one** fp32 number per token;
-# - fused attention keeps the *rotated* queries and keys, the values, its result, and one **fp32** number per query and head, the log-sum-exp, to recompute the scores; keys and values may have fewer heads;
+# - fused attention keeps the *rotated* queries and keys, the values, its result, and one **fp32** number per query and head, the log-sum-exp (the log of its softmax's denominator), to recompute the softmax; keys and values may have fewer heads;
 # - rotary positions keep nothing, and there is no dropout;
-# - the gate computes $\mathrm{silu}(g) \cdot u$ from two projections of width $f$, and a matrix leads back to $h$.
+# - the gate computes $\mathrm{silu}(g) \cdot u$ from two projections of width $f$, and a matrix projects back to $h$.
 #
-# **Guess first.** How many times as much does the GPT layer of the same width keep as a Llama-3-8B layer, at 8,192 tokens?
+# **Guess first.** At 8,192 tokens, a GPT layer of equal width keeps how many times as much as a Llama-3-8B layer?
 
 # %%
 predict("u03-llama-factor", None, "times")
 
 # %% A modern layer, to the byte [markdown] exercise="u03-llama-layer-bytes" points=3 minutes=15 difficulty=4 importance=5
-# **Write** `llama_layer_bytes`: what one such layer keeps if activations take `element_bytes` bytes per number. Each key is worth a third of the points.
+# **Write** `llama_layer_bytes`: what one such layer keeps if activations take `element_bytes` bytes per element. Each key is worth a third of the points.
 #
 # | key | what |
 # |---|---|
@@ -611,7 +613,7 @@ predict("u03-llama-factor", None, "times")
 #
 # The sizes are `model.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size`.
 #
-# *By hand:* the model `small` (width 4, one head, inner width 3) on 1 sequence of 2 tokens in bf16 → **48**, **88**, **64**.
+# *By hand:* the model `small` (width 4, 2 heads, 1 key-value head, inner width 3) on 1 sequence of 2 tokens in bf16 → **48**, **80**, **64**.
 
 
 # %% solution="u03-llama-layer-bytes"
@@ -638,7 +640,7 @@ def llama_layer_bytes(
 try_it(llama_layer_bytes, small, 1, 2, 2)
 
 # %% check="u03-llama-layer-bytes"
-# A real layer: own and grouped and single keys; bf16 and fp32; Llama-3-8B.
+# A real layer: multi-head, grouped-query and multi-query attention; bf16 and fp32; Llama-3-8B.
 
 # %% [markdown]
 # <details><summary>Hint: my feed-forward block keeps too little</summary>
@@ -679,7 +681,7 @@ compare(
 #
 # Around the layers are
 #
-# - the embedding, which keeps the **token ids**, 8 bytes each, to find its rows again;
+# - the embedding, which keeps the **token ids**, 8 bytes each, to know which rows get gradients;
 # - a last RMSNorm, and the head, a linear layer to $v$ logits per token;
 # - the loss: logits are converted to fp32, and the cross-entropy keeps its **log-softmax**, equally large, and the **targets**, 8 bytes each.
 
@@ -718,7 +720,7 @@ for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# In a small model with a large vocabulary, the loss keeps a quarter. It belongs to no layer, so no trick inside the layers makes it smaller.
+# In a small model with a large vocabulary, the loss takes a quarter. It is in no layer, so no trick inside the layers makes it smaller.
 
 # %% [markdown]
 # ## How much fits?
@@ -754,7 +756,7 @@ pd.DataFrame(rows).T
 memory_over_length("Llama-3-8B", "written out")
 
 # %% [markdown]
-# *Selective* recomputation recomputes the core of attention, *full* a whole layer from its input; you build both in unit 05. With the scores in memory, the length decides.
+# *Selective* recomputation recomputes the core of attention, *full* a whole layer from its input; you build both in unit 05. With the scores in memory, sequence length dominates.
 
 # %% Why not 8B on one device? [markdown] exercise="u03-why-not-8b" points=1 minutes=5 difficulty=2 importance=4
 # **Write** three or four sentences:
@@ -813,13 +815,13 @@ try_it(sequence_bytes, small, 2, 200)
 # %% [markdown]
 # ### Build the instrument
 #
-# PyTorch lets you step in between autograd and what it saves. A **pack** function gets every tensor when it is saved; an **unpack** function returns it when backward needs it.
+# PyTorch lets you intercept what autograd saves. A **pack** function gets every tensor when it is saved; an **unpack** function returns it when backward needs it.
 
 
 # %% tags=["nbval-check-output"]
 def pack(tensor):
     print("saved:", tuple(tensor.shape))
-    return tensor
+    return tensor.detach()  # with its graph, a saved result would keep itself alive
 
 
 with saved_tensors_hooks(pack, lambda packed: packed):
@@ -831,7 +833,7 @@ with saved_tensors_hooks(pack, lambda packed: packed):
 # %% A counter of saved bytes [markdown] exercise="u03-microscope" points=3 minutes=18 difficulty=4 importance=4 extra=true
 # **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves while it runs. Each storage counts once, in full; those behind `parameters` do not count.
 #
-# Leave no trace: backward through the result still works, and no hook stays installed, even if `call` raises. Its error reaches the caller.
+# Leave no trace: backward through the result still works, nothing stays in memory, and no hook stays installed, even if `call` raises. Its error reaches the caller.
 #
 # *By hand:* a linear layer from 3 to 5 on 2 rows in fp32, then relu → **64**.
 
@@ -847,7 +849,7 @@ def saved_bytes(call: Callable[[], Tensor], parameters: list[Tensor]) -> int:
         storage = tensor.untyped_storage()
         if storage._cdata not in leave_out:
             storages[storage._cdata] = storage
-        return tensor
+        return tensor.detach()
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         call()
@@ -859,7 +861,7 @@ def saved_bytes(call: Callable[[], Tensor], parameters: list[Tensor]) -> int:
 try_it(saved_bytes, lambda: torch.relu(layer(x)), list(layer.parameters()))
 
 # %% check="u03-microscope"
-# Layers that share an input; views; transposed weights; masks and indices; bf16 and fp32; no gradient at all, recording off, storages freed within the call; the meta device.
+# Layers that share an input; views; transposed weights; masks and indices; bf16 and fp32; no gradient at all, grad disabled, storages freed within the call, results never used; the meta device.
 
 # %% [markdown]
 # <details><summary>Hint: it counts too much when two layers read the same input</summary>
@@ -1014,7 +1016,7 @@ output = nn.Linear(32, 32, bias=False)
 pd.DataFrame(count_saved_bytes(lambda: output(wasteful_attend(q, k, v, rotate)), output).tensors)
 
 # %% [markdown]
-# The last row is the culprit: the output projection reads a *copy* of attention's result. `flatten` can return a view only if the numbers are already in the right order, and fused attention lays out its result like the queries.
+# The last row is the culprit: the output projection reads a *copy* of attention's result. `flatten` can return a view only if the numbers are already in the right order, and fused attention writes its output in the queries' layout.
 
 # %% Repair the attention [markdown] exercise="u03-lost-bytes" points=2 minutes=6 difficulty=2 importance=2 extra=true
 # **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` rotates tensors of these shapes; the result has the shape (b, s, a·d). All or nothing: results, gradients and bytes.
@@ -1039,12 +1041,12 @@ try_it(kept_with_output, wasteful_attend)
 try_it(kept_with_output, lean_attend)
 
 # %% check="u03-lost-bytes"
-# Own and shared keys; results and gradients in float64; bytes, including the projection after it.
+# Multi-head, grouped-query and multi-query attention; results and gradients in float64; bytes, including the projection after it.
 
 # %% [markdown]
 # <details><summary>Hint: my results are right, and a copy is kept</summary>
 #
-# Which word in the code above makes a copy? In which order are the queries' numbers after it, and in which order does `flatten` need those of the result?
+# Which word in the code above makes a copy? What is the queries' layout after it, and which layout does `flatten` need?
 # </details>
 
 # %% [markdown]

@@ -19,9 +19,9 @@
 # %% [markdown] opening=true
 # ![One step of Llama-3.2-1B on eight devices, to scale: 92 ms of computing and 22 of exchange, 114 together; with buckets sent during backward 97, of which 5 are exposed.](hero.svg)
 #
-# Each device takes its share of the sequences, and all end with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read a trace of PyTorch's own.
+# Each device takes its share of the sequences, and all end up with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read a trace of PyTorch's version.
 #
-# Your training plan treats eight devices as one that is eight times as fast. It cannot yet say what their communication costs.
+# Your training plan treats eight devices as one device, eight times faster. It cannot yet say what their communication costs.
 #
 # 1. **Weigh** the shares of a batch so that every token counts the same.
 # 2. **Write** data parallelism, gradient by gradient and in buckets.
@@ -131,25 +131,25 @@ except DeadlockError as error:
     print(error)
 
 # %% [markdown]
-# A real cluster prints nothing until a timeout, minutes later. All must make the same calls, in the same order.
+# A real cluster prints nothing until a timeout, minutes later. All ranks must make the same calls, in the same order.
 
 # %% [markdown]
 # ## Whose mean?
 #
 # `tensor_split` deals out the batch: no sequence is lost, and no two ranks differ by more than one sequence. The rest is "distributed gradient accumulation" (B9): every rank runs forward and backward on its part, and gradients are summed.
 #
-# **Guess first.** Eight sequences with 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as in PyTorch's `DistributedDataParallel`. By what factor does a target on the last rank count more than one on the first?
+# **Guess first.** Eight sequences with 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as in PyTorch's `DistributedDataParallel`. How many times as much does a target on the last rank count as one on the first?
 
 # %%
 predict("u09-average", None, "times")
 
 # %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=10 difficulty=2 importance=5
-# **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets are a third of the points each.
+# **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets earn a third of the points each.
 #
-# - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, calling `backward` on the share must reach the weights behind it.
-# - One call to the other ranks. `comm.all_reduce` sums a tensor in place, and refuses one that autograd follows: what you send need not be a loss.
+# - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, `share.backward()` must reach the weights.
+# - Make one collective call. `comm.all_reduce` sums a tensor in place, and refuses one that autograd follows.
 # - A rank may have no targets. If no rank has any, the share is zero.
-# - Count exactly, billions of targets too.
+# - Counts must be exact, even in the billions.
 #
 # *By hand:* 3 and 1 targets, summed losses 6 and 4 → **1.5** and **1**.
 
@@ -181,13 +181,13 @@ try_it(shares, share_of_mean, [6.0, 4.0], [3, 1])
 # Ragged and equal numbers of targets; a rank without any, and all without.
 
 # %% [markdown]
-# <details><summary>Hint: it says that autograd follows my tensor</summary>
+# <details><summary>Hint: the error says autograd follows my tensor</summary>
 #
 # What must a rank know about the others to divide its loss?
 # </details>
 
 # %% [markdown]
-# **Check your guess.** Autograd knows what the loss of one target weighs:
+# **Check your guess.** Autograd knows how much one target's loss weighs:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the weight of a target on the last rank over that on the first
@@ -210,7 +210,7 @@ print(f"with shares: {shared[-1] / shared[0]:.1f} times")
 compare("u09-average", "times", computed=63 / 5, measured=round(averaged[-1] / averaged[0], 9))
 
 # %% [markdown]
-# How far is the gradient from that of the whole batch?
+# How far off is the gradient?
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: how wrong is the gradient of a small model?
@@ -255,11 +255,11 @@ pd.DataFrame(errors).T.rename_axis(columns="error in %, by ranks")
 ring_steps(3)
 
 # %% [markdown]
-# In the first $d - 1$ turns sums grow as they travel: a **reduce-scatter**. In the other $d - 1$ finished sums travel on: an **all-gather**. In each turn a rank sends a $d$-th of $S$ bytes, so the whole takes
+# In the first $d - 1$ turns sums grow as they travel: a **reduce-scatter**. In the last $d - 1$, finished sums are passed around: an **all-gather**. In each turn a rank sends a $d$-th of $S$ bytes, so it takes, in total,
 #
 # $$2(d-1)\,\lambda + 2\,\frac{d-1}{d}\,\frac{S}{W}$$
 #
-# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. $W$ and $\lambda$ are measured, never looked up: NCCL's benchmarks print $W$ as *bus bandwidth*. (In the extras you can write the ring, and measure your own machine.)
+# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. $W$ and $\lambda$ are measured, never looked up: NVIDIA's benchmarks print $W$ as *bus bandwidth*. (In the extras you can write the ring, and measure your own machine.)
 
 # %% [markdown]
 # ## Gradient by gradient
@@ -271,7 +271,7 @@ ring_steps(3)
 
 # %%
 def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
-    """The `grad` of each parameter that requires one, zeros where there was none."""
+    """The `grad` of each trainable parameter, zeros where there was none."""
     trained = [each for each in model.parameters() if each.requires_grad]
     for each in trained:
         if each.grad is None:
@@ -279,7 +279,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
     return [each.grad for each in trained]
 
 
-# %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=7 difficulty=2 importance=4
+# %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=6 difficulty=2 importance=4
 # **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (a parameter that two layers share is sent once). Four situations earn equal parts of the points: all used, unused on a rank, frozen, gradients from before.
 #
 # - Losses are shares already: divide nothing.
@@ -325,13 +325,13 @@ try_it(on_a_batch, backward_each, 2)
 # %% [markdown]
 # <details><summary>Hint: it says deadlock or mismatch, in the case with an unused parameter</summary>
 #
-# Which calls does each rank make for it, and which given function makes them equal?
+# Which calls does each rank make for that parameter, and which given function makes them equal?
 # </details>
 
 # %% [markdown]
 # ## Communicate while backward computes
 #
-# Most gradients are complete long before backward ends (S18). PyTorch calls a **hook** as soon as a parameter's `grad` is filled. `hooks_on` sets one on each parameter for the length of a `with`:
+# Most gradients are complete long before backward ends (S18). PyTorch calls a **hook** as soon as a parameter's `grad` is filled. `hooks_on` sets one on each parameter inside a `with` block:
 
 
 # %% tags=["nbval-check-output"]
@@ -360,7 +360,7 @@ with hooks_on(watched, lambda parameter: print(f"{parameter.grad.nbytes} bytes a
     watched(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
 
 # %% [markdown]
-# The last layer comes first, and its gradient can travel while backward goes on. `comm.all_reduce(tensor, async_op=True)` returns a **handle** at once; until `handle.wait()`, neither read nor change the tensor. The links take one call after the other.
+# The last layer comes first, and its gradient can travel while backward goes on. `comm.all_reduce(tensor, async_op=True)` returns a **handle** at once; until `handle.wait()`, don't touch the tensor. The links handle one call at a time.
 #
 # Each call has its latency, so gradients travel in **buckets**, several in one flat tensor:
 
@@ -379,10 +379,10 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 
 
 # %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=20 difficulty=4 importance=5
-# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. What is left after backward goes last. Two parts earn half of the points each:
+# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. Send the remainder after backward. Two parts earn half of the points each:
 #
-# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before. No hook stays, even if backward raises.
-# - *overlap*: the same buckets, each sent at the earliest moment, and backward waits for none.
+# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before. Remove all hooks, even if backward raises.
+# - *overlap*: the same buckets, each sent at the earliest moment, and backward never waits.
 #
 # Divide nothing. Every parameter gets a gradient on every rank. The frame is given; change it as you like.
 #
@@ -482,7 +482,7 @@ llama_runs = {name: VirtualCluster(8).run(step_of_llama, way) for name, way in t
 cluster_timelines(llama_runs)
 
 # %% [markdown]
-# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** of 4.9 ms, nearly all of it the embedding's: a fifth of all bytes, and complete last.
+# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** after backward, 4.9 ms. Nearly all of it is the embedding's: a fifth of the bytes, and last to finish.
 #
 # **Guess first.** Of six equal layers, two travel in each bucket. How many full sets of gradients are in memory at the peak?
 
@@ -504,8 +504,8 @@ print("gradient by gradient:", sets_at_peak(each_of))
 compare("u09-sets", "sets", measured=two_layers)
 
 # %% [markdown]
-# Two sets, whatever the size of a bucket: each is a copy, and copies and gradients live until sums are handed back, after backward. (An answer that lets go of a gradient once it is copied needs less.) Data parallelism saves no memory of the state, and can cost some. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, on 8 as on 256 (B11).
-#
+# Two sets, whatever the size of a bucket: each is a copy, and copies and gradients live until sums are handed back, after backward. (An answer that frees a gradient once copied needs less.) Data parallelism saves no memory of the state, and can cost some. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
+
 # %% [markdown]
 # ### The same step in PyTorch
 #
@@ -517,7 +517,7 @@ compare("u09-sets", "sets", measured=two_layers)
 # | `bucket_cap_mb` | 25 by default; the first bucket has 1 MiB, to send something early |
 # | `mul_out` | divides a gradient by $d$ on its way into the bucket, *before* the all-reduce: the average of means |
 # | `gradient_as_bucket_view` | each `grad` is a view of its bucket: no second set of gradients |
-# | `find_unused_parameters` | after forward, marks what the loss does not reach as ready; else its bucket would never be full |
+# | `find_unused_parameters` | after forward, marks unused parameters as ready, or their bucket would never fill |
 # | `torchrun` | starts one process per device, with its `RANK` and `WORLD_SIZE`; here `run_ranks` does |
 #
 # A **profiler** records when each operation ran, here in a step of DDP on two processes of this machine:
@@ -577,16 +577,16 @@ print(f"a step of DDP        {times_of_ddp['both']:6.1f} ms")
 draw_trace(trace_of_ddp)
 
 # %% [markdown]
-# Products (`MmBackward0`) go on while `gloo:all_reduce` runs. Yet on two cores a step mostly takes as long as both together, or longer: sending needs the cores that compute. The virtual cluster leaves this out; on a GPU it is small.
+# Products (`MmBackward0`) go on while `gloo:all_reduce` runs (gloo is PyTorch's library for CPUs). Yet on two cores a step usually takes as long as both together, or longer: sending needs the cores that compute. The virtual cluster leaves this out; on a GPU the effect is small.
 #
 # In a GPU's trace, products and messages are **kernels** in two **streams**, queues that run side by side; `wait()` makes the compute stream wait, not Python.
 
 # %% [markdown]
 # ## Accumulation on top
 #
-# A rank may take its part in several micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad` before anyone else needs them.
+# A rank may split its share into micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad` before anyone else needs them.
 
-# %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=8 difficulty=2 importance=4
+# %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=7 difficulty=2 importance=4
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, from several micro-batches on each. All or nothing.
 #
 # - `micro_batches` is a list of functions without arguments. Each runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
@@ -637,7 +637,7 @@ try_it(collectives_together, accumulate_together, 3)
 # %% [markdown]
 # In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate.
 #
-# **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. With which is most of the exchange hidden?
+# **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. Which hides most of the exchange?
 
 # %% folded=true
 # Figure: sixteen layers on four ranks with slow links
@@ -670,7 +670,7 @@ accumulation_runs = {
 cluster_timelines(accumulation_runs)
 
 # %% [markdown]
-# The exchange hides behind the *last* micro-batch alone, so cutting a batch finer exposes more of it. Accumulation saves exchanges where it makes the batch **larger**.
+# The exchange hides behind the *last* micro-batch alone, so smaller micro-batches expose more. Accumulation pays only when it makes the batch **larger**.
 #
 # For shares, first count the targets of all ranks *and* micro-batches, in one small call.
 
@@ -679,8 +679,8 @@ cluster_timelines(accumulation_runs)
 #
 # A rank sends $2(d-1)/d$ times the gradients' bytes, with bandwidth $W$. Backward takes $4N$ FLOPs for each token, at $F$ FLOP/s. Leave out latency, attention and the tail.
 
-# %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=11 difficulty=3 importance=4
-# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing: rates are whole numbers, and where the division leaves no rest a float can be one off.
+# %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=10 difficulty=3 importance=4
+# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing: rates are whole numbers, and when the division is exact, a float can be off by one.
 #
 # *By hand:* 1,024 parameters of 2 bytes on 4 ranks: 3,072 bytes take 48 seconds at 64 bytes/s. 4,096 FLOPs for a token take 8 seconds at 512 FLOP/s → **6**.
 
@@ -705,12 +705,12 @@ def min_tokens(
 try_it(min_tokens, 1024, 4, 2, 64, 512)
 
 # %% check="u09-hidden"
-# Against a search on the two times in fractions: one rank and many; slow and fast links; divisions with a rest and without.
+# Against a search on the two times in fractions: one rank and many; slow and fast links; divisions with a remainder and without.
 
 # %% [markdown]
 # <details><summary>Hint: I am off by one in some cases</summary>
 #
-# To which side do you round? What does a float make of a division without a rest?
+# To which side do you round? What does a float make of an exact division?
 # </details>
 
 # %% [markdown]
@@ -731,7 +731,7 @@ exposed_over_tokens(token_runs, min_tokens_of(32 * 4096**2, 8, 2, 200 * 10**9, 4
 #
 # $$\frac{\text{all-reduce}}{\text{backward}} = \text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2 \cdot \text{tokens} \cdot W}$$
 #
-# What counts is a rank's tokens, and its speed beside its links':
+# What counts is tokens per rank, and device speed relative to link speed:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: fewest tokens on each rank, by ranks
@@ -753,11 +753,9 @@ pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work of a device, and the batch grows. We compute both for 32 layers (0.54 billion parameters) in 16 buckets, at 5 µs and the 160 GB/s that the *Playbook* measured at 32 GPUs.
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers (0.54 billion parameters) in 16 buckets, with links of 5 µs and 160 GB/s at every size. (The *Playbook* measured 160 on 32 GPUs, a size in the middle.) **Two ranks stand for all**: their link is slowed until an all-reduce takes as long as in a ring of $d$.
 #
-# A laptop cannot simulate 256 ranks. **Two ranks stand for all**, and their link is slowed until it takes as long as a ring of $d$: latency $(d-1)\,\lambda$, bandwidth $\frac{d}{2(d-1)}\,W$.
-#
-# A published curve stands beside them (B11): a 1.34B model on nodes of eight H100 (*Playbook*; tokens not stated). **Guess first.** What share of its rate on 8 does a GPU keep on 256?
+# A published curve stands beside them (B11): a 1.34B model on nodes of eight H100 (*Playbook*; tokens not stated). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
 
 # %%
 predict("u09-256", None, "per cent")
@@ -770,6 +768,8 @@ def virtual_rates(tokens_of_rank, latency_seconds=5e-6):
     rates = {}
     for num_devices in measured_rates:
         tokens, others = tokens_of_rank(num_devices), num_devices - 1
+        # A ring of d takes 2 (d - 1) latency + 2 (d - 1) / d bytes / bandwidth, and a ring of two
+        # 2 latency + bytes / bandwidth. So the two need (d - 1) latency, d / (2 (d - 1)) bandwidth.
         ring = Link(
             latency_seconds=latency_seconds * others,
             bandwidth_bytes_per_second=160e9 * num_devices / (2 * others),
@@ -810,10 +810,10 @@ compare(
 )
 
 # %% [markdown]
-# In numbers, with the bus bandwidth that the Playbook measured on as many GPUs, and your `min_tokens` for it:
+# In numbers, with the bus bandwidth the Playbook measured at each size, and your `min_tokens` for it:
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: rates in per cent of 8 devices, tokens, and published bandwidths
+# Table: rates in per cent of 8 devices, published bandwidths, and tokens
 kept = {
     name.split(":")[0].split(" (")[0]: {n: round(100 * each / rate[8]) for n, each in rate.items()}
     for name, rate in rates.items()
@@ -828,26 +828,24 @@ def fewest_tokens(num_devices, gb_per_second):
 
 columns = {
     **kept,
-    "strong: tokens": {n: tokens_if_shared(n) for n in measured_rates},
-    "min_tokens, 160 GB/s": {n: fewest_tokens(n, 160) for n in measured_rates},
     "published bus bandwidth, GB/s": bus_gb_per_second,
     "min_tokens with it": {n: fewest_tokens(n, w) for n, w in bus_gb_per_second.items()},
 }
 pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 
-# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=10 difficulty=3 importance=5
-# **Write** five to seven sentences.
+# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=11 difficulty=3 importance=5
+# **Write** four to six sentences.
 #
-# 1. How much do 256 GPUs do compared with 8, in all and per GPU?
-# 2. What bends the virtual cluster's strong scaling at 128 devices, and what else at 256? (Compare its two curves, and its tokens with `min_tokens`.)
+# 1. How does throughput on 256 GPUs compare with 8, in total and per GPU?
+# 2. What bends the virtual cluster's strong scaling at 128 devices? (Compare strong with and without latency.)
 # 3. The virtual cluster keeps one bandwidth at any size. What did real all-reduces do, and what follows for the tokens?
-# 4. What would you change first to go on to 512?
+# 4. What would you change first to reach 512?
 
 # %% [markdown] text_answer="u09-scaling"
 # <!-- BEGIN SOLUTION -->
-# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes (2,481 would), and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %; at 256 its 2,048 tokens are too few, bytes cost 16 % and latency the rest, down to 27 %. Real all-reduces get slower with every doubling of nodes, from 436 to 65 GB/s, so that hiding one takes 6,140 tokens instead of 2,491. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
+# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes, and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %. Real all-reduces get slower with every doubling of nodes, from 436 to 65 GB/s, so that hiding one takes 6,140 tokens instead of 2,491. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
 #
-# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128, tokens below the threshold as well at 256); half for the gap (bandwidth falls with nodes, so more tokens are needed); half for a change with its reason.
+# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128); half for the gap (bandwidth falls with nodes, so more tokens are needed); half for a change with its reason.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -929,7 +927,7 @@ for mib in (1, 8):
 compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
 
 # %% [markdown]
-# On a quiet machine the formula, with these $\lambda$ and $W$, is within a third at other sizes. But this $W$ is far below memory's. These processes talk through **gloo**, PyTorch's library for CPUs, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. (Times vary: run the cell twice.)
+# On a quiet machine the formula, with these $\lambda$ and $W$, is within a third at other sizes. But this $W$ is far below memory's. These processes talk through gloo, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. (Times vary: run the cell twice.)
 
 # %% [markdown]
 # ### How large should a bucket be?
@@ -973,10 +971,10 @@ def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
 # %%
 predict("u09-ring-bytes", None, "times the tensor")
 
-# %% A ring [markdown] exercise="u09-ring" points=3 minutes=22 difficulty=4 importance=4 extra=true
+# %% A ring [markdown] exercise="u09-ring" points=3 minutes=24 difficulty=4 importance=4 extra=true
 # **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone. Three situations earn equal parts of the points.
 #
-# - Each turn has one `pass_on` (or messages of your own). Which part goes out, which comes in, and what becomes of it?
+# - Each turn has one `pass_on` (or messages of your own).
 # - `parts` is a list of **views** of the tensor. They may differ in length by one, and be empty.
 # - Each rank sends $2(d-1)$ messages, empty ones too, none with more than $\lceil n/d \rceil$ of the tensor's $n$ numbers, and all send and receive at once.
 #
@@ -1018,7 +1016,7 @@ def on_three_ranks(ring_all_reduce):
 try_it(on_three_ranks, ring_all_reduce)
 
 # %% check="u09-ring"
-# Sums, messages, bytes and virtual time: even parts, a rest, fewer numbers than ranks, one rank.
+# Sums, messages, bytes and virtual time: even and uneven parts, fewer numbers than ranks, one rank.
 
 # %% [markdown]
 # <details><summary>Hint: which part goes out?</summary>
@@ -1026,7 +1024,7 @@ try_it(on_three_ranks, ring_all_reduce)
 # Read off the diagram which part each rank sends in each turn. How does its number change, modulo d?
 # </details>
 #
-# <details><summary>Hint: it says that I changed a tensor</summary>
+# <details><summary>Hint: the error says I changed a tensor</summary>
 #
 # Which part is on its way, and into which do you write meanwhile?
 # </details>
@@ -1053,10 +1051,10 @@ compare("u09-ring-bytes", "times the tensor", computed=2 * 15 / 16, measured=sen
 # %% [markdown]
 # ### One call for all gradients
 
-# %% One buffer [markdown] exercise="u09-flat" points=2 minutes=9 difficulty=2 importance=3 extra=true
+# %% One buffer [markdown] exercise="u09-flat" points=2 minutes=7 difficulty=2 importance=3 extra=true
 # **Write** `backward_flat`: as `backward_each`, with **one** all-reduce of one buffer that holds all gradients. Five situations earn equal shares; the fifth is memory.
 #
-# - All that its card says holds here too. Gradients and buffer have one precision.
+# - The rules of `backward_each` apply. Gradients and buffer have one precision.
 # - A weight may be stored transposed: its gradient is not contiguous then.
 # - Afterwards each `grad` has the shape of its parameter, as a view of the buffer or on its own.
 # - At the peak there are the gradients and one buffer of their size; afterwards one of the two.
@@ -1096,7 +1094,7 @@ try_it(on_a_batch, backward_flat, 2)
 #
 # A bucket that exists *before* backward costs no second set of gradients, if each `grad` is a view of it: backward adds into the bucket.
 
-# %% Gradients that live in buckets [markdown] exercise="u09-memory" points=2 minutes=12 difficulty=3 importance=3 extra=true
+# %% Gradients that live in buckets [markdown] exercise="u09-memory" points=2 minutes=9 difficulty=3 importance=3 extra=true
 # **Write** `make_buckets`, called before backward. Every `grad` becomes a view, in its parameter's shape, of a bucket: flat tensors of zeros, returned in a list. All or nothing.
 #
 # - Parameters go from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
@@ -1176,7 +1174,7 @@ print({name: sets_at_peak(way) for name, way in ways_of_buckets.items()})
 #
 # Ranks that begin with different weights never agree again; with the *same* random numbers, all drop the same units.
 
-# %% Begin together [markdown] exercise="u09-dropout" points=1.5 minutes=9 difficulty=2 importance=3 extra=true
+# %% Begin together [markdown] exercise="u09-dropout" points=1.5 minutes=8 difficulty=2 importance=3 extra=true
 # **Write** `start_equal`: every rank gets the weights and buffers of rank 0 by `comm.broadcast(tensor, source)`, and then draws the random numbers of seed `seed + rank`. Send all of `model.parameters()` and `model.buffers()`, frozen, unsaved and whole-number ones too, exactly, none twice, and nothing else. All or nothing.
 #
 # *By hand:* layers from 2 to 3 and from 3 to 4 with biases, a buffer of 2, all in float64 → 5 tensors of **216** bytes together.
@@ -1219,7 +1217,7 @@ try_it(begin, start_equal, 3)
 # %% [markdown]
 # <details><summary>Hint: only buffers differ</summary>
 #
-# What is part of a model's state and no parameter, such as a norm's running mean?
+# Which model state isn't a parameter, such as a norm's running mean?
 # </details>
 
 # %% [markdown]
@@ -1227,14 +1225,14 @@ try_it(begin, start_equal, 3)
 #
 # An expert that no token chose gets no gradient, and its hook never fires. If another rank has used it, the buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
 
-# %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=25 difficulty=4 importance=3 extra=true
+# %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=22 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
 #
 # - Make the buckets beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
 # - Send them in this order, each as soon as it is complete and those before it are sent. What is left goes when backward is over.
-# - A gradient that a rank lacks counts as zeros. Every rank ends with the sum for every parameter. No parameter is frozen, and every `grad` is None before.
-# - A parameter that two modules share is there once.
-# - No hook stays, even if backward raises.
+# - A gradient that a rank lacks counts as zeros. Every rank ends with the sum for every parameter. No parameter is frozen, and every `grad` starts as None.
+# - Shared parameters count once.
+# - Remove all hooks, even if backward raises.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96` → buckets of **160** and **48**, though rank 1 does not use the second parameter.
 

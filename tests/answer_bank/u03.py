@@ -273,7 +273,7 @@ MICROSCOPE = AnswerBank(
                 kept.append(storage)
                 if storage._cdata not in leave_out:
                     sizes[storage._cdata] = storage.nbytes()
-                return tensor
+                return tensor.detach()
 
             hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
             hooks.__enter__()
@@ -291,7 +291,7 @@ MICROSCOPE = AnswerBank(
 
             def pack(tensor):
                 tensors.append(tensor.detach())
-                return tensor
+                return tensor.detach()
 
             with saved_tensors_hooks(pack, lambda packed: packed):
                 result = call()
@@ -306,7 +306,8 @@ MICROSCOPE = AnswerBank(
         "a view": lambda case: case["program"] == "a part of a large tensor",
         "no gradient": lambda case: case["program"] == "no gradient required",
         "a call that raises": lambda case: case["program"] == "a call that raises",
-        "recording is off": lambda case: case["program"] == "recording is off",
+        "grad is disabled": lambda case: case["program"] == "grad is disabled",
+        "a result without backward": lambda c: c["program"] == "a result that nobody uses",
         "no memory": lambda case: case["program"] == "tensors without memory",
         "whole numbers": lambda case: case["program"] == "indices and a mask",
         "freed storages": lambda case: case["program"] == "a call that frees what is saved",

@@ -332,7 +332,7 @@ RING_ALL_REDUCE = AnswerBank(
     features={
         "one rank": lambda case: case["num_ranks"] == 1,
         "two ranks": lambda case: case["num_ranks"] == 2,
-        "a rest": lambda case: math.prod(case["shape"]) % case["num_ranks"] > 0,
+        "uneven parts": lambda case: math.prod(case["shape"]) % case["num_ranks"] > 0,
         "fewer numbers": lambda case: math.prod(case["shape"]) < case["num_ranks"],
         "rows": lambda case: len(case["shape"]) == 2,
         "an infinite number": lambda case: case["num_infinite"] == 1,

@@ -52,6 +52,13 @@ EDITS = (
         "In fp32 you double everything. Does a dropout mask get wider?",
         {MASKS: "masks = (2 * stream + scores) * element_bytes // 2"},
     ),
+    Edit(
+        "In fp32 you double everything. Which bytes are masks, and which are in fp32 already?",
+        {
+            MASKS: "masks = (2 * stream + scores) * element_bytes // 2",
+            "4 * statistics": "2 * element_bytes * statistics",
+        },
+    ),
     Edit(WIDE_MASKS, {MASKS: "masks = (2 * stream + scores) * element_bytes"}),
     Edit(
         "Your masks take four bytes per number. How many bytes does a mask need?",
@@ -78,8 +85,8 @@ EDITS = (
         {MASKS: "masks = stream + scores"},
     ),
     Edit(
-        "With dropout, you keep the attention weights only once. Are those that multiply the "
-        "values the softmax's own result?",
+        "With dropout, you keep the softmax's numbers only once. Is what multiplies the values "
+        "the softmax's own result?",
         {SECOND_SCORES: "numbers += 0"},
     ),
     Edit(
@@ -101,7 +108,7 @@ EDITS = (
         {NO_MASKS: "masks = 2 * stream + scores # always"},
     ),
     Edit(
-        "Without dropout, you keep the attention weights twice. What makes the second copy "
+        "Without dropout, you keep the softmax's result twice. What makes the second copy "
         "differ from the first?",
         {NUMBERS: "(2 + 5 + 9) * stream + 2 * scores", SECOND_SCORES: "pass"},
     ),
@@ -111,7 +118,7 @@ EDITS = (
         {NUMBERS: "(2 + 5 + 9) * stream + 2 * scores"},
     ),
     Edit(
-        "You keep masks and a second copy of the attention weights even without dropout. What "
+        "You keep masks and a second copy of the softmax's result even without dropout. What "
         "changes in the layer then?",
         {"if has_dropout": "if True"},
     ),

@@ -24,7 +24,7 @@ def gpt_cases(seed: int) -> list[Case]:
     The last counts are beyond a float.
     """
     rng = random.Random(seed)
-    sizes = [(1, 3, 8, 2), (2, 5, 6, 1)]
+    sizes = [(1, 3, 12, 2), (2, 5, 6, 1)]
     for num_sequences in (1, rng.randint(2, 9)):
         for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
             for seq_len in (
@@ -144,7 +144,7 @@ EDITS = (
     ),
     _edit(
         "One 16-bit tensor of attention is missing. What does each product read: the three "
-        "projections, queries with keys, weights with values, the output projection?",
+        "projections, queries with keys, softmax with values, the output projection?",
         ATTENTION,
         "(2 + 2 * 2 + 2 + 1)",
     ),
@@ -156,7 +156,7 @@ EDITS = (
     ),
     _edit(
         "Two 16-bit tensors of attention are missing. What does each product read: the three "
-        "projections, queries with keys, weights with values, the output projection?",
+        "projections, queries with keys, softmax with values, the output projection?",
         ATTENTION,
         "(2 + 2 + 2 + 1)",
     ),
@@ -183,7 +183,7 @@ EDITS = (
         "2",
     ),
     _edit(
-        "You count one 2-byte square too many. Which of yours are the same tensor?",
+        "You count one 2-byte square too many. Does softmax's derivative need its input?",
         SCORES,
         "7",
     ),

@@ -25,7 +25,7 @@ def llama_cases(seed: int) -> list[Case]:
     float.
     """
     rng = random.Random(seed)
-    cases = [_case((2, 4, 1, 1, 3, 5), 1, 2, 2)]  # the worked one
+    cases = [_case((2, 4, 2, 1, 3, 5), 1, 2, 2)]  # the worked one
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
         for num_sequences in (1, rng.randint(2, 5), rng.randint(6, 9)):
             for element_bytes in ELEMENT_BYTES:
@@ -176,6 +176,12 @@ EDITS = (
         "You count one tensor as wide as the queries too many. Which of yours are the same one?",
         ATTENTION,
         f"{ATTENTION} + result",
+    ),
+    _edit(
+        "You keep queries and keys twice, rotated and not. Rotary positions keep nothing: which "
+        "queries does attention read?",
+        ATTENTION,
+        f"{ATTENTION} + queries + keys",
     ),
     _edit(
         "One tensor as wide as the queries is missing. What does fused attention keep besides "

@@ -67,7 +67,11 @@ def measured(**case: Any) -> dict[str, Any]:
 # Places of the model answer.
 LEAVE_OUT = "{each.untyped_storage()._cdata for each in parameters}"
 KNOWN, KEY, STORE = "storage._cdata not in leave_out", "storages[storage._cdata]", "= storage\n"
-PACKED, UNPACKED, SUM = "return tensor\n", "lambda tensor: tensor", "storage.nbytes() for storage"
+PACKED, UNPACKED, SUM = (
+    "return tensor.detach()\n",
+    "lambda tensor: tensor",
+    "storage.nbytes() for storage",
+)
 WITH, CALL = (
     "with saved_tensors_hooks(pack, lambda tensor: tensor):\n        call()",
     "        call()",
@@ -122,8 +126,8 @@ EDITS = (  # those that go wrong in one program are asked about first
         shows=BYTES,
     ),
     Edit(
-        "Recording was off when your function was called, and in it something is saved. Who has "
-        "switched recording on?",
+        "Grad was disabled when your function was called, and in it something is saved. Who has "
+        "enabled it?",
         {CALL: "        with torch.enable_grad():\n            call()"},
         shows=BYTES,
     ),
@@ -159,8 +163,14 @@ EDITS = (  # those that go wrong in one program are asked about first
     Edit(
         "Where tensors have no memory, as on the meta device, your function raises an error. What "
         "does it read there, and does a count of bytes need it?",
-        {PACKED: "tensor.tolist()\n        return tensor\n"},
+        {PACKED: f"tensor.tolist()\n        {PACKED}"},
         shows=("needs_memory",),
+    ),
+    Edit(
+        "A result that backward never reaches stays in memory for good. What does the node that "
+        "made it hold in place of it, and does that lead back to the node?",
+        {PACKED: "return tensor\n"},
+        shows=("held",),
     ),
     Edit(
         "What your function has counted stays in memory after it. Who still holds it, and for how "

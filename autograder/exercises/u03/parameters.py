@@ -21,7 +21,7 @@ def parameters_cases(seed: int) -> list[Case]:
     The last counts are beyond a float.
     """
     rng = random.Random(seed)
-    models = [_named(2, 4, 1, 1, 3, 5) | {"is_tied": False}]  # the worked one
+    models = [_named(2, 4, 2, 1, 3, 5) | {"is_tied": False}]  # the worked one
     for kv, group in ((2, 1), (rng.randint(2, 4), 2), (1, rng.randint(2, 6))):
         for is_tied in (True, False):
             models += [_sizes(rng, kv, group) | {"is_tied": is_tied} for _ in range(2)]
@@ -129,6 +129,12 @@ EDITS = (
         "Your feed-forward block never has biases. How many outputs does each of its matrices "
         "have?",
         {INNER_BIASES: "0"},
+        points=1.5,
+    ),
+    Edit(
+        "Your feed-forward block has only the bias of W_down. Which of its other matrices have "
+        "one?",
+        {INNER_BIASES: "h"},
         points=1.5,
     ),
     Edit(

@@ -154,8 +154,8 @@ EDITS = (
         {CALL: f"{CALL}\n    comm.all_reduce(summed_loss.detach().clone())"},
     ),
     *_by_shares(
-        "The mean of the ranks' means: a target on a rank with few counts more than one on a "
-        "rank with many. By which number is every target divided?",
+        "The mean of the ranks' means: a target counts more on a rank with few targets. By which "
+        "number is every target divided?",
         {CALL: "pass", TOTAL: "num_targets / comm.size"},
         {CALL: "pass", TOTAL: "max(1, num_targets) / comm.size"},
     ),
@@ -225,8 +225,8 @@ CHECK = Check(
             "shares": "the sum of all shares",
             "gradient": "the gradient of that sum",
             "calls": "calls to the other ranks",
-            "dead_ends": "ranks with a share that backward does not follow to the loss",
-            "changed_losses": "ranks whose summed loss is another number afterwards",
+            "dead_ends": "ranks whose share is cut off from the loss",
+            "changed_losses": "ranks whose summed loss has changed",
         },
         summarise=global_mean.summarise,
     ),

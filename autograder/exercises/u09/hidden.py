@@ -40,8 +40,8 @@ def _nearly_even(rng: random.Random, side: int) -> Case:
     tokens = rng.choice([n for n in range(150, 256) if math.gcd(n, ranks - 1) == 1])
     rate = rng.randint(19 * 10**10, 21 * 10**10)
     rate += (-side * pow(tokens, -1, ranks - 1) - rate) % (ranks - 1)
-    flops, rest = divmod(ranks * rate * tokens + side, ranks - 1)
-    assert rest == 0
+    flops, remainder = divmod(ranks * rate * tokens + side, ranks - 1)
+    assert remainder == 0
     return _case(rng.randint(2, 90) * 10**6, ranks, 2, rate, flops)
 
 
@@ -101,7 +101,7 @@ def _missed(by: int) -> Any:
 
 
 MISSED = (
-    "Right, but for one token where the two times are equal, or nearly. What does a float make of "
+    "Off by one token where the two times are (nearly) equal. What does a float make of "
     "a third, and which whole numbers could you compare instead?"
 )
 DIVIDEND = "bytes_per_element * (num_ranks - 1) * flops_per_second"
@@ -127,7 +127,7 @@ EDITS = (
     ),
     Edit(
         "You hide communication behind the forward pass, too, or behind that alone. When is "
-        "the first gradient there, and how many FLOPs has a token from then on?",
+        "the first gradient there, and how many FLOPs does a token take from then on?",
         {DIVIDEND: f"2 * {DIVIDEND}", DIVISOR: f"3 * {DIVISOR}"},
     ),
     Edit(
@@ -153,6 +153,17 @@ EDITS = (
     Edit(
         MISSED, {ROUNDED: "math.ceil(dividend / divisor)", DIVIDEND: f"{DIVIDEND}\n    import math"}
     ),
+    *(
+        Edit(
+            "The share of the bytes that a ring moves is a whole number in your formula. "
+            "Which division loses its remainder?",
+            {
+                DIVIDEND: f"{share} * bytes_per_element * flops_per_second",
+                DIVISOR: "4 * bytes_per_second",
+            },
+        )
+        for share in ("2 * (num_ranks - 1) // num_ranks", "2 * ((num_ranks - 1) // num_ranks)")
+    ),
     Edit(
         "The ring moves a part of a byte less in your formula, where there are few parameters. "
         "Which division could come later, or last?",
@@ -163,7 +174,7 @@ EDITS = (
     ),
     Edit(
         "The ring moves too little in your formula where the ranks do not divide the parameters. "
-        "Which division throws the rest away, and could it come last?",
+        "Which division throws the remainder away, and could it come last?",
         {
             DIVIDEND: f"{DIVIDEND} * 2 * {PART}",
             DIVISOR: "4 * num_params * bytes_per_second",

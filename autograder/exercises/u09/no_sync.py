@@ -136,8 +136,8 @@ EDITS = (
     Edit(OTHER_ORDER, {TAKE: "*earlier, last = reversed(micro_batches)"}, shows=("out_of_order",)),
     Edit(OTHER_ORDER, {TAKE: "last, *earlier = micro_batches"}, shows=("out_of_order",)),
     Edit(
-        "Every micro-batch is exchanged, and every exchange sums up what is in grad, what "
-        "was summed up before included. After which one do the ranks need each other's?",
+        "Every micro-batch is exchanged, and every exchange sums up what is in grad, "
+        "including earlier sums. After which one do the ranks need each other's?",
         {RUN: "backward(comm, model, micro_batch())"},
         shows=LENGTH,
     ),

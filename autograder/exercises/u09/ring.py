@@ -14,15 +14,15 @@ from autograder.observing import replay
 from autograder.observing.u09 import ring
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES
 
-SCENARIOS = ("even parts", "a rest", "few numbers or one rank")
+SCENARIOS = ("even parts", "uneven parts", "few numbers or one rank")
 NUM_CASES_ALONE = 4
 
 
 def _shape(scenario: str, number: int, num_ranks: int, rng: random.Random) -> list[int]:
     length = rng.randint(2, 4)
-    if (scenario, num_ranks) == ("a rest", 4):
+    if (scenario, num_ranks) == ("uneven parts", 4):
         return [9]  # `chunk` makes only three parts of it
-    if scenario == "a rest":
+    if scenario == "uneven parts":
         return [num_ranks * length + rng.randint(1, num_ranks - 1)]
     if scenario == "few numbers or one rank":
         return [rng.randint(1, num_ranks - 1)]

@@ -18,19 +18,23 @@ from autograder.observing.u03.kept import gradients_of
 from course_utils.instruments.preconditions import older_objects_frozen
 
 RAISING, FREEING = "a call that raises", "a call that frees what is saved"
-META = "tensors without memory"
+META, UNUSED = "tensors without memory", "a result that nobody uses"
 NUM_FREED = 24  # storages, one after the other
 MOST_HOOKS = 9  # that are looked for after an answer
 ROUNDING = 2**-6  # the same operations in bf16
 
 
 class Program(NamedTuple):
-    """A call, the parameters to leave out, the input that wants a gradient, and the mode."""
+    """A call, the parameters to leave out, the input that wants a gradient, and the mode.
+
+    Backward runs after it if the result is used.
+    """
 
     call: Callable[[], Tensor]
     parameters: Sequence[Tensor]
     x: Tensor
     is_recorded: bool = True
+    is_used: bool = True
 
 
 class CallRaised(RuntimeError):
@@ -122,6 +126,13 @@ def _on_meta(x: Tensor, width: int) -> Program:
     return Program(lambda: layer(x).exp().softmax(-1), list(layer.parameters()), x)
 
 
+def _unused(x: Tensor, width: int) -> Program:
+    def call() -> Tensor:
+        return (x * width).exp()
+
+    return Program(call, [], x, is_used=False)
+
+
 def _freeing(x: Tensor, width: int) -> Program:
     def call() -> Tensor:
         for number in range(NUM_FREED):
@@ -145,7 +156,8 @@ PROGRAMS: dict[str, Callable[[Tensor, int], Program]] = {
     "equal numbers in several tensors": _equal_numbers,
     "no gradient required": _no_gradient,
     "indices and a mask": _whole_numbers,
-    "recording is off": _not_recorded,
+    "grad is disabled": _not_recorded,
+    UNUSED: _unused,
     META: _on_meta,
     FREEING: _freeing,
     RAISING: _raising,
@@ -198,8 +210,9 @@ def observe(answer: Any, case: Case) -> dict[str, Any] | None:
         gradients = gradients_after(results[0] if results else None, program)
     except Exception:  # of the student's hooks
         gradients = None
+    is_over = bool(gradients) or not program.is_used
     return returned | {
-        "is_held": case["program"] != META and bool(gradients) and _outlives(results),
+        "is_held": case["program"] != META and is_over and _outlives(results),
         "calls": num_calls,
         "hooks_left": hooks_left,
         "gradients": gradients,
@@ -210,9 +223,11 @@ def observe(answer: Any, case: Case) -> dict[str, Any] | None:
 def _outlives(results: list[Tensor | None]) -> bool:
     """Whether the memory of the first result stays when nobody here holds the results any more.
 
-    Asked after backward has freed the graph: before, the result may be saved in it.
+    Asked after backward has freed the graph, or if nobody holds the graph either: before, the
+    result may be saved in it.
     """
-    assert results[0] is not None
+    if not results or results[0] is None:
+        return False
     memory = StorageWeakRef(results[0].untyped_storage())
     results.clear()
     if not memory.expired():
@@ -246,7 +261,7 @@ class _HookWatch(saved_tensors_hooks):
 
 def gradients_after(result: Tensor | None, program: Program) -> list[Tensor | None]:
     """What backward gives from the result of a call; nothing where it leads nowhere."""
-    if result is None or not result.requires_grad:
+    if result is None or not result.requires_grad or not program.is_used:
         return []
     inputs = [program.x, *program.parameters]
     return [None] * len(inputs) if result.is_meta else gradients_of(result, inputs)

@@ -1,6 +1,6 @@
 """Gradients summed after the backward pass: the gradients of each rank, and what it did."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,12 @@ class Net(nn.Module):
             stored = self.parallel.weight.detach().t().contiguous()
             self.parallel.weight = nn.Parameter(stored.t())
         layers[0].requires_grad_(case["scenario"] != "frozen")
+
+    def __iter__(self) -> NoReturn:
+        """Not every model is a list of layers, as the one of the notebook is."""
+        raise TypeError(
+            "a model need not be a list of layers: which method gives every parameter once?"
+        )
 
     def forward(self, x: Tensor, is_parallel_used: bool) -> Tensor:
         """From (rows, width) to (rows, width + num_layers)."""

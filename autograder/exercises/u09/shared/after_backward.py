@@ -24,12 +24,12 @@ MOST_RANKS = 4
 
 LABELS = REPLAY_LABELS | {
     "missing": "gradients that are None afterwards",
-    "other_shapes": "gradients of another shape than their parameter",
+    "other_shapes": "gradients that lack their parameter's shape",
     "calls": "calls to the other ranks",
     "bytes": "bytes in these calls",
     "length": "the length of rank 0's gradient",
     "length_on_last": "the length of the last rank's gradient",
-    "changed_frozen": "frozen parameters with another grad than before, on all ranks",
+    "changed_frozen": "frozen parameters whose grad has changed, on all ranks",
     "wrong_ranks": "ranks without the gradient of the whole batch",
 }
 

@@ -23,7 +23,7 @@ LABELS = {
     "gradient_length": "the length of the gradient",
     "wrong_gradients": "gradients that are not the sum of all ranks'",
     "missing_gradients": "gradients that are None afterwards",
-    "other_buckets": "buckets with other bytes than wanted",
+    "other_buckets": "buckets with the wrong bytes",
     "waits": "waits before backward is over",
     "late_buckets": "buckets that leave later than they could",
     "ready_behind": "gradients that are complete between a bucket's moment and its leaving, in all",
