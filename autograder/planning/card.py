@@ -61,7 +61,8 @@ class Plan:
             missing = [name for name in quantity.needs if name not in self.functions]
             if missing:
                 units = sorted({_unit_of(name) for name in missing})
-                yield quantity.label, "?", f"waits for unit{'s' * (len(units) > 1)} {' and '.join(units)}"
+                those = f"unit{'s' * (len(units) > 1)} {' and '.join(units)}"
+                yield quantity.label, "?", f"waits for {those}"
             else:
                 yield quantity.label, *self._known(quantity)
 
