@@ -220,6 +220,15 @@ ERRORS = (
         "How many numbers does that piece have, and how many does the shape need? Are they "
         "counted in numbers, and do pieces and shapes belong to the same tensors?",
     ),
+    (
+        "shapes cannot be multiplied|size mismatch, got",
+        "What shapes do the two factors there have, and which of their sides have to be equal?",
+    ),
+    (
+        "an invalid gradient at index|times as many elements as",
+        "How many of these numbers belong to one rank, how many to all, and in which shape? What "
+        "did you make room for?",
+    ),
     ("to match target batch_size", OTHER_TARGETS),
     ("Expected target size", "In which dimension does `cross_entropy` expect the classes?"),
     (

@@ -254,6 +254,75 @@ LAYER = AnswerBank(
     function="ShardedLinear",
     wrong=[
         Wrong(
+            "a gradient of the part in the shape of rows",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(shape)
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    ctx.comm, ctx.shape = comm, shape
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    x, part = ctx.saved_tensors
+                    whole = x.new_empty(ctx.shape)
+                    ctx.comm.all_gather(whole, part)
+                    dx = dy @ whole
+                    del whole
+                    dpart = x.new_empty(len(part), 1)
+                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
+                    return None, dx, dpart, None
+            """,
+            "What did you make room for?",
+        ),
+        Wrong(
+            "the gathered weight stays flat",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(comm.size * len(part))
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    raise NotImplementedError
+            """,
+            "which of their sides have to be equal?",
+        ),
+        Wrong(
+            "room for the whole gradient",
+            """
+            import torch
+
+            class ShardedLinear(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, comm, x, part, shape):
+                    whole = x.new_empty(shape)
+                    comm.all_gather(whole, part)
+                    ctx.save_for_backward(x, part)
+                    ctx.comm, ctx.shape = comm, shape
+                    return x @ whole.T
+                @staticmethod
+                def backward(ctx, dy):
+                    x, part = ctx.saved_tensors
+                    whole = x.new_empty(ctx.shape)
+                    ctx.comm.all_gather(whole, part)
+                    dx = dy @ whole
+                    dpart = torch.empty_like(whole)
+                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
+                    return None, dx, dpart, None
+            """,
+            "What did you make room for?",
+        ),
+        Wrong(
             "autograd keeps the gathered weight",
             """
             import torch
