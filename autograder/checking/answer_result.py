@@ -157,7 +157,7 @@ class AnswerResult:
             return {}
         numbers = [(each.result.wanted[part], each.result.given[part]) for each in self._counted()]
         second = others[0].result
-        another = f"And for `{others[0].sizes}`: wanted {_short(second.wanted[part])}, "
+        another = f"And for `{others[0].sizes}`: expected {_short(second.wanted[part])}, "
         return {
             "another": f"{another}got {_short(second.given[part])}.",
             "figure": verdict_figure.comparison(numbers),

@@ -478,7 +478,7 @@ def test_a_failed_formula_shows_its_two_smallest_cases_and_a_picture():
     verdict = score_answer(CHECK, lambda n: n + 3, [1]).verdict(
         "u00-tensor-bytes", 2.0, tell_all=True
     )
-    assert "And for `n=5`: wanted 10, got 8." in str(verdict)
+    assert "And for `n=5`: expected 10, got 8." in str(verdict)
     assert verdict.figure.count("<circle") == verdict.figure.count("<path") == 27
     assert "Your numbers (crosses)" in verdict._repr_html_()
     graded = score_answer(CHECK, lambda n: n + 3, [1]).verdict(
