@@ -43,8 +43,9 @@ WAYS = {
     ),
     "served_from_a_block": (
         "a free block that is large enough for the last request (1 if there is one)",
-        "The last request is served from a free block: neighbors that are free are joined. How "
-        "many of your blocks in a row may be free, and which must stay in use between them?",
+        "The last request is served from a free block: one that is that large by itself, or free "
+        "neighbors that were joined. How large may a hole get, and what must stay in use beside "
+        "it?",
     ),
 }
 NUM_PAIRS, SIZE, FREED = "device_bytes // (4 * MIB)", "[2 * MIB]", "-(2 * pair + 1)"
