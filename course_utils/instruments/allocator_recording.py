@@ -38,8 +38,8 @@ from course_utils.instruments.preconditions import (
 )
 
 NO_HISTORY = (
-    "There is no GPU here, so there is no history of its allocator, and no file of it: this is "
-    "what trace_memory sees on the CPU."
+    "There is no GPU here, so there is no allocator history to read or save: this is what "
+    "trace_memory sees on the CPU."
 )
 MAX_EVENTS = 1_000_000
 

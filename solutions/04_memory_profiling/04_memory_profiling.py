@@ -17,7 +17,7 @@
 # ---
 
 # %% [markdown] opening=true
-# ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 when all gradients are there; 177 were counted in unit 03.](hero.svg)
+# ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 once all gradients exist; 177 were counted in unit 03.](hero.svg)
 #
 # Memory runs out at one moment: the peak. Predict where a training step peaks and how high, hunt down three leaks, and see what the machine adds to your count.
 #
@@ -33,6 +33,7 @@
 # |---|---|---|---|
 # | $b$ | bs, mbs | bs | sequences in a micro-batch |
 # | $s$ | seq | L | tokens in a sequence |
+# | $h$ | h | D | width of a hidden state |
 # | $v$ | v | | entries in the vocabulary |
 # | $N$ | N | P | parameters |
 
@@ -77,13 +78,13 @@ plan()
 # %% [markdown]
 # ## Every tensor is born, and dies
 #
-# While a program runs, its live memory draws a line. The line rises when an operation makes a tensor, and falls when nothing refers to that tensor any more.
+# Plot a program's live memory over time. The curve rises when an operation makes a tensor, and falls when nothing refers to that tensor any more.
 #
 # ![Bars: 60 bytes from operation 0 on, 24 from 1 until 4, 40 from 3 on. Below, live bytes: 60, 84, 84, 124, 100, 100.](lives.svg)
 #
-# Each bar is a **storage**, the memory behind a tensor and all its views. The line adds up the storages alive at an operation, not all made so far.
+# One bar per **storage**, the memory behind a tensor and all its views. The curve adds up the storages alive at an operation, not all made so far.
 #
-# An instrument draws it for real code. It numbers the operations, and notes which one made a storage (`born`) and which came first after it was freed (`died`):
+# A tracer does this for real code. It numbers the operations, and records which one made a storage (`born`) and which was the first after it was freed (`died`):
 
 
 # %% tags=["nbval-check-output"]
@@ -98,25 +99,25 @@ tiny_trace = trace_memory(tiny_step, layer)
 pd.DataFrame(tiny_trace.storages).astype({"died": "Int64"})
 
 # %% [markdown]
-# What is there from the start has `born` = 0. `<NA>` means that a storage outlives the trace. *Activations* are what the forward pass leaves for the backward pass (the two single numbers are the loss and its gradient); *temporaries* are all the rest. The result of the linear layer is a temporary: relu keeps its own result, and nobody needs its input again.
+# Anything that exists at the start has `born` = 0. `<NA>` means that a storage outlives the trace. *Activations* are what the forward pass leaves for the backward pass (the two single numbers are the loss and its gradient); *temporaries* are everything else. The linear layer's result is a temporary: ReLU keeps its own result, and its input isn't needed again.
 
-# %% The peak of a line [markdown] exercise="u04-peak-of-line" points=1.5 minutes=9 difficulty=2 importance=4
-# **Write** `peak`: the highest point and the end of the line that storages draw. Each key is worth a third of the points.
+# %% The peak of a curve [markdown] exercise="u04-peak-of-line" points=1.5 minutes=8 difficulty=2 importance=4
+# **Write** `peak`: the highest point and the end of the live-memory curve. Each key is worth a third of the points.
 #
 # | key | what |
 # |---|---|
 # | `"peak_bytes"` | the most bytes that are live at once |
-# | `"operation"` | the first operation at which so many are live |
+# | `"operation"` | the first operation at which the peak is reached |
 # | `"end_bytes"` | bytes live at the last operation |
 #
-# `storages` is a list of tuples `(born, died, num_bytes)`. A storage is live **from** operation `born` on, and **no longer** at operation `died`; `died` is `None` if it outlives the trace. Operations run from 0, before any has run, to `num_operations`. What is freed after the last one has `died` = `num_operations` + 1.
+# `storages` is a list of tuples `(born, died, num_bytes)`. A storage is live **from** operation `born` on, and **no longer** at operation `died`; `died` is `None` if it outlives the trace. Operations are numbered from 1 to `num_operations`; 0 is the start. What is freed after the last one has `died` = `num_operations` + 1.
 #
 # *By hand:* the three storages of the drawing, 5 operations → **124**, **3**, **100**.
 
 
 # %% solution="u04-peak-of-line"
 def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> dict[str, int]:
-    """Peak and end of the line: "peak_bytes", "operation" and "end_bytes"."""
+    """Peak and end of the live-memory curve: "peak_bytes", "operation" and "end_bytes"."""
     ### BEGIN SOLUTION
     line = []
     for operation in range(num_operations + 1):
@@ -139,16 +140,16 @@ def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> di
 try_it(peak, [(0, None, 60), (1, 4, 24), (3, 6, 40)], 5)
 
 # %% check="u04-peak-of-line"
-# Peaks at the beginning, inside, at the end and twice; deaths beside births and at the end.
+# Peaks at the start, in the middle, at the end, and tied; frees next to allocations and at the end.
 
 # %% [markdown]
-# <details><summary>Hint: my peak is too high where one dies and another is born</summary>
+# <details><summary>Hint: my peak is too high where one storage dies and another is born</summary>
 #
 # Write down, for one storage, the operations at which it is live. Is `died` among them?
 # </details>
 
 # %% [markdown]
-# **Guess first.** Eight layers, each a matrix and a relu, make sixteen results of the same size. Under `no_grad`, how many of them are alive at the worst moment?
+# **Guess first.** Eight layers, each a linear map and a ReLU, produce sixteen outputs of the same size. Under `no_grad`, how many of them are alive at the peak?
 
 # %%
 predict("u04-alive", None, "results")
@@ -174,11 +175,11 @@ beside_weights = forward_trace.peak_bytes - forward_trace.total_bytes[0]
 compare("u04-alive", "results", measured=beside_weights / (4 * batch.numel()))
 
 # %% folded=true
-# Figure: both lines on one scale
+# Figure: both curves on one scale
 memory_timelines({"training": layers_trace, "under no_grad": forward_trace})
 
 # %% [markdown]
-# Three: a layer's input, its product, and the relu of that. (The loop over the layers still has a *name* for the input, and a name keeps a tensor alive.) In training the line climbs, because every layer leaves something for the backward pass (S10), and comes down as that is used up.
+# Three: a layer's input, its linear output and its ReLU output. (The loop over the layers still holds a reference to the input, which keeps it alive.) In training the curve climbs, because every layer leaves something for the backward pass (S10), and comes down as that is used up.
 #
 # **Your function beside the instrument,** on the training step:
 
@@ -212,7 +213,7 @@ pd.DataFrame({"bytes": at_peak}).rename(lambda name: name.replace("_", " ")).map
 # %%
 predict("u04-second-start", None, "GiB")
 
-# %% What is live when [markdown] exercise="u04-moments" points=2 minutes=14 difficulty=3 importance=5
+# %% What is live when [markdown] exercise="u04-moments" points=2 minutes=13 difficulty=3 importance=5
 # **Write** `moments`: bytes live at four moments of one training step in **fp32 with AdamW**. Each key is worth a quarter of the points.
 #
 # | key | moment |
@@ -222,7 +223,7 @@ predict("u04-second-start", None, "GiB")
 # | `"after_backward"` | every parameter has its gradient |
 # | `"after_step"` | the optimizer is done, and gradients have been freed or set to zero |
 #
-# - `num_params` parameters lie in `num_tensors` tensors. AdamW keeps two **running means** for each *parameter* (papers say moments), and a count of steps for each *tensor*, 4 bytes.
+# - `num_params` parameters are spread over `num_tensors` tensors. AdamW keeps two **running averages** for each *parameter* (papers say moments), and a count of steps for each *tensor*, 4 bytes.
 # - `kept_bytes` is everything that the forward pass leaves live. The backward pass frees it.
 # - `step` counts from 1. Nothing is made before it is first needed.
 # - `is_grad_freed`: whether gradients are freed after the step, as `zero_grad()` does. Otherwise `zero_grad(set_to_none=False)` fills them with zeros.
@@ -260,7 +261,7 @@ try_it(moments, 10, 2, 100, 2, True)
 # %% [markdown]
 # <details><summary>Hint: only the first step is wrong</summary>
 #
-# Follow step 1 line by line: forward, backward, `optimizer.step()`. At which line does Adam need its running means for the first time?
+# Follow step 1 line by line: forward, backward, `optimizer.step()`. At which line does Adam need its running averages for the first time?
 # </details>
 #
 # <details><summary>Hint: later steps with zeroed gradients are wrong</summary>
@@ -297,7 +298,7 @@ for n in (1, 2, 3):
 pd.DataFrame(columns).map("{:,}".format)
 
 # %% [markdown]
-# **Check your guess.** Fake tensors have shapes but no memory. Four whole training steps of the Llama, on one sequence of 1,024 tokens:
+# **Check your guess.** Fake tensors have shapes but no memory. Four whole training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
 
 
 # %%
@@ -323,23 +324,23 @@ compare(
 )
 
 # %% [markdown]
-# Step 1 begins with $4N$ bytes, step 2 with $12N$: Adam makes its running means at the *end* of step 1. A program that survives its first step has not proved that it fits.
+# Step 1 begins with $4N$ bytes, step 2 with $12N$: Adam makes its running averages at the *end* of step 1. Surviving the first step doesn't prove that a program fits.
 #
 # <details><summary>From the slides: the first step warms up the allocator</summary>
 #
-# Lecture E explains the lower first step by the caching allocator (E8). Its warm-up costs *time*, and concerns what is *reserved* (below). What is *live* starts lower because of Adam.
+# Lecture E explains the lower first step by the caching allocator (E8). Its warm-up costs *time*, and affects what is *reserved* (below). What is *live* starts lower because of Adam.
 # </details>
 
 # %% [markdown]
 # ## Four steps of a Llama
 #
-# **Guess first.** The same model on one sequence of 4,096 tokens, fp32, fused attention: how many GiB at the peak of four steps? (Start from the 13.8 GiB above; unit 03 has what a layer keeps.)
+# **Guess first.** The same model on one sequence of 4,096 tokens, fp32, fused attention: how many GiB at the peak of four steps? (Start from the 13.8 GiB above; each of the 16 layers keeps 0.7 GiB.)
 
 # %%
 predict("u04-peak-4096", None, "GiB")
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the peak of four steps at 4,096 tokens
+# Measured: the peak of four steps at 4,096 tokens (10 to 20 seconds)
 traces |= {seq_len: trace_llama(seq_len) for seq_len in (2048, 4096)}
 for each in traces.values():
     assert each.peak_bytes_of(2) == each.peak_bytes_of(3) == each.peak_bytes_of(4)
@@ -350,11 +351,11 @@ compare("u04-peak-4096", "GiB", measured=traces[4096].peak_bytes / 2**30)
 memory_timeline(traces[4096])
 
 # %% [markdown]
-# This is the lecture's picture (E8). Thin gray lines part the three phases. Steps 2 to 4 are identical:
+# This is the lecture's picture (E8). Thin gray lines separate the three phases. Steps 2 to 4 are identical:
 #
 # - **forward**: activations climb, layer by layer.
-# - **backward**: it begins with the spike, at the loss, while all activations are there. Then they come down and gradients go up. The thin band on top is a *single* gradient, the output head's. Head and embedding share a matrix (they are **tied**); the embedding adds its part at the very end.
-# - **optimizer's step**: a small spike, then gradients are freed. Step 1 makes Adam's running means here.
+# - **backward**: it begins with the spike, at the loss, while all activations are live. Then activations fall and gradients rise. The thin band on top is a *single* gradient, the output head's. Head and embedding share a matrix (they are **tied**); the embedding adds its part at the very end.
+# - **optimizer's step**: a small spike, then gradients are freed. Step 1 makes Adam's running averages here.
 #
 # Look at step 2, and change the length. Where is the peak at 4,096 tokens, and where at 1,024? What is it made of?
 
@@ -375,16 +376,16 @@ explorer(
 )
 
 # %% [markdown]
-# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, where the embedding's gradient is completed; the optimizer's step then gets just as high. What helps at one length does nothing at the other.
+# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, where the embedding's gradient is completed; the optimizer's step peaks just as high. What helps at one length does nothing at the other.
 
 # %% [markdown]
-# ## For a moment only: the optimizer
+# ## The optimizer's temporaries
 #
-# AdamW divides one running mean by the root of the other, in one of three ways:
+# AdamW divides one running average by the root of the other, in one of three ways:
 #
-# | `adamw` | how | extra, for a moment |
+# | `adamw` | how | temporaries |
 # |---|---|---|
-# | `"for-loop"` | one tensor after the other | its **root** and its **quotient** |
+# | `"for-loop"` | one tensor at a time | its **root** and its **quotient** |
 # | `"foreach"` | all tensors at once: PyTorch's choice on a GPU | the roots of **all** tensors; the division is in place |
 # | `"fused"` | one kernel, numbers stay in registers | nothing |
 #
@@ -418,18 +419,18 @@ compare(
 #
 # ![The part from the head lives through the backward pass. When the part from the embedding is there, their sum is made beside both.](tied.svg)
 
-# %% Three candidates for the peak [markdown] exercise="u04-peak" points=3 minutes=15 difficulty=4 importance=5
-# **Write** `peaks`: bytes live at three moments of step 2, in fp32 with AdamW. The model is a Llama with `num_params` parameters, $N$. Weights and running means, $12N$ bytes, are always there; the table says what else is. Each key is worth a third of the points.
+# %% Three candidates for the peak [markdown] exercise="u04-peak" points=3 minutes=17 difficulty=4 importance=5
+# **Write** `peaks`: bytes live at three moments of step 2, in fp32 with AdamW. The model is a Llama with `num_params` parameters, $N$. Weights and running averages, $12N$ bytes, are always there; the table says what else is. Each key is worth a third of the points.
 #
 # | key | at this moment | in addition |
 # |---|---|---|
 # | `"loss"` | the gradient of the logits has just been made | everything kept: `kept_bytes`; the gradient of the log-softmax; the gradient of the logits, made from it. The logits are gone, and no parameter has a gradient yet |
-# | `"backward"` | the embedding's gradient, the last of all, is complete | the gradients of all parameters, and what this last one was made from. Nothing is kept any more |
-# | `"step"` | the optimizer is at its largest | the gradients of all parameters, and `temporary_bytes` |
+# | `"backward"` | the embedding's gradient, the last of all, is complete | the gradients of all parameters, and what this last one was made from. No activations are left |
+# | `"step"` | the optimizer's temporaries peak | the gradients of all parameters, and `temporary_bytes` |
 #
-# Shapes: logits and both their gradients (`num_tokens`, `model.vocab_size`); hidden states and their gradient (`num_tokens`, `model.hidden_size`); the embedding (`model.vocab_size`, `model.hidden_size`). If `model.is_tied`, the embedding's gradient is made from the two parts in the drawing, and the hidden states' gradient is gone; otherwise it is made from that one. Leave out single numbers such as the loss.
+# Shapes: logits and both their gradients (`num_tokens`, `model.vocab_size`); hidden states and their gradient (`num_tokens`, `model.hidden_size`); the embedding (`model.vocab_size`, `model.hidden_size`). The embedding's gradient is made from the two parts in the drawing if `model.is_tied`, otherwise from the hidden states' gradient. Leave out single numbers such as the loss.
 #
-# *By hand:* the model `tiny_llama` below, tied, 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes → **2,152**, **2,272**, **2,272**.
+# *By hand:* `tiny_llama` ($h = 4$, $v = 5$, tied), 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes → **2,152**, **2,272**, **2,272**. Untied, with 152 parameters, `"backward"` is **2,464**.
 
 
 # %% solution="u04-peak"
@@ -517,7 +518,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# They agree to the byte. Up to the bend the state decides; from there on the loss, with two gradients of $4\,sbv$ bytes on top of everything that was kept. A loss computed in pieces lowers these two; recomputation (unit 05) lowers what is kept; fewer tokens at a time lower both.
+# They agree to the byte. Below the bend the state sets the peak; above it the loss does, with two gradients of $4\,sbv$ bytes on top of everything that was kept. Computing the loss in chunks shrinks these two; recomputation (unit 05) shrinks what is kept; fewer tokens at a time shrink both.
 
 # %% [markdown]
 # ### Llama-3-8B
@@ -525,7 +526,7 @@ computed_and_measured(
 # Unit 03 counted 177 GB for one sequence of 8,192 tokens in bf16. Here is such a step (1 GiB is 1.074 GB):
 
 # %% folded=true
-# Figure: one training step of Llama-3-8B (some seconds)
+# Figure: one training step of Llama-3-8B (about 10 seconds)
 plan_run = RunConfig(seq_len=8192, precision=precision("bf16"), is_loss_fp32=True)
 with fake_tensors():
     plan_training = Training(preset("Llama-3-8B"), plan_run, adamw="fused")
@@ -546,14 +547,14 @@ in_gb.rename(lambda name: name.replace("_", " ")).round().astype(int)
 # %% [markdown]
 # ## What the machine says
 #
-# A trace sees tensors. The operating system sees the process. **Guess first.** A small Llama takes its first training step, in this very process. The trace says that it leaves 223 MiB behind: Adam's running means. By how many MiB does the process grow?
+# A trace sees tensors. The operating system sees the process. **Guess first.** A small Llama takes its first training step, in this very process. The trace says that it leaves 223 MiB behind: Adam's running averages. By how many MiB does the process grow?
 
 # %%
 predict("u04-process", None, "MiB")
 
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: three training steps, traced and as this process (some 10 seconds)
+# Measured: three training steps, traced and as this process (10 to 40 seconds)
 def small_llama():
     sizes = ModelConfig(
         num_layers=4, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=32_000, is_tied=True
@@ -583,12 +584,28 @@ compare("u04-process", "MiB", measured=growths[0].kept_bytes / 2**20)
 pd.DataFrame(in_mib)
 
 # %% [markdown]
-# The first step leaves more than the trace sees, and later steps ask the system for less than the trace counts. Both have one reason: what PyTorch frees may wait in the process for the next request. (Numbers vary between machines.)
+# The first step leaves more than the trace sees, and later steps ask the system for less than the trace counts. Same cause: memory that PyTorch frees may stay with the process for reuse. (Numbers vary between machines.)
+
+# %% Explain the picture [markdown] exercise="u04-read-picture" points=2.5 minutes=8 difficulty=2 importance=4
+# **Write** five sentences, with numbers, for a colleague who is new to the picture of four steps at 4,096 tokens:
+#
+# - What is the baseline of steps 2 to 4, and why does step 1 start lower?
+# - What is the spike in the middle of each step, and what would lower it?
+# - In its first step the small Llama's process grew by a different amount than its trace says. By how much? What does a trace not see?
+
+# %% [markdown] text_answer="u04-read-picture"
+# <!-- BEGIN SOLUTION -->
+# The baseline of steps 2 to 4 is 13.8 GiB: weights and Adam's two running averages, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its running averages, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (freeing gradients does not help: there are none at that moment).
+#
+# After its first step the process had grown by some 100 MiB more than the 223 MiB of running averages that the trace sees, and at the peak of later steps it grew by less than the traced 265 MiB: the C library keeps memory that was freed, and hands it out again, without asking the system. A trace of tensors sees neither this nor what kernels and libraries take for themselves.
+#
+# *Rubric:* half a point for each of baseline, step 1, spike, what lowers it, and the gap; without its number half of that.
+# <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## A published picture
 #
-# Lecture E's picture comes from the *Ultra-Scale Playbook*: a 1B Llama in fp32, with a peak of 59.49 GiB. Yours was 31.00 at 4,096 tokens. One suspect is attention written out, which keeps every score: 32 heads of $4096 \cdot 4096$ in each of 16 layers.
+# Lecture E's picture comes from the *Ultra-Scale Playbook*: a 1B Llama in fp32, with a peak of 59.49 GiB. Yours was 31.00 at 4,096 tokens. One suspect is unfused attention, which stores every score: 32 heads of $4096 \cdot 4096$ in each of 16 layers.
 #
 # **Guess first.** How many GiB at the peak of step 2 with the scores in memory?
 
@@ -596,7 +613,7 @@ pd.DataFrame(in_mib)
 predict("u04-written-out", None, "GiB")
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: step 2 with attention written out
+# Measured: step 2 with unfused attention
 written_out = trace_llama(4096, num_steps=2, kernels=Kernels(is_attention_fused=False))
 scores_bytes = 16 * 32 * 4096**2 * 4
 compare(
@@ -615,28 +632,12 @@ table = pd.DataFrame(rows | {"published": published}).reindex([*ours])
 table.rename(lambda name: name.replace("_", " ")).map("{:.2f}".format).replace("nan", "–")
 
 # %% [markdown]
-# *Computed and traced* differ by 0.74 GiB: written out, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. A fused loss makes neither; perhaps the published run had one.
+# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. A fused loss materializes neither; perhaps the published run had one.
 #
 # <details><summary>From the slides: one sequence, shooting above 50 GB</summary>
 #
-# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB are 63.9 GB. Fused attention alone halves our peak.
+# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB. Fused attention alone halves our peak.
 # </details>
-
-# %% Explain the picture [markdown] exercise="u04-read-picture" points=2 minutes=5 difficulty=2 importance=4
-# **Write** five sentences, with numbers, for a colleague who is new to the picture of four steps at 4,096 tokens:
-#
-# - What is the floor on which steps 2 to 4 stand, and why does step 1 start lower?
-# - What is the spike in the middle of each step, and what would lower it?
-# - The trace is right to the byte, and yet this process grew by a different amount. By how much? What does a trace not see?
-
-# %% [markdown] text_answer="u04-read-picture"
-# <!-- BEGIN SOLUTION -->
-# The floor of steps 2 to 4 is 13.8 GiB: weights and Adam's two running means, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its running means, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (freeing gradients does not help: there are none at that moment).
-#
-# After its first step the process had grown by some 100 MiB more than the 223 MiB of running means that the trace sees, and at the peak of later steps it grew by less than the traced 265 MiB: the C library keeps memory that was freed, and hands it out again, without asking the system. A trace of tensors sees neither this nor what kernels and libraries take for themselves.
-#
-# *Rubric:* two fifths of a point for each of floor, step 1, spike, what lowers it, and the gap; without its number half of that.
-# <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Three leaks
@@ -665,16 +666,16 @@ left = {f"after {n}": left_after(n) / 2**30 for n in (1, 2, 4)}
 pd.DataFrame({"GiB": left}).round(1)
 
 # %% [markdown]
-# Something holds tensors that nobody will use again: a **leak**. Here is the loop. It also keeps a running average of how sure the model is (its largest probability), and the hidden state of each sequence's last token.
+# Something holds tensors that nobody will use again: a **leak**. Here is the loop. It also keeps a running average of the model's confidence (its largest probability), and the hidden state of each sequence's last token.
 
 
 # %%
 def leaking_train(body, head, optimizer, batches, held_out):
-    sureness, states = 0.0, []
+    confidence, states = 0.0, []
     for ids, targets in batches:
         hidden = body(ids)
         logits = head(hidden)
-        sureness = 0.9 * sureness + 0.1 * logits.softmax(-1).amax(-1).mean()
+        confidence = 0.9 * confidence + 0.1 * logits.softmax(-1).amax(-1).mean()
         states.append(hidden.detach()[:, -1])
         loss_of(logits, targets).backward()
         optimizer.step()
@@ -682,7 +683,7 @@ def leaking_train(body, head, optimizer, batches, held_out):
     losses = []
     for ids, targets in held_out:
         losses.append(loss_of(head(body(ids)), targets))
-    return {"loss": torch.stack(losses).mean(), "sureness": sureness, "states": states}
+    return {"loss": torch.stack(losses).mean(), "confidence": confidence, "states": states}
 
 
 # %% folded=true
@@ -707,7 +708,7 @@ of_loop = [*(f"batch {n}" for n in range(1, 5)), "the evaluation"]
 memory_timeline(trace_loop(leaking_train), names=of_loop)
 
 # %% [markdown]
-# Each training step leaves something on which the next one stands: two leaks. Then the evaluation climbs and never comes down. (Without a backward pass its graphs count as temporaries.)
+# Each training step leaves something behind that raises the next one's baseline: two leaks. Then the evaluation climbs and never comes down. (Without a backward pass its graphs count as temporaries.)
 #
 # **The usual suspect** is a sum of losses that are not detached; PyTorch's FAQ warns about it. Two loops:
 
@@ -757,20 +758,20 @@ loops = {loop.__name__: [left_bytes(loop, n) for n in (2, 4, 8)] for loop in (su
 pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".format)
 
 # %% [markdown]
-# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A leak is a graph that *no backward pass ever walks through*, or a tensor that something still refers to. Find all three.
+# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A leak is a graph that *no backward pass ever walks through*, or an unneeded tensor that something still references. Find all three.
 
-# %% Three leaks [markdown] exercise="u04-repair-training" points=3.5 minutes=12 difficulty=3 importance=5
+# %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `train`: the same loop without the leaks. It ends with the same weights and returns the same numbers. Each leak repaired is worth a third of the points:
 #
 # | key | what | what it may hold |
 # |---|---|---|
-# | `"loss"` | the mean of the held-out batches' losses: a number, or a tensor of one | during the evaluation, never the activations of even one whole batch |
-# | `"sureness"` | the running average, which starts at 0: a number, or a tensor of one | no probabilities of an earlier batch |
-# | `"states"` | for each training batch one tensor $(b, h)$, in its own precision and without a graph | these numbers and nothing else |
+# | `"loss"` | the mean of the held-out batches' losses: a number or one-element tensor | during the evaluation, never the activations of even one whole batch |
+# | `"confidence"` | the running average, which starts at 0: a number or one-element tensor | no probabilities of an earlier batch |
+# | `"states"` | one tensor $(b, h)$ for each training batch, in the model's dtype and without a graph | these numbers and nothing else |
 #
-# The evaluation changes nothing: not the mode (do not call `eval()`), weights, gradients from before, which weights are frozen, or whether gradients are recorded. Without batches to train on, `train` only evaluates, and recording may be off. Batches may differ in size.
+# The evaluation leaves the mode (do not call `eval()`), weights, `.grad`, `requires_grad` and grad mode as it found them. Without batches to train on, `train` only evaluates, and autograd may be off. Batches may differ in size.
 #
-# *By hand:* four batches leave four tensors (2, 64) in fp32 and two numbers: at most **2,056** bytes. The evaluation alone stays far below one graph's 1.7 MB.
+# *By hand:* four batches leave four tensors (2, 64) in fp32 and two numbers: `left_bytes` is at most **2,056**. In the evaluation alone `peak_bytes` stays far below one graph's 1.7 MB.
 
 
 # %% solution="u04-repair-training"
@@ -781,7 +782,7 @@ def train(
     batches: list[tuple[Tensor, Tensor]],
     held_out: list[tuple[Tensor, Tensor]],
 ) -> dict[str, float | list[Tensor]]:
-    """Train, then evaluate: "loss", "sureness" and "states"."""
+    """Train, then evaluate: "loss", "confidence" and "states"."""
     ### BEGIN SOLUTION
     sure, kept = 0.0, []
     for inputs, wanted in batches:
@@ -794,7 +795,7 @@ def train(
         optimizer.zero_grad(set_to_none=True)
     with torch.no_grad():
         losses = [loss_of(head(body(inputs)), wanted) for inputs, wanted in held_out]
-    return {"loss": sum(losses) / len(losses), "sureness": sure, "states": kept}
+    return {"loss": sum(losses) / len(losses), "confidence": sure, "states": kept}
     ### END SOLUTION
 
 
@@ -822,18 +823,18 @@ try_it(held_by, train, 0)  # the evaluation alone
 # </details>
 
 # %% [markdown]
-# Three rules against three leaks:
+# Three rules for three leaks:
 #
 # - **Record nothing where nothing is trained.** `.item()` frees a graph too, but only after the forward pass has built all of it.
 # - **Detach what you log.** Backward begins at the loss. `softmax` saved its probabilities for a backward pass of its own, which never comes, and the average chains the graphs of all steps.
-# - **A view is a window.** A storage is freed as a whole, when its last window closes. `detach` and slices open another window; `clone` makes a new storage.
+# - **A view keeps the whole storage alive.** It is freed once its last view is gone. `detach` and slices make another view; `clone` makes a new storage.
 
 # %% [markdown]
 # ## Reserved is not allocated
 #
-# Asking a device for memory is slow. So PyTorch asks for large **segments**, splits blocks off them, and keeps what is freed for the next request: a **caching allocator**. What it has asked for is *reserved*; what is in use is *allocated*. The course's allocator follows PyTorch's rules, and serves your trace.
+# Asking a device for memory is slow. So PyTorch asks for large **segments**, splits blocks off them, and keeps what is freed for the next request: a **caching allocator**. What it has asked for is *reserved*; what is in use is *allocated*. The course's allocator follows PyTorch's rules, and replays your trace.
 #
-# **Guess first.** Four steps of Llama-3.2-1B at 1,024 tokens have at most 20.37 GiB live. How many GiB are reserved?
+# **Guess first.** Four steps of Llama-3.2-1B at 1,024 tokens peak at 20.37 GiB live. How many GiB are reserved?
 
 # %%
 predict("u04-reserved", None, "GiB")
@@ -849,17 +850,17 @@ compare("u04-reserved", "GiB", measured=max(reserved) / 2**30)
 allocator_levels(traces[1024], [each.allocated_bytes for each in levels[1024]], reserved)
 
 # %% [markdown]
-# Most segments are asked for in step 1. Adam's running means stay, so step 2 asks for a few more (E6, E8). What is the rest? And how small may the device be?
+# Most segments are asked for in step 1. Adam's running averages stay, so step 2 asks for a few more (E6, E8). What makes up the gap? And how small may the device be?
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: what is reserved when the most is allocated, MiB
+# Table: reserved memory at the allocation peak, MiB
 def where_it_is(levels):
     most = max(levels, key=lambda each: each.allocated_bytes)
     beyond = most.reserved_bytes - most.allocated_bytes
     return {
         "allocated": most.allocated_bytes,
-        "free, in segments in use": most.inactive_split_bytes,
+        "inactive split: free, in segments in use": most.inactive_split_bytes,
         "free, whole segments": beyond - most.inactive_split_bytes,
         "most reserved at any moment": max(each.reserved_bytes for each in levels),
     }
@@ -872,17 +873,18 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the smallest device for 1,024 tokens
 def outcome(device_gib):
+    device = CachingAllocator(int(device_gib * 2**30))
     try:
-        CachingAllocator(int(device_gib * 2**30)).play_script(traces[1024].script())
+        device.play_script(traces[1024].script())
     except MemoryError:
-        return "out of memory"
+        return f"out of memory, {device.levels.inactive_split_bytes / 2**30:.1f} GiB in holes"
     return "fits"
 
 
 pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 21.6, 21.7)}})
 
 # %% [markdown]
-# The live bytes are not enough, and the reserved bytes are more than you need. Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
+# Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back, and on a tight device they grow: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
 
 # %% [markdown]
 # ## Extras
@@ -908,17 +910,19 @@ pd.DataFrame([after_small, allocator.levels], index=after).map("{:,}".format)
 #
 # ![Allocating a and b splits a segment; freeing a leaves a hole; freeing b joins all pieces.](segment.svg)
 
-# %% A small caching allocator [markdown] exercise="u04-allocator" points=4.5 minutes=30 difficulty=5 importance=3 extra=true
-# **Write** `Allocator`, a class with `allocate(num_bytes)`, which returns an address, and `free(address)`. `Allocator(reserve)` gets a function: `reserve(n)` asks the device for a segment of `n` bytes, which the device never takes back, and returns its first address. A new segment may lie above or below the others, or right beside one.
+# %% A small caching allocator [markdown] exercise="u04-allocator" points=4.5 minutes=35 difficulty=5 importance=3 extra=true
+# **Write** `Allocator`, a class with `allocate(num_bytes)`, which returns an address, and `free(address)`. `Allocator(reserve)` takes a function: `reserve(n)` asks the device for a segment of `n` bytes, which the device never takes back, and returns its first address. A new segment may lie above or below the others, or right beside one.
 #
 # 1. A request becomes a block of `rounded_bytes(num_bytes)`.
 # 2. Blocks of up to 1 MiB belong to the **small** pool, others to the **large** one; a segment serves one pool.
-# 3. Of the free blocks of the pool that are large enough, take the smallest; of equal ones, take the one with the lowest address.
+# 3. Of the free blocks of the pool that are large enough, take the smallest; on ties, the one with the lowest address.
 # 4. If there is none, reserve `new_segment_bytes(size)` for a block of `size`.
-# 5. If at least 512 B (small pool) or *more than* 1 MiB (large pool) of the block would be left over, split them off as a free block behind; otherwise the block is given whole.
+# 5. If at least 512 B (small pool) or *more than* 1 MiB (large pool) of the block would be left over, split them off as a free block behind; otherwise the block is handed out whole.
 # 6. A freed block is joined with its free neighbors in the same segment, before and behind.
 #
-# A **script** is a list of whole numbers: one above zero asks for so many bytes, `-n` frees the n-th block that was asked for. Scripts of small blocks, of large ones, and of both: a third of the points each. The check counts requests up to the first that breaks a rule.
+# The next cell gives you `rounded_bytes`, `new_segment_bytes`, `Piece` and `place_of`.
+#
+# A **script** is a list of integers: a positive n requests n bytes, `-n` frees the n-th block requested. Scripts of small blocks, of large ones, and of both: a third of the points each. The check counts requests up to the first that breaks a rule.
 #
 # *By hand:* `[1, 1, 1, -2, 600, 400]` → addresses **0, 512, 1024, 1536, 512**, and **2,097,152** bytes reserved: 600 bytes do not fit into the hole of the second block, 400 do.
 
@@ -944,7 +948,7 @@ class Piece:
 
 
 def place_of(address, segments):
-    """The segment with the piece at an address, and its number in it."""
+    """The segment with the piece at an address, and the piece's index in it."""
     return next(
         (row, n) for row in segments for n, each in enumerate(row) if each.address == address
     )
@@ -952,7 +956,7 @@ def place_of(address, segments):
 
 # %% solution="u04-allocator"
 class Allocator:
-    """Blocks for requests, out of segments that are kept."""
+    """Serves requests from cached segments."""
 
     def __init__(self, reserve: Callable[[int], int]) -> None:
         """Hold no segment yet; `reserve` gives the address of a new one of so many bytes."""
@@ -1016,7 +1020,7 @@ try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 #
 # <details><summary>Hint: a script goes wrong in the middle and I cannot see why</summary>
 #
-# Copy it from the verdict: `played(Allocator, [...], "downwards")`, with the verdict's word for `segments`. If it got 5, draw the segments up to the sixth request: which rule acts there?
+# Copy it from the verdict: `played(Allocator, [...], "downwards")`, with the verdict's word for `segments`. If the verdict says "got 5", draw the segments up to the sixth request: which rule acts there?
 # </details>
 
 # %% [markdown]
@@ -1029,8 +1033,10 @@ yours = played(allocator_of, traces[1024].script())["reserved_bytes"]
 most = {"yours": max(yours) / 2**30, "the course's": max(reserved) / 2**30}
 pd.DataFrame({"reserved at most, GiB": most}).round(2)
 
-# %% Break the memory up [markdown] exercise="u04-fragment" points=1 minutes=5 difficulty=2 importance=2 extra=true
-# **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB from 40 MiB on. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing; the course's `CachingAllocator` plays it.
+# %% Fragment the memory [markdown] exercise="u04-fragment" points=1 minutes=8 difficulty=2 importance=2 extra=true
+# **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB and at least 40 MiB. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing.
+#
+# *By hand:* on 40 MiB, 20 MiB in use and 40 MiB reserved, and yet 10 MiB more do not fit.
 
 
 # %% solution="u04-fragment"

@@ -21,7 +21,7 @@
 #
 # For one long sequence, the layers of Llama-3-8B keep 44 GB of activations. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and what it costs.
 #
-# Your training plan knows the 44 GB, but not which of them it could drop.
+# Your training plan counts the 44 GB, but not what could be dropped.
 #
 # 1. **Build** activation recomputation as an autograd function.
 # 2. **Compute** what segments of layers keep.
@@ -36,7 +36,7 @@
 # | $v$ | v | | vocab | size of the vocabulary |
 # | $k$ | | | | layers in a segment |
 # | $u$ | | | | bytes of a boundary, the tensor between two layers |
-# | $A$ | | | | bytes that one layer keeps, its input among them |
+# | $A$ | | | | bytes that one layer keeps, including its input |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -130,7 +130,7 @@ def step_of(forward):
 
 plain_trace = step_of(run_plain)
 print(f"kept by the forward pass: {plain_trace.kept_bytes / u:.0f} u", end=", ")
-print(f"most live in the backward pass: {max(plain_trace.working_bytes) / u:.0f} u")
+print(f"peak of the backward pass: {max(plain_trace.working_bytes) / u:.0f} u")
 births_and_deaths(plain_trace)
 
 # %% [markdown]
@@ -138,7 +138,7 @@ births_and_deaths(plain_trace)
 #
 # **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is called **full** (E16). (A **checkpoint** here is one such call, not a model saved on disk.)
 #
-# **Guess first.** Each of the sixteen layers now keeps nothing but its input. How many $u$ are live at most, instead of 148?
+# **Guess first.** Each of the sixteen layers now keeps nothing but its input. What is the new peak in $u$, instead of 148?
 
 # %%
 predict("u05-boundaries", None, "u")
@@ -148,13 +148,13 @@ predict("u05-boundaries", None, "u")
 #
 # ![Forward keeps only x. Backward runs the function again from x, recording, and goes back through it.](checkpoint.svg)
 #
-# **Step 1: run forward without recording.** Nothing is kept, and nothing leads back.
+# **Step 1: run forward without recording.** Nothing is kept, and no graph is recorded.
 
 # %% tags=["nbval-check-output"]
 layer = layers[0]
 with torch.no_grad():
     y = layer(x)
-print("leads back:", y.requires_grad)
+print("requires grad:", y.requires_grad)
 
 # %% [markdown]
 # **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result, and returns one gradient **for each argument of** `forward`, or `None`.
@@ -179,38 +179,38 @@ Power.apply(two, 3).backward()
 print(two.grad)
 
 # %% [markdown]
-# **Step 3: run again, this time recording.** Inside `backward`, recording is off too: switch it on. And start from a copy *without history*: otherwise backward would not stop at $x$.
+# **Step 3: run again, this time recording.** Inside `backward`, recording is off too: switch it on. And start from a *detached* $x$: otherwise backward would not stop there.
 
 # %% tags=["nbval-check-output"]
 fresh = x.detach().requires_grad_()
 with torch.enable_grad():
     again = layer(fresh)
-print("leads back:", again.requires_grad)
+print("requires grad:", again.requires_grad)
 
 # %% [markdown]
-# **Step 4: hand the gradients on.** `torch.autograd.backward(y, grad)` starts from the gradient of $y$ and fills in `.grad` of *every* leaf that $y$ was made from: the input, and the parameters inside.
+# **Step 4: pass the gradients on.** `torch.autograd.backward(y, grad)` starts from the gradient of $y$ and fills in `.grad` of *every* leaf that $y$ was made from: the input, and the parameters inside.
 
 # %% tags=["nbval-check-output"]
 grad = torch.ones_like(again)  # in a network it comes from the next layer
 torch.autograd.backward(again, grad)
 print("of the input:", tuple(fresh.grad.shape), "of a weight:", tuple(layer.up.weight.grad.shape))
 
-# %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=25 difficulty=5 importance=5
+# %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=28 difficulty=5 importance=5
 # **Write** `checkpoint`: it returns `function(*tensors)`, one tensor. Use an autograd function that keeps only the inputs and runs `function` again in backward, without `torch.utils.checkpoint` or `saved_tensors_hooks`. Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, calls and bytes must all be right.
 #
 # | scenario | what counts | useful |
 # |---|---|---|
-# | `gradients` | They reach the inputs **and** the parameters inside. The function runs once in forward and once in backward. `save_for_backward` keeps the inputs themselves, no copies. No other tensor stays alive: neither the result nor, after backward, that of the second run. | steps 1 to 4 |
-# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator goes on as if the second run had drawn nothing. You may store its state anywhere. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
-# | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Where *no* input requires one, the parameters still get theirs; yet autograd calls `backward` only if an argument of `apply` requires a gradient. | `ctx.needs_input_grad`: true or false for each argument of `forward` |
-# | `autocast` | The second run has the autocast (automatic mixed precision) of the first, on or off and of the same type, whatever it is by then. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
+# | `gradients` | Inputs **and** parameters get their gradients. The function runs once in forward and once in backward. `save_for_backward` keeps the inputs, no copies. Neither result stays alive: not the first, and not the second after backward. | steps 1 to 4 |
+# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator's state is what it was before the second run. You may store states anywhere. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
+# | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Where *no* input requires one, parameters still get theirs; but autograd calls `backward` only if an argument of `apply` requires one. | `ctx.needs_input_grad`: true or false for each argument of `forward` |
+# | `autocast` | The second run uses the first run's autocast (mixed precision): on or off, and its dtype. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
 #
 # *By hand:* one layer and its input of 2 · 3 numbers in float64 → **48** bytes kept, **1** call in forward, **1** in backward.
 
 
 # %% solution="u05-checkpoint"
 def checkpoint(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """function(*tensors), of which only the inputs are kept for backward."""
+    """function(*tensors), keeping only the inputs for backward."""
     ### BEGIN SOLUTION
 
     class Recomputed(torch.autograd.Function):
@@ -270,7 +270,7 @@ try_it(gradient_through, checkpoint)
 #
 # <details><summary>Hint: "Trying to backward through the graph a second time"</summary>
 #
-# The saved inputs have a history, which belongs to the rest of the network. What gives you the same numbers without it?
+# The saved inputs have a history, which belongs to the rest of the network. What gives you the same values without it?
 # </details>
 #
 # <details><summary>Hint: my inputs get gradients, my parameters do not</summary>
@@ -289,7 +289,7 @@ try_it(gradient_through, checkpoint)
 # </details>
 
 # %% [markdown]
-# **Check your guess:** the same sixteen layers, each through your checkpoint. In the figure, the second color is what the backward pass makes for a moment.
+# **Check your guess:** the same sixteen layers, each through your checkpoint. In the figure, the second color marks the backward pass's temporaries. (10 to 20 seconds.)
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: what is kept, how often each layer runs, and the gradients
@@ -324,22 +324,22 @@ compare("u05-boundaries", "u", measured=round(max(again_trace.working_bytes) / u
 births_and_deaths(again_trace, has_temporaries=True)
 
 # %% [markdown]
-# Live at the worst moment: 29 instead of 148. Beside the 16 boundaries, that is the layer that runs again, its result, and a gradient.
+# The peak is $29u$ instead of 148: 16 boundaries, 8 inside the layer that runs again, its result (1), and a gradient (4).
 #
-# PyTorch's own, `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)`, also **stops early**: the second run ends with the last tensor that backward needs.
+# PyTorch's own, `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)`, also **stops early**: the second run ends at the last tensor that backward needs.
 
 # %% [markdown]
 # ## Segments
 #
 # A **segment** of $k$ layers in one checkpoint keeps one boundary for all of them. Lecture S keeps every √L-th layer (S14).
 #
-# **Guess first.** One segment around all sixteen layers keeps a single boundary. How many $u$ are live at the worst moment of its backward pass?
+# **Guess first.** One segment around all sixteen layers keeps a single boundary. What is the peak of its backward pass, in $u$?
 
 # %%
 predict("u05-one-segment", None, "u")
 
-# %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=8 difficulty=2 importance=5
-# **Write** `run_in_segments`: run `layers` one after the other on `x`, every `layers_per_segment` of them through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
+# %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=9 difficulty=2 importance=5
+# **Write** `run_in_segments`: run `layers` one after the other on `x`, each group of `layers_per_segment` through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
 #
 # *By hand:* 5 layers, 2 in a segment, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 → **3,600** bytes.
 
@@ -398,7 +398,7 @@ try_it(in_twos, run_in_segments)
 # </details>
 
 # %% [markdown]
-# **Check your guess:** the chain in segments of 1 to 16 layers, through your two functions.
+# **Check your guess:** the chain in segments of 1 to 16 layers, through your two functions (15 to 30 seconds).
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: kept and live tensors, by the length of a segment
@@ -413,12 +413,12 @@ traces = {k: trace_of(k) for k in (1, 2, 4, 8, 16)}
 kept_and_live = {
     k: {
         "kept by forward, in u": round(each.kept_bytes / u),
-        "most live, in u": round(max(each.working_bytes) / u),
+        "peak, in u": round(max(each.working_bytes) / u),
     }
     for k, each in traces.items()
 }
 display(pd.DataFrame(kept_and_live).T.rename_axis("layers in a segment"))
-compare("u05-one-segment", "u", measured=kept_and_live[16]["most live, in u"])
+compare("u05-one-segment", "u", measured=kept_and_live[16]["peak, in u"])
 
 # %% folded=true
 # Figure: live tensors over one step, for four lengths
@@ -433,29 +433,29 @@ live_tensors(
 )
 
 # %% [markdown]
-# One segment around everything saves **nothing**: it makes all $144u$ again before it can go back through the last layer, and on top the result of the second run, $1u$. Short segments keep more boundaries, long ones more layers at once.
+# One segment around everything saves **nothing**: it recomputes all $144u$, plus its result, $1u$, before the last layer's backward. Short segments keep more boundaries, long ones more layers at once.
 
 # %% [markdown]
 # ## How long should a segment be?
 #
-# Two sizes decide: $u$, and $A$, all that one layer keeps. The backward pass takes the segments from the end. It runs one again, goes back through it, and frees all of it.
+# Two sizes decide: $u$, and $A$, all that one layer keeps. The backward pass takes the segments from the end. It runs one again, goes back through it, and frees it.
 #
 # **Guess first.** Llama-3.2-1B has $L = 16$ layers. How many layers in a segment give the lowest peak?
 
 # %%
 predict("u05-best-length", None, "layers in a segment")
 
-# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=10 difficulty=3 importance=4
+# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=11 difficulty=3 importance=4
 # **Write** `segment_bytes`: what `num_layers` layers keep in segments of `layers_per_segment`, of which the last may be shorter. Each key is half of the points.
 #
 # | key | bytes |
 # |---|---|
 # | `"after_forward"` | kept when the forward pass is over |
-# | `"peak"` | kept at the worst moment of the backward pass |
+# | `"peak"` | kept at the peak of the backward pass |
 #
-# - The input of a segment counts $u$ bytes (`boundary_bytes`) until the backward pass is through with that segment.
-# - In the segment that has run again, each layer counts $A$ bytes (`layer_bytes`), its input among them.
-# - Gradients, the last layer's result, and what lives for a moment do not count.
+# - The input of a segment counts $u$ bytes (`boundary_bytes`) until the backward pass has finished that segment.
+# - In the segment that has run again, each layer counts $A$ bytes (`layer_bytes`), including its input.
+# - Gradients, the last layer's result, and temporaries do not count.
 #
 # *By hand:* 7 layers in segments of 3, 3 and 1, $u = 12$, $A = 50$ → **36**, **162**.
 
@@ -493,7 +493,7 @@ try_it(segment_bytes, 7, 3, 12, 50)
 # </details>
 
 # %% [markdown]
-# **Compare with** all 16 layers of Llama-3.2-1B at 4,096 tokens, on fake tensors.
+# **Compare with** all 16 layers of Llama-3.2-1B at 4,096 tokens, on fake tensors (10 to 20 seconds).
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the peak of Llama-3.2-1B, by the length of a segment
@@ -501,7 +501,7 @@ segment_of = answer("u05-segment-peak", segment_bytes)
 llama, bf16 = preset("Llama-3.2-1B"), torch.bfloat16
 
 
-def between_layers(model=llama, seq_len=4096):
+def new_input(model=llama, seq_len=4096):
     return torch.ones(1, seq_len, model.hidden_size, dtype=bf16, requires_grad=True)
 
 
@@ -509,7 +509,7 @@ def traced_peak(layers_per_segment):
     with fake_tensors():
         blocks = [Block(llama, n, dtype=bf16) for n in range(16)]
         layers = nn.Sequential(*in_segments(blocks, layers_per_segment))
-        x, weights = between_layers(), between_layers().detach()
+        x, weights = new_input(), new_input().detach()
         trace = trace_memory(lambda: (layers(x) * weights).sum().backward(), layers, x, weights)
     return max(trace.working_bytes)
 
@@ -517,14 +517,16 @@ def traced_peak(layers_per_segment):
 def layer_and_boundary(name, seq_len):
     """Bytes A that one layer of a model keeps, and bytes u of its input."""
     with fake_tensors():
-        layer, x = Block(preset(name), 0, dtype=bf16), between_layers(preset(name), seq_len)
+        layer, x = Block(preset(name), 0, dtype=bf16), new_input(preset(name), seq_len)
         return count_saved_bytes(lambda: layer(x), layer).total_bytes, storage_bytes(x)
 
 
-of_layer, between = layer_and_boundary("Llama-3.2-1B", 4096)
+layer_bytes, boundary_bytes = layer_and_boundary("Llama-3.2-1B", 4096)
 segment_peaks = pd.DataFrame(index=pd.Index([1, 2, 4, 16], name="layers in a segment"))
 ways_to_cut = segment_peaks.index
-segment_peaks["computed"] = [segment_of(16, k, between, of_layer)["peak"] for k in ways_to_cut]
+segment_peaks["computed"] = [
+    segment_of(16, k, boundary_bytes, layer_bytes)["peak"] for k in ways_to_cut
+]
 segment_peaks["traced"] = [traced_peak(k) for k in ways_to_cut]
 segment_peaks["difference"] = segment_peaks["traced"] - segment_peaks["computed"]
 display((segment_peaks / 2**20).round(1).add_suffix(", MiB"))
@@ -536,7 +538,7 @@ compare(
 )
 
 # %% [markdown]
-# The difference is the same in every row: what one layer's backward pass makes for a moment. Where $k$ divides $L$, the derivative of your peak with respect to $k$ is zero at
+# The difference is the same in every row: the temporaries of one layer's backward pass. Where $k$ divides $L$, the derivative of your peak with respect to $k$ is zero at
 #
 # $$k = \sqrt{\frac{L\,u}{A}}$$
 #
@@ -546,10 +548,11 @@ compare(
 # Table: the best length for three models
 rows = {}
 for name, seq_len in (("Llama-3.2-1B", 4096), ("Llama-3-8B", 8192), ("Llama-3-70B", 8192)):
-    of_layer, between = layer_and_boundary(name, seq_len)
+    layer_bytes, boundary_bytes = layer_and_boundary(name, seq_len)
     L = preset(name).num_layers
-    gib = [segment_of(L, k, between, of_layer)["peak"] / 2**30 for k in (1, 2, round(L**0.5))]
-    rows[name] = [of_layer / between, (L * between / of_layer) ** 0.5, *gib]
+    ratio = layer_bytes / boundary_bytes
+    peaks = [segment_of(L, k, boundary_bytes, layer_bytes)["peak"] for k in (1, 2, round(L**0.5))]
+    rows[name] = [ratio, (L / ratio) ** 0.5, *(peak / 2**30 for peak in peaks)]
 columns = ["A / u", "best k, estimated", "peak, GiB: k = 1", "k = 2", "k = √L"]
 pd.DataFrame(rows, index=columns).T.round(2)
 
@@ -559,7 +562,7 @@ pd.DataFrame(rows, index=columns).T.round(2)
 # %% [markdown]
 # ## What does it cost?
 #
-# A layer takes three passes' worth of FLOPs: one forward, two backward. Recomputation adds a fourth.
+# A layer costs three passes' FLOPs: one forward, two backward. Recomputation adds a fourth.
 #
 # **Guess first.** By how many percent do the FLOPs of the *whole* Llama-3.2-1B grow, with PyTorch's checkpoint around every layer?
 
@@ -590,10 +593,14 @@ more_flops = {
 for name, more in more_flops.items():
     of_layers, of_model = more / layer_flops, 16 * more / model_flops
     print(f"{name:18}: +{of_layers:.1%} for the layers, +{of_model:.1%} for the model")
-compare("u05-full-cost", "percent", measured=1600 * more_flops["with an early stop"] / model_flops)
+compare(
+    "u05-full-cost",
+    "percent",
+    measured=100 * 16 * more_flops["with an early stop"] / model_flops,
+)
 
 # %% [markdown]
-# An early stop leaves out the last product of each layer, whose result no gradient needs. And the head runs only once.
+# An early stop skips the last product of each layer, whose result no gradient needs. And the head runs only once.
 #
 # *Hardware* FLOPs utilization (**HFU**) counts the fourth pass, *model* FLOPs utilization (**MFU**) does not. MosaicML prints 61.57 % and 46.18 % for one run: 4 to 3.
 
@@ -648,7 +655,7 @@ explorer(
 # With **fused** attention nothing is left to select: the kernel keeps no scores and computes them again by itself (S14, unit 06).
 
 # %% [markdown]
-# ### A published clock
+# ### Published timings
 #
 # NVIDIA timed one layer of that 22B model, split over eight A100s: 19.6 ms forward and backward. **Guess first.** Selective recomputation adds 1.8 % FLOPs. By how many percent did the time grow?
 
@@ -678,7 +685,7 @@ compare(
 )
 
 # %% [markdown]
-# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation took almost four times what its FLOPs say. Which operations of the core count no FLOPs, and what keeps the device busy while they run? (05.5 asks you.)
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.5 asks you.)
 
 # %% [markdown]
 # ## Not all activations are equal
@@ -690,7 +697,7 @@ compare(
 layer_diagram(llama, seq_len=4096, show="flops")
 
 # %% [markdown]
-# In 16 bits, the result of a matrix product takes 2 bytes a number, and 2 FLOPs for each term of its sum. So each byte kept saves as many FLOPs as the sum is long: thousands. A norm, a gate or an addition takes as many bytes and costs next to nothing. **Keep what is expensive, free what is cheap** (B4).
+# In 16 bits, the result of a matrix product takes 2 bytes a number, and 2 FLOPs for each term of its sum. So a kept byte saves $n$ FLOPs for a sum of $n$ terms: thousands. A norm, a gate or an addition takes as many bytes and costs next to nothing. **Keep what is expensive, free what is cheap** (B4).
 #
 # PyTorch's checkpoint takes a **policy**: a function that it calls for each operation. This one only listens:
 
@@ -706,7 +713,7 @@ def listen(ctx, op, *args, **kwargs):
 with fake_tensors():
     contexts = partial(create_selective_checkpoint_contexts, listen)
     block = Block(llama, 0, dtype=bf16)
-    torch_checkpoint(block, between_layers(), use_reentrant=False, context_fn=contexts)
+    torch_checkpoint(block, new_input(), use_reentrant=False, context_fn=contexts)
 for name in ("mm.default", "attention", "silu", "mul.Tensor"):
     found = [op for op in heard if name in op]
     print(len(found), "×", found[0])
@@ -724,7 +731,7 @@ predict("u05-free", None, "GiB")
 # |---|---|
 # | `torch.ops.aten.mm.default` | a linear layer without bias |
 # | `torch.ops.aten.addmm.default` | a linear layer with bias |
-# | `torch.ops.aten.bmm.default` | many products at once, as in attention with scores in memory |
+# | `torch.ops.aten.bmm.default` | batched products, as in attention with scores in memory |
 # | `torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default` | fused attention on a CPU; on a GPU without `_for_cpu` |
 #
 # `op` is such an operation; you need no other argument.
@@ -770,12 +777,12 @@ try_it(policy, None, torch.ops.aten.silu.default)
 # **Check your guess.**
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: bytes kept and FLOPs that run again, per layer
+# Measured: bytes kept and recomputed FLOPs, per layer
 policy_of = answer("u05-policy", policy)
 
 
 class Under(nn.Module):
-    """Layers as PyTorch's checkpoint runs them: not at all, from their input, or by a policy."""
+    """Layers, plain, or fully or selectively checkpointed by PyTorch."""
 
     def __init__(self, how, *layers):
         super().__init__()
@@ -791,13 +798,13 @@ class Under(nn.Module):
 
 def kept_and_backward(layers):
     """Bytes that live between the passes, and FLOPs of the backward pass."""
-    saved = count_saved_bytes(lambda: layers(between_layers()), layers)
-    backward = count_flops(lambda: layers(between_layers())).backward_flops
+    saved = count_saved_bytes(lambda: layers(new_input()), layers)
+    backward = count_flops(lambda: layers(new_input())).backward_flops
     return saved.total_bytes + saved.unseen_bytes, backward
 
 
 def layer_under(how, num_layers=1):
-    """Bytes kept and FLOPs that run again for each of some layers in one segment."""
+    """Bytes kept and recomputed FLOPs, for each of some layers in one segment."""
     with fake_tensors():
         blocks = [Block(llama, n, dtype=bf16) for n in range(num_layers)]
         kept, backward = kept_and_backward(Under(how, *blocks))
@@ -806,7 +813,7 @@ def layer_under(how, num_layers=1):
 
 
 def as_read(measured):
-    """A table of kept bytes and FLOPs that run again, in MiB and GFLOP."""
+    """A table of kept bytes and recomputed FLOPs, in MiB and GFLOP."""
     rows = {name: (kept / 2**20, flops / 10**9) for name, (kept, flops) in measured.items()}
     return pd.DataFrame(rows, index=["kept, MiB", "again, GFLOP"]).T.round(1)
 
@@ -839,7 +846,7 @@ chains = {
     for name, how in ways.items()
 }
 seconds = {name: [] for name in ways}
-for name in 6 * list(ways):  # in turns, and the best of each: other programs disturb all alike
+for name in 6 * list(ways):  # interleaved, best of 6: noise hits all equally
     timing = time_call(
         lambda chain=chains[name]: chain(tokens_of_laptop).sum().backward(),
         num_warm_up=1,
@@ -856,7 +863,7 @@ display(clock.drop(columns="FLOPs").round(1))
 compare("u05-clock", "percent more", measured=clock.loc["products", "time, %"])
 
 # %% [markdown]
-# Norms, rotations and gates count no FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
+# Norms, rotations and gates have no counted FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
 
 # %% [markdown]
 # ## The loss belongs to no layer
@@ -865,9 +872,9 @@ compare("u05-clock", "percent more", measured=clock.loc["products", "time, %"])
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the peak of the second training step, by what is recomputed (some 10 seconds)
+# Measured: the peak of the second training step, by what is recomputed (10 to 20 seconds)
 def traced_step(how, num_sequences=1, loss_of=None):
-    """The second training step, with the layers and the loss as told."""
+    """The second training step, with the layers and the loss as given."""
     run = RunConfig(micro_batch_size=num_sequences, seq_len=4096, is_loss_fp32=True)
     with fake_tensors():
         training = Training(llama, run, adamw="fused")
@@ -897,7 +904,7 @@ facts = [(t.operation, t.shape, round(t.storage_bytes / 10**9, 1)) for t in work
 pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 
 # %% [markdown]
-# They are the loss's: the log-softmax and two gradients of the logits, $4\,sbv$ bytes each. No recomputation of layers touches them.
+# They belong to the loss: the log-softmax and two gradients of the logits, $4\,sbv$ bytes each. No recomputation of layers touches them.
 #
 # But each token has logits of its own. So the tokens can go through head and loss **in pieces**, each in a checkpoint of its own: no piece keeps its log-softmax. (You can write this loss in the extras.)
 
@@ -908,7 +915,7 @@ pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: five training steps of Llama-3.2-1B (some 10 seconds)
+# Measured: five training steps of Llama-3.2-1B (10 to 20 seconds)
 def loss_in_16(training):
     model = training.model
     head, model.head = model.head, nn.Identity()
@@ -922,19 +929,19 @@ steps["full, loss in pieces"] = traced_step("full", 1, loss_in_16)
 steps["none, 4 sequences"] = traced_step("none", 4)
 pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis("recomputation")
 
-# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=6 difficulty=3 importance=5
-# **Write** five to eight sentences:
+# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=8 difficulty=3 importance=5
+# **Write** four to six sentences:
 #
-# - Which recomputation would you choose for a model of 1B at 4,096 tokens on a device of 24 GB, and which on one of 80 GB? Does it fit, and what besides the layers has to shrink? Give three numbers. Driver and allocator take 0.5 to 2 GB of the device for themselves.
+# - Which recomputation would you choose for this 1B model at 4,096 tokens on a device of 24 GB ($24 \cdot 10^9$ bytes), and which on one of 80 GB? What besides the layers has to shrink? Give the peaks that decide it. Driver and allocator take 0.5 to 2 GB of a device.
 # - Selective recomputation added 1.8 % FLOPs to the 22B layer, and 7 % time. Where did the rest of the time go?
 
 # %% [markdown] text_answer="u05-choose"
 # <!-- BEGIN SOLUTION -->
-# On 24 GB: full recomputation, and the loss in pieces. Without recomputation one sequence needs 29.7 GB at the peak, with the products kept 27.3, with full recomputation 23.9, which is too much beside 0.5 to 2 GB for driver and allocator. Its layers then keep 0.27 GB, so recomputing layers has no more to give: the rest is weights and optimizer states, 17.3 GB, and the loss, three tensors of 2.1 GB. With the loss in 16 pieces the peak is 21.9 GB, and that fits. On 80 GB four sequences fit without any recomputation, in 66.8 GB, and FLOPs that run again would buy nothing. For more sequences keep the products: 2.4 GB less for each, and not one product twice.
+# On 24 GB: full recomputation, and the loss in pieces. Without recomputation one sequence needs 29.7 GB at the peak, with the products kept 27.3, with full recomputation 23.9, which is too much beside 0.5 to 2 GB for driver and allocator. Its layers then keep 0.27 GB, so recomputing layers has no more to give: the rest is weights and optimizer states, 17.3 GB, and the loss, three tensors of 2.1 GB. With the loss in 16 pieces the peak is 21.9 GB, and that fits. On 80 GB four sequences fit without any recomputation, in 66.8 GB, and recomputed FLOPs would buy nothing. For more sequences keep the products: 2.4 GB less for each, and not one product twice.
 #
-# The core of attention is more than its two products. Scaling, mask, softmax and dropout go over $as^2b$ scores again and again; they count no FLOPs, but they read and write the largest tensors of the layer, and the bandwidth of the memory sets their time. The count of FLOPs is right, and blind to them.
+# The core of attention is more than its two products. Scaling, mask, softmax and dropout go over $as^2b$ scores again and again; they have no counted FLOPs, but they read and write the largest tensors of the layer, and the bandwidth of the memory sets their time. The count of FLOPs is right, and blind to them.
 #
-# *Rubric:* half a point for full recomputation on 24 GB, and none or all products kept on 80 GB; half for three numbers that fit the choice; half for the loss (in pieces) or the state, which no recomputation of layers makes smaller; half for softmax, dropout or mask, which count no FLOPs and move memory.
+# *Rubric:* half a point for full recomputation on 24 GB, and none or all products kept on 80 GB; half for peaks that fit the choice; half for the loss (in pieces) or the state, which no recomputation of layers makes smaller; half for softmax, dropout or mask, which count no FLOPs and move memory.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -944,23 +951,23 @@ pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis(
 #
 # ### What exactly runs again?
 
-# %% FLOPs that run again [markdown] exercise="u05-recomputed-flops" points=3 minutes=12 difficulty=3 importance=5 extra=true
-# **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer runs again, with the scores in memory and without dropout. Each key is a quarter of the points.
+# %% Recomputed FLOPs [markdown] exercise="u05-recomputed-flops" points=3 minutes=14 difficulty=3 importance=5 extra=true
+# **Write** `recomputed_flops`: the FLOPs that the backward pass of **one** layer recomputes, with the scores in memory and without dropout. Each key is a quarter of the points.
 #
 # | key | what runs again |
 # |---|---|
 # | `"full"` | the layer, from its input |
 # | `"selective"` | the core of attention: from queries, keys and values to the input of the output projection |
-# | `"full_early"`, `"selective_early"` | the same, up to the last tensor that some gradient inside is made from |
+# | `"full_early"`, `"selective_early"` | the same, stopping at the last tensor that its own gradients need |
 #
-# Conventions and sizes are those of unit 01; a feed-forward block has three matrices if `model.is_gated`, otherwise two.
+# Conventions and sizes (`head_dim`, `num_kv_heads`, …) are those of unit 01; a feed-forward block has three matrices if `model.is_gated`, otherwise two.
 #
 # *By hand:* the model `tiny`, one sequence of 2 tokens → **464**, **64**, and with an early stop **416**, **32**.
 
 
 # %% solution="u05-recomputed-flops"
 def recomputed_flops(model: ModelConfig, num_sequences: int, seq_len: int) -> dict[str, int]:
-    """FLOPs of one layer that run again: "full", "selective", each also "_early"."""
+    """Recomputed FLOPs of one layer: "full", "selective", each also "_early"."""
     ### BEGIN SOLUTION
     tokens = num_sequences * seq_len
     h, d, kv = model.hidden_size, model.head_dim, model.num_kv_heads
@@ -987,7 +994,7 @@ try_it(recomputed_flops, tiny, 1, 2)
 # %% [markdown]
 # <details><summary>Hint: I see nothing that can be left out</summary>
 #
-# Does the result of `x @ weight` stand in its own two gradients? Who then needs the result of the last product that runs again?
+# Does the result of `x @ weight` appear in its own two gradients? Who then needs the result of the last product that runs again?
 # </details>
 
 # %% [markdown]
@@ -1007,8 +1014,8 @@ pd.DataFrame(rows).T.map("{:,}".format)
 # %% [markdown]
 # ### The best length, exactly
 
-# %% The best length of a segment [markdown] exercise="u05-best-segment" points=1 minutes=7 difficulty=2 importance=3 extra=true
-# **Write** `best_layers_per_segment`: the length for which the peak of `segment_bytes` is lowest; of several, the smallest. Write the peak again for it.
+# %% The best length of a segment [markdown] exercise="u05-best-segment" points=1 minutes=6 difficulty=2 importance=3 extra=true
+# **Write** `best_layers_per_segment`: the length for which the peak of `segment_bytes` is lowest; on a tie, the smallest. You may call it.
 #
 # *By hand:* 16 layers that keep nothing but their input, $u = A = 12$ → **3** (as good as 4, 5 and 6).
 
@@ -1133,7 +1140,7 @@ pd.DataFrame(head_peaks, index=["peak, GB"])
 # %% folded=true tags=["nbval-check-output"]
 # Measured: six options for a layer of Llama-3.2-1B
 def needed_products(ctx, op, *args, **kwargs):
-    """All products but the one whose weight is as high as the feed-forward block is wide."""
+    """All products but the one with `ffn_size` weight rows."""
     if op == torch.ops.aten.mm.default and args[1].shape[0] == llama.ffn_size:
         return CheckpointPolicy.PREFER_RECOMPUTE
     return policy_of(ctx, op, *args, **kwargs)
@@ -1164,7 +1171,7 @@ as_read(measured)
 # Figure: what each option keeps and costs, with segments of 2 and 4 layers beside them
 with fake_tensors():
     block = Block(llama, 0, dtype=bf16)
-    training_flops = sum(count_flops(lambda: block(between_layers())))
+    training_flops = sum(count_flops(lambda: block(new_input())))
 drawn = measured | {f"full, k = {k}": layer_under("full", k) for k in (2, 4)}
 memory_against_flops(
     {
@@ -1174,13 +1181,13 @@ memory_against_flops(
     }
 )
 
-# %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=14 difficulty=3 importance=4 extra=true
-# **Write** `choose_options`: choose an option for each of `num_layers` equal layers, so that together they keep at most `cap_bytes`, and the fewest FLOPs run again.
+# %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=13 difficulty=3 importance=4 extra=true
+# **Write** `choose_options`: choose an option for each of `num_layers` equal layers, so that together they keep at most `cap_bytes` and recompute the fewest FLOPs.
 #
 # - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
 # - Return a dictionary from names to numbers of layers, or an empty one if no plan fits.
 #
-# All or nothing. Several plans may be equally good. Sixteen layers and six options have 20,349 plans, few enough to try them all; with every order they would be 6¹⁶.
+# All or nothing. Several plans may be equally good. Sixteen layers and six options have 20,349 plans, few enough to try them all; counting orders, 6¹⁶.
 #
 # *By hand:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4) → **three selective, one full**.
 
@@ -1261,8 +1268,8 @@ as_read({"planned": planned_sums, "measured": ran})
 # ### From the slides
 #
 # - Lecture S draws a chain that keeps every √L-th layer, memory O(√L), with one to two runs of each (S14). Its code wraps *every* layer in `torch.utils.checkpoint` (S19): L boundaries, O(L), and exactly two runs. Since A is much larger than u, the code is better than the picture.
-# - Another slide calls checkpointing after a block's residual *selective*. That residual *is* the boundary: everybody else calls it *full*.
-# - The 2.7 % of E16 charges the core three times. Lecture S has O(num_layers) for the FLOPs either way; the O hides a third.
+# - S14 calls a checkpoint after a block's residual *selective*. That residual *is* the boundary: others call it *full*.
+# - The 2.7 % of E16 is 3 × 0.9: the paper's formula charges the core three times. Lecture S has O(num_layers) for the FLOPs either way; the O hides a third.
 # - The "8B" of the plots is a GPT of 6.97 billion parameters with scores in memory. Llama-3-8B with fused attention keeps a ninth of it.
 
 # %% [markdown]

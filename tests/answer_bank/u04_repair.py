@@ -20,7 +20,7 @@ PIECES = {
     "loss": "F.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()",
     "evaluation": f"with torch.no_grad():\n    losses = [{LOSS} for x, y in held_out]",
     "mean": "torch.stack(losses).mean()",
-    "result": "{'loss': mean, 'sureness': average, 'states': states}",
+    "result": "{'loss': mean, 'confidence': average, 'states': states}",
 }
 
 
@@ -46,7 +46,7 @@ def train(body, head, optimizer, batches, held_out):
 """
 
 
-ONE_THIRD, TWO_THIRDS = 1.166667, 2.333333
+ONE_THIRD, TWO_THIRDS = 1.0, 2.0
 ATTACHED = "average = 0.9 * average + 0.1 * probabilities.amax(-1).mean()"
 LIST = "losses = []\nfor x, y in held_out:\n    "
 A_PART = "What does a part of a tensor hold on to?"
@@ -174,7 +174,8 @@ TRAINING = AnswerBank(
         Wrong(
             "the average detached at the end",
             _train(
-                average=ATTACHED, result="dict(loss=mean, sureness=average.detach(), states=states)"
+                average=ATTACHED,
+                result="dict(loss=mean, confidence=average.detach(), states=states)",
             ),
             "In which line of the loop",
             TWO_THIRDS,
@@ -225,7 +226,7 @@ TRAINING = AnswerBank(
         Wrong(
             "one tensor",
             _train(
-                result="dict(loss=mean, sureness=average, "
+                result="dict(loss=mean, confidence=average, "
                 "states=torch.cat(states) if states else [])"
             ),
             "not a list",
@@ -299,7 +300,7 @@ TRAINING = AnswerBank(
             torch.set_grad_enabled(was_enabled)
             """,
             mean="float(total) / len(held_out)",
-            result="dict(sureness=float(average), states=states, loss=mean)",
+            result="dict(confidence=float(average), states=states, loss=mean)",
         ),
         _train(
             average=f"{ATTACHED}; average = average.detach()",
@@ -313,7 +314,7 @@ TRAINING = AnswerBank(
     ],
     features={
         f"{name}, {number}": lambda case, name=name, has=has: case["scenario"] == name and has(case)
-        for name in ("loss", "sureness", "states")
+        for name in ("loss", "confidence", "states")
         for number, has in {
             "one sequence": lambda case: case["num_sequences"] == 1,
             "several sequences": lambda case: case["num_sequences"] > 1,
@@ -500,7 +501,7 @@ FRAGMENT = AnswerBank(
                 n = device_bytes // 2**20 // 20
                 return [20 * 2**20] * n + [-i for i in range(1, n + 1)]
             """),
-            "which must stay in use between them?",
+            "How large may a hole get",
         ),
         Wrong(
             "whole small segments are freed",

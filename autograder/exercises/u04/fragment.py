@@ -12,39 +12,40 @@ from course_utils.reference.allocator_replay import MIB
 # How a script misses its goal, what that is called, and what is asked.
 WAYS = {
     "too_many_requests": (
-        "more than 1,000 requests (1 if there are)",
+        "The script has more than 1,000 requests.",
         "Your script has more than 1,000 requests. How large may your blocks be, and how many of "
         "them fill the device?",
     ),
     "impossible_requests": (
-        "requests that cannot be (1 if there is one)",
+        "The script has a request that cannot be.",
         "A request in it cannot be: it is no whole number, asks for nothing, or frees a block that "
         "is not in use. From which number on are the blocks of a script counted?",
     ),
     "refused_too_early": (
-        "requests that are not served (1 if there is one)",
+        "A request of the script is not served.",
         "The device is full before your script ends. Into which segments do your blocks go, and "
         "how much of each is left over?",
     ),
     "too_little_free": (
-        "more than half of the device in use at the end (1 if it is)",
+        "More than half of the device is in use at the end.",
         "When your script is over, less than half of the device is free. How many of the blocks "
         "are still in use, and of how many bytes?",
     ),
     "room_for_a_segment": (
-        "room for a new segment at the end (1 if there is)",
+        "There is room for a new segment at the end.",
         "Your script leaves so much of the device in no segment at all that a new one has room for "
         "the last request. How many of your blocks fill the device?",
     ),
     "served_from_whole_segments": (
-        "segments given back for the last request (1 if it is served then)",
+        "Segments that were given back make room for the last request.",
         "The last request is served: segments that are free altogether go back to the device, and "
         "make room for a new one. Which block must stay in use in each of them?",
     ),
     "served_from_a_block": (
-        "a free block that is large enough for the last request (1 if there is one)",
-        "The last request is served from a free block: neighbors that are free are joined. How "
-        "many of your blocks in a row may be free, and which must stay in use between them?",
+        "A free block is large enough for the last request.",
+        "The last request is served from a free block: one that is that large by itself, or free "
+        "neighbors that were joined. How large may a hole get, and what must stay in use beside "
+        "it?",
     ),
 }
 NUM_PAIRS, SIZE, FREED = "device_bytes // (4 * MIB)", "[2 * MIB]", "-(2 * pair + 1)"

@@ -24,12 +24,12 @@ from autograder.observing.u04.repair_training import (
 
 def measured(**case: Any) -> dict[str, Any]:
     """Nothing wrong and nothing held; what is right by `torch.autograd.grad` and plain sums."""
-    setup, sureness, states, later = Setup.of(case), 0.0, [], []
+    setup, confidence, states, later = Setup.of(case), 0.0, [], []
     trained = [weight for weight in setup.model.parameters() if weight.requires_grad]
     for ids, targets in setup.batches:
         with torch.no_grad():
             shares = _shares(setup, ids)
-            sureness = 0.9 * sureness + 0.1 * float(shares.max(-1).values.mean())
+            confidence = 0.9 * confidence + 0.1 * float(shares.max(-1).values.mean())
             states.append(setup.body(ids[:, -1]))
         losses = -_shares(setup, ids).gather(-1, targets[..., None]).log()
         gradients = torch.autograd.grad(losses.mean(), trained)
@@ -42,7 +42,7 @@ def measured(**case: Any) -> dict[str, Any]:
     right = {
         "weights": [w.detach() for w in setup.model.parameters()] if setup.batches else [],
         "loss": _mean_loss(setup),
-        "sureness": sureness,
+        "confidence": confidence,
         "states": states if case["scenario"] == "states" else [],
         "later_states": later if case["scenario"] == "states" else [],
         "unit_bytes": _unit_bytes(case, setup),
@@ -65,7 +65,7 @@ def _unit_bytes(case: Case, setup: Setup) -> int:
     """One batch's probabilities, its hidden states but the last, or all that its graph keeps."""
     number_bytes = precision_of(case).itemsize
     num_tokens: int = case["num_sequences"] * case["seq_len"]
-    if case["scenario"] == "sureness":
+    if case["scenario"] == "confidence":
         num_shares: int = num_tokens * case["num_words"]
         return number_bytes * num_shares
     if case["scenario"] == "states":
@@ -78,7 +78,7 @@ def _unit_bytes(case: Case, setup: Setup) -> int:
 
 
 OF_TRAINING = {
-    "untrained_weights": "weights that are as they were before the training",
+    "untrained_weights": "weights that the training left as they were",
     "wrong_weights": "Some of the trained weights are wrong.",
     "other_batches": "A list of batches has another length afterwards.",
 }
@@ -89,22 +89,22 @@ OF_SCENARIO = {
         "changed_mode": "The mode, training or evaluation, is another one afterwards.",
         "changed_requires_grad": "requires_grad of some weights has changed.",
         "changed_gradients": "Gradients from before have changed.",
-        "changed_recording": "The recording of gradients is not as it was before.",
-        "graphs_left": "batches whose graphs are left in the end",
-        "graphs_at_peak": "batches' worth of a graph at the evaluation's peak",
+        "changed_recording": "Grad mode is not as it was before.",
+        "graphs_left": "batches' graphs still held at the end",
+        "graphs_at_peak": "batches' graphs held at the evaluation's peak",
     },
-    "sureness": {
+    "confidence": {
         "wrong_averages": "The average is wrong.",
-        "probabilities_left": "batches' probabilities that are left in the end",
-        "probabilities_at_peak": "batches' probabilities that pile up at the peak",
+        "probabilities_left": "batches' probabilities still held at the end",
+        "probabilities_at_peak": "batches' probabilities held at the peak",
     },
     "states": {
         "other_precision": "The precision of the states is not the model's.",
         "later_states": "The states are those of the weights after the step.",
         "wrong_states": "The states are not one tensor (b, h) for each batch.",
         "graphs": "The states hold on to their graphs.",
-        "states_left": "batches whose hidden states are left in the end",
-        "states_at_peak": "batches whose hidden states pile up at the peak",
+        "states_left": "batches' hidden states still held at the end",
+        "states_at_peak": "batches' hidden states held at the peak",
     },
 }
 
@@ -121,7 +121,7 @@ PART = "states.detach()[:, -1].clone()"
 NO_GRAD = "with torch.no_grad():"
 LOSSES = "losses = [loss_of(head(body(inputs)), wanted) for inputs, wanted in held_out]"
 MEAN = "sum(losses) / len(losses)"
-RETURN, STATES, SURENESS = "    return {", '"states": kept', '"sureness": sure'
+RETURN, STATES, CONFIDENCE = "    return {", '"states": kept', '"confidence": sure'
 WEIGHTS = "for weight in [*body.parameters(), *head.parameters()]:"
 RECORDED, SURE_RECORDED = {NO_GRAD: "if True:"}, {SURE: "scores.softmax(-1).amax(-1).mean()"}
 WITH_A_NAME = (
@@ -135,7 +135,7 @@ def _one_third_lost(
     hint: str, *edits: Mapping[str, str], shows: tuple[str, ...] = ()
 ) -> list[Edit]:
     """Edits that go wrong in one scenario alone."""
-    return [Edit(hint, pieces, round(3.5 * 2 / 3, 6), shows) for pieces in edits]
+    return [Edit(hint, pieces, 2.0, shows) for pieces in edits]
 
 
 OTHER_PRECISION = (
@@ -336,7 +336,7 @@ OF_AVERAGE = (
     *_one_third_lost(
         "The average that you return is light, but until then the probabilities of all batches "
         "are in memory. In which line of the loop does the average have to drop them?",
-        {**SURE_RECORDED, SURENESS: '"sureness": float(sure)'},
+        {**SURE_RECORDED, CONFIDENCE: '"confidence": float(sure)'},
     ),
 )
 OF_SAMPLES = (

@@ -17,7 +17,7 @@ from course_utils.instruments import trace_memory
 
 Batches = list[tuple[Tensor, Tensor]]
 
-KEYS = ("loss", "sureness", "states")
+KEYS = ("loss", "confidence", "states")
 SCENARIOS = KEYS  # one scenario for each leak
 LEARNING_RATE = 0.5
 FEW = 2
@@ -138,7 +138,7 @@ def _plain_result(result: Any) -> dict[str, Any]:
     states = list(result["states"]) if isinstance(result["states"], list | tuple) else []
     storages = [each.untyped_storage() for each in states if isinstance(each, Tensor)]
     return {
-        **{key: _number(result[key]) for key in ("loss", "sureness")},
+        **{key: _number(result[key]) for key in ("loss", "confidence")},
         "states": [
             each.detach() if isinstance(each, Tensor) else describe(each) for each in states
         ],
@@ -222,7 +222,7 @@ def _of_average(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     """The average, and batches of probabilities that are held."""
     grown = observed["peak_bytes"] - observed["peak_bytes_of_few"]
     return {
-        "wrong_averages": int(not _is_same_number(observed["sureness"], right["sureness"])),
+        "wrong_averages": int(not _is_same_number(observed["confidence"], right["confidence"])),
         "probabilities_left": observed["left_bytes"] // right["unit_bytes"],
         "probabilities_at_peak": max(0, grown) // right["unit_bytes"],
     }
@@ -242,7 +242,7 @@ def _of_samples(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     }
 
 
-SUMMARIES = {"loss": _of_evaluation, "sureness": _of_average, "states": _of_samples}
+SUMMARIES = {"loss": _of_evaluation, "confidence": _of_average, "states": _of_samples}
 
 
 def _of_states(got: Sequence[Any], right: Plain) -> dict[str, int]:

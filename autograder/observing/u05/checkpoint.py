@@ -30,16 +30,16 @@ LABELS = {
     "calls_in_forward": "calls of functions in the forward pass",
     "calls_in_backward": "calls of functions in the backward pass",
     "kept_bytes": "kept bytes",
-    "unseen_bytes": "bytes that are kept where autograd does not see them",
-    "calls_in_other_precision": "calls in another precision than the first run's",
+    "unseen_bytes": "bytes kept where autograd does not see them",
+    "calls_in_other_precision": "calls in a precision other than the first run's",
     "wrong_results": "wrong results",
-    "wrong_gradients_of_inputs": "wrong gradients of inputs",
-    "parameters_left_out": "parameters that no gradient reaches",
-    "wrong_gradients_of_parameters": "wrong gradients of parameters",
+    "wrong_gradients_of_inputs": "wrong input gradients",
+    "parameters_left_out": "parameters without a gradient",
+    "wrong_gradients_of_parameters": "wrong parameter gradients",
     "frozen_inputs_that_want_gradients": "frozen inputs that require a gradient in the second run",
-    "random_numbers_off": "The next random number is another one.",
+    "random_numbers_off": "The next random number is a different one.",
     "results_that_stay": "results that stay in memory",
-    "second_results_that_stay": "results of the second run that outlive the backward pass",
+    "second_results_that_stay": "second-run results that outlive the backward pass",
 }
 
 

@@ -26,7 +26,7 @@ UPSTREAM = 3.0
 LABELS = {
     "pieces": "pieces that go through the checkpoint",
     "kept_bytes_beside_inputs": "bytes that are kept beside the inputs",
-    "unseen_bytes": "bytes that are kept where autograd does not see them",
+    "unseen_bytes": "bytes kept where autograd does not see them",
     "loss": "the loss",
     "wrong_gradients": "wrong gradients",
     "tokens_in_longest_piece": "tokens in the longest piece",

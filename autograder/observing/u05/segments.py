@@ -24,7 +24,7 @@ LABELS = {
     "calls_in_backward": "calls of layers in the backward pass",
     "layers_called_twice": "layers that are called twice in all",
     "kept_bytes": "kept bytes",
-    "unseen_bytes": "bytes that are kept where autograd does not see them",
+    "unseen_bytes": "bytes kept where autograd does not see them",
     "layers_in_first_segment": "layers in the first segment",
     "layers_in_last_segment": "layers in the last segment",
     "odd_segments": "segments between them of another length",

@@ -289,7 +289,7 @@ def test_without_a_gpu_the_trace_is_that_of_operations(monkeypatch, capsys, tmp_
     path = tmp_path / "memory.pickle"
     trace = trace_allocator(work.step, *work.owners, path=path)
     printed = capsys.readouterr().out
-    assert printed.startswith("There is no GPU here, so there is no history")
+    assert printed.startswith("There is no GPU here, so there is no allocator history")
     assert printed.count("\n") == 1
     assert not path.exists()
     work = training()
