@@ -158,8 +158,16 @@ def browser() -> Iterator[Any]:
 
 
 class FirstRun(NamedTuple):
-    """What a release showed when it was opened and run for the first time."""
+    """What a release showed when it was opened and run for the first time.
 
+    Attributes:
+        height: Pixels from its first cell to the end of the last one, as opened.
+        errors: Outputs that are errors or go to stderr.
+        prompts: What stands before each code cell that is not folded.
+        checks: What each check shows, by the id of its cell.
+    """
+
+    height: float
     errors: list[str]
     prompts: list[str]
     checks: dict[str, str]
@@ -184,8 +192,10 @@ class Notebooks(dict[str, LabPage]):
         notebook = LabPage(page, self.server.work / unit / f"{unit}.ipynb", PICTURES)
         self[unit] = notebook
         notebook.open(self.server.address(unit))
+        height = notebook.height()
         notebook.run_all()
         self.first_runs[unit] = FirstRun(
+            height,
             notebook.errors(),
             notebook.prompts(),
             {cell.id: notebook.outputs(cell.id) for cell in notebook.released if is_check(cell)},

@@ -87,6 +87,17 @@ CUT_OFF = """() => {
     return beyond;
 }"""
 
+# Pixels from the first cell to the last one, each of which has been rendered.
+HEIGHT = """async () => {
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
+    for (const cell of cells) {
+        cell.scrollIntoView({block: 'center'});
+        await new Promise(requestAnimationFrame);
+    }
+    cells[0].scrollIntoView();
+    return cells.reduce((sum, cell) => sum + cell.getBoundingClientRect().height, 0);
+}"""
+
 
 class Cell(NamedTuple):
     """A cell as it was released."""
@@ -208,6 +219,10 @@ class LabPage:
     def cut_off(self) -> list[str]:
         """Parts of outputs that do not fit into the width of the window."""
         return self.page.evaluate(CUT_OFF)
+
+    def height(self) -> float:
+        """Pixels that one scrolls through from the first cell to the end of the last one."""
+        return self.page.evaluate(HEIGHT)
 
     def screenshot(self, name: str) -> None:
         """Keep what the window shows."""

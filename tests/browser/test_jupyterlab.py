@@ -79,12 +79,19 @@ def texts_of(unit: str) -> list[str]:
 @each_unit
 def test_release_runs_from_top_to_bottom(notebooks: Notebooks, unit: str) -> None:
     assert notebooks[unit].released
-    errors, prompts, checks = notebooks.first_runs[unit]
+    _, errors, prompts, checks = notebooks.first_runs[unit]
     assert errors == []
     assert all(any(map(str.isdigit, prompt)) for prompt in prompts)
     for exercise in exercises_of(unit):
         shown = checks[f"{exercise.id}-test"].removeprefix(MEASURING)
         assert shown.startswith(f"○ {exercise.title}\n0 of ")
+
+
+@each_unit
+def test_unit_as_opened_is_no_longer_than_it_may_be(notebooks: Notebooks, unit: str) -> None:
+    """As opened, with extras; a screen has 900 pixels."""
+    notebooks[unit].screenshot(f"{unit}-opening")
+    assert notebooks.first_runs[unit].height <= 25 * 900
 
 
 @each_exercise
