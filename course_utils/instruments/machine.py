@@ -201,8 +201,8 @@ class Machine:
         weakref.finalize(tile, self._forget, key, size).atexit = False
         if self.capacity is not None and self.live_elements > self.capacity:
             raise OutOfFastMemory(
-                f"fast memory holds {self.capacity:,} numbers, and {self.live_elements:,} are "
-                f"wanted there now, with a new tile of {tuple(tile.shape)}"
+                f"fast memory holds {self.capacity:,} numbers, but {self.live_elements:,} are "
+                f"needed now, with a new tile of {tuple(tile.shape)}"
             )
         self._peak_elements = max(self.peak_elements, self.live_elements)
         return tile

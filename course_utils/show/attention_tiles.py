@@ -112,7 +112,7 @@ def _draw_slow_memory(ax: Any, done: list[Move], moves: list[Move]) -> None:
         ax.add_patch(_box((keys[0], queries[0]), *size, **look))
     frame = {"facecolor": "none", "edgecolor": colours.NEUTRAL, "linestyle": ":"}
     ax.add_patch(_box((0, 0), m, n, **frame))
-    ax.text(m / 2, n + gap_y, "the scores never lie here", ha="center", va="top")
+    ax.text(m / 2, n + gap_y, "scores are never stored here", ha="center", va="top")
     ax.set_xlim(-3 * gap_x - thick_x, m + 4 * gap_x + 2 * thick_x)
     ax.set_ylim(n + 4 * gap_y, -3 * (gap_y + thick_y))
     ax.set_title("slow memory: five arrays", fontsize=11)

@@ -3,7 +3,7 @@
 #   course:
 #     title: Attention without the matrix
 #     device: CPU
-#     needs: ["01", "03", "05"]
+#     needs: ["02", "03", "05"]
 #     lecture: [E2, E3, B5]
 #   jupytext:
 #     notebook_metadata_filter: course
@@ -17,22 +17,22 @@
 # ---
 
 # %% [markdown] opening=true
-# ![Slow memory holds queries, keys, values and the result, as long strips. Between them would lie the scores, 8,192 by 8,192 for each head; only one tile of them exists, in a small fast memory. Kept by the layers of Llama-3-8B for one sequence: 185 GB with scores, 44 GB without.](hero.svg)
+# ![Slow memory holds queries, keys, values and the result as long strips. Of the 8,192 by 8,192 scores between them only one tile exists, in a small fast memory. The layers of Llama-3-8B keep 185 GB with scores, 44 GB without.](hero.svg)
 #
-# Attention compares every token with every token, and its matrix of scores is the largest tensor of a model. Flash attention gives the same result and never has that matrix in memory. You will write it, forward and backward, on a machine that counts every number that moves.
+# Attention compares every token with every token, and its matrix of scores is the largest tensor of a long-context model. Flash attention gives the same result without ever storing that matrix. You will write it, forward and backward, on a machine that counts every number moved.
 #
-# Your training plan puts the activations of Llama-3-8B at 44 GB, and takes a fused kernel for granted. Without one they would be 185 GB. This unit is that kernel.
+# Your training plan puts the activations of Llama-3-8B at 44 GB, which assumes a fused kernel. Without one they would be 185 GB. This unit is that kernel.
 #
-# 1. **Compute** a softmax whose row never lies in memory as a whole.
-# 2. **Build** attention in tiles, under a capacity, with the least traffic.
-# 3. **Compute** what three programs move, and **measure** it.
-# 4. **Build** a backward pass that keeps one number for each query in place of all its attention weights.
+# 1. **Compute** a softmax without holding the whole row in memory.
+# 2. **Build** tiled attention that fits in fast memory, with minimal traffic.
+# 3. **Compute** how much two programs move, and **measure** it.
+# 4. **Build** a backward pass that keeps one number per query in place of its attention weights.
 # 5. **Explain** why more FLOPs take less time.
 #
 # | here | lecture E | lecture B | meaning |
 # |---|---|---|---|
 # | $n$, $m$ | seq | S | queries, keys; equal in training, where both are $s$ |
-# | $d$ | | | numbers of one query or key: the width of a head |
+# | $d$ | | | head dimension |
 # | $b_q$, $b_k$ | | | queries and keys in a tile |
 # | $M$ | SRAM | | numbers that fast memory holds |
 # | lse | | | log-sum-exp of a row of scores |
@@ -68,6 +68,7 @@ from course_utils.reference.tiled_attention import (
     flash_forward_keys_outer,
     materialised_forward,
 )
+from course_utils.reference.tiled_attention import flash_forward as flash_forward_queries_outer
 from course_utils.reference.tiled_forward import tiled_forward
 from course_utils.show import (
     Choice,
@@ -84,7 +85,7 @@ plan()
 # %% [markdown]
 # ## Same FLOPs, different clock
 #
-# Causal attention twice: as five operations, with the scores in memory, and as one **fused kernel**.
+# Causal attention, with the scores in memory and as one **fused kernel**:
 
 
 # %%
@@ -102,7 +103,7 @@ def fused():
 
 
 # %% [markdown]
-# Two instruments, on the forward pass: one counts FLOPs, the other the bytes that each operation must read and write.
+# Two instruments count the forward pass: its FLOPs, and the bytes each operation must read and write.
 
 # %% tags=["nbval-check-output"]
 attentions = {"materialised": materialised, "fused": fused}
@@ -111,13 +112,13 @@ for name, moved in bytes_of.items():
     print(f"{name:13}{count_flops(attentions[name]).forward_flops / 1e9:.2f} GFLOP", moved)
 
 # %% [markdown]
-# The same FLOPs, and hardly any bytes. **Guess first.** Forward and backward on this very machine: how many times faster is the fused kernel?
+# The same FLOPs, and hardly any bytes. **Guess first.** Forward and backward on this machine: how many times faster is the fused kernel?
 
 # %%
 predict("u06-clock", None, "times faster")
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: forward and backward by this machine's clock (some seconds)
+# Measured: forward and backward, timed on this machine (a few seconds)
 timings = {
     name: time_call(lambda call=call: call().sum().backward(), num_warm_up=1, num_runs=3)
     for name, call in attentions.items()
@@ -131,7 +132,7 @@ for name, each in measures.items():
 compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds["fused"])
 
 # %% [markdown]
-# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock. By the end you will know what both leave out.
+# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock.
 #
 # ## Two memories
 #
@@ -142,39 +143,39 @@ compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds[
 # | SRAM, on the chip | 19 TB/s | 20 MB |
 # | HBM, "the memory of the GPU" | 1.5 TB/s | 40 GB |
 #
-# The 20 MB are spread over 108 multiprocessors, some 190 KB each, and a tile must fit into one.
+# The 20 MB are spread over 108 multiprocessors, about 190 KB each, and a tile must fit in one.
 #
-# Separate kernels for product, mask, softmax and product send the $n \times m$ scores through the slow one again and again. A fused kernel makes a **tile** of scores in fast memory, uses it, and forgets it (E2). One thing is in the way: a softmax needs its whole row.
+# Separate kernels send the $n \times m$ scores through slow memory again and again. A fused kernel makes a **tile** of scores in fast memory, uses it, and forgets it (E2). One thing is in the way: a softmax needs its whole row.
 
 # %% [markdown]
 # ## A softmax without its row
 #
-# Attention for one query is a weighted mean of values $v_j$ by their scores $s_j$:
+# Attention for one query is a softmax-weighted mean of the values $v_j$, with scores $s_j$:
 #
 # $$o = \frac{\sum_j e^{s_j}\, v_j}{\sum_j e^{s_j}} = \frac{\sum_j e^{s_j - c}\, v_j}{\sum_j e^{s_j - c}} \qquad \text{for every } c$$
 #
-# Why the $c$? Even float64 overflows here:
+# Why the $c$? Even float64 overflows:
 
 # %% tags=["nbval-check-output"]
 scores = torch.tensor([900.0, 899.0], dtype=torch.float64)
 print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp().tolist())
 
 # %% [markdown]
-# So $c$ is the largest score of the row, and that one may come last. Keep three things for each row while blocks of keys come by: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what has to happen to $l$ and $a$?
+# So $c$ is the largest score of the row, which may come last. Per row, keep three things as blocks of keys arrive: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what must happen to $l$ and $a$?
 
-# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=13 difficulty=3 importance=5
-# **Write** `online_softmax`. `blocks` is an **iterator**: it gives pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
+# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=14 difficulty=3 importance=5
+# **Write** `online_softmax`. `blocks` is an **iterator**: it yields pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
 #
 # - the weighted means $o$ of all rows (rows, width),
 # - the **log-sum-exp** of each row (rows,): $\ln \sum_j e^{s_j}$, over all keys.
 #
-# Never more than two blocks may be in memory at once. Three scenarios, each a third of the points:
+# Never hold more than two blocks at once. Three scenarios, worth a third each:
 #
 # | scenario | scores |
 # |---|---|
-# | `ordinary` | like normal random numbers |
-# | `extreme` | up to 900 and down to −900, largest first or last, rows far apart |
-# | `masked` | $-\infty$ for keys that a row may not see. A row may see none of the first block, or of any block. Without any key its result is zeros and its log-sum-exp $-\infty$. |
+# | `ordinary` | normally distributed |
+# | `extreme` | up to 900 and down to −900, largest first or last, rows of very different size |
+# | `masked` | $-\infty$ for keys that a row may not see. A row may see no key in the first block, or none at all; then its result is zeros and its log-sum-exp $-\infty$. |
 #
 # *By hand:* scores $\ln 1, \ln 2$ with values 1, 2, then a block of score $\ln 5$ with value 3 → $o = (1 + 4 + 15)/8 =$ **2.5**, lse $= \ln 8 =$ **2.079**.
 
@@ -199,7 +200,8 @@ def online_softmax(blocks: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Ten
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Try it: two blocks
 two_blocks = [
     (torch.tensor([[1.0, 2.0]]).double().log(), torch.tensor([[1.0], [2.0]]).double()),
     (torch.tensor([[5.0]]).double().log(), torch.tensor([[3.0]]).double()),
@@ -243,12 +245,12 @@ print("same result:", torch.allclose(out, kernel_out[0, 0]), end=", ")
 print("same log-sum-exp:", torch.allclose(lse, kernel_lse[0, 0].double()))
 
 # %% [markdown]
-# The log-sum-exp says how large all scores of a row are together. With it any weight can be made again: $p_j = e^{s_j - \mathrm{lse}}$. Remember it for the backward pass.
+# The log-sum-exp sums up a row's scores. From it any weight can be recomputed: $p_j = e^{s_j - \mathrm{lse}}$.
 
 # %% [markdown]
 # ## A machine that counts
 #
-# `Machine` has the two memories. Arrays lie in slow memory, where nothing can be computed. `load` copies a part into fast memory as a **tile**, `store` copies a tile back, and both are counted. What is computed from tiles is a tile and takes room, until no name holds it. Doubling an 8 × 4 array, three rows at a time:
+# `Machine` has the two memories. Arrays live in slow memory, where you cannot compute. `load` copies a part into fast memory as a **tile**, `store` copies a tile back, and both are counted. Results computed from tiles are tiles too, and take up room until no variable refers to them. Doubling an 8 × 4 array, three rows at a time:
 
 # %% tags=["nbval-check-output"]
 machine = Machine(capacity=30)
@@ -260,7 +262,7 @@ for i in range(0, 8, 3):
 machine
 
 # %% [markdown]
-# 3 · 4 numbers of `tile` and as many of `2 * tile` are there at once; at the next turn the old `tile` stays until the new one has been loaded. Now break it, three times:
+# `tile` and `2 * tile`, 12 numbers each, coexist; the next iteration frees the old `tile` only after loading the new one. Now break it:
 
 # %% tags=["nbval-check-output"]
 for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.load(x)):
@@ -270,24 +272,24 @@ for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 128 \cdot 8 + 48 \cdot 8 + 48 = 2{,}864$ numbers. Fast memory holds a few tiles, never all keys: a tile that is needed again must be loaded again. In tiles of 16 queries and 16 keys, how many numbers does the best order of loops load and store?
+# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 128 \cdot 8 + 48 \cdot 8 + 48 = 2{,}864$ numbers. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and loops that run first to last, how many numbers does the best order of loops load and store?
 
 # %%
 predict("u06-moved", None, "numbers")
 
-# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=14 difficulty=4 importance=5
-# **Write** `flash_forward`: $\mathrm{softmax}(q k^\top / \sqrt d)\, v$ and the log-sum-exp of each row, nothing masked, on a machine. `arrays` holds, in this order, `q` (n, d), `k` and `v` (m, d), which you load, and `out` (n, d) and `lse` (n,), which you store. The last tile may be shorter.
+# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=16 difficulty=4 importance=5
+# **Write** `flash_forward`: $\mathrm{softmax}(q k^\top / \sqrt d)\, v$ and the log-sum-exp of each row, nothing masked, on a machine. `arrays` holds, in this order, `q` (n, d), `k` and `v` (m, d), which you load, and `out` (n, d) and `lse` (n,), which you store.
 #
-# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. All arrays are float64, and results are compared in it. Four scenarios, each a quarter of the points:
+# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. All arrays are float64. Four scenarios, worth a quarter each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `ordinary` | whole tiles |
 # | `extreme` | scores beyond 1,000 or all far below zero |
 # | `ragged` | block sizes that do not divide $n$ or $m$ |
-# | `traffic` | as many numbers loaded and stored as the best order of loops needs with one tile of keys and one of values at a time, and not one more |
+# | `traffic` | no more numbers loaded and stored than the best order of loops needs with one tile of keys and one of values at a time |
 #
-# Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Sizes alone may decide what your program does: no branching on what a tensor holds.
+# Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Branch on sizes only, never on tensor values.
 #
 # *By hand:* $n = m = 2$, $d = 4$, tiles of one → **40** numbers loaded, **10** stored.
 
@@ -345,16 +347,16 @@ try_it(small_head, flash_forward)
 # %% [markdown]
 # <details><summary>Hint: OutOfFastMemory</summary>
 #
-# Which tiles does a name still hold that nobody needs any more? Loops do not clear their variables; `del name` does, and so does a new value.
+# Which variables still hold tiles you no longer need? Loops do not clear their variables; `del name` does, and so does a new value.
 # </details>
 #
 # <details><summary>Hint: my result is right and I move too much</summary>
 #
-# Which loop is the outer one, and which of the five arrays move once, which once per turn of it?
+# Which loop is the outer one, and which of the five arrays move once, which once per iteration?
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and watch your own program. Orange is what moves now; blue has moved; a light orange tile of scores is in work, grey ones have been made and forgotten. Scores never move.
+# **Check your guess**, and watch your own program. Orange moves now, blue has moved; the light orange tile of scores is being computed, grey ones are discarded. Scores never move.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: 48 queries, 128 keys, tiles of 16
@@ -371,42 +373,40 @@ explorer(
 )
 
 # %% [markdown]
-# Nowhere do 48 · 128 scores lie in memory. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
+# The 48 · 128 scores are never in memory all at once. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
 
 # %% [markdown]
 # ## What moves
 #
-# **Guess first.** With tiles twice as tall, $b_q = 32$, the program moves less. What if they are twice as *wide*, $b_k = 32$? By which factor does the traffic change?
+# **Guess first.** Tiles twice as tall, $b_q = 32$, move less. By which factor does traffic change if they are twice as *wide*, $b_k = 32$?
 
 # %%
 predict("u06-wider", None, "times")
 
-# %% What three programs move [markdown] exercise="u06-traffic" points=3 minutes=10 difficulty=3 importance=4
-# **Write** `attention_traffic`: numbers loaded and stored for one head by each of three programs. Each program is a third of the points. The last tile of a side may be shorter, and moves only what it has.
+# %% What two programs move [markdown] exercise="u06-traffic" points=3 minutes=9 difficulty=3 importance=4
+# **Write** `attention_traffic`: numbers loaded and stored for one head by each of two programs, worth half the points each. The last tile along an axis may be shorter, and moves less.
 #
 # | name | the program |
 # |---|---|
-# | `"q_outer"` | yours, the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
-# | `"k_outer"` | the order of the first FlashAttention: for each tile of keys, load it and its values once, and all queries. `out` and `lse` are stored after every tile of keys, and loaded again before every tile but the first |
+# | `"q_outer"` | the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
 # | `"materialised"` | three kernels. Scores: each tile of queries once, all keys for each of them, scores stored. Softmax: scores loaded, weights stored. Result: for each tile of queries all weights of its rows and all values; `out` stored once, and no `lse` |
 #
-# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → **18** (`q_outer`), **22** (`k_outer`), **40** (`materialised`).
+# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → **18** (`q_outer`), **40** (`materialised`).
 
 
 # %% solution="u06-traffic"
 def attention_traffic(
     num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
 ) -> dict[str, int]:
-    """Numbers loaded and stored: "q_outer", "k_outer" and "materialised"."""
+    """Numbers loaded and stored: "q_outer" and "materialised"."""
     ### BEGIN SOLUTION
     n, m, d = num_queries, num_keys, head_dim
-    q_tiles, k_tiles = -(-n // block_q), -(-m // block_k)
+    q_tiles = -(-n // block_q)
     keys_and_values = 2 * m * d
     queries_and_results = 2 * n * d
     scores = n * m
     return {
         "q_outer": queries_and_results + n + q_tiles * keys_and_values,
-        "k_outer": keys_and_values + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n),
         "materialised": queries_and_results + q_tiles * keys_and_values + 4 * scores,
     }
     ### END SOLUTION
@@ -416,29 +416,23 @@ def attention_traffic(
 try_it(attention_traffic, 2, 3, 1, 1, 2)
 
 # %% check="u06-traffic"
-# Against three programs on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
+# Against two programs on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
 
 # %% [markdown]
-# <details><summary>Hint: I am a little too high where blocks do not divide</summary>
+# <details><summary>Hint: my count is slightly high when blocks do not divide evenly</summary>
 #
-# How many tiles cover 5 queries two at a time? Which arrays cross once per *tile*, and how long are they?
-# </details>
-#
-# <details><summary>Hint: "k_outer" is wrong</summary>
-#
-# With three tiles of keys, how often is a result stored, and how often loaded?
+# How many tiles cover 5 queries two at a time? Which arrays move once per *tile*, and how long are they?
 # </details>
 
 # %% [markdown]
 # **Check your guess** against the machine: 256 queries and keys, $d = 16$.
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: three programs on the machine
+# Measured: two programs on the machine
 traffic_of = answer("u06-traffic", attention_traffic)
 PROGRAMS = {
     "materialised": (materialised_forward, "q k v scores weights out"),
-    "k_outer": (flash_forward_keys_outer, "q k v out lse"),
-    "q_outer": (forward_of, "q k v out lse"),
+    "q_outer": (flash_forward_queries_outer, "q k v out lse"),
 }
 
 
@@ -462,9 +456,9 @@ print("computed and measured are equal:", computed[measured.columns].equals(meas
 compare("u06-wider", "times", measured=moved[2]["q_outer"] / moved[0]["q_outer"])
 
 # %% [markdown]
-# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Then why not $b_k = 1$, and all the room for queries? Counted in numbers moved, that *is* the best choice. But tensor cores need at least 16 columns, so real kernels take tiles like 128 × 64.
+# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Then why not $b_k = 1$, and give queries all the room? Counted in numbers moved, that *is* the best choice. But tensor cores work on blocks, so real kernels use tiles like 128 × 64.
 #
-# **Guess first.** Flash attention with tiles of 128 queries, $d = 64$. How many times less does it move than the three kernels at 1,024 tokens, and how many times at 16,384? Write the second number, without calling your function.
+# **Guess first.** Tiles of 128 queries, $d = 64$. At 1,024 tokens, flash attention moves 4.6 times less than the three kernels. And at 16,384?
 
 # %%
 predict("u06-long", None, "times less")
@@ -487,7 +481,7 @@ long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised"
 compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP for each byte: near the ridge of an A100 with 80 GB, 153, where unit 02's roofline goes flat. The 510 FLOP/B of the first section counted every array once: that instrument cannot see keys being read again.
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP/B: near the ridge of an A100 with 80 GB, 153. The first section's 7.76 and 510 FLOP/B are in fp32, with every array counted once: that instrument cannot see keys being read again.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -500,12 +494,12 @@ explorer(
 )
 
 # %% [markdown]
-# Fast memory is the limit: taller tiles move less, until they do not fit. With wide heads only short tiles do.
+# Fast memory is the limit: taller tiles move less, until they no longer fit.
 
 # %% [markdown]
 # ## Tiles above the diagonal
 #
-# In a language model no query sees a later key. A tile that lies wholly above the diagonal need not be made.
+# In a language model no query sees a later key. A tile wholly above the diagonal can be skipped.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: the share of tiles that a causal mask leaves
@@ -517,7 +511,7 @@ for n in (512, 4096, 32768):
 pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
 
 # %% [markdown]
-# Half of the FLOPs, for long sequences. Unit 01 counts the full square, as most papers do; by that count a kernel that skips tiles seems faster than the hardware allows.
+# Half of the FLOPs, for long sequences. Unit 01 and most papers count the full square.
 
 # %% [markdown]
 # ## Backward: keep less, compute again
@@ -531,26 +525,26 @@ layer_diagram(preset("Llama-3-8B"), show="bytes")
 # %% [markdown]
 # For scores $S = q k^\top / \sqrt d$, weights $P = e^{S - \mathrm{lse}}$ and result $O = P v$, with the upstream gradient $dO$, the chain rule gives
 #
-# $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P \circ (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
+# $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P * (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
 #
-# (Alone, $d$ is the width of a head; before another letter it marks a gradient.) The softmax brings in $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$, so it can be computed from the result, before any tile.
+# (Alone, $d$ is the head dimension; before another letter it marks a gradient.) The softmax adds $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$, so it comes from the result, before any tile.
 #
-# Everything else can be done tile by tile. Tile $(i, j)$ reads $q_i, dO_i, \mathrm{lse}_i, \delta_i$ and $k_j, v_j$; it makes its $S, P, dP$ and $dS$; it adds to $dv_j$, $dk_j$ and $dq_i$.
+# Everything else goes tile by tile. Tile $(i, j)$ reads $q_i, dO_i, \mathrm{lse}_i, \delta_i$ and $k_j, v_j$; it makes its $S, P, dP$ and $dS$; it adds to $dv_j$, $dk_j$ and $dq_i$.
 #
 # **Guess first.** Forward takes two matrix products per tile. How many times the FLOPs of forward does this backward take?
 
 # %%
 predict("u06-backward-flops", None, "times forward")
 
-# %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=20 difficulty=5 importance=5
-# **Write** `flash_attention`: causal attention as an autograd function (unit 05 has the form). `q`, `k`, `v` have the shape (…, s, d). The forward pass is given: `forward(q, k, v, block)` returns the result and the log-sum-exp (…, s), tile by tile. Yours are what to keep, and the backward pass:
+# %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=22 difficulty=5 importance=5
+# **Write** `flash_attention`: causal attention as an autograd function (pattern: unit 05). `q`, `k`, `v` have the shape (…, s, d). The forward pass is given: `forward(q, k, v, block)` returns the result and the log-sum-exp (…, s), tile by tile. Yours are what to keep, and the backward pass:
 #
-# - Gradients of `q`, `k`, `v` in float64, whatever comes from upstream.
-# - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp, the tensors themselves, where autograd sees them. Nothing else lives on.
-# - Never an $s \times s$ matrix of floating-point numbers: tiles of `block` × `block`, the last one smaller.
-# - As many FLOPs as the tiles on and below the diagonal take. Forward runs once.
+# - Gradients of `q`, `k`, `v` in float64, for any upstream gradient.
+# - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp, saved where autograd sees them, without copies. Keep nothing else.
+# - Scores only in tiles of `block` × `block`, the last one smaller: no tensor of $s \times s$ floating-point numbers or more.
+# - Only the FLOPs of tiles on and below the diagonal. Forward runs once.
 #
-# All or nothing.
+# All or nothing. Useful: `q[..., i : i + block, :]` are rows of all heads; only tiles with $i = j$ need a mask.
 #
 # *By hand:* one head of 4 tokens, $d = 2$ in float64 → `q`, `k`, `v` and the result of 64 bytes each and 32 of lse, **288** kept; tiles of 2 → **3** visited of 4.
 
@@ -559,7 +553,7 @@ predict("u06-backward-flops", None, "times forward")
 def flash_attention(
     forward: Callable[..., tuple[Tensor, Tensor]], q: Tensor, k: Tensor, v: Tensor, block: int
 ) -> Tensor:
-    """Causal attention that makes its weights again, tile by tile, in the backward pass."""
+    """Causal attention that recomputes its weights, tile by tile, in the backward pass."""
 
     class Flash(torch.autograd.Function):
         @staticmethod
@@ -621,12 +615,12 @@ try_it(four_tokens, flash_attention)
 # %% [markdown]
 # <details><summary>Hint: dv is right, dq and dk are not</summary>
 #
-# What do they share that dv does not use? Which number per row belongs to dP, and where did the scale stand in forward?
+# What do they share that dv does not use? Which number per row belongs to dP, and where did forward apply the scale?
 # </details>
 #
 # <details><summary>Hint: kept bytes are too few</summary>
 #
-# Does autograd know of a tensor that hangs on `ctx` as an attribute?
+# Does autograd track a tensor stored as a `ctx` attribute?
 # </details>
 
 # %% [markdown]
@@ -666,7 +660,7 @@ compare(
 )
 
 # %% [markdown]
-# The same bytes as the fused kernel, to the last one. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one makes the scores again. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
+# Byte for byte what the fused kernel keeps. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one recomputes the scores. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
 #
 # What is kept now grows like $s$ (B5). All 32 layers of Llama-3-8B, one sequence:
 
@@ -690,25 +684,21 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # %% [markdown]
 # ## What the clock says
 #
-# The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s.
-#
-# **Guess first.** Traffic fell 9.2 times. How many times did the time fall?
-
-# %%
-predict("u06-published", None, "times faster")
+# The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s. Traffic fell 9.2 times. And time?
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2) beside counted ones
 n, d, heads = 1024, 64, 64 * 16
-moved = traffic_of(n, n, d, 256, 256)
+forward_three = traffic_of(n, n, d, 256, 256)["materialised"]
 machine = Machine(device="meta")
 shapes = [(n, d)] * 4 + [(n,), (n, d), (n,)] + [(n, d)] * 3
 arrays = [machine.slow(torch.empty(each, device="meta")) for each in shapes]
+flash_forward_keys_outer(machine, arrays[:5], 256, 256)  # the order of the first kernel
 flash_backward(machine, arrays, 256, 256)
 backward_three = 7 * n * n + 10 * n * d  # P and dP, each product a kernel of its own
 counted_gb = {
-    "standard": (moved["materialised"] + backward_three) * 2 * heads / 1e9,
-    "flash": (moved["k_outer"] + machine.traffic_elements) * 2 * heads / 1e9,
+    "standard": (forward_three + backward_three) * 2 * heads / 1e9,
+    "flash": machine.traffic_elements * 2 * heads / 1e9,
 }
 published_gb, published_ms = {"standard": 40.3, "flash": 4.4}, {"standard": 41.7, "flash": 7.3}
 counted_flops = {"standard": 12 * n * n * d * heads, "flash": 14 * n * n * d * heads}
@@ -721,13 +711,12 @@ paper = pd.DataFrame(
         "published, ms": published_ms,
     }
 ).T
-display(paper.round(1))
-compare("u06-published", "times faster", measured=41.7 / 7.3)
+paper.round(1)
 
 # %% [markdown]
-# Two gaps. The standard program moves more than counted: its mask and dropout are kernels, too. And the clock gained 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, and together they stay below 7.3 ms.
+# Two gaps. The standard program moves more than counted: mask and dropout are kernels too. And time fell 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, together below 7.3 ms.
 #
-# Now your own machine: its roofline, and the rates of both programs in the first section, by their counted FLOPs.
+# Now your own machine: its roofline, and the rates of the first section's programs.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: the roofline of this machine, and what both programs reach
@@ -736,18 +725,18 @@ for name, each in seconds.items():
     print(f"{name:13}{flops[name] / each / 1e9:.0f} GFLOP/s")
 
 # %% [markdown]
-# With its scores in memory, attention reaches a fraction of the roof, even where its intensity lies above the ridge: exponentials and masks are no products, and pass over all scores. The fused kernel may seem to come near the roof or beyond it: its count takes the full square, and it skips tiles above the diagonal.
+# With its scores in memory, attention reaches a fraction of the roof, even where its intensity is above the ridge: exponentials and masks are not matrix products, yet pass over all scores. The fused kernel may seem to reach the roof or beat it: we count the full square, and it skips tiles above the diagonal.
 
 # %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=8 difficulty=3 importance=5
 # **Write** about five sentences:
 #
-# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use the intensities at 16,384 tokens (table in *What moves*), and the ridge of an A100 with 80 GB (153 FLOP/B in bf16).
-# - Traffic fell 9.2 times in the paper, time 5.7 times. What sets the pace of each program?
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use the intensities at 16,384 tokens (*What moves*) and the ridge of an A100 (153 FLOP/B).
+# - Traffic fell 9.2 times in the paper, time 5.7 times. What limits each program?
 # - What is linear in the sequence length now, and what is still quadratic?
 
 # %% [markdown] text_answer="u06-why-faster"
 # <!-- BEGIN SOLUTION -->
-# Attention with its scores in memory has about 25 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 125 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores that are made again in the backward pass, are done by units that had nothing to do.
+# Attention with its scores in memory has about 25 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 125 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
 #
 # The paper's standard program moves 40.3 GB, which take 26 ms at full bandwidth, against 2.6 ms for its FLOPs: it is bound by memory. The 4.4 GB of flash attention would take 2.8 ms, and its FLOPs 3.1 ms at the peak, which no kernel reaches, exponentials and rescaling not counted. So arithmetic sets its pace now, and less traffic would no longer help. That is why time fell less than traffic.
 #
@@ -761,18 +750,17 @@ for name, each in seconds.items():
 #
 # Bonus points, in any order.
 #
-# ### Split keys
-#
-# When a model generates, one query meets many keys, and one query fills no device. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges in the same way what comes from other devices.
-
-# %% [markdown]
 # <details><summary>From the slides: memory that stays quadratic</summary>
 #
-# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. It says nothing of FLOPs: backward takes 2.5 times those of forward. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
+# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
 # </details>
+#
+# ### Split keys
+#
+# In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges other devices' results the same way.
 
-# %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
-# **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (zeros and $-\infty$ come in, and go out where both are empty).
+# %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
+# **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (an empty part is zeros and $-\infty$; so is the result if both are).
 #
 # *By hand:* $o = 5/3$ with lse $\ln 3$, and $o = 3$ with lse $\ln 5$ → **2.5**, $\ln 8 =$ **2.079**.
 
@@ -806,7 +794,7 @@ try_it(two_parts, merge)
 # %% [markdown]
 # <details><summary>Hint: where are the sums?</summary>
 #
-# $e^{\mathrm{lse}_a}$ is the sum of the first part. Which share of both sums is it? How do you compute that share without the sums themselves, which no number format holds?
+# $e^{\mathrm{lse}_a}$ is the sum of the first part. Which share of both sums is it? How do you compute that share without the sums themselves, which would overflow?
 # </details>
 
 # %% [markdown]
@@ -875,11 +863,11 @@ try_it(best_block_q, 302, 16, 4096, 16)
 # %% [markdown]
 # ### What backward moves
 
-# %% Traffic of the backward pass [markdown] exercise="u06-backward-traffic" points=2 minutes=10 difficulty=3 importance=3 extra=true
+# %% Traffic of the backward pass [markdown] exercise="u06-backward-traffic" points=2 minutes=8 difficulty=3 importance=3 extra=true
 # **Write** `backward_traffic`: numbers loaded and stored by the backward pass for one head. Two kernels:
 #
 # - $\delta$: for each row, load `grad` and `out`, store one number.
-# - Gradients: for each tile of keys, load it and its values once, and store their two gradients once. For each tile of queries that comes by, load queries, `grad`, lse and $\delta$, and load and store the gradient of the queries, which starts as zeros in slow memory.
+# - Gradients: for each tile of keys, load it and its values once, and store their two gradients once. For each tile of queries, load queries, `grad`, lse and $\delta$, and load and store the gradient of the queries, which starts as zeros in slow memory.
 #
 # *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → 6 for $\delta$, 12 for what stays, 24 for what comes by: **42**.
 
@@ -908,10 +896,10 @@ try_it(backward_traffic, 2, 3, 1, 1, 2)
 # %% [markdown]
 # ### A diagonal that starts elsewhere
 #
-# With a cache there are more keys than queries, and tiles need not be square. Which of them does a causal mask leave?
+# With a cache there are more keys than queries, and tiles need not be square. Which tiles survive the causal mask?
 
-# %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=7 difficulty=2 importance=4 extra=true
-# **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key that it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.
+# %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=8 difficulty=2 importance=4 extra=true
+# **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.
 #
 # *By hand:* 5 queries and keys in tiles of 2 × 2 → **6**. 2 queries, 5 keys in tiles of 2 × 2 → **3**.
 
@@ -945,17 +933,17 @@ try_it(visited_tiles, 2, 5, 2, 2)
 # %% [markdown]
 # ### Packed documents
 #
-# Short documents are packed into one sequence, and no token may see another document. A kernel visits a tile if some pair in it is open, and needs the mask only if some pair is not. FlexAttention in PyTorch sorts tiles in this way.
+# Short documents are packed into one sequence, and no token may see another document. A kernel visits a tile if some pair in it is allowed, and needs the mask only if some pair is not. FlexAttention in PyTorch classifies tiles this way.
 
-# %% Tiles of a document mask [markdown] exercise="u06-document-tiles" points=1.5 minutes=8 difficulty=2 importance=3 extra=true
-# **Write** `document_tiles`: documents of `document_lengths` tokens follow one another in a sequence. A query sees the keys of its own document up to itself. Of the tiles of `block` × `block` (the last smaller), count `"full"`, in which every pair is open, and `"partial"`, in which some are and some are not. Half of the points each.
+# %% Tiles of a document mask [markdown] exercise="u06-document-tiles" points=1.5 minutes=9 difficulty=2 importance=3 extra=true
+# **Write** `document_tiles`: documents of `document_lengths` tokens follow one another in a sequence. A query sees the keys of its own document up to itself. Of the tiles of `block` × `block` (the last smaller), count `"full"`, in which every pair is allowed, and `"partial"`, in which some are and some are not. Half of the points each.
 #
 # *By hand:* documents of 3 and 5 tokens, tiles of 2 × 2 → **1** full, **7** partial.
 
 
 # %% solution="u06-document-tiles"
 def document_tiles(document_lengths: list[int], block: int) -> dict[str, int]:
-    """Tiles with every pair open, and with some: "full" and "partial"."""
+    """Tiles with every pair allowed, and with some: "full" and "partial"."""
     ### BEGIN SOLUTION
     lengths = torch.tensor(document_lengths)
     owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
@@ -989,7 +977,7 @@ try_it(document_tiles, [3, 5], 2)
 # | kept for backward | $q, k, v, O$ and one number per row: linear |
 # | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |
 #
-# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know brings the scores back, and 141 GB with them. What to recompute beyond attention is unit 05; sequences too long for one device go around a ring, merged by their log-sum-exps (unit 11).
+# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know brings the scores back, and 141 GB with them. Sequences too long for one device use ring attention, merged by log-sum-exps (unit 11).
 #
 # *Further reading:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
 

@@ -21,7 +21,7 @@
 #
 # On paper, an A100 multiplies 16 times as fast in bf16 as in fp32. But in bf16 $1 + 0.001$ is 1, and in fp16 $10^{-8}$ is 0. You will see training fail for both reasons, and build the fixes.
 #
-# Your training plan counts 16 bytes per parameter and divides by the bf16 peak. It cannot say yet why 12 of them are fp32.
+# Your training plan counts 16 bytes per parameter and divides by the bf16 peak. It cannot yet say why 12 of those bytes are fp32.
 #
 # 1. **Build** numbers from their bits.
 # 2. **Predict** what overflows, what vanishes, and where a long sum stops.
@@ -85,7 +85,7 @@ plan()
 # | bf16, fp32 weights | fp32 | bf16 |
 # | fp16, fp32 weights | fp32 | fp16 |
 #
-# The largest models take 16 million tokens per optimizer step, in small pieces called **micro-batches**, and divide each piece's loss by all 16 million. Our runs divide by 16 million too. Adam does not mind: it divides by the size of the gradients.
+# The largest models take 16 million tokens per optimizer step, in small pieces called **micro-batches**, and divide each piece's loss by the full 16 million. Our runs divide by 16 million too. Adam does not mind: it divides by the size of the gradients.
 #
 # **Guess first.** The fp32 run ends at a loss near 0.6. How many of the other three end more than 10 % above it, and which?
 
@@ -100,7 +100,7 @@ SHARE = 128 / 2**24  # a micro-batch of 128 tokens, a step of 16 million
 
 
 def batches(num_steps):
-    """Each word is 7 after the last one, or 14 in a fifth of the cases."""
+    """Each word is the last plus 7, or plus 14 one time in five."""
     generator = torch.Generator().manual_seed(1)
     for _ in range(num_steps):
         jumps = torch.where(torch.rand(8, 17, generator=generator) < 0.2, 14, 7).cumsum(1)
@@ -109,7 +109,7 @@ def batches(num_steps):
 
 
 def train(weights, products, scaler=None, num_steps=600):
-    """The model after its steps; of each its loss, scale, share of weights unchanged, median move."""
+    """The model after training, and per step: loss, scale, unchanged weights, median move."""
     torch.manual_seed(0)
     model = Transformer(SIZES).to(weights)
     adamw = torch.optim.AdamW(model.parameters(), 3e-4, eps=1e-12)  # eps below all gradients
@@ -120,7 +120,7 @@ def train(weights, products, scaler=None, num_steps=600):
         adamw.zero_grad()
         with torch.autocast("cpu", products, enabled=products != weights):
             loss = token_loss(model(ids), targets, is_fp32=True)
-        if scaler is None:
+        if scaler is None:  # a scaler comes in 07.4
             (SHARE * loss).backward()
             adamw.step()
         else:
@@ -150,7 +150,7 @@ def loss_curves(runs, caption):
         ax.plot(range(20, 20 + 5 * len(smooth), 5), smooth, label=name, **styles[name])
     ax.set_ylim(0, 3.6)
     ax.set_xlabel("steps")
-    ax.set_ylabel("loss, mean of 20 steps")
+    ax.set_ylabel("loss (20-step mean)")
     ax.legend(frameon=False)
     return Picture(figure, caption)
 
@@ -164,7 +164,7 @@ runs = {
     "fp16, fp32 weights": train(torch.float32, torch.float16),
 }
 torch.set_num_threads(threads)
-loss_curves(runs, "The dashed run lies on that of fp32; two others fall behind.")
+loss_curves(runs, "The dashed curve lies on the fp32 curve; the other two fall behind.")
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: the last losses
@@ -182,14 +182,14 @@ compare("u07-runs", "runs", measured=len(worse))
 # %% [markdown]
 # ## One number in 8 bits
 #
-# Put 0.3 into a format of 8 bits, and look at what is there:
+# Put 0.3 into a format of 8 bits, and look at its bits:
 
 # %% tags=["nbval-check-output"]
 in_8_bits = torch.tensor(0.3).to(torch.float8_e5m2)
 print(in_8_bits.item(), "has the bits", format(in_8_bits.view(torch.uint8).item(), "08b"))
 
 # %% folded=true
-# Drawing: the bits, and the two numbers beside it
+# Drawing: the bits, and its two neighbors
 nearest_number(exponent_bits=5, mantissa_bits=2, value="0.3")
 
 # %% [markdown]
@@ -199,15 +199,15 @@ nearest_number(exponent_bits=5, mantissa_bits=2, value="0.3")
 # ![The numbers of fp8-e5m2 from 0 to 8 on a line, closer and closer together towards 0.](numbers.svg)
 
 # %% [markdown]
-# Every power of two is followed by equally many numbers up to the next. So the spacing grows with the number and stays about the same *relative* to it.
+# There are equally many numbers between each power of two and the next. So the spacing grows with the number and stays about the same *relative* to it.
 #
-# **Guess first.** How many numbers does fp16, with 10 bits of mantissa, have from 1 up to but not including 2?
+# **Guess first.** How many numbers does fp16, with 10 mantissa bits, have from 1 up to but not including 2?
 
 # %%
 predict("u07-between", None, "numbers")
 
-# %% A number from its bits [markdown] exercise="u07-value" points=2 minutes=12 difficulty=2 importance=4
-# **Write** `value_of`: the number that a pattern of bits stands for, a `float`. `bits` is a string such as `"00111110"`: the sign, `num_exponent_bits` of exponent, and $M$ bits of mantissa. Read exponent and mantissa as whole numbers $e$ and $m$; the bias is $2^{\text{exponent bits} - 1} - 1$.
+# %% A number from its bits [markdown] exercise="u07-value" points=2 minutes=11 difficulty=2 importance=4
+# **Write** `value_of`: the number that a pattern of bits stands for, a `float`. `bits` is a string such as `"00111110"`: the sign, `num_exponent_bits` exponent bits, and $M$ mantissa bits. Read exponent and mantissa as integers $e$ and $m$; the bias is $2^{\text{exponent bits} - 1} - 1$.
 #
 # | exponent bits | number | name |
 # |---|---|---|
@@ -215,9 +215,9 @@ predict("u07-between", None, "numbers")
 # | all ones | infinity if $m = 0$, otherwise NaN | |
 # | any other | $2^{e - \text{bias}} \cdot (1 + m / 2^M)$ | **normal**, with a **hidden one** |
 #
-# A sign bit of 1 means minus; a zero may lose its sign. Use `math.inf` and `math.nan`.
+# A sign bit of 1 means minus; the sign of zero is ignored. Use `math.inf` and `math.nan`.
 #
-# *By hand:* `"00111110"` with 5 bits of exponent → **1.5**; `"00000001"`, the smallest number above zero → $2^{-16}$.
+# *By hand:* `"00111110"` with 5 exponent bits → **1.5**; `"00000001"`, the smallest number above zero → $2^{-16}$.
 
 
 # %% solution="u07-value"
@@ -279,7 +279,7 @@ compare(
 )
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: what the patterns say of each format
+# Table: facts about each format
 numbers["fp8-e4m3"] = numbers_of(torch.float8_e4m3fn)
 numbers["int8"] = list(range(-128, 128))
 facts_of_formats(numbers)
@@ -294,7 +294,7 @@ facts_of_formats(numbers)
 ranges_and_spacings()
 
 # %% [markdown]
-# bf16 is fp32 without its last 16 bits. fp16 has three more bits of mantissa, and pays for them with range. tf32 has bf16's range and fp16's mantissa.
+# bf16 is fp32 without its last 16 bits. fp16 has three more mantissa bits, and pays for them with range. tf32 has bf16's range and fp16's mantissa.
 
 # %% [markdown]
 # ## Rounding
@@ -327,8 +327,8 @@ table = pd.DataFrame(in_formats, index=["65,519", "65,520", "1e-8", "257", "1.00
 table.map("{:,.7g}".format)
 
 # %% [markdown]
-# - fp16 ends at 65,504; half a spacing above that, infinity begins.
-# - bf16 has 8 significant bits. Positions 256 and 257 would be the same, so rotary angles are computed in fp32.
+# - fp16 ends at 65,504; from half a spacing above that, everything rounds to infinity.
+# - bf16 has 8 significant bits. Positions 256 and 257 would collide, so rotary angles are computed in fp32.
 # - **tf32** is not a storage format: a tensor keeps its 4 bytes, and tensor cores round the *factors* of a product. PyTorch leaves it off for matrix products until you turn it on.
 
 # %% [markdown]
@@ -350,12 +350,12 @@ pd.DataFrame(shown).set_index("terms")
 # %% [markdown]
 # The spacing grows with the sum, and the term does not.
 
-# %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=12 difficulty=3 importance=5
-# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 bits of mantissa would take $10^{16}$ terms.
+# %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=14 difficulty=3 importance=5
+# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 mantissa bits would take $10^{16}$ terms.
 #
 # How small must a term be, compared with the spacing at the sum, to be rounded away? And a tie?
 #
-# *By hand:* the term 1.0 with 2 bits of mantissa: 1, 2, … 8, and then 9 lies between 8 and 10 → **8.0**.
+# *By hand:* the term 1.0 with 2 mantissa bits: 1, 2, … 8, and then 9 lies between 8 and 10 → **8.0**.
 
 
 # %% solution="u07-stops"
@@ -380,11 +380,11 @@ try_it(stops_at, 1.0, 2)
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and see how far each format can count in ones:
+# **Check your guess**, and see how far each format can count by ones:
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: counting in ones (fp32 starts just before its end)
+# Measured: counting by ones (fp32 starts just before its end)
 stop_of = answer("u07-stops", stops_at)
 
 
@@ -414,7 +414,7 @@ terms = torch.full((4096,), 0.01, dtype=torch.bfloat16)
 print(terms.sum().item(), "of", 4096 * term.item())
 
 # %% [markdown]
-# It adds in fp32 and rounds once, at the end. Matrix products need the same: each number of the result is a long sum, here of 4,096 terms:
+# It adds in fp32 and rounds once, at the end. Matrix products need the same: each entry is a long sum, here of 4,096 terms:
 
 
 # %% folded=true
@@ -440,20 +440,20 @@ running_sums(
 )
 
 # %% [markdown]
-# Most terms lie between 0.5 and 1, so the bf16 sum stops at 256. The bf16 *factors* do little harm: their errors go both ways, and the fp32 sum is off by less than 0.01 %. So tensor cores take 16-bit factors and **add in fp32**. That is why the dashed run does so well.
+# Most terms lie between 0.5 and 1, so the bf16 sum stops at 256. The bf16 *factors* do little harm: their errors mostly cancel, and the fp32 sum is off by less than 0.01 %. So tensor cores take 16-bit factors and **add in fp32**. That is why the dashed run does so well.
 
 # %% [markdown]
 # ## Steps that vanish
 #
-# A weight of 1 takes a thousand steps of 0.005. Exact sums end at 6.
+# A weight of 1 takes a thousand steps of 0.005. The exact result is 6.
 #
 # **Guess first.** Where does $1 + 0.005 + 0.005 + \dots$ end if every sum is rounded to bf16?
 
 # %%
 predict("u07-thousand-steps", None, "in bf16")
 
-# %% Master weights [markdown] exercise="u07-master" points=3 minutes=13 difficulty=3 importance=5
-# **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep every digit from step to step. For each weight and its master:
+# %% Master weights [markdown] exercise="u07-master" points=3 minutes=14 difficulty=3 importance=5
+# **Write** `update`: one step of SGD for weights in bf16 that have **master weights** in fp32, copies that keep the digits bf16 drops. For each weight and its master:
 #
 # 1. convert the gradient to fp32;
 # 2. subtract learning rate · gradient, in fp32, from the master, **in place**: the same tensor in the same memory;
@@ -479,7 +479,8 @@ def update(weights: list[Tensor], masters: list[Tensor], learning_rate: float) -
     ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Try it: one weight, four steps
 def four_steps(update):
     weight, master = nn.Parameter(torch.ones(1).bfloat16()), torch.ones(1)
     for _ in range(4):
@@ -520,9 +521,9 @@ print(f"master {master.item():.3f}, and its weight {weight.item()}")
 compare("u07-thousand-steps", "in bf16", measured=alone.item())
 
 # %% [markdown]
-# From 1 to 2 the spacing is 0.0078: each step is rounded *up* to a whole one, and the sum runs ahead. From 2 on the spacing doubles, and every step is rounded away.
+# From 1 to 2 the spacing is 0.0078: each step is rounded *up* to a full spacing, and the sum runs ahead. From 2 on the spacing doubles, and every step is rounded away.
 #
-# In the four runs, Adam's first step is as large as the learning rate, $3 \cdot 10^{-4}$, and 30 % of the weights begin above 1/8 in absolute value.
+# In the four runs, Adam's first step is the learning rate, $3 \cdot 10^{-4}$ (in bf16, rounded to spacings), and 30 % of the weights start above 1/8 in absolute value.
 #
 # **Guess first.** What percentage of the weights did the *last* step of the bf16 run leave unchanged?
 
@@ -577,15 +578,15 @@ of_weights = torch.cat([each.grad.flatten() for each in small.parameters()])
 gradient_exponents({"logits": logits.grad, "weights": of_weights})
 
 # %% [markdown]
-# Nearly all gradients of the logits are lost, and the backward pass goes on with the rest. Why so small? The loss is a mean over all tokens of the step. And a logit's gradient is about the probability of its word, tiny for most words.
+# Nearly all gradients of the logits are lost, and most of the weights'. Why so small? The loss is a mean over all tokens of the step. And a logit's gradient is about the probability of its word, tiny for most words.
 #
-# **Loss scaling** multiplies the loss by a factor before the backward pass, and so every gradient. Before the optimizer reads the gradients of the weights, they are divided by it. The best scale is the largest that does not overflow, and changes during training. So it is found by trying: after an overflow, skip the step and lower the scale; after a while without one, raise it.
+# **Loss scaling** multiplies the loss by a factor before the backward pass, and so every gradient. Before the optimizer reads the gradients of the weights, they are divided by it. The best scale is the largest that does not overflow, and changes during training. So it is found by trial and error: after an overflow, skip the step and lower the scale; after a while without one, raise it.
 
-# %% A loss scaler [markdown] exercise="u07-scaler" points=4 minutes=20 difficulty=4 importance=4
+# %% A loss scaler [markdown] exercise="u07-scaler" points=4 minutes=19 difficulty=4 importance=4
 # **Write** three methods of `LossScaler`, called in this order in every training step:
 #
 # 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
-# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None, for some weights or for all). If any number in them is an inf or a NaN, it **skips** the optimizer's step; otherwise it takes it. It returns whether it did.
+# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None, for some weights or for all). If any number in them is an inf or a NaN, it **skips** the optimizer's step; otherwise it takes it. Return whether it stepped.
 # 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**; then counting starts again.
 #
 # Weights: `group["params"]` of each `group` in `optimizer.param_groups`.
@@ -608,7 +609,7 @@ class LossScaler:
         self.stepped = False  # whether the last step was taken
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """The loss to call backward on."""
+        """The scaled loss."""
         ### BEGIN SOLUTION
         return self.scale * loss
         ### END SOLUTION
@@ -638,7 +639,8 @@ class LossScaler:
         ### END SOLUTION
 
 
-# %%
+# %% folded=true
+# Try it: good steps; then overflows, which give 1024, 512, 512, 1024, 512
 def scales(scaler_class, gradients, growth_interval):
     """The scale after each step, from 1,024; each step has one gradient."""
     weight = nn.Parameter(torch.zeros(1))
@@ -654,10 +656,10 @@ def scales(scaler_class, gradients, growth_interval):
 
 
 try_it(scales, LossScaler, [1.0, 1.0, 1.0, 1.0, 1.0], 2)
-try_it(scales, LossScaler, [1.0, float("inf"), 1.0, 1.0, float("nan")], 2)
+try_it(scales, LossScaler, [1.0, math.inf, 1.0, 1.0, math.nan], 2)
 
 # %% check="u07-scaler"
-# Beside torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
+# Compared with torch.amp.GradScaler: growth, overflow, one after the other, one without gradient.
 
 # %% [markdown]
 # <details><summary>Hint: my scale grows too early or too late</summary>
@@ -692,7 +694,7 @@ loss_curves(
 # %% [markdown]
 # ## What autocast does
 #
-# What rounds the fp32 weights before each product? Inside `with torch.autocast(…):`, its **region**, PyTorch casts the inputs of products down, those of sensitive operations up, and leaves the rest alone.
+# What rounds the fp32 weights before each product? Inside `with torch.autocast(…):`, its **region**, PyTorch casts the inputs of products down, those of sums and exponentials up, and leaves the rest alone.
 
 # %% folded=true
 # Measured: the type of each result, for inputs in both precisions
@@ -714,7 +716,7 @@ operations = {
 }
 with torch.autocast(device, torch.bfloat16):
     types = {name: (names[run().dtype], told) for name, (run, told) in operations.items()}
-pd.DataFrame(types, index=[f"measured ({device})", "CUDA, by the documentation"]).T
+pd.DataFrame(types, index=[f"measured ({device})", "CUDA (documented)"]).T
 
 # %% [markdown]
 # The last column is quoted: a GPU keeps more in fp32 than a CPU. Under autocast the fp32 weights *are* the masters, and no `update` is needed.
@@ -722,7 +724,7 @@ pd.DataFrame(types, index=[f"measured ({device})", "CUDA, by the documentation"]
 # %% [markdown]
 # ## What is it worth?
 #
-# **Mixed precision saves no state** (E13): weights, gradients and optimizer take 16 bytes per parameter in fp32 and in bf16, 18 with gradients in fp32 (E12, S11). But saved activations take half the bytes, and products run faster. By its data sheet an A100 does $312 \cdot 10^{12}$ FLOP/s on tensor cores in bf16, and $19.5 \cdot 10^{12}$ in fp32 without them: 16 times as many.
+# **Mixed precision saves no state** (E13): weights, gradients and optimizer take 16 bytes per parameter in fp32 and in bf16, 18 if bf16 keeps its gradients in fp32 (E12, S11). But saved activations take half the bytes, and products run faster. According to its data sheet, an A100 does $312 \cdot 10^{12}$ FLOP/s on tensor cores in bf16, and $19.5 \cdot 10^{12}$ in fp32 without them: 16 times as many.
 #
 # **Guess first.** Multiply two 1,024 × 1,024 matrices on one thread of this machine's processor. How many times as fast is bf16 as fp32?
 
@@ -731,7 +733,7 @@ predict("u07-clock", None, "times as fast")
 
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: products and a training step by this machine's clock (about 5 seconds)
+# Measured: products and a training step, timed on this machine (about 5 seconds)
 def seconds_of(call):
     return time_call(call, num_runs=5, device="cpu").median_seconds
 
@@ -765,7 +767,7 @@ ratios = {
     "a product in bf16": times_faster,
     "a product in fp16": of_fp16,
     "the small model's step in bf16": of_step,
-    "a product in bf16, A100 by its data sheet": 16,
+    "a product in bf16, A100 (data sheet)": 16,
 }
 pd.DataFrame({"times as fast as in fp32": {name: f"{n:.2g}" for name, n in ratios.items()}})
 
@@ -776,31 +778,31 @@ compare("u07-clock", "times as fast", measured=round(times_faster, 2))
 # %% [markdown]
 # The 16 comes from tensor cores, circuits for 16-bit products, which most CPUs lack:
 #
-# - With bf16 instructions, a vector holds twice as many numbers: a factor of two.
+# - With bf16 instructions, a vector holds twice as many numbers: a factor of two, or more.
 # - Without them PyTorch has to convert, and bf16 is *slower*, as fp16 is on most processors.
-# - The small model's step gains little or loses: products are a small part of it, and autocast adds casts.
+# - The small model's step loses: products are a small part of it, and autocast adds casts.
 #
 # On a GPU too, a format speeds up products and not the rest.
 #
-# **fp8** stores what a product reads in a single byte. Its range is so short that each tensor needs a scale of its own (see the extras).
+# **fp8** stores what a product reads in a single byte. Its range is so short that each tensor needs a scale of its own.
 
 # %% [markdown]
 # ## Which peak?
 #
-# Utilization needs a peak to divide by. The largest figures on a data sheet have a star: *with sparsity*, where two of every four weights are zero. In training they are not. The **dense** peak can be counted:
+# Utilization needs a peak to divide by. The largest figures on a data sheet have a star: *with sparsity*, where two of every four weights are zero. In training they are not. The **dense** peak can be computed:
 #
-# $$\text{peak} = 2 \cdot \text{tensor cores} \cdot \text{multiply-adds per tick} \cdot \text{clock}$$
+# $$\text{peak} = 2 \cdot \text{tensor cores} \cdot \text{multiply-adds per cycle} \cdot \text{clock}$$
 #
-# An A100 has 432 tensor cores with 256 multiply-adds per tick each, at 1,410 MHz; an H100 SXM 528 with 512, at 1,830 MHz.
+# An A100 has 432 tensor cores with 256 multiply-adds per cycle each, at 1,410 MHz; an H100 SXM 528 with 512, at 1,830 MHz.
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: bf16 peaks counted and printed, TFLOP/s
+# Table: bf16 peaks computed and published, TFLOP/s
 peaks = {"A100-80": 2 * 432 * 256 * 1410e6, "H100-SXM": 2 * 528 * 512 * 1830e6}
 rates = {}
 for name, sheet in DEVICES.items():
     dense, sparse = sheet.dense_flops_per_second("bf16"), sheet.sparse_flops_per_second("bf16")
     rates[name] = {
-        "counted": f"{peaks[name] / 1e12:,.1f}" if name in peaks else "",
+        "computed": f"{peaks[name] / 1e12:,.1f}" if name in peaks else "",
         "dense": f"{dense / 1e12:,.1f}",
         "with sparsity": f"{sparse / 1e12:,.1f}",
     }
@@ -811,28 +813,26 @@ pd.DataFrame(rates).T
 #
 # <details><summary>From the slides: starred rates</summary>
 #
-# Lecture B's table of A100 rates (B7) prints 156, 312 and 624 for TF32, bf16 and int8, and twice as much behind a star: take the first. Lecture S quotes the starred rows of the H100 (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times, not 30.
+# Lecture B's table of A100 rates (B7) prints 156, 312 and 624 for TF32, bf16 and int8, and the doubled rates starred: use the unstarred. Lecture S quotes the starred rows of the H100 (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times, not 30.
 # </details>
 
 # %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=10 difficulty=2 importance=5
-# An 8B model trains on cards whose tensor cores take fp16, bf16 and fp8. **Write** one sentence each: which format, and why, for
+# An 8B model trains on GPUs whose tensor cores support fp16, bf16 and fp8. **Write** one sentence each: which format, and why, for
 #
 # 1. weights and activations in the products (and what would make you choose fp8),
 # 2. master weights,
-# 3. gradients as the backward pass leaves them,
-# 4. their sum over many micro-batches,
-# 5. Adam's moments,
-# 6. softmax, norms and loss?
+# 3. the sum of gradients over many micro-batches,
+# 4. Adam's moments.
 #
 # Then explain the curves: the second and the third run both multiply in bf16. Why does one fail, and would loss scaling mend it?
 
 # %% [markdown] text_answer="u07-choose"
 # <!-- BEGIN SOLUTION -->
-# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) bf16: it is used once; the exponent keeps small ones. (4) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (5) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16. (6) fp32: exponentials and long sums; a small share of the time.
+# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (4) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16.
 #
 # The second run kept its weights in bf16. Its gradients were good, but nine of ten weights did not move in a step, because the step was less than half their spacing; the third run remembered the steps in fp32. Loss scaling would not have helped: it lifts gradients, and is divided out before the step. The step of Adam and the spacing of the weights stay as they were.
 #
-# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, as in the second run, which loss scaling would not mend, half for fp32 in (4), (5) and (6) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
+# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, as in the second run, which loss scaling would not mend, half for fp32 in (3) and (4) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -847,7 +847,7 @@ pd.DataFrame(rates).T
 # %% Round to any format [markdown] exercise="u07-round" points=3 minutes=14 difficulty=4 importance=4 extra=true
 # **Write** `rounded`: the number of a format nearest to a finite `x`, a `float`.
 #
-# - It is a whole multiple of the spacing. A **tie**, exactly halfway, goes to the even multiple, as with Python's `round`.
+# - It is an integer multiple of the spacing. A **tie**, exactly halfway, goes to the even multiple, as with Python's `round`.
 # - The power $p$ never falls below $1 - \text{bias}$: there the numbers are subnormal.
 # - The largest number is one spacing below $2^{\text{bias} + 1}$. What would be rounded to that power or beyond becomes infinity, with the sign of `x`.
 #
@@ -889,7 +889,7 @@ try_it(rounded, -70000.0, 5, 10)
 # </details>
 
 # %% [markdown]
-# **Compare it with torch's conversion** of two thousand fp32 numbers, tiny to huge:
+# **Compare it with torch's conversion** of two thousand fp32 numbers, from tiny to huge:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: two thousand numbers
@@ -907,7 +907,7 @@ for name, dtype in TYPES.items():
 # %% [markdown]
 # ### One byte
 #
-# **fp8** stores what a product reads in one byte. It reaches from $2^{-9}$ to 448 (e4m3) or from $2^{-16}$ to 57,344 (e5m2), so each tensor, or tile of one, needs a scale. A matrix, to e4m3 and back:
+# **fp8** reaches from $2^{-9}$ to 448 (e4m3) or from $2^{-16}$ to 57,344 (e5m2), so each tensor, or tile of one, needs a scale. A matrix, to e4m3 and back:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: a matrix in fp8-e4m3 with one scale, and numbers too large for it
@@ -981,14 +981,14 @@ print("different integers in a row with an outlier:", len(integers[0].unique()))
 print("different integers in the row below it:     ", len(integers[1].unique()))
 
 # %% [markdown]
-# The outlier takes nearly the whole range. An exponent would not notice it.
+# The outlier takes nearly the whole range. A floating-point format would not mind it.
 
 # %% [markdown]
 # ### Rounding at random
 #
-# **Stochastic rounding** keeps small steps on average: a number a third of the way to its upper neighbor goes up in a third of the cases. bf16 keeps the upper 16 bits of an fp32 number. The lower 16 say how far it is on the way to the next one, and a random number of 16 bits decides.
+# **Stochastic rounding** keeps small steps on average: a number a third of the way to its upper neighbor goes up in a third of the cases. bf16 keeps the upper 16 bits of an fp32 number. The lower 16 say how far it is towards the next, and a random number of 16 bits decides.
 
-# %% Round at random [markdown] exercise="u07-stochastic" points=2 minutes=17 difficulty=4 importance=2 extra=true
+# %% Round at random [markdown] exercise="u07-stochastic" points=2 minutes=13 difficulty=4 importance=2 extra=true
 # **Write** `rounded_by_chance`: `x` in fp32 rounded to one of its two neighbors in bf16, a tensor of type `torch.bfloat16`. `random` has the shape of `x` and whole numbers from 0 to 65,535 of type `torch.int32`. Over all 65,536 of them the mean of the results must be **exactly** x, and a number that bf16 holds must stay as it is. Nothing overflows; `x` and `random` themselves stay as they are.
 #
 # `x.view(torch.int32)` shows the bits as a whole number; `.view(torch.float32)` leads back.
@@ -1018,7 +1018,7 @@ try_it(rounded_by_chance, torch.tensor([1.003]), torch.tensor([60_000], dtype=to
 # For how many of the 65,536 random numbers does your result go up when the lower bits are zero?
 # </details>
 #
-# <details><summary>Hint: my result has another number of elements than x</summary>
+# <details><summary>Hint: my result has a different number of elements than x</summary>
 #
 # A sum of int32 and int64 is int64, and its bits are two numbers of fp32. Which of your tensors is int64?
 # </details>
@@ -1044,8 +1044,8 @@ print("mean", round(sums_by_chance.double().mean().item(), 3))
 #
 # A cast makes a copy. Autocast keeps the copy of a *weight* until its region ends.
 
-# %% What autocast keeps [markdown] exercise="u07-autocast-bytes" points=1.5 minutes=17 difficulty=3 importance=2 extra=true
-# **Write** `kept_bytes`: what autograd keeps of linear ($h$ to $f$), GELU, linear ($f$ to $h$), called `num_calls` times in a row, each time on its own last result, in **one** bf16 region: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
+# %% What autocast keeps [markdown] exercise="u07-autocast-bytes" points=1.5 minutes=18 difficulty=3 importance=2 extra=true
+# **Write** `kept_bytes`: what autograd saves for linear ($h$ to $f$), GELU, linear ($f$ to $h$), called `num_calls` times in a row, each time on its previous output, in **one** bf16 region: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
 #
 # - Parameters, biases and the first input are in fp32; autograd keeps what the products read.
 # - A linear layer keeps its weight for the gradient of its **input**, and its input for that of its weight. GELU keeps its input.
@@ -1090,10 +1090,10 @@ try_it(kept_bytes, 3, 4, 8, 1, False)
 # </details>
 
 # %% [markdown]
-# The same block on more and more tokens, as data:
+# The same block with more and more tokens, as data:
 
 # %% folded=true
-# Figure: what a block keeps under autocast, over its tokens
+# Figure: what a block keeps under autocast, against tokens
 kept_of = answer("u07-autocast-bytes", kept_bytes)
 
 

@@ -51,6 +51,15 @@ MASTER = AnswerBank(
             "Your masters have not moved.",
         ),
         Wrong(
+            "everything rebound",
+            _update(
+                "master = master - learning_rate * weight.grad.float()",
+                "weight = master.bfloat16()",
+                _FREE,
+            ),
+            "Your masters have not moved.",
+        ),
+        Wrong(
             "a new weight",
             _update(_STEP, _FREE, "weight = master.bfloat16()"),
             "the weights do not follow",

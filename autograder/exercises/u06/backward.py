@@ -117,8 +117,8 @@ EDITS = (
         {WEIGHTS: "torch.exp(scores - lse[..., None, here])"},
     ),
     Edit(
-        "dv is right, dq and dk are not: both are off by one factor. Where did the scale stand in "
-        "forward?",
+        "dv is right, dq and dk are not: both are off by one factor. Where did forward apply the "
+        "scale?",
         {OF_SCORES: f"weights * {WITH_DELTA}"},
     ),
     *(
@@ -139,7 +139,7 @@ EDITS = (
         {MASK: "if False:"},
     ),
     Edit(
-        "Weights of a row do not sum to one in your backward pass. What is taken off a score "
+        "Weights of a row do not sum to one in your backward pass. What is subtracted from a score "
         "before its exponential, so that nothing has to be divided?",
         {WEIGHTS: "torch.exp(scores)"},
     ),
@@ -245,8 +245,8 @@ EDITS = (
         shows=SAVED,
     ),
     Edit(
-        "Somewhere there is a tensor as large as all scores of a head. How large is the largest "
-        "that one tile needs?",
+        "Somewhere there is a tensor of s · s numbers or more. How large is the largest that one "
+        "tile needs?",
         {LOADED: f"{LOADED}\n            q.new_zeros(q.shape[-2], q.shape[-2])"},
         shows=("square_tensors",),
     ),

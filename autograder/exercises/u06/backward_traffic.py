@@ -65,7 +65,7 @@ EDITS = (
         {STREAM: "4 * n * d + n"},
     ),
     Edit(
-        "For each tile of keys, four arrays with a row for each query cross the bus. Which ones?",
+        "For each tile of keys, four arrays with a row for each query move. Which ones?",
         {STREAM: "2 * n * d + 2 * n"},
     ),
     Edit(

@@ -47,6 +47,11 @@ EDITS = (
         {BEST: "min(largest, num_queries)"},
     ),
     Edit(
+        "That is the tallest tile that fits. With how many queries is the last one filled, and "
+        "which smaller tile needs as many turns?",
+        {BEST: "largest"},
+    ),
+    Edit(
         "M / 4d is the paper's choice, for four tiles of one size. Which tiles lie in this memory, "
         "and how large is each?",
         {LARGEST: "capacity // (4 * head_dim)"},
@@ -70,7 +75,7 @@ EDITS = (
     ),
     Edit("Where do the keys of a tile lie?", {ROOM: "capacity"}),
     Edit(
-        "Keys and values have room each with you. Does the exercise want both there at once?",
+        "You give keys and values room each. Does the exercise want both there at once?",
         {ROOM: "capacity - 2 * block_k * head_dim"},
     ),
     Edit(

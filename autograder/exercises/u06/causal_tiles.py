@@ -60,8 +60,8 @@ EDITS = (
         for triangle in ("num * (num + 1) // 2", f"{ALL_TILES} - num * (num - 1) // 2")
     ),
     Edit(
-        "Each row of tiles reaches one tile further than the last with you. How many keys further "
-        "does it reach, and how many tiles are that?",
+        "In your count, each row of tiles reaches one tile further than the last. How many keys "
+        "further does it reach, and how many tiles are that?",
         {
             TILES: "min(start // block_q + 1 + -(-earlier // block_k), -(-num_keys // block_k))",
         },

@@ -38,11 +38,12 @@ ROWS, PARTIAL = "for i in range(0, len(owner), block)", "tile.any()"
 
 EDITS = (
     Edit(
-        "Two documents of one length are the same one with you. By what do you tell them apart?",
+        "You take two documents of one length for the same one. What tells them apart?",
         {"torch.arange(len(lengths))": "lengths"},
     ),
     Edit(
-        "A query sees later keys of its own document with you. Which half of the mask is open?",
+        "In your version, a query sees later keys of its own document. Which half of the mask is "
+        "allowed?",
         {MASK: f"({SAME})"},
     ),
     Edit(
@@ -50,7 +51,7 @@ EDITS = (
         {SAME: "owner[:, None] >= owner"},
     ),
     Edit(
-        "A token does not see itself with you. Is the diagonal open?",
+        "In your version, a token does not see itself. Is the diagonal allowed?",
         {MASK: f"({SAME}).tril(-1)"},
     ),
     Edit(
@@ -58,21 +59,21 @@ EDITS = (
         {ROWS: "for i in range(0, len(owner) - block + 1, block)"},
     ),
     Edit(
-        "Every tile on the diagonal is partial with you. What is open in one of a single query "
+        "You count every tile on the diagonal as partial. What is allowed in one of a single query "
         "and a single key?",
         {"if tile.all():": "if tile.all() and i != j:"},
     ),
     Edit(
-        "A tile on the diagonal is full with you if it lies in one document. Which half of it does "
-        "the causal mask close?",
+        "You count a tile on the diagonal as full if it lies in one document. Which half of it "
+        "does the causal mask hide?",
         {"if tile.all():": f"if ({SAME})[i : i + block, j : j + block].all() and j <= i:"},
     ),
     Edit(
-        "Smaller tiles at the end are partial with you. How many pairs has the last one?",
+        "You count smaller tiles at the end as partial. How many pairs has the last one?",
         {"if tile.all():": "if tile.sum() == block * block:"},
     ),
     Edit(
-        "Full tiles are counted twice. Is a tile that is all open also partly open?",
+        "Full tiles are counted twice. Is a tile with every pair allowed also partial?",
         {'"partial": partial': '"partial": partial + full'},
         points=0.75,
     ),
@@ -81,7 +82,7 @@ EDITS = (
         {'"full": full, "partial": partial': '"full": partial, "partial": full'},
     ),
     Edit(
-        "Those are tiles with no open pair. Which tiles does a kernel visit?",
+        "Those are tiles with no allowed pair. Which tiles does a kernel visit?",
         {f"elif {PARTIAL}:": f"elif not {PARTIAL}:"},
         points=0.75,
     ),

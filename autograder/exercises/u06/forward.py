@@ -52,7 +52,8 @@ def _whole(tile: tuple[int, int], tiles: tuple[int, int]) -> tuple[int, int, int
 def measured(**case: Any) -> dict[str, Any]:
     """Attention with every score in memory, and the least traffic with a tile of queries at rest.
 
-    Queries cross once, keys and values once for each tile of queries, results once.
+    Queries move once, keys and values once for each tile of queries, results once. A program that
+    moves less is right too.
     """
     q, k, v = forward.inputs_of(case)
     scores = q @ k.mT / q.shape[1] ** 0.5
@@ -123,8 +124,8 @@ EDITS = (
         points=2.0,
     ),
     Edit(
-        "You take nothing off the scores. What is exp(900), what is exp(-900), and what may be "
-        "taken off a whole row without changing its softmax?",
+        "You subtract nothing from the scores. What is exp(900), what is exp(-900), and what may "
+        "be subtracted from a whole row without changing its softmax?",
         {HIGHER: "torch.zeros_like(maximum)"},
         points=2.0,
     ),
@@ -137,8 +138,8 @@ EDITS = (
         {DIVIDED: "machine.store(summed,"},
     ),
     Edit(
-        "The result is right, its log-sum-exp is not. What was taken off the scores before the "
-        "sum?",
+        "The result is right, its log-sum-exp is not. What was subtracted from the scores before "
+        "the sum?",
         {LSE: "total.log()"},
     ),
     Edit(
@@ -184,7 +185,7 @@ EDITS = (
     ),
     *(
         Edit(
-            "The result is right, and queries cross the bus once for each tile of keys. What does "
+            "The result is right, and queries are loaded once for each tile of keys. What does "
             "the inner loop change, and what stays?",
             {LOAD_Q: first, SCORES: f"{LOAD_Q}\n            {SCORES}"},
             points=3.0,
@@ -193,7 +194,7 @@ EDITS = (
         for first in (f"{LOAD_Q}[:]", LOAD_Q.replace("machine.load", ""))
     ),
     Edit(
-        "The result is right, and keys or values cross the bus twice for each tile of queries. "
+        "The result is right, and keys or values are loaded twice for each tile of queries. "
         "What would you have to remember so that one pass over both is enough?",
         {NEXT: f"{NEXT}\n            machine.load(v[j : j + block_k])"},
         points=3.0,
@@ -238,8 +239,8 @@ CHECK = Check(
             "extreme": "Right where scores are small. Of which numbers do you take the "
             "exponential, and how large can they become?",
             "ragged": "Right where tiles divide the sequence. What is different in the last tile?",
-            "traffic": "The result is right, and other numbers cross the bus than have to. Which "
-            "tile comes or goes more often than it must?",
+            "traffic": "The result is right, and more numbers move than must. Which tile comes or "
+            "goes more often than it has to?",
         },
     ),
     fallback="course_utils.reference.tiled_attention.flash_forward",

@@ -87,8 +87,8 @@ EDITS = (
         points=2.0,
     ),
     Edit(
-        "You take nothing off the scores. What is exp(900), what is exp(-900), and what may be "
-        "taken off all scores of a row without changing its softmax?",
+        "You subtract nothing from the scores. What is exp(900), what is exp(-900), and what may "
+        "be subtracted from a whole row without changing its softmax?",
         {HIGHER: "torch.zeros_like(maximum)"},
         points=2.0,
     ),
@@ -99,7 +99,7 @@ EDITS = (
     ),
     Edit(
         "A row that has seen no key yet has the maximum minus infinity. What is minus infinity "
-        "minus minus infinity, and what could you take off such a row instead?",
+        "minus minus infinity, and what could you subtract from such a row instead?",
         {SHIFT: "higher"},
         points=2.0,
     ),
@@ -124,8 +124,8 @@ EDITS = (
         {OUT: f"({OUT}) / torch.where(total > 0, total, 1.0)"},
     ),
     Edit(
-        "The result is right, its log-sum-exp is not. What was taken off the scores before the "
-        "sum?",
+        "The result is right, its log-sum-exp is not. What was subtracted from the scores before "
+        "the sum?",
         {LSE: "total.log()[:, 0]"},
     ),
     Edit(

@@ -1,4 +1,4 @@
-"""Check of the traffic of three programs, against the machine that runs them."""
+"""Check of the traffic of two programs, against the machine that runs them."""
 
 import random
 
@@ -36,7 +36,7 @@ def traffic_cases(seed: int) -> list[Case]:
 def measured(
     num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
 ) -> dict[str, int]:
-    """Loads and stores of the three programs on a machine with sizes alone."""
+    """Loads and stores of both programs on a machine with sizes alone."""
     n, m, d = num_queries, num_keys, head_dim
     shapes = {
         "q": (n, d),
@@ -49,7 +49,6 @@ def measured(
     }
     programs = {
         "q_outer": (tiled_attention.flash_forward, "q k v out lse"),
-        "k_outer": (tiled_attention.flash_forward_keys_outer, "q k v out lse"),
         "materialised": (tiled_attention.materialised_forward, "q k v scores weights out"),
     }
     moved = {}
@@ -62,143 +61,91 @@ def measured(
 
 
 # Places of the model answer.
-Q_TILES, K_TILES = "-(-n // block_q)", "-(-m // block_k)"
+Q_TILES = "-(-n // block_q)"
 ALL_ROWS = "n, m, d = num_queries, num_keys, head_dim"
 WHOLE_TILES = (
     "n, m, d = -(-num_queries // block_q) * block_q, -(-num_keys // block_k) * block_k, head_dim"
 )
 BOTH, IN_AND_OUT = "keys_and_values = 2 * m * d", "queries_and_results = 2 * n * d"
 FLASH = "queries_and_results + n + q_tiles * keys_and_values"
-OUTER = "keys_and_values + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n)"
 THREE = "queries_and_results + q_tiles * keys_and_values + 4 * scores"
 
 ROUNDED_DOWN = (
     "Right where tiles divide the sequence. How many tiles cover five rows, two at a time?"
 )
+NOT_WHOLE = "Not every tile is whole. How many rows does the last tile have?"
 EDITS = (
     Edit(
         ROUNDED_DOWN,
-        {Q_TILES: "n // block_q", K_TILES: "m // block_k"},
+        {Q_TILES: "n // block_q"},
     ),
     Edit(
-        ROUNDED_DOWN,
-        {Q_TILES: "n // block_q"},
-        points=1.0,
-    ),
-    *(
-        Edit(
-            "One tile too many where tiles divide the sequence. How many tiles of two cover four "
-            "rows?",
-            some,
-            points=points,
-        )
-        for some, points in (
-            ({K_TILES: "m // block_k + 1"}, 2.0),
-            ({Q_TILES: "n // block_q + 1"}, 1.0),
-            ({K_TILES: "m // block_k + 1", Q_TILES: "n // block_q + 1"}, 0.0),
-        )
+        "One tile too many where tiles divide the sequence. How many tiles of two cover four rows?",
+        {Q_TILES: "n // block_q + 1"},
     ),
     Edit(
         "What besides the keys does a tile of queries have to see?",
         {BOTH: "keys_and_values = m * d"},
     ),
     Edit(
-        "In two of the programs keys cross the bus once in yours. How many tiles of queries want "
-        "to see them?",
+        "In yours, `q_outer` loads keys and values once. How many tiles of queries need to see "
+        "them?",
         {FLASH: "queries_and_results + n + keys_and_values"},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
-        "The program stores a result and one number more for each query. Where is that number?",
+        "`q_outer` stores a result and one more number per query. Where is that number?",
         {FLASH: "queries_and_results + q_tiles * keys_and_values"},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
-        "Queries of the order with queries outside stay in fast memory while keys come by. How "
-        "often do they cross the bus?",
-        {FLASH: "k_tiles * n * d + n * d + n + q_tiles * keys_and_values"},
-        points=2.0,
+        "In `q_outer`, queries stay in fast memory while keys come by. How often are they loaded?",
+        {FLASH: "-(-m // block_k) * n * d + n * d + n + q_tiles * keys_and_values"},
+        points=1.5,
     ),
     Edit(
-        "Which n · m numbers does a program store that makes a tile of scores and forgets it?",
+        "`q_outer` makes a tile of scores and discards it. Which n · m numbers does it store?",
         {FLASH: f"{FLASH} + 2 * scores"},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
-        "A whole tile crosses the bus only where there is one. How many rows does the last tile "
-        "have?",
-        {FLASH: "2 * q_tiles * block_q * d + n + q_tiles * 2 * k_tiles * block_k * d"},
-        points=2.0,
+        NOT_WHOLE,
+        {FLASH: "2 * q_tiles * block_q * d + n + q_tiles * 2 * -(-m // block_k) * block_k * d"},
+        points=1.5,
     ),
     Edit(
-        "A whole tile crosses the bus only where there is one. How many rows does the last tile "
-        "have?",
+        NOT_WHOLE,
         {ALL_ROWS: WHOLE_TILES},
     ),
     Edit(
-        "Before the first tile of keys there is no result yet. How often is a result loaded, if it "
-        "is stored after each of three tiles?",
-        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "2 * k_tiles")},
-        points=2.0,
-    ),
-    Edit(
-        "With keys outside results come and go, and two arrays with them. Which one holds one "
-        "number for each query?",
-        {OUTER: OUTER.replace("(n * d + n)", "n * d")},
-        points=2.0,
-    ),
-    Edit(
-        "With keys outside a result is not complete after one tile of keys. What has to be "
-        "loaded before the next one can add to it?",
-        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "k_tiles")},
-        points=2.0,
-    ),
-    Edit(
-        "With keys outside a result is stored after every tile of keys. Before which of these "
-        "tiles is it loaded, and is that only once?",
-        {OUTER: OUTER.replace("(2 * k_tiles - 1)", "(k_tiles + 1)")},
-        points=2.0,
-    ),
-    Edit(
-        "With keys outside, keys and values are the outer loop. How often does each of them cross "
-        "the bus?",
-        {OUTER: OUTER.replace("keys_and_values", "q_tiles * keys_and_values", 1)},
-        points=2.0,
-    ),
-    Edit(
-        "In the first kernel each tile of queries crosses the bus once. How many queries are in "
-        "all tiles together?",
+        "The first kernel loads each tile of queries once. How many queries are in all tiles "
+        "together?",
         {THREE: "n * d + q_tiles * n * d + q_tiles * keys_and_values + 4 * scores"},
-        points=2.0,
-    ),
-    Edit(
-        "With keys outside, which array do all tiles of keys want to see?",
-        {OUTER: OUTER.replace("k_tiles * n * d", "n * d", 1)},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
         "Scores are stored by the first kernel. Who loads them, who stores weights, and who loads "
         "those?",
         {THREE: THREE.replace("4 * scores", "2 * scores")},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
         "The second kernel reads scores and writes weights. Does the third one read either?",
         {THREE: THREE.replace("4 * scores", "3 * scores")},
-        points=2.0,
+        points=1.5,
     ),
     Edit(
         "The three kernels keep no log-sum-exp. Which array of theirs has one number for each "
         "query?",
         {THREE: f"{THREE} + n"},
-        points=2.0,
+        points=1.5,
     ),
     *(
         Edit(
             "In the three kernels every tile of queries makes scores with all keys, and every tile "
-            "of weights wants values. How often does each of the two cross the bus?",
+            "of weights needs values. How often is each of the two loaded?",
             {THREE: THREE.replace("q_tiles * keys_and_values", some)},
-            points=2.0,
+            points=1.5,
         )
         for some in ("keys_and_values", "(q_tiles + 1) * m * d")
     ),
@@ -206,7 +153,6 @@ EDITS = (
         "Bytes or numbers: which unit does the exercise ask for?",
         {
             f'"q_outer": {FLASH}': f'"q_outer": 2 * ({FLASH})',
-            f'"k_outer": {OUTER}': f'"k_outer": 2 * ({OUTER})',
             f'"materialised": {THREE}': f'"materialised": 2 * ({THREE})',
         },
     ),
@@ -218,10 +164,8 @@ CHECK = Check(
         measured,
         *edited("u06-traffic", EDITS),
         questions={
-            "q_outer": "Queries stay while keys and values come by. What crosses the bus once, and "
-            "what once for each tile of queries?",
-            "k_outer": "Keys and values stay while queries and results come and go. Which arrays "
-            "are loaded for each tile of keys, and which are stored?",
+            "q_outer": "Queries stay while keys and values come by. What moves once, and what once "
+            "for each tile of queries?",
             "materialised": "Three kernels, one after the other. What does each of them load, and "
             "what does it store?",
         },

@@ -38,12 +38,12 @@ def measured(**case: Any) -> dict[str, Any]:
     if trial.idle is not None:
         way[trial.idle] = 0
     return {
+        "way": 1.0,
+        "wrong_masters": 0,
         "gradients_left": 0,
         "in_fp32": 0,
         "moved": 0,
         "frozen": 0,
-        "way": 1.0,
-        "wrong_masters": 0,
         "wrong_weights": 0,
         "weights_elsewhere": 0,
         "idle_changed": 0,
@@ -111,11 +111,18 @@ EDITS = (
         )
         for pieces in ({STEP: f"master = master - {PRODUCT}"}, {STEP: OF_WEIGHT, ROUND: "pass"})
     ),
-    Edit(
-        "Your masters hold numbers with 8 bits, like bf16. Which of the two is updated, and "
-        "which is made from the other?",
-        {STEP: OF_WEIGHT, ROUND: "master.copy_(weight)"},
-        shows=MASTERS,
+    *(
+        Edit(
+            "Your masters hold numbers with 8 bits, like bf16. Which of the two is updated, and "
+            "which is made from the other?",
+            {STEP: of_weight, ROUND: "master.copy_(weight)"},
+            shows=MASTERS,
+        )
+        for of_weight in (
+            OF_WEIGHT,
+            f"weight.sub_({PRODUCT.removesuffix(IN_FP32)})",
+            "weight.sub_(weight.grad, alpha=learning_rate)",
+        )
     ),
     Edit(
         "Your masters begin every step at the rounded weights, so small updates are lost after "
@@ -178,11 +185,11 @@ CHECK = Check(
             "of them?",
         },
         labels={
-            "gradients_left": "gradients that are still there",
+            "gradients_left": "gradients not freed",
             "in_fp32": "weights in fp32",
             "moved": "tensors in new memory",
             "frozen": "weights that no longer require a gradient",
-            "way": "how far the masters move, in steps of the right length",
+            "way": "the masters' move, as a multiple of the right one",
             "wrong_masters": "wrong masters",
             "wrong_weights": "weights that are not their masters rounded",
             "weights_elsewhere": "weights that change otherwise",

@@ -225,6 +225,15 @@ EDITS = (
         points=BUT_ONE,
     ),
     Edit(
+        "Your scale falls after good steps. How does `update` know that one was taken?",
+        {
+            BEGIN: BEGIN.replace("self.", ""),
+            NOTE: NOTE.replace("self.", "", 1),
+            IF_FINE: IF_FINE.replace("self.", ""),
+            RETURN: RETURN.replace("self.", ""),
+        },
+    ),
+    Edit(
         "Your scale changes twice per step. Who else calls the method that changes it?",
         {RETURN: f"self.update()\n        {RETURN}"},
     ),
@@ -348,8 +357,8 @@ EDITS = (
         points=BUT_THREE,
     ),
     Edit(
-        "Your scale grows one good step too late. Does the count know of the step that has "
-        "just been made when you compare it?",
+        "Your scale grows one good step too late. Does the count include the current step when "
+        "you compare it?",
         {IS_DUE: IS_DUE.replace("==", ">")},
         points=BUT_THREE,
     ),
@@ -396,14 +405,14 @@ CHECK = Check(
         measured,
         *edited("u07-scaler", EDITS, observe=scaler.observe),
         Symptom(
-            "All is right but what your `step` returns. What does the exercise want to know?",
+            "All is right but what your `step` returns. Does it say whether it stepped?",
             lambda *case: {"wrong_returns": len(case[-1])},  # in every step
         ),
         scenarios=SCENARIOS,
         summarise=scaler.summarise,
         questions={
             "not_scaled": "What does `scaled` return, a new tensor or an old one?",
-            "other_scales": "The scale is another one after some step. Go through the steps by "
+            "other_scales": "The scale is wrong after some step. Go through the steps by "
             "hand: how many good ones have been in a row, and who starts the count again?",
             "wrong_first": "Gradients are wrong when the optimizer looks at them. By what are "
             "they divided, and how often in one step?",

@@ -31,7 +31,7 @@ LABELS = {
     "saved_bytes": "the bytes that autograd keeps",
     "copied_bytes": "the bytes of what autograd keeps beside q, k and v",
     "unseen_bytes": "the bytes that live on where autograd does not see them",
-    "square_tensors": "There is a tensor as large as a whole matrix of scores.",
+    "square_tensors": "There is a tensor of s × s numbers or more.",
     "forward_flops": "FLOPs of the forward pass",
     "backward_flops": "FLOPs of the backward pass",
 }

@@ -25,7 +25,7 @@ Gradients = list[list[float] | None]
 
 LABELS = {
     "not_scaled": "losses that are not multiplied by the scale",
-    "losses_changed": "losses that are changed themselves",
+    "losses_changed": "losses modified in place",
     "gone": "good steps after which gradients are gone",
     "wrong_first": "good steps with wrong gradients in the first group",
     "wrong_second": "good steps with wrong gradients in the second group",
@@ -34,7 +34,7 @@ LABELS = {
     "wrong_weights": "steps after which weights are wrong",
     "other_scales": "steps after which the scale is wrong",
     "sum_of_scales": "the scales of all steps together",
-    "wrong_returns": "steps that return something wrong",
+    "wrong_returns": "steps with a wrong return value",
     "gone_when_skipped": "skipped steps after which gradients are gone",
     "wrong_when_skipped": "skipped steps with wrong gradients",
 }

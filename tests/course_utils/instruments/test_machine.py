@@ -98,7 +98,7 @@ def test_a_tile_too_many_is_refused_and_leaves_no_trace():
     machine = Machine(capacity=30)
     x = machine.slow(arange(4, 6))
     tile = machine.load(x)
-    with pytest.raises(OutOfFastMemory, match=r"holds 30 numbers, and 36 are wanted"):
+    with pytest.raises(OutOfFastMemory, match=r"holds 30 numbers, but 36 are needed"):
         machine.load(x[:2])
     assert (machine.live_elements, machine.peak_elements) == (24, 24)
     del tile
