@@ -22,6 +22,7 @@ LARGEST = 10**100  # nothing larger is compared
 SIMPLE, ENOUGH = 2.0, 5  # what costs more to say needs so many cases on either side
 FEW_TO_END = 3  # equal wrong numbers that are no chance
 FEW_WORDS = 8  # of which one may stand for a kind of cases
+SMALL = 8  # sizes up to it are kinds, such as bytes of an element: nobody divides them
 
 
 class OutOfTime(Exception):
@@ -206,7 +207,8 @@ def _pairs(one: str, other: str, pairs: Sequence[tuple[int, int]]) -> Iterator[P
     if any(x > y for x, y in pairs):
         yield Property(2.5, f"{one} is less than {other}", [x < y for x, y in pairs])
     divides = [x > 0 and y % x == 0 for x, y in pairs]
-    if any(holds and x < y for holds, (x, y) in zip(divides, pairs, strict=True)):
+    is_large = any(y > SMALL for _, y in pairs)
+    if is_large and any(h and x < y for h, (x, y) in zip(divides, pairs, strict=True)):
         yield Property(2.6, f"{one} divides {other}", divides)
 
 
