@@ -26,8 +26,8 @@ def enter_and_leave(comm: Comm) -> tuple[Operation, Operation]:
             return _total(comm, part)
 
         @staticmethod
-        def backward(ctx: Any, gradient: Tensor) -> Tensor:
-            return gradient
+        def backward(ctx: Any, of_total: Tensor) -> Tensor:
+            return of_total
 
     return enter, Leave.apply
 
