@@ -3,6 +3,7 @@
 #   course:
 #     title: Serve it
 #     device: CPU
+#     minutes: 100
 #     needs: ["01", "02", "06"]
 #     lecture: [E1, E2, S6]
 #   jupytext:
@@ -35,7 +36,6 @@
 # | $a$, $a_{kv}$, $d$ | H, D' | query heads, key-value heads, width of a head |
 # | $r$, $d_r$ | | width of a latent, of a rotary key |
 # | $E$, $k$ | | experts, and how many a token chooses |
-# | $p$, $q$, $\gamma$ | | large model, draft model, drafted tokens |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -83,7 +83,7 @@ plan()
 
 # %%
 torch.set_num_threads(1)
-model = trained(MODEL, num_steps=220)
+model = trained(MODEL, num_steps=220)  # some seconds
 prompt = ids_of("A token")
 
 
@@ -137,13 +137,13 @@ compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with
 # %%
 predict("u13-latents", None, "times Llama's cache")
 
-# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=7 difficulty=1 importance=5
-# **Write** `cache_bytes`: bytes of the whole cache (`model.head_dim` is $d$), with numbers of `element_bytes`.
+# %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=6 difficulty=1 importance=5
+# **Write** `cache_bytes`: bytes of the whole cache, `element_bytes` a number (`model.head_dim` is $d$).
 #
 # - `model.latent_attention` is None, or has `kv_rank` ($r$) and `rope_head_dim` ($d_r$).
 # - `window` is 0 where a query sees all tokens; otherwise only the last `window` are kept.
 #
-# *By hand:* 2 layers, 4 query heads on 2 of keys, $d = 3$; 5 sequences of 7 tokens in bf16 → **1,680**; with a window of 4 → **960**. With latents of $r = 6$, $d_r = 2$ → **1,120**.
+# *By hand:* 2 layers, 4 query heads, 2 key heads, $d = 3$; 5 sequences of 7 tokens in bf16 → **1,680**; with a window of 4 → **960**. With latents of $r = 6$, $d_r = 2$ → **1,120**.
 
 
 # %% solution="u13-cache-bytes"
@@ -187,15 +187,18 @@ rows = {}
 for name, design in designs_of_llama().items():
     left = h100.memory_bytes - served_bytes(design, 1, 1)
     per_sequence = bytes_of(design, 1, 8192, 2, 0)
-    rows[f"Llama-3-8B, {name}"] = {
+    latent = design.latent_attention
+    widths = f" ({latent.kv_rank} + {latent.rope_head_dim})" if latent else ""
+    rows[f"Llama-3-8B, {name}{widths}"] = {
         "KB a token": f"{bytes_of(design, 1, 1, 2, 0) / 1000:,.1f}",
         "sequences on one H100": f"{left // per_sequence:,}",
     }
 display(pd.DataFrame(rows).T)
 ratio = bytes_of(deepseek, 1, 1, 2, 0) / bytes_of(llama, 1, 1, 2, 0)
 latents = MultiHeadLatentAttention(deepseek, deepseek.latent_attention, "meta").kv_down
-grouped = GroupedAttention(llama, "meta")
-measured = 61 * latents.out_features / 32 / 2 / grouped.key.out_features
+grouped = GroupedAttention(llama, "meta").key
+of_layers = latents.out_features / 2 / grouped.out_features  # as built: keys and values, or latents
+measured = of_layers * deepseek.num_layers / llama.num_layers
 compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 
 # %% [markdown]
@@ -206,10 +209,10 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 #
 # A step of decoding has one query for each head, and buffers with room for more tokens than are there. Its commonest mistakes change no number of the result: they copy.
 
-# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=11 difficulty=3 importance=5
-# **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, by a slice, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
+# %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=10 difficulty=3 importance=5
+# **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
 #
-# | scenario | half of the points each |
+# | scenario | asks for (half of the points) |
 # |---|---|
 # | `result` | result and buffers are right |
 # | `bytes` | and the filled part of the buffers is read once, one token is written, and no copy of them is made |
@@ -274,9 +277,9 @@ same = torch.equal(generate_cached(model, prompt[None], 100, step_of)[0], writte
 print("the tiny model writes the same text with it:", same)
 
 # %% [markdown]
-# Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. Now all bytes of a step, weights too.
+# Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. The figure counts all bytes of a step.
 #
-# **Move the controls:** with which context does an H100 have room for 256 sequences on 8 heads of keys? And which design has room for as many with 8,192 tokens each?
+# **Move the controls:** up to which context does an H100 have room for 256 sequences on 8 heads of keys?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -292,14 +295,14 @@ explorer(
 # %% [markdown]
 # ## Never leave the latents
 #
-# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head, its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step would make those of all earlier tokens again. But
+# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head ($U_k$ is `key_up[:, i]` below), its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step would make both again for all earlier tokens. But, with softmax weights $s_j$,
 #
-# $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j w_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
+# $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j s_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
 #
 # A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of a score are added.
 
-# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=14 difficulty=4 importance=4
-# **Write** `latent_attention` for one new token: `q_nope` $(b, a, n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, n)$ and `value_up` $(r, a, w)$. Return $(b, a, w)$. The scale is that of a whole key, $1/\sqrt{n + d_r}$. Everything is already rotated and normalised.
+# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=13 difficulty=4 importance=4
+# **Write** `latent_attention` for one new token: `q_nope` (no position) $(b, a, d_n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, d_n)$ and `value_up` $(r, a, d_v)$. Return $(b, a, d_v)$. The scale is that of a whole key, $1/\sqrt{d_n + d_r}$. Everything is already rotated and normalised.
 #
 # Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
 
@@ -313,7 +316,7 @@ def latent_attention(
     key_up: Tensor,
     value_up: Tensor,
 ) -> Tensor:
-    """Attention of one token over latents (b, a, w), with both matrices absorbed."""
+    """Attention of one token over latents (b, a, d_v), with both matrices absorbed."""
     ### BEGIN SOLUTION
     scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
     q_latent = torch.einsum("ban,ran->bar", q_nope, key_up)
@@ -357,14 +360,14 @@ print({name: f"{each:,} FLOPs" for name, each in steps.items()})
 print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tokens")
 
 # %% [markdown]
-# In return each score takes a product of 576 numbers, not 192, so a *prompt* is cheaper expanded, as in training. The absorbed form has about 240 FLOPs for each byte of cache, GQA in Llama-3-8B has 4.
+# A *prompt* is cheaper expanded: its scores take 192 numbers, not 576. The absorbed form has about 240 FLOPs for each byte of cache, GQA in Llama-3-8B 4, and an H100 about 300 for each byte that it reads.
 
 # %% [markdown]
 # ## Pages
 #
 # A server does not know how long an answer will be. If it reserves the longest, most memory holds nothing. A **paged cache** (E2) cuts memory into blocks of a few tokens. A sequence gets the next block when it needs it, wherever that lies, and a **table** says which blocks are its own, in order. Two sequences with the same beginning share its blocks. When one of them writes into a shared block, it gets a copy first: **copy on write**.
 
-# %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=23 difficulty=5 importance=5
+# %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=22 difficulty=5 importance=5
 # **Write** `PagedCache`: the tables, not the memory. Sequences have names.
 #
 # | method | does |
@@ -374,7 +377,7 @@ print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tok
 # | `fork(sequence, child)` | the child has all its tokens, in the same blocks |
 # | `free(sequence)` | ends it; a block is free when nobody has it |
 #
-# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of cells)` to `self.copies`, and returns a cell of the new one. The owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
+# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of filled cells)` to `self.copies`, and returns a cell of the new one. The owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
 #
 # *By hand:* the `story` below → cells **0, 1, 0, 1**, and one copy, of **1** cell.
 
@@ -480,14 +483,14 @@ for token in beginning:
     logits = server.feed("parent", token)
 for name in names[1:]:
     server.fork("parent", name)
-texts = {}
+texts, are_same = {}, []
 for name, extra in zip(names, ("", " ", ". ", "e "), strict=True):
     first = ids_of(extra).tolist() if extra else [int(logits.argmax())]
-    new = server.continue_with(name, first, 25)
-    texts[name] = text_of(beginning + first + new)
-for text in texts.values():
-    print(text[40:])
-print("the parent's is the text from above:", text_of(written).startswith(texts["parent"]))
+    fed = beginning + first
+    paged = fed + server.continue_with(name, first, 25)
+    are_same.append(generate_cached(model, torch.tensor([fed]), 25)[0].tolist() == paged)
+    texts[name] = text_of(paged)
+print("the same texts as without pages:", dict(zip(names, are_same, strict=True)))
 reserved = 4 * -(-128 // 8)
 print(f"{server.peak_blocks} blocks in use at most; reserved for 128 tokens each: {reserved}")
 
@@ -506,13 +509,8 @@ paged_blocks(owners, names, 8)
 # ## Experts
 #
 # In a **mixture of experts** (E2) each token goes to $k$ of $E$ feed-forward blocks. A token meets only the chosen ones; but memory holds all, and a *batch* reads every expert that any of its tokens chose.
-#
-# **Guess first.** Mixtral sends each token to 2 of 8 experts. How many does a batch of 8 tokens read?
 
-# %%
-predict("u13-batch", None, "experts of 8")
-
-# %% Experts that a batch reads [markdown] exercise="u13-touched" points=1.5 minutes=5 difficulty=3 importance=4
+# %% Experts that a batch reads [markdown] exercise="u13-touched" points=1.5 minutes=4 difficulty=3 importance=4
 # **Write** `expected_experts`: how many of `num_experts` are chosen by at least one of `num_tokens` tokens, on average, if each token chooses `experts_per_token` *different* ones at random.
 #
 # *By hand:* one token of Mixtral: **2**. Two tokens: **3.5**.
@@ -533,7 +531,7 @@ try_it(expected_experts, 8, 2, 1)
 try_it(expected_experts, 8, 2, 2)
 
 # %% check="u13-touched"
-# Against the law of the number of experts, one token after the other; few experts and hundreds.
+# Against the exact distribution; few experts and hundreds.
 
 # %% [markdown]
 # <details><summary>Hint: how do I begin?</summary>
@@ -555,20 +553,16 @@ display(
         }
     )
 )
-torch.manual_seed(0)
-choices = torch.rand(10_000, 8, 8).topk(2).indices.flatten(1)  # of 8 tokens, 10,000 times
-measured = sum(len(set(each)) for each in choices.tolist()) / 10_000
-compare("u13-batch", "experts of 8", computed=experts_of(8, 2, 8), measured=measured)
 
 # %% [markdown]
 # A batch of 16 reads nearly all of Mixtral. It still saves FLOPs, but no *bytes*.
 #
-# ### The landscape, computed
+# ### Quality and speed, computed
 #
-# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at the roof, with 256 + 500 cached tokens.
+# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at best, halfway through (256 + 500 cached tokens).
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: quality as published, tokens/s at best on the bandwidth of an A100-80
+# Table: quality as published, tokens/s at best on an A100-80
 plain = {"vocab_size": 32000}
 of_seven = {"num_layers": 32, "hidden_size": 4096, "num_heads": 32, **plain}
 models = {
@@ -601,9 +595,9 @@ for name, (sizes, quality) in models.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The **second gap** is in the memory column: in 16 bits neither Mixtral nor Llama-2-70B fits into the 80 GB of the slide's device. Such a dot needs two devices, or fewer bits.
+# The **second gap** is in the memory column: in 16 bits neither Mixtral nor Llama-2-70B fits into the 80 GB of the slide's device. Such a model needs two devices, or fewer bits.
 
-# %% Equal quality, different speed [markdown] exercise="u13-equal-quality" points=2 minutes=11 difficulty=3 importance=5
+# %% Equal quality, different speed [markdown] exercise="u13-equal-quality" points=2 minutes=10 difficulty=3 importance=5
 # **Write** about five sentences on the table:
 #
 # - Mixtral and Llama-2-70B are equally good. Why does Mixtral write five times as fast at batch 1 with two thirds of the parameters?
@@ -622,31 +616,6 @@ pd.DataFrame(rows).T
 # <!-- END SOLUTION -->
 
 # %% [markdown]
-# ### And to train (E1)
-#
-# Lecture E's other landscape sets quality against GPU hours: 0.25 to 1.75 million of them for scores that hardly differ. Two published runs of 2024, with $6 N D$ and *active* parameters:
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: two training runs, as published (MMLU from table 3 of the DeepSeek-V3 report)
-runs = {
-    "Llama-3.1-405B": ("Llama-3-405B", 15.6e12, 30.84, "H100", 84.4),
-    "DeepSeek-V3": ("DeepSeek-V3", 14.8e12, 2.79, "H800", 87.1),
-}
-table = {}
-for name, (sizes, tokens, hours, chip, quality) in runs.items():
-    active = sum(active_parameters(preset(sizes)).values())
-    table[name] = {
-        "MMLU": quality,
-        "active, billions": f"{active / 1e9:.0f}",
-        "6 N D, 10²⁴ FLOPs": f"{6 * active * tokens / 1e24:.1f}",
-        "million GPU hours": f"{hours} ({chip})",
-    }
-pd.DataFrame(table).T
-
-# %% [markdown]
-# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save at any batch size.
-
-# %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
@@ -656,7 +625,7 @@ pd.DataFrame(table).T
 # A pass of the large model over five tokens reads the same weights as a pass over one. So a small **draft model** proposes tokens, and the large one looks at all of them in a single pass (**speculative decoding**). Each token must keep the chance $p(x)$ that the large model gives it; the draft gives $q(x)$. Accept or replace each proposal, and keep as many as possible.
 
 # %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=13 difficulty=4 importance=4 extra=true
-# **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ the first, and where $p = q$ the second, may be any numbers, but no error.
+# **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ the first, and where $p = q$ the second, may be anything, but must not raise.
 #
 # The inputs are fractions; fractions and floats are both right.
 #
@@ -793,14 +762,38 @@ try_it(capacity_losses, [[0, 1], [0, 1], [0, 2]], 3, 1)
 # Even and crowded choices, capacities from one to all.
 
 # %% [markdown]
+# ### Quality and hours of training (E1)
+#
+# Lecture E also sets quality against GPU hours: 0.25 to 1.75 million of them for scores that hardly differ. Two published runs of 2024, with $6 N D$ and *active* parameters:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: two training runs, as published (MMLU from table 3 of the DeepSeek-V3 report)
+runs = {
+    "Llama-3.1-405B": ("Llama-3-405B", 15.6e12, 30.84, "H100", 84.4),
+    "DeepSeek-V3": ("DeepSeek-V3", 14.8e12, 2.79, "H800", 87.1),
+}
+table = {}
+for name, (sizes, tokens, hours, chip, quality) in runs.items():
+    active = sum(active_parameters(preset(sizes)).values())
+    table[name] = {
+        "MMLU": quality,
+        "active, billions": f"{active / 1e9:.0f}",
+        "6 N D, 10²⁴ FLOPs": f"{6 * active * tokens / 1e24:.1f}",
+        "million GPU hours": f"{hours} ({chip})",
+    }
+pd.DataFrame(table).T
+
+# %% [markdown]
+# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save at any batch size.
+
+# %% [markdown]
 # ## What you know now
 #
 # | quantity | value |
 # |---|---|
 # | cache of a token and layer | $2\, a_{kv}\, d$ numbers, or $r + d_r$ |
 # | FLOPs for each byte of cache (bf16) | $a / a_{kv}$ with grouped queries; about 240 with absorbed latents |
-# | experts that $n$ tokens read | $E\,(1 - (1 - k/E)^n)$ |
-# | accept $x$; else draw from | $\min(1, p/q)$; $\max(0, p - q)$, normalised |
+# | experts that $b$ tokens read | $E\,(1 - (1 - k/E)^b)$ |
 # | served by one H100 | 59 conversations of 8,192 tokens with Llama-3-8B |
 #
 # **Your plan** is unchanged. But what it trains will be served, and the design, chosen before training, decides for how many people.

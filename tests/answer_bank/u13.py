@@ -96,6 +96,20 @@ CACHED_STEP = AnswerBank(
             points=1.5,
         ),
         Wrong(
+            "the axis of the one query left in",
+            """
+            from torch.nn import functional as F
+
+            def decode_attention(q, k_new, v_new, k_cache, v_cache, length):
+                k_cache[:, :, length], v_cache[:, :, length] = k_new, v_new
+                keys, values = k_cache[:, :, : length + 1], v_cache[:, :, : length + 1]
+                return F.scaled_dot_product_attention(
+                    q[:, :, None], keys, values, enable_gqa=True
+                )
+            """,
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
             "no result",
             """
             def decode_attention(q, k_new, v_new, k_cache, v_cache, length):
@@ -147,7 +161,35 @@ LATENT_STEP = AnswerBank(
             def latent_attention(q_nope, q_rope, latents, rope_keys, key_up, value_up):
                 return q_rope @ rope_keys.mT
             """,
-            "what is summed with the weights?",
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "the axis of the one query left in",
+            """
+            import torch
+
+            def latent_attention(q_nope, q_rope, latents, rope_keys, key_up, value_up):
+                scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
+                scores = torch.einsum("ban,ran->bar", q_nope, key_up) @ latents.mT
+                scores = scores + q_rope @ rope_keys.mT
+                summed = (scores * scale).softmax(-1) @ latents
+                return torch.einsum("bar,raw->baw", summed, value_up)[:, :, None]
+            """,
+            "What does the exercise ask your function to return?",
+        ),
+        Wrong(
+            "divided by the width itself",
+            """
+            import torch
+
+            def latent_attention(q_nope, q_rope, latents, rope_keys, key_up, value_up):
+                scale = 1 / (q_nope.shape[-1] + q_rope.shape[-1])
+                scores = torch.einsum("ban,ran->bar", q_nope, key_up) @ latents.mT
+                scores = scores + q_rope @ rope_keys.mT
+                summed = (scores * scale).softmax(-1) @ latents
+                return torch.einsum("bar,raw->baw", summed, value_up)
+            """,
+            "by what is it divided",
         ),
         Wrong(
             "every head's keys, one head after the other",
@@ -208,6 +250,35 @@ LATENT_STEP = AnswerBank(
 PAGED = AnswerBank(
     function="PagedCache",
     wrong=[
+        Wrong(
+            "a list of free blocks that is simply popped, and lengths that outlive their sequence",
+            """
+            class PagedCache:
+                def __init__(self, num_blocks, block_size):
+                    self.copies, self.size, self.unused = [], block_size, list(range(num_blocks))
+                    self.tables, self.lengths = {}, {}
+
+                def append(self, sequence):
+                    length = self.lengths.setdefault(sequence, 0)
+                    self.lengths[sequence] += 1
+                    if length == 0:
+                        self.tables[sequence] = []
+                    if length % self.size == 0:
+                        self.tables[sequence].append(self.unused.pop())
+                    return self.tables[sequence][-1], length % self.size
+
+                def table(self, sequence):
+                    return list(self.tables[sequence])
+
+                def fork(self, sequence, child):
+                    self.lengths[child] = self.lengths[sequence]
+                    self.tables[child] = list(self.tables[sequence])
+
+                def free(self, sequence):
+                    self.unused += self.tables.pop(sequence)
+            """,
+            "What should a request raise when no block is free?",
+        ),
         Wrong(
             "never a copy, every fork its own blocks",
             """

@@ -10,7 +10,7 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.checksums import checksum
 from autograder.observing.u13 import cached_step
-from autograder.observing.u13.cached_step import ENOUGH, inputs_of
+from autograder.observing.u13.cached_step import inputs_of
 
 SCENARIOS = ("result", "bytes")
 NAMES = ("scenario", "num_sequences", "num_heads", "num_kv_heads", "width", "length", "room")
@@ -51,7 +51,7 @@ def measured(**case: Any) -> dict[str, Any]:
         return right
     token = 2 * k_new.numel() * ELEMENT_BYTES
     moved = {"read_bytes": (length + 1) * token, "written_bytes": token}
-    return right | moved | {"times_copied": ENOUGH}
+    return right | moved | {"times_copied": 0.0}
 
 
 KEY, VALUE = "k_cache[:, :, length] = k_new", "v_cache[:, :, length] = v_new"

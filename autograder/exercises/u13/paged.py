@@ -47,9 +47,9 @@ def _case(scenario: str, *others: str | int) -> Case:
     return {"scenario": scenario, **dict(zip(names, others, strict=True))}
 
 
-def measured(**case: Any) -> dict[str, int]:
-    """Every request is served, and nothing is wrong."""
-    return {"served_requests": case["num_requests"], **dict.fromkeys(WRONG, 0)}
+def measured(**_: Any) -> dict[str, int]:
+    """No request is served wrong."""
+    return dict.fromkeys(WRONG, 0)
 
 
 NEW, SHARED = "if cell == 0:", "elif self.owners[blocks[-1]] > 1:"
@@ -62,7 +62,48 @@ FORKED = """self.tables[child] = list(self.tables[sequence])
 FREED = """self.owners[block] -= 1
             if self.owners[block] == 0:
                 self.free_blocks.append(block)"""
+TOO_MANY = (
+    "Cells are copied that hold nothing of this sequence. How many of its tokens lie in its last "
+    "block?"
+)
+LEFT_OVER = "What do you still remember of a sequence that was refused, or ended?"
+FOLLOW = "Follow the script of the verdict by hand (a>b forks, -a ends):"
+NONE_FREE = "What should a request raise when no block is free?"
 EDITS = (
+    *(
+        Edit(TOO_MANY, {COPY: COPY.replace("cell)", f"{count})")}, points=3.0)
+        for count in ("length", "self.block_size", "cell + 1")
+    ),
+    Edit(
+        "A copy is asked for, and it does not go into the block that you return. Which of the two "
+        "blocks does the card name first?",
+        {COPY: "self.copies.append((block, blocks[-1], cell))"},
+        points=3.0,
+    ),
+    Edit(
+        "The new block lacks the tokens that came before in it. Who copies them, and what tells "
+        "that one to do so?",
+        {COPY: "pass"},
+        points=3.0,
+    ),
+    Edit(
+        LEFT_OVER,
+        {
+            f"{NEW}\n": f"self.lengths[sequence] = length + 1\n        {NEW}\n",
+            "self.tables[sequence] = blocks\n        self.lengths[sequence] = length + 1": ""
+            "self.tables[sequence] = blocks",
+        },
+        points=1.0,
+    ),
+    Edit(LEFT_OVER, {"\n        del self.lengths[sequence]": ""}, points=1.0),
+    Edit(
+        NONE_FREE,
+        {
+            'if not self.free_blocks:\n            raise MemoryError("no block is free")\n'
+            "        ": ""
+        },
+        points=1.0,
+    ),
     Edit(
         "A sequence writes into a block that another one reads. Who else has the block that you "
         "write to?",
@@ -182,14 +223,15 @@ CHECK = Check(
         scenarios=SCENARIOS,
         labels=paged.LABELS,
         questions={
-            "append": "Follow the script of the verdict by hand: when does a sequence need a new "
+            "looked_up": LEFT_OVER,
+            "taken_of_none": NONE_FREE,
+            "too_many_cells": TOO_MANY,
+            "append": f"{FOLLOW} when does a sequence need a new "
             "block, and what does a refused request leave as it was?",
-            "free": "Follow the script of the verdict by hand: which blocks are free after a "
+            "free": f"{FOLLOW} which blocks are free after a "
             "sequence has ended, and what is left of its name?",
-            "share": "Follow the script of the verdict by hand: how many sequences have each "
-            "block, and when is it free?",
-            "copy": "Follow the script of the verdict by hand: who has the block that is written "
-            "to, and who after a copy?",
+            "share": f"{FOLLOW} how many sequences have each block, and when is it free?",
+            "copy": f"{FOLLOW} who has the block that is written to, and who after a copy?",
         },
     ),
     fallback="course_utils.reference.paged_cache.PagedCache",

@@ -9,6 +9,7 @@ from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import errors_as_data, keep, undisturbed
+from autograder.observing.u13.shapes import of_shape
 from course_utils.instruments import count_bytes
 
 SIZES = ("num_sequences", "num_heads", "context", "rank", "nope", "rope", "width")
@@ -33,7 +34,8 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     inputs, results = inputs_of(case), list[Tensor]()
     with undisturbed(), torch.no_grad():
         moved = count_bytes(lambda: keep(results, answer(*inputs)))
-    return {"out": results[0].detach().double(), "flops": moved.flops}
+    shape = case["num_sequences"], case["num_heads"], case["width"]
+    return {"out": of_shape(results[0], shape).detach().double(), "flops": moved.flops}
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:

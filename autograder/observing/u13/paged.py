@@ -15,14 +15,21 @@ from autograder.observing.u13.paged_memory import Memory, judged
 from autograder.observing.u13.paged_scripts import script_of
 
 LABELS = {
-    "served_requests": "requests served right, up to the first that was not",
-    "lost_tokens": "A token can no longer be read where its sequence's table says.",
-    "wrong_tables": "A table has too many blocks, or too few.",
-    "blocks_too_many": "More blocks are in use than the tokens need.",
-    "refused_early": "A token was refused, though there was room.",
-    "not_refused": "A token got a block where none was free.",
-    "no_such_cell": "There is no such cell.",
-    "changed": "A request was refused, and something is different all the same.",
+    name: f"request that {does} (counted from 1)"
+    for name, does in {
+        "looked_up": "fails on a sequence that ended or was refused",
+        "taken_of_none": "takes a block where none is free",
+        "too_few_cells": "copies fewer cells than are filled",
+        "too_many_cells": "copies more cells than are filled",
+        "other_target": "copies to another block than it returns",
+        "lost_tokens": "leaves a token where its sequence's table does not find it",
+        "wrong_tables": "leaves a table with too many blocks, or too few",
+        "blocks_too_many": "leaves more blocks in use than the tokens need",
+        "refused_early": "is refused, though there is room",
+        "not_refused": "gets a block where none is free",
+        "no_such_cell": "returns or copies a cell that does not exist",
+        "changed": "is refused and changes something all the same",
+    }.items()
 }
 
 
@@ -30,16 +37,22 @@ LABELS = {
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Of each request its place, the copies asked for, all tables after it.
 
-    And whether the first sequence that it names has another table than before, or one at all.
+    And whether the first sequence that it names has another table than before, or one at all. The
+    last is one that raised what only a forgotten rule explains.
     """
     cache = answer(case["num_blocks"], case["block_size"])
-    living, log = set[str](), list[dict[str, Any]]()
+    living, named, log = set[str](), set[str](), list[dict[str, Any]]()
     for kind, *names in script_of(case):
         if kind != "append" and names[0] not in living:
             log.append({})
             continue
         before = _table_or_error(cache, names[0])
-        place = _request(cache, kind, names, living)
+        try:
+            place = _request(cache, kind, names, living)
+        except LookupError as error:
+            log.append({"raised": _rule_behind(error, is_gone=names[0] in named - living)})
+            break
+        named.add(names[0])
         copies = [[_whole(each) for each in copy] for copy in cache.copies]
         cache.copies.clear()
         tables = {name: [_whole(each) for each in cache.table(name)] for name in sorted(living)}
@@ -68,6 +81,15 @@ def _request(cache: Any, kind: str, names: list[str], living: set[str]) -> list[
     return None
 
 
+def _rule_behind(error: LookupError, *, is_gone: bool) -> str:
+    """Which rule was forgotten where something is not found; raises the error if none is known."""
+    if "empty" in str(error):
+        return "taken_of_none"
+    if is_gone:
+        return "looked_up"
+    raise error
+
+
 def _table_or_error(cache: Any, name: str) -> list[Any] | str:
     """A table as it is now, or what is raised for a name without one; asked of a copy."""
     try:
@@ -83,6 +105,6 @@ def _whole(value: Any) -> int:
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    """How far the script was served right, and what went wrong then."""
+    """Which request was the first that went wrong, and how."""
     memory = Memory(case["num_blocks"], case["block_size"])
     return judged(memory, script_of(case), observed["log"])

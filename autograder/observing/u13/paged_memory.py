@@ -9,6 +9,7 @@ from typing import Any
 
 Tokens = dict[str, list[int]]
 WRONG = (
+    *("looked_up", "taken_of_none", "too_few_cells", "too_many_cells", "other_target"),
     *("lost_tokens", "wrong_tables", "blocks_too_many"),
     *("refused_early", "not_refused", "no_such_cell", "changed"),
 )
@@ -45,15 +46,16 @@ class Memory:
 
 
 def judged(memory: Memory, script: list[list[str]], log: list[dict[str, Any]]) -> dict[str, int]:
-    """Requests that are served right, up to the first that is not, and what is wrong with it."""
+    """The number of the first request that is not served right, from 1, by what is wrong with it.
+
+    The log ends with a request that raised what it should not.
+    """
     tokens: Tokens = {}
-    served = 0
-    for number, (request, seen) in enumerate(zip(script, log, strict=True)):
-        wrong = _wrong_with(memory, tokens, number, request, seen)
+    for number, (request, seen) in enumerate(zip(script, log, strict=False), start=1):
+        wrong = seen.get("raised") or _wrong_with(memory, tokens, number, request, seen)
         if wrong:
-            return {"served_requests": served, **{name: int(name == wrong) for name in WRONG}}
-        served += 1
-    return {"served_requests": served, **dict.fromkeys(WRONG, 0)}
+            return {name: number * (name == wrong) for name in WRONG}
+    return dict.fromkeys(WRONG, 0)
 
 
 def _wrong_with(
@@ -85,9 +87,14 @@ def _wrong_with_append(
     copies = seen["copies"]
     if not all(len(each) == 3 and memory.has(each[0]) and memory.has(each[1]) for each in copies):
         return "no_such_cell"
-    for source, target, num_cells in copies:
-        memory.copy(source, target, num_cells)
     block, cell = seen["place"]
+    for source, target, num_cells in copies:
+        filled = (len(after[name]) - 1) % memory.block_size
+        if target != block:
+            return "other_target"
+        if num_cells != filled:
+            return "too_few_cells" if num_cells < filled else "too_many_cells"
+        memory.copy(source, target, num_cells)
     if not memory.has(block, cell):
         return "no_such_cell"
     memory.cells[block][cell] = token
