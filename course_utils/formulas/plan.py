@@ -10,7 +10,7 @@ step; N parameters, L layers, h hidden size, v vocabulary, s tokens, A bytes tha
 
     >>> task = Task(preset("Llama-3.2-1B"), 4096, 256, machine_of("A100-80", num_devices=4))
     >>> round(task.bytes_of(Plan(data=4, micro_batch=4)) / 1e9, 1)
-    65.2
+    65.0
     >>> print(task.best())
     d 4 t 1 p 1, stage 1, micro-batch 1
 """

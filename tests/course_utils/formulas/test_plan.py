@@ -47,7 +47,7 @@ def test_a_step_of_the_practice_problem():
     assert [round(gigabytes(data=4, micro_batch=b)) for b in (1, 4)] == [31, 65]
     assert seconds(data=4) < seconds(data=4, is_recomputed=True) < 1.34 * seconds(data=4)
     assert 1.01 < seconds(tensor=4) / seconds(data=4) < 1.3
-    assert seconds(pipeline=4) / seconds(data=4) == pytest.approx(259 / 256, rel=1e-3)
+    assert seconds(pipeline=4) / seconds(data=4) == pytest.approx(259 / 256, rel=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(20))
