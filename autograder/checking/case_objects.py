@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course_utils.configs import (
+    Costs,
     Experts,
     LatentAttention,
     Machine,
@@ -28,6 +29,7 @@ OBJECTS: dict[str, Callable[[Any], Any]] = {
     "hardware": device,
     "machine": lambda sizes: Machine(**sizes),
     "plan": lambda sizes: Plan(**sizes),
+    "costs": Costs,
 }
 
 

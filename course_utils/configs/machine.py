@@ -5,6 +5,7 @@
 True
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from course_utils.configs.hardware import device
@@ -80,6 +81,49 @@ class Plan:
         again = ", layers run again" if self.is_recomputed else ""
         sizes = f"d {self.data} t {self.tensor} p {self.pipeline}"
         return f"{sizes}, stage {self.zero_stage}, micro-batch {self.micro_batch}{again}"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Bytes and seconds of many plans, looked up.
+
+    Attributes:
+        table: By the numbers of a plan as text, its bytes on the fullest device and its seconds.
+    """
+
+    table: Mapping[str, Sequence[float]]
+
+    @staticmethod
+    def key(plan: Plan) -> str:
+        """The numbers of a plan as text: ``4.1.1.0.2.0``."""
+        return ".".join(str(int(each)) for each in vars(plan).values())
+
+    def bytes_of(self, plan: Plan) -> float:
+        """Bytes on the fullest device.
+
+        Raises:
+            ValueError: If there is no such plan.
+        """
+        return self._row(plan)[0]
+
+    def seconds_of(self, plan: Plan) -> float:
+        """Seconds of a step.
+
+        Raises:
+            ValueError: If there is no such plan.
+        """
+        return self._row(plan)[1]
+
+    def _row(self, plan: Plan) -> Sequence[float]:
+        if self.key(plan) not in self.table:
+            raise ValueError(
+                f"{plan}: no such plan; it has to use all devices, and to divide what it cuts"
+            )
+        return self.table[self.key(plan)]
+
+    def __repr__(self) -> str:
+        """How many plans there are."""
+        return f"<costs of {len(self.table)} plans>"
 
 
 # Rates that products and rings reach, and two constants that are calibrated.

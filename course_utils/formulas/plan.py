@@ -1,4 +1,4 @@
-"""Does a plan fit, how long does its step take, and which plan is the fastest?
+"""Does a plan fit, and how long does its step take?
 
 Conventions. Memory is that of a device that has the most of every part: the first stage's
 activations and the last stage's loss. Left out: ids, the last norm, what a norm's input costs
@@ -11,12 +11,10 @@ step; N parameters, L layers, h hidden size, v vocabulary, s tokens, A bytes tha
     >>> task = Task(preset("Llama-3.2-1B"), 4096, 256, machine_of("A100-80", num_devices=4))
     >>> round(task.bytes_of(Plan(data=4, micro_batch=4)) / 1e9, 1)
     65.0
-    >>> print(task.best())
-    d 4 t 1 p 1, stage 1, micro-batch 1
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from course_utils.configs import Machine, ModelConfig, Plan
@@ -32,11 +30,14 @@ UPDATE_BYTES = 28  # of a parameter: master weight and moments read and written,
 LAST_STAGE = 3
 
 
-def plan_bytes(model: ModelConfig, seq_len: int, num_sequences: int, plan: Plan) -> dict[str, int]:
+def plan_bytes(
+    model: ModelConfig, sizes: Mapping[str, int], seq_len: int, num_sequences: int, plan: Plan
+) -> dict[str, int]:
     """Bytes on the fullest device, by part.
 
     Args:
         model: A Llama, its sizes divisible as the plan wants it.
+        sizes: As `model_sizes` gives them.
         seq_len: Tokens of a sequence.
         num_sequences: Of a step, on all devices.
         plan: How they are spread.
@@ -44,11 +45,10 @@ def plan_bytes(model: ModelConfig, seq_len: int, num_sequences: int, plan: Plan)
     Returns:
         ``state``, ``gathered``, ``layers`` and ``loss``.
     """
-    sizes = _sizes(model, seq_len)
     shared, tokens = plan.tensor, plan.micro_batch * seq_len
     held = min(plan.pipeline, plan.num_micro_batches(num_sequences))
     own_layers = model.num_layers // plan.pipeline
-    kept = plan.micro_batch * sizes["layer"] // shared
+    kept = plan.micro_batch * sizes["layer_bytes"] // shared
     layers = held * own_layers * kept
     if plan.is_recomputed:
         boundary = tokens * model.hidden_size * BF16_BYTES // shared
@@ -65,22 +65,27 @@ def plan_bytes(model: ModelConfig, seq_len: int, num_sequences: int, plan: Plan)
 
 
 @functools.lru_cache(maxsize=1024)
-def _sizes(model: ModelConfig, seq_len: int) -> dict[str, int]:
+def model_sizes(model: ModelConfig, seq_len: int) -> dict[str, int]:
+    """What a plan has to know of a model.
+
+    Returns:
+        ``parameters`` of the whole model, ``layer_parameters`` of a layer's attention and
+        feed-forward block, ``layer_bytes`` that a layer keeps for one sequence, nothing recomputed.
+    """
     parts = parameters(model)
-    own = parts["attention"] + parts["feed_forward"]
     return {
         "parameters": sum(parts.values()),
-        "layer_parameters": own // model.num_layers + 2 * model.hidden_size,
-        "layer": sum(llama_layer_bytes(model, 1, seq_len, BF16_BYTES).values()),
+        "layer_parameters": (parts["attention"] + parts["feed_forward"]) // model.num_layers,
+        "layer_bytes": sum(llama_layer_bytes(model, 1, seq_len, BF16_BYTES).values()),
     }
 
 
-def _rank_parameters(sizes: dict[str, int], plan: Plan) -> int:
+def _rank_parameters(sizes: Mapping[str, int], plan: Plan) -> int:
     """Parameters of one device before the replicas shard them, as if all were cut evenly."""
     return -(-sizes["parameters"] // (plan.tensor * plan.pipeline))
 
 
-def step_seconds_of_passes(
+def seconds_of_step(
     num_micro_batches: int,
     num_stages: int,
     num_layers: int,
@@ -121,14 +126,14 @@ def plan_seconds(
     own_layers = model.num_layers // plan.pipeline
     compute = plan.micro_batch * seq_len * _token_compute(model, seq_len, machine, plan)
     messages = own_layers * _layer_messages(model, seq_len, machine, plan)
-    mine = _rank_parameters(_sizes(model, seq_len), plan)
+    mine = _rank_parameters(model_sizes(model, seq_len), plan)
     share = (plan.data - 1) / plan.data
     once = share * BF16_BYTES * mine / machine.link_bytes_per_second
     is_last = plan.zero_stage == LAST_STAGE
     gathers = 3 * once * is_last
     forward = (compute + messages + gathers) / 3
     reduce = 2 * once * (not is_last)
-    step = step_seconds_of_passes(num_micro_batches, plan.pipeline, own_layers, forward, reduce)
+    step = seconds_of_step(num_micro_batches, plan.pipeline, own_layers, forward, reduce)
     updated = mine / (plan.data if plan.zero_stage else 1)
     return {
         "compute": num_micro_batches * compute,
@@ -154,64 +159,6 @@ def _layer_messages(model: ModelConfig, seq_len: int, machine: Machine, plan: Pl
     return (12 if plan.is_recomputed else 8) * sent / machine.link_bytes_per_second
 
 
-def plans(model: ModelConfig, num_sequences: int, machine: Machine) -> Iterator[Plan]:
-    """Every plan that uses all devices and divides what it has to.
-
-    Tensor sizes divide the key and value heads, stages the layers, replicas and micro-batches the
-    sequences; a single replica shards nothing.
-    """
-    devices = range(1, machine.num_devices + 1)
-    for tensor in (n for n in devices if model.num_kv_heads % n == 0):
-        for pipeline in (n for n in devices if model.num_layers % n == 0):
-            data, rest = divmod(machine.num_devices, tensor * pipeline)
-            if not rest and data and num_sequences % data == 0:
-                yield from _of_layout(data, tensor, pipeline, num_sequences // data)
-
-
-def _of_layout(data: int, tensor: int, pipeline: int, own_sequences: int) -> Iterator[Plan]:
-    stages = range(LAST_STAGE + 1 if data > 1 else 1)
-    for micro_batch in (n for n in range(1, own_sequences + 1) if own_sequences % n == 0):
-        for stage in stages:
-            for is_recomputed in (False, True):
-                yield Plan(
-                    data=data,
-                    tensor=tensor,
-                    pipeline=pipeline,
-                    zero_stage=stage,
-                    micro_batch=micro_batch,
-                    is_recomputed=is_recomputed,
-                )
-
-
-def best_plan(
-    model: ModelConfig,
-    num_sequences: int,
-    machine: Machine,
-    bytes_of: Callable[[Plan], float],
-    seconds_of: Callable[[Plan], float],
-) -> Plan:
-    """The fastest of all plans that fit.
-
-    Args:
-        model: What is trained.
-        num_sequences: Of a step, on all devices.
-        machine: The devices.
-        bytes_of: Bytes on the fullest device.
-        seconds_of: Seconds of a step.
-
-    Raises:
-        ValueError: If none fits.
-    """
-    fitting = [
-        plan
-        for plan in plans(model, num_sequences, machine)
-        if bytes_of(plan) <= machine.memory_bytes
-    ]
-    if not fitting:
-        raise ValueError("no plan fits: take more devices, or shorter sequences")
-    return min(fitting, key=seconds_of)
-
-
 @dataclass(frozen=True)
 class Task:
     """What is trained on what, so that a plan alone is left to choose.
@@ -228,16 +175,17 @@ class Task:
     num_sequences: int
     machine: Machine
 
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return model_sizes(self.model, self.seq_len)
+
     def bytes_of(self, plan: Plan) -> int:
         """Bytes on the fullest device."""
-        return sum(plan_bytes(self.model, self.seq_len, self.num_sequences, plan).values())
+        return sum(
+            plan_bytes(self.model, self._sizes, self.seq_len, self.num_sequences, plan).values()
+        )
 
     def seconds_of(self, plan: Plan) -> float:
         """Seconds of a step."""
         sizes = self.model, self.seq_len, self.num_sequences, self.machine
         return sum(plan_seconds(*sizes, plan).values())
-
-    def best(self) -> Plan:
-        """The fastest plan that fits."""
-        chosen = self.model, self.num_sequences, self.machine
-        return best_plan(*chosen, self.bytes_of, self.seconds_of)

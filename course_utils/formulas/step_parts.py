@@ -18,13 +18,14 @@ log-probabilities and their gradient, each written once and read once.
 """
 
 import functools
+from collections.abc import Mapping
 
 from course_utils.configs import Machine, ModelConfig
 from course_utils.formulas.flops import forward_flops
 
 BF16_BYTES, FP32_BYTES = 2, 4
 LOSS_TENSORS, WRITTEN_AND_READ = 3, 2
-FLASH_BACKWARD = 2.5  # times forward: scores are made again
+FLASH_QUARTERS = 7  # half of 1 + 2.5 full forward passes, since backward makes scores again
 
 
 def elementwise_bytes(model: ModelConfig) -> dict[str, int]:
@@ -41,25 +42,41 @@ def elementwise_bytes(model: ModelConfig) -> dict[str, int]:
     }
 
 
-@functools.lru_cache(maxsize=4096)
-def token_work(model: ModelConfig, seq_len: int, is_recomputed: bool) -> dict[str, float]:
+def token_work(
+    model: ModelConfig, forward: Mapping[str, int], is_recomputed: bool
+) -> dict[str, int]:
     """What training on one token takes: FLOPs of products and of attention, bytes of the rest.
 
     Attention counts half of its square: kernels skip what is hidden. Its backward pass takes 2.5
     times its forward pass. Where layers run again, all but the head does.
 
+    Args:
+        model: Sizes.
+        forward: FLOPs of one token's forward pass, attention in full: ``projections``,
+            ``attention``, ``feed_forward`` and ``head``.
+        is_recomputed: Whether every layer runs again.
+
     Returns:
         ``products`` and ``attention`` in FLOPs, ``elementwise`` in bytes.
     """
-    parts = forward_flops(model, 1, seq_len)
-    layers = sum(each for name, each in parts.items() if name not in ("attention", "head"))
-    moved = elementwise_bytes(model)
-    again = int(is_recomputed)
+    layers = forward["projections"] + forward["feed_forward"]
+    moved, again = elementwise_bytes(model), int(is_recomputed)
     return {
-        "products": (3 * (layers + parts["head"]) + again * layers) / seq_len,
-        "attention": (1 + FLASH_BACKWARD + again) * parts["attention"] / 2 / seq_len,
+        "products": 3 * (layers + forward["head"]) + again * layers,
+        "attention": (FLASH_QUARTERS + 2 * again) * forward["attention"] // 4,
         "elementwise": (3 + again) * moved["layers"] + moved["loss"],
     }
+
+
+def token_forward_flops(model: ModelConfig, seq_len: int) -> dict[str, int]:
+    """FLOPs of one token's forward pass by part, attention in full."""
+    parts = forward_flops(model, 1, seq_len)
+    return {name: each // seq_len for name, each in parts.items() if name != "router"}
+
+
+@functools.lru_cache(maxsize=4096)
+def _work(model: ModelConfig, seq_len: int, is_recomputed: bool) -> dict[str, int]:
+    return token_work(model, token_forward_flops(model, seq_len), is_recomputed)
 
 
 def token_seconds(
@@ -71,7 +88,7 @@ def token_seconds(
         ``products`` at the rate that products reach, ``attention`` at the peak, ``elementwise`` at
         the bandwidth of memory: the last two before any constant is calibrated.
     """
-    work = token_work(model, seq_len, is_recomputed)
+    work = _work(model, seq_len, is_recomputed)
     return {
         "products": work["products"] / machine.matmul_flops_per_second,
         "attention": work["attention"] / machine.peak_flops_per_second,

@@ -31,7 +31,7 @@ COURSE_FUNCTIONS = {
     "tensor_parallel_bytes": "communication.tensor_parallel_bytes",
     "sharded_state_bytes": "sharding.sharded_state_bytes",
     "pipeline_costs": "pipeline.pipeline_costs",
-    "best_plan": "plan.best_plan",
+    "best_plan": "best_plan.best_plan",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
 LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights
@@ -204,9 +204,7 @@ def fastest(functions: Functions, mission: Mission) -> tuple[Task, Plan]:
     """What is to be chosen, and the plan that is chosen."""
     sequences, machine = mission.sequences_per_step, mission.machine
     task = Task(mission.model, mission.seq_len, sequences, machine)
-    chosen = functions["best_plan"](
-        mission.model, sequences, machine, task.bytes_of, task.seconds_of
-    )
+    chosen = functions["best_plan"](mission.model, sequences, machine, task)
     return task, chosen
 
 

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from course_utils.configs import Plan, machine_of, preset
+from course_utils.formulas.best_plan import best_plan, plans
 from course_utils.formulas.calibration import calibrate
 from course_utils.formulas.plan import (
     Task,
+    model_sizes,
     plan_bytes,
     plan_seconds,
-    plans,
-    step_seconds_of_passes,
+    seconds_of_step,
 )
 from course_utils.formulas.step_parts import elementwise_bytes, token_seconds
 from course_utils.instruments import count_saved_bytes, fake_tensors
@@ -24,12 +25,20 @@ MODEL, MACHINE = preset("Llama-3.2-1B"), machine_of("A100-80", 4)
 S, SEQUENCES = 4096, 256
 
 
+def parts_of(**sizes):
+    return plan_bytes(MODEL, model_sizes(MODEL, S), S, SEQUENCES, Plan(**sizes))
+
+
 def gigabytes(**sizes):
-    return sum(plan_bytes(MODEL, S, SEQUENCES, Plan(**sizes)).values()) / 1e9
+    return sum(parts_of(**sizes).values()) / 1e9
 
 
 def seconds(machine=MACHINE, **sizes):
     return sum(plan_seconds(MODEL, S, SEQUENCES, machine, Plan(**sizes)).values())
+
+
+def best_of(model, machine):
+    return best_plan(model, 128, machine, Task(model, 8192, 128, machine))
 
 
 def test_layers_keep_what_autograd_keeps():
@@ -37,9 +46,9 @@ def test_layers_keep_what_autograd_keeps():
         block = Block(MODEL, 0, dtype=torch.bfloat16)
         x = torch.empty(2, S, MODEL.hidden_size, dtype=torch.bfloat16)
         of_one = count_saved_bytes(lambda: block(x), block).total_bytes
-    parts = plan_bytes(MODEL, S, SEQUENCES, Plan(data=4, micro_batch=2))
+    parts = parts_of(data=4, micro_batch=2)
     assert parts["layers"] == MODEL.num_layers * of_one
-    parts = plan_bytes(MODEL, S, SEQUENCES, Plan(pipeline=4, micro_batch=2))
+    parts = parts_of(pipeline=4, micro_batch=2)
     assert parts["layers"] == 4 * 4 * of_one  # as many micro-batches as stages
 
 
@@ -59,7 +68,7 @@ def test_gradients_leave_a_step_layer_by_layer(seed):
     for _ in range(layers):
         now += 2 * forward / layers
         sent = max(now, sent) + reduce / layers
-    step = step_seconds_of_passes(3, 2, layers, forward, reduce)
+    step = seconds_of_step(3, 2, layers, forward, reduce)
     assert step["exposed"] == pytest.approx(sent - now)
     assert step["work"] + step["bubble"] == 12 * forward
 
@@ -73,11 +82,11 @@ def test_every_plan_uses_all_devices_and_no_other():
 def test_the_winner_changes_with_the_machine():
     model, node = preset("Llama-3-8B"), machine_of("A100-80", 8)
     small = machine_of("A100-40", 8)
-    chosen = [Task(model, 8192, 128, machine).best() for machine in (node, small)]
+    chosen = [best_of(model, machine) for machine in (node, small)]
     assert [(each.data, each.tensor, each.pipeline) for each in chosen] == [(4, 1, 2), (2, 4, 1)]
     tiny = replace(node, memory_bytes=10**9)
     with pytest.raises(ValueError, match="no plan fits"):
-        Task(model, 8192, 128, tiny).best()
+        best_of(model, tiny)
 
 
 def test_norms_residuals_and_gelu_move_eighteen_numbers():
