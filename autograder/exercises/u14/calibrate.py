@@ -52,16 +52,16 @@ EDITS = (
         {FIRST: "attention, elementwise", SECOND: "measured - fixed"},
     ),
     Edit(
-        "A constant below zero: time that is given back. Which ones does the exercise allow?",
-        {ALLOWED: "if free:", LOOP: "for free in ([0, 1],):", "[np.zeros(2)]": "[]"},
-    ),
-    Edit(
         "You set the negative one to zero and keep the other. Is that one still the best?",
         {
             LOOP: "for free in ([0, 1],):",
             ALLOWED: "constants = np.maximum(constants, 0)\n        if free:",
             "[np.zeros(2)]": "[]",
         },
+    ),
+    Edit(
+        "A constant below zero: time that is given back. Which ones does the exercise allow?",
+        {ALLOWED: "if free:", LOOP: "for free in ([0, 1],):", "[np.zeros(2)]": "[]"},
     ),
     Edit(
         "You explain the whole time by two constants. Which part of a row is fixed?",

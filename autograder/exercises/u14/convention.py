@@ -2,15 +2,16 @@
 
 import random
 
+from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import NINE_DIGITS, EqualTo
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u14.shared.models import (
     LLAMA_1B,
     counted_forward,
-    counted_parameters,
     small_llama,
 )
+from course_utils.formulas.parameters import parameters
 
 CONVENTIONS = ("6N", "6N + attention", "with recomputation", "lecture")
 SMALL = {
@@ -35,9 +36,13 @@ def convention_cases(seed: int) -> list[Case]:
     runs += [(LLAMA_1B, 4096, rng.randint(300, 700) / 10, each) for each in CONVENTIONS]
     names = ("model", "num_params", "seq_len", "percent", "convention")
     return [
-        dict(zip(names, (model, counted_parameters(model), *others), strict=True))
+        dict(zip(names, (model, _num_parameters(model), *others), strict=True))
         for model, *others in runs
     ]
+
+
+def _num_parameters(model: dict[str, int]) -> int:
+    return sum(parameters(model_of(model)).values())
 
 
 def measured(

@@ -51,16 +51,16 @@ EDITS = (
         {STEPS: "num_tokens // tokens_per_step"},
     ),
     Edit(
-        "The seconds are of all devices at work together. Why do you divide by their number?",
-        {HOURS: "num_steps * step_seconds / 3600 / num_devices"},
-    ),
-    Edit(
         "Those are hours of the wall clock. How many devices are paid for in each?",
         {
             '"device_hours": hours * num_devices': '"device_hours": hours',
             "hours * num_devices * usd": "hours * usd",
         },
         points=0.5,
+    ),
+    Edit(
+        "The seconds are of all devices at work together. Why do you divide by their number?",
+        {HOURS: "num_steps * step_seconds / 3600 / num_devices"},
     ),
     Edit(
         "Those are minutes. How many seconds has an hour?", {HOURS: "num_steps * step_seconds / 60"}

@@ -1,6 +1,8 @@
 """Check of the fastest plan that fits, on machines that nobody has seen, by trying all plans."""
 
+import functools
 import random
+from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,50 +21,52 @@ LLAMA_8B = {
     **{"ffn_size": 14336, "vocab_size": 128256},
 }
 SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
-LAYOUTS = ("replicas", "tensor", "pipeline")
-
-
-def task_cases(seed: int) -> list[Case]:
-    """The practice problem on two machines, then new ones: links and memory of any size."""
-    rng = random.Random(seed)
-    tasks = [Task(model_of(LLAMA_1B), 4096, 64, machine_of("A100-80", 4))]
-    tasks += [Task(model_of(LLAMA_8B), 8192, 32, machine_of(name, 8)) for name in MACHINES]
-    tasks += [_task(rng, number) for number in range(8)]
-    return [
-        {
-            "model": _sizes(task),
-            "num_sequences": task.num_sequences,
-            "machine": asdict(task.machine),
-            "costs": _costs(task),
-            "scenario": scenario,
-        }
-        for task in tasks
-        for scenario in SCENARIOS
-    ]
 
 
 MACHINES = ("A100-80", "A100-40")
+FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
 
 
-def _task(rng: random.Random, number: int) -> Task:
+def task_cases(seed: int) -> list[Case]:
+    """The practice problem and two nodes, then new ones: links and memory of any size."""
+    rng = random.Random(seed)
+    cases = [*_known_cases(), *(_new_case(rng, number) for number in range(7))]
+    return [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
+
+
+@functools.cache
+def _known_cases() -> tuple[Case, ...]:
+    """Made once, as they are the same for every seed."""
+    tasks = [Task(model_of(LLAMA_1B), 4096, 32, machine_of("A100-80", 4))]
+    tasks += [Task(model_of(LLAMA_8B), 8192, 16, machine_of(name, 8)) for name in MACHINES]
+    return tuple(_case(task, _costs(task), task.machine.memory_bytes) for task in tasks)
+
+
+def _new_case(rng: random.Random, number: int) -> Case:
     """Fast links and slow ones; memory for some of the plans."""
     model = LLAMA_8B if number % 2 else LLAMA_1B
     layers = rng.choice((12, 16, 24, 32))
     sizes = model_of(model | {"num_layers": layers, "num_kv_heads": rng.choice((2, 4, 8))})
-    link = rng.choice((5, 10, 20) if number % 3 == 0 else (150, 235, 450)) * 10**9
-    machine = replace(machine_of("H100-SXM", rng.choice((4, 8))), link_bytes_per_second=link)
-    task = Task(sizes, rng.choice((2048, 4096)), rng.choice((16, 24, 32)), machine)
-    needed = sorted(task.bytes_of(each) for each in plans(sizes, task.num_sequences, machine))
-    memory = needed[int(len(needed) * rng.uniform(0.3, 0.6))]
-    return replace(task, machine=replace(machine, memory_bytes=memory))
+    link = rng.choice(SLOW if number % 3 == 0 else FAST) * 10**9
+    devices = 8 if number % 4 == 1 else 4
+    machine = replace(machine_of("H100-SXM", devices), link_bytes_per_second=link)
+    task = Task(sizes, rng.choice((2048, 4096)), rng.choice((8, 16)), machine)
+    costs = _costs(task)
+    needed = sorted(row[0] for row in costs.values())
+    return _case(task, costs, int(needed[int(len(needed) * rng.uniform(0.3, 0.6))]))
 
 
-def _sizes(task: Task) -> dict[str, Any]:
-    """What a model is built of."""
-    return {name: each for name, each in vars(task.model).items() if each is not None}
+def _case(task: Task, costs: dict[str, list[float]], memory_bytes: int) -> Case:
+    return {
+        "model": {name: each for name, each in vars(task.model).items() if each is not None},
+        "num_sequences": task.num_sequences,
+        "machine": asdict(replace(task.machine, memory_bytes=memory_bytes)),
+        "costs": costs,
+    }
 
 
 def _costs(task: Task) -> dict[str, list[float]]:
+    """Bytes and seconds of every plan there is."""
     every = plans(task.model, task.num_sequences, task.machine)
     return {
         Costs.key(each): [task.bytes_of(each), round(task.seconds_of(each), 6)] for each in every
@@ -80,14 +84,6 @@ def tried(
     memory = Machine(**machine).memory_bytes
     best = min(seconds for num_bytes, seconds in costs.values() if num_bytes <= memory)
     return {"no_such_plan": 0, "too_large": 0, "percent_slower": 0.0, "best": {"seconds": best}}
-
-
-def is_layout(case: Case, layout: str) -> bool:
-    """Whether the best plan of a case has replicas, tensor ranks or stages."""
-    memory, costs = case["machine"]["memory_bytes"], case["costs"]
-    fitting = {key: row[1] for key, row in costs.items() if row[0] <= memory}
-    numbers = min(fitting, key=lambda key: fitting[key]).split(".")
-    return int(numbers[LAYOUTS.index(layout)]) > 1
 
 
 FITS, CHOICE = "if costs.bytes_of(plan) <= machine.memory_bytes:", "min(seconds, key=seconds.get)"

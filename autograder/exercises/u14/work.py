@@ -1,4 +1,4 @@
-"""Check of a token's work by kind: products are counted, kernels run on meta tensors."""
+"""Check of a token's work by kind: pass by pass, and kernels on meta tensors."""
 
 import random
 from typing import Any
@@ -10,8 +10,8 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u14.shared.models import LLAMA_1B, counted_forward, small_llama
-from course_utils.instruments import count_flops
+from autograder.exercises.u14.shared.models import LLAMA_1B, small_llama
+from course_utils.formulas.step_parts import token_forward_flops
 
 SMALL = {
     **{"num_layers": 1, "hidden_size": 4, "num_heads": 1, "ffn_size": 10, "vocab_size": 20},
@@ -31,29 +31,13 @@ def work_cases(seed: int) -> list[Case]:
         runs.append((small_llama(rng, **fixed), 4 * rng.randint(2, 20), number % 4 < 2))
     runs += [(LLAMA_1B, 4096, each) for each in (False, True)]
     return [
-        {"model": model, "forward": forward_of(model, seq_len), "is_recomputed": again}
+        {
+            "model": model,
+            "forward": token_forward_flops(model_of(model), seq_len),
+            "is_recomputed": again,
+        }
         for model, seq_len, again in runs
     ]
-
-
-def forward_of(model: dict[str, Any], seq_len: int) -> dict[str, int]:
-    """FLOPs of a token's forward pass by part, each counted while it runs."""
-    counted = counted_forward(model, seq_len)
-    h, f, v = model["hidden_size"], model["ffn_size"], model["vocab_size"]
-    up, head = product_flops(h, f), product_flops(h, v)
-    feed_forward = model["num_layers"] * (3 if model.get("is_gated", True) else 2) * up
-    return {
-        "projections": counted["whole"] - counted["attention"] - feed_forward - head,
-        "attention": counted["attention"],
-        "feed_forward": feed_forward,
-        "head": head,
-    }
-
-
-def product_flops(inner: int, columns: int) -> int:
-    """FLOPs of one row times a weight, counted while it runs."""
-    x, weight = (torch.empty(each, device="meta") for each in ((1, inner), (inner, columns)))
-    return count_flops(lambda: x @ weight).forward_flops
 
 
 class Kernels:
@@ -170,10 +154,15 @@ EDITS = (
         {BYTES: "model.num_layers * (2 * (3 + again) * numbers + 24 * model.vocab_size)"},
         points=2.0,
     ),
-    Edit("How many norms has a layer?", {NORMS: "2 * h"}, points=2.0),
     Edit(
-        "An addition reads two tensors. How many numbers does it move in all?",
-        {RESIDUALS: "2 * 2 * h"},
+        "Your layer moves 2 h numbers too few. How many norms has it, and how many numbers does "
+        "an addition move?",
+        {NORMS: "2 * h"},
+        points=2.0,
+    ),
+    Edit(
+        "An addition reads two tensors and writes one. Which of the three do you count?",
+        {RESIDUALS: "2 * h"},
         points=2.0,
     ),
     Edit(

@@ -1,14 +1,17 @@
 """Small models, and what is counted while they run."""
 
+import functools
+import json
 import random
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
 from course_utils.instruments import count_flops
-from course_utils.reference import Transformer
+from course_utils.reference import Block
 from course_utils.reference.layers import attend
 
 LLAMA_1B = {
@@ -33,20 +36,30 @@ def small_llama(rng: random.Random, **fixed: int) -> dict[str, Any]:
 
 
 def counted_forward(model: dict[str, Any], seq_len: int) -> dict[str, int]:
-    """FLOPs of one token's forward pass: of everything, and of attention alone."""
-    sizes = model_of(model)
-    built = Transformer(sizes, device="meta")
-    ids = torch.zeros(1, seq_len, dtype=torch.long, device="meta")
-    with sdpa_kernel(SDPBackend.MATH):
-        whole = count_flops(lambda: built(ids)).forward_flops
-        q, kv = (
-            torch.empty(1, seq_len, heads, sizes.head_dim, device="meta", requires_grad=True)
-            for heads in (sizes.num_heads, sizes.num_kv_heads)
+    """FLOPs of one token's forward pass, counted while a layer and the head run.
+
+    Returns:
+        ``whole``, and ``attention`` of it.
+    """
+    return dict(_counted_forward(json.dumps(model), seq_len))
+
+
+@functools.cache
+def _counted_forward(model: str, seq_len: int) -> dict[str, int]:
+    sizes = model_of(json.loads(model))
+    block = Block(sizes, 0, device="meta")
+    head = nn.Linear(sizes.hidden_size, sizes.vocab_size, bias=False, device="meta")
+    x = torch.empty(1, seq_len, sizes.hidden_size, device="meta")
+    q, kv = (
+        torch.empty(1, seq_len, heads, sizes.head_dim, device="meta")
+        for heads in (sizes.num_heads, sizes.num_kv_heads)
+    )
+    with sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        of_block, of_head, of_core = (
+            count_flops(call).forward_flops
+            for call in (lambda: block(x), lambda: head(x), lambda: attend(q, kv, kv))
         )
-        core = count_flops(lambda: attend(q, kv, kv)).forward_flops
-    return {"whole": whole // seq_len, "attention": sizes.num_layers * core // seq_len}
-
-
-def counted_parameters(model: dict[str, Any]) -> int:
-    """Numbers in all parameters, tensor by tensor; a tied one once."""
-    return sum(each.numel() for each in Transformer(model_of(model), device="meta").parameters())
+    return {
+        "whole": (sizes.num_layers * of_block + of_head) // seq_len,
+        "attention": sizes.num_layers * of_core // seq_len,
+    }
