@@ -25,7 +25,7 @@
 #
 # 1. **Convert** a printed utilisation into one convention.
 # 2. **Predict** a step's seconds, with two constants from published rows.
-# 3. **Compute** what is exposed, and what a plan takes of memory.
+# 3. **Compute** what a plan takes of memory, part by part.
 # 4. **Choose** the fastest plan that fits, on machines you have not seen.
 # 5. **Report** a configuration, with what it rests on.
 #
@@ -85,7 +85,7 @@ plan()
 #
 # Others count $6N$, or $6N$ and attention in full, or add what is recomputed. The Ultra-Scale Playbook's headline figure even mixes two counts: with a pipeline it has the head once more. So "40 to 60 % is good" means little without a convention and a device.
 
-# %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=10 difficulty=2 importance=5
+# %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=9 difficulty=2 importance=5
 # **Write** `causal_percent`: a table prints `percent`, and you return what *this course* would print for the same run: all products, half of attention. (Without biases; $d = h / a$; without a gate $18\,\frac{f}{h}$ becomes $12\,\frac{f}{h}$.) `convention` says what the table counts:
 #
 # | `convention` | FLOPs per token |
@@ -179,7 +179,7 @@ h100 = next(
 compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 
 # %% [markdown]
-# Only 2.2 times. The same program reaches 59 % on one device and 40 % on the other, so its *rating* changes with the device too. Where does the rest of the time go?
+# Only 2.2 times as fast as on the A100. And 59.0 % are 51.8 in our convention. ($6N$ with half of attention would give 52.1: these models' $N$ has a table of positions, which multiplies nothing.) The same program reaches 59 % on one device and 40 % on the other, so the rating changes with the device too. Where does the rest of the time go?
 
 # %% [markdown]
 # ## Three kinds of work
@@ -201,7 +201,7 @@ compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 #
 # In backward each moves twice as much. The loss moves three tensors of $v$ numbers in *fp32*, logits, log-probabilities and their gradient, each written once and read once: 24 bytes for every entry of the vocabulary, forward and backward together.
 
-# %% Work of a token [markdown] exercise="u14-work" points=3 minutes=10 difficulty=3 importance=4
+# %% Work of a token [markdown] exercise="u14-work" points=3 minutes=9 difficulty=3 importance=4
 # **Write** `token_work`: what training on one token takes. `forward` has FLOPs of its forward pass from unit 01 (`"projections"`, `"attention"` in full, `"feed_forward"`, `"head"`, over all layers). If `is_recomputed`, every layer runs forward once more in backward; the head does not. All numbers are whole; each is a third of the points:
 #
 # | key | what it counts |
@@ -279,7 +279,7 @@ pd.DataFrame(rows).T.round(1)
 #
 # Two constants and 59 rows. A constant below zero would give time back, so both are at least zero.
 
-# %% Calibrate [markdown] exercise="u14-calibrate" points=2 minutes=11 difficulty=3 importance=5
+# %% Calibrate [markdown] exercise="u14-calibrate" points=2 minutes=10 difficulty=3 importance=5
 # **Write** `calibrate`. Each row is `[fixed, attention, elementwise, measured]`, all in seconds. Return the two constants with the smallest sum of squared *relative* errors, $\frac{\text{predicted}}{\text{measured}} - 1$, none of them negative. If the best one would be negative it is zero, and the other one is the best for *that*. Six digits count.
 #
 # *By hand:* rows `[1, 1, 0, 3]` and `[1, 0, 1, 4]` → attention **2.0**, elementwise **3.0**.
@@ -377,7 +377,7 @@ for name, errors in errors_of.items():
 # %% [markdown]
 # What the constants say: attention ran at a third of the peak on the A100 and at less than a fifth on the H100 (the first FlashAttention; software of 2023). Other kernels took three to four times what fused ones would. So constants go with device *and* software: those of another generation are off by 30 %.
 
-# %% Your prediction and the record [markdown] exercise="u14-why" points=2 minutes=9 difficulty=3 importance=5
+# %% Your prediction and the record [markdown] exercise="u14-why" points=2 minutes=7 difficulty=3 importance=5
 # llm-foundry prints 59.0 % for 1b at 4,096 on A100-80 and 55.85 % on A100-40 (there all weights are in bf16), with $6N$ and attention in full. The table below predicts both without any row of that size. **Write** five to seven sentences.
 #
 # 1. What do you predict in *their* convention, and how far is it off?
@@ -408,9 +408,9 @@ pd.DataFrame(rows).round(2)
 
 # %% [markdown] text_answer="u14-why"
 # <!-- BEGIN SOLUTION -->
-# In their convention, 6N and attention in full, I predict 61.5 % for 59.0 and 58.6 % for 55.85: 4.2 and 4.9 % too fast, near the median error of held-out rows. With all products and half of attention the printed 59.0 are 52.1 %. The convention moves the number by 7 points, my error by 2.5: a comparison of two percentages without their conventions says less than my model. A 40 GB device has three quarters of the bandwidth, 1,555 of 2,039 GB/s, so kernels that only move take longer by that ratio (9.7 to 10.8 µs with the constants of each table, 3.2 to 4.2 before them), and a smaller micro-batch gathers the same weights for fewer tokens; products and attention take as long. HFU counts FLOPs that are really executed, so it would be measured by counting what runs; four thirds is a definition that assumes one whole extra forward pass, and it counts the head, which does not run again, and leaves out what flash attention makes again.
+# In their convention, 6N and attention in full, I predict 61.5 % for 59.0 and 58.6 % for 55.85: 4.2 and 4.9 % too fast, near the median error of held-out rows. With all products and half of attention the printed 59.0 are 51.8 %. The convention moves the number by 7 points, my error by 2.5: a comparison of two percentages without their conventions says less than my model. A 40 GB device has three quarters of the bandwidth, 1,555 of 2,039 GB/s, so kernels that only move take longer by that ratio (9.7 to 10.8 µs with the constants of each table, 3.2 to 4.2 before them), and a smaller micro-batch gathers the same weights for fewer tokens; products and attention take as long. HFU counts FLOPs that are really executed, so it would be measured by counting what runs; four thirds is a definition that assumes one whole extra forward pass, and it counts the head, which does not run again, and leaves out what flash attention makes again.
 #
-# *Rubric:* half a point for both predictions with their convention and errors; half for 52.1 % and the comparison of 7 points with 2.5; half for the bandwidth, with the part that grows; half for HFU as a definition and one reason why it is no count.
+# *Rubric:* half a point for both predictions with their convention and errors; half for 51.8 % (or 52.1 with half of attention beside 6N) and the comparison of 7 points with 2.5; half for the bandwidth, with the part that grows; half for HFU as a definition and one reason why it is no count.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -429,49 +429,7 @@ big = {run.model for run in many if run.num_devices == 512}
 rates_over_devices([run for run in many if run.model in big])
 
 # %% [markdown]
-# Even 1b keeps 87 %. Exchange is mostly *hidden*: what counts is not how long it takes but how much of it is exposed. (Memory of a device does not fall with more replicas, unless they shard: unit 10. These tables print none.)
-#
-# With gradients summed layer by layer behind the last backward pass:
-
-# %% Exposed [markdown] exercise="u14-exposed" points=3 minutes=9 difficulty=3 importance=4
-# **Write** `seconds_of_step`. A stage has `num_layers` equal layers; a micro-batch takes `forward_seconds` on it, and twice that backward. Messages between stages take nothing; 1F1B. Gradients of a layer are complete in the *last* micro-batch's backward pass, the last layer's first, and are then summed over the replicas, one layer after the other: `reduce_seconds` for all layers together. Each number is a third of the points:
-#
-# | key | seconds |
-# |---|---|
-# | `"work"` | a stage computes |
-# | `"bubble"` | a stage is idle |
-# | `"exposed"` | from the end of its last backward pass to the end of the last sum |
-#
-# *By hand:* 8 micro-batches, 4 stages, 4 layers, 6 seconds forward, 4 to sum → **144**, **54**, and **1.0**: the first layer's gradients have nothing left to hide behind.
-
-
-# %% solution="u14-exposed"
-def seconds_of_step(
-    num_micro_batches: int,
-    num_stages: int,
-    num_layers: int,
-    forward_seconds: float,
-    reduce_seconds: float,
-) -> dict[str, float]:
-    """Seconds of work, of the bubble, and of the sum that is not hidden."""
-    ### BEGIN SOLUTION
-    backward = 2 * forward_seconds
-    both = forward_seconds + backward
-    hidden = backward * (num_layers - 1) / num_layers
-    return {
-        "work": num_micro_batches * both,
-        "bubble": (num_stages - 1) * both,
-        "exposed": max(reduce_seconds / num_layers, reduce_seconds - hidden),
-    }
-    ### END SOLUTION
-
-
-# %%
-try_it(seconds_of_step, 8, 4, 4, 6, 4)
-try_it(seconds_of_step, 8, 4, 4, 6, 40)
-
-# %% check="u14-exposed"
-# Against a simulated pipeline and a link that takes one layer at a time: one layer, one stage, nothing to sum, too much to hide.
+# Even 1b keeps 87 %. Exchange is mostly *hidden*: what counts is not how long it takes but how much of it is exposed. (An extra computes that. Memory of a device does not fall with more replicas, unless they shard: unit 10. These tables print none.)
 
 # %% [markdown]
 # ## Does it fit?
@@ -482,7 +440,7 @@ try_it(seconds_of_step, 8, 4, 4, 6, 40)
 #
 # and with $d$ and $b$ chosen $m$ follows. A `Plan` has `data`, `tensor` and `pipeline` ($d$, $t$, $p$), `zero_stage`, `micro_batch` ($b$) and `is_recomputed`. A planner had better count the *worst* device of each part: the first stage's activations, and the last one's loss.
 
-# %% Bytes of a plan [markdown] exercise="u14-fits" points=2 minutes=12 difficulty=4 importance=5
+# %% Bytes of a plan [markdown] exercise="u14-fits" points=2 minutes=11 difficulty=4 importance=5
 # **Write** `plan_bytes`, by part. `sizes` has `"parameters"` $N$, `"layer_parameters"` (of one layer's matrices) and `"layer_bytes"` (what one layer keeps for one sequence). All divisions by $t$ and $p$ come out even, but for the parameters: round up, first $N$ over $t\,p$, then over $d$.
 #
 # | key | bytes |
@@ -537,7 +495,7 @@ try_it(plan_bytes, llama, model_sizes(llama, 4096), 4096, 256, Plan(data=4, micr
 #
 # A `Machine` has `num_devices`, `memory_bytes` of each, rates, and the two constants. What plans cost is in `costs`: `costs.bytes_of(plan)` and `costs.seconds_of(plan)` add up the parts that you have built. Nothing but the choice is left.
 
-# %% The fastest plan [markdown] exercise="u14-plan" points=4 minutes=14 difficulty=4 importance=5
+# %% The fastest plan [markdown] exercise="u14-plan" points=4 minutes=13 difficulty=4 importance=5
 # **Write** `best_plan`: try every plan, and return the one with the fewest seconds among those that fit into `machine.memory_bytes`. A plan
 #
 # - uses all devices: $d\,t\,p$ = `machine.num_devices`;
@@ -666,7 +624,7 @@ for name in ("A100-80", "A100-40"):
         }
 pd.DataFrame(rows).T.infer_objects().round(1)
 
-# %% A report [markdown] exercise="u14-report" points=3 minutes=12 difficulty=3 importance=5
+# %% A report [markdown] exercise="u14-report" points=3 minutes=10 difficulty=3 importance=5
 # Somebody pays for four A100s and wants Llama-3.2-1B trained on 24.7 billion tokens, in sequences of 4,096 (B14). **Write** them a report of eight to twelve sentences: one plan for 80 GB and one for 40 GB.
 #
 # 1. The configuration: $d$, $t$, $p$, stage, micro-batch, accumulation, tokens per step.
@@ -707,7 +665,55 @@ plans_side_by_side(
 # %% [markdown]
 # ## Extras
 #
-# Bonus points.
+# Bonus points, in any order.
+
+# %% [markdown]
+# ### What is exposed
+#
+# Gradients are summed layer by layer behind the last backward pass. How much of it is not hidden?
+
+# %% Exposed [markdown] exercise="u14-exposed" points=3 minutes=8 difficulty=3 importance=4 extra=true
+# **Write** `seconds_of_step`. A stage has `num_layers` equal layers; a micro-batch takes `forward_seconds` on it, and twice that backward. Messages between stages take nothing; 1F1B. Gradients of a layer are complete in the *last* micro-batch's backward pass, the last layer's first, and are then summed over the replicas, one layer after the other: `reduce_seconds` for all layers together. Each number is a third of the points:
+#
+# | key | seconds |
+# |---|---|
+# | `"work"` | a stage computes |
+# | `"bubble"` | a stage is idle |
+# | `"exposed"` | from the end of its last backward pass to the end of the last sum |
+#
+# *By hand:* 8 micro-batches, 4 stages, 4 layers, 6 seconds forward, 4 to sum → **144**, **54**, and **1.0**: the first layer's gradients have nothing left to hide behind.
+
+
+# %% solution="u14-exposed"
+def seconds_of_step(
+    num_micro_batches: int,
+    num_stages: int,
+    num_layers: int,
+    forward_seconds: float,
+    reduce_seconds: float,
+) -> dict[str, float]:
+    """Seconds of work, of the bubble, and of the sum that is not hidden."""
+    ### BEGIN SOLUTION
+    backward = 2 * forward_seconds
+    both = forward_seconds + backward
+    hidden = backward * (num_layers - 1) / num_layers
+    return {
+        "work": num_micro_batches * both,
+        "bubble": (num_stages - 1) * both,
+        "exposed": max(reduce_seconds / num_layers, reduce_seconds - hidden),
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(seconds_of_step, 8, 4, 4, 6, 4)
+try_it(seconds_of_step, 8, 4, 4, 6, 40)
+
+# %% check="u14-exposed"
+# Against a simulated pipeline and a link that takes one layer at a time: one layer, one stage, nothing to sum, too much to hide.
+
+# %% [markdown]
+# ### Days and cost
 
 # %% Days and cost [markdown] exercise="u14-days" points=1.5 minutes=5 difficulty=1 importance=3 extra=true
 # **Write** `days_and_cost` of a run: `"days"`, `"device_hours"` and `"usd"`. The last step may not be full; it takes as long as the others. `step_seconds` are those of all devices at work together.
