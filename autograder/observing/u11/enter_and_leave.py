@@ -11,18 +11,6 @@ from course_utils.distributed import Comm
 Operation = Callable[[Tensor], Tensor]
 
 
-class _SumOverRanks(torch.autograd.Function):
-    """The sum over ranks, whose gradient is that of each part."""
-
-    @staticmethod
-    def forward(ctx: Any, comm: Comm, part: Tensor) -> Tensor:
-        return _total(comm, part)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, gradient
-
-
 def enter_and_leave(comm: Comm) -> tuple[Operation, Operation]:
     """Where copies enter a block on each rank, and where its parts of a sum leave it."""
 
@@ -32,10 +20,16 @@ def enter_and_leave(comm: Comm) -> tuple[Operation, Operation]:
             entered.register_hook(lambda gradient: _total(comm, gradient))
         return entered
 
-    def leave(part: Tensor) -> Tensor:
-        return _SumOverRanks.apply(comm, part)
+    class Leave(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, part: Tensor) -> Tensor:
+            return _total(comm, part)
 
-    return enter, leave
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return gradient
+
+    return enter, Leave.apply
 
 
 def _total(comm: Comm, part: Tensor) -> Tensor:

@@ -97,6 +97,14 @@ def test_demonstrations_are_not_run(course, graded):
         assert cell.outputs == [], cell.id
 
 
+def test_no_cell_of_a_solved_notebook_raises_while_graded(course, graded):
+    """The course's own answers are not there then, so a given cell must not need them."""
+    path = course.folder / "autograded" / "by_file" / graded / f"{graded}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [(cell.id, out) for cell in cells for out in cell.get("outputs", [])]
+    assert [each for each in outputs if each[1].output_type == "error"] == []
+
+
 def test_blank_earns_nothing(course, graded):
     assert set(course.scores("blank", graded).values()) == {0.0}
 
