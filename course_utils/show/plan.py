@@ -105,7 +105,7 @@ def plans_side_by_side(task: Task, plans: Mapping[str, Plan]) -> Picture:
     figure, left = axes(height=0.9 + 0.42 * len(plans))
     left.remove()
     left, right = figure.subplots(1, 2, sharey=True)
-    _stack(left, seconds, SECONDS, 1, "seconds of a step")
+    _stack(left, seconds, SECONDS, 1, "a step, s")
     _stack(right, taken, BYTES, GB, "GB on the fullest device")
     right.axvline(task.machine.memory_bytes / GB, color=colours.NEUTRAL, linestyle="--")
     left.set_yticks(range(len(plans)), list(plans))
