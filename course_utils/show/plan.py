@@ -77,7 +77,7 @@ def rates_over_devices(runs: Sequence[FoundryRun]) -> Picture:
     ax.set_xscale("log", base=2)
     ax.set_xticks(ticks, ticks)
     ax.minorticks_off()
-    ax.set_ylim(0, 108)
+    ax.set_ylim(60, 103)
     ax.set_xlabel("devices")
     ax.set_ylabel("rate of a device, % of its best")
     ax.legend(frameon=False, ncol=2, loc="lower left")

@@ -579,7 +579,8 @@ def plans_of(what, devices, memory, link):
         chosen = best_of(model, 128, machine, each)
     except ValueError:
         return plans_side_by_side(each, others)
-    return plans_side_by_side(each, {f"chosen: {chosen}": chosen, **others})
+    picture = plans_side_by_side(each, {"chosen": chosen, **others})
+    return replace(picture, caption=f"Chosen: {chosen}. {picture.caption}")
 
 
 explorer(
