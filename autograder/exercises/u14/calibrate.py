@@ -7,7 +7,8 @@ from autograder.checking.judges import EqualTo
 from autograder.exercises.model_answers import Edit, edited
 
 DIGITS = 1e-6
-NUM_TURNS = 4000
+NUM_TURNS = 400
+LARGE, SMALL = (0.6, 1), (0.1, 0.4)  # so that rows tell the two kinds of work apart
 NAMES = ("attention", "elementwise")
 
 
@@ -17,12 +18,13 @@ def calibration_cases(seed: int) -> list[Case]:
     cases: list[Case] = [{"rows": [[1.0, 1.0, 0.0, 3.0], [1.0, 0.0, 1.0, 4.0]]}]
     for number in range(21):
         signs = ((1, 1), (1, 1), (-1, 1), (1, -1))[number % 4]
-        true = [sign * rng.uniform(0.3, 3) for sign in signs]
+        true = [rng.uniform(0.5, 3) if sign > 0 else -rng.uniform(0.8, 2) for sign in signs]
         noise = 0.0 if number % 8 == 1 else 0.03
         rows = []
-        for _ in range(rng.randint(4, 8)):
+        for place in range(rng.randint(4, 8)):
             size = 10 ** rng.uniform(-1, 1)
-            first, second = (size * rng.uniform(0.2, 1) for _ in NAMES)
+            shares = (LARGE, SMALL) if place % 2 else (SMALL, LARGE)
+            first, second = (size * rng.uniform(*each) for each in shares)
             fixed = size * rng.uniform(3, 5)
             ideal = fixed + true[0] * first + true[1] * second
             rows.append([fixed, first, second, ideal * rng.uniform(1 - noise, 1 + noise)])
