@@ -14,7 +14,7 @@ COURSE_UTILS = {
     "instruments": {"configs"},  # and no formula: a measurement could not disprove it
     "distributed": {"configs", "instruments"},
     "reference": {"configs", "distributed"},
-    "planner": {"configs", "formulas"},
+    "planner": {"configs", "formulas", "records"},
     "records": set(),
     "show": {
         *("configs", "formulas", "instruments", "distributed", "reference", "planner", "records"),

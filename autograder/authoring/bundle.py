@@ -22,7 +22,7 @@ AS_THEY_ARE = (
     "docs/lectures.md",
     "docs/privacy.md",
 )
-SUFFIXES = (".py", ".json", ".safetensors", ".js", ".css")
+SUFFIXES = (".py", ".csv", ".json", ".safetensors", ".js", ".css")
 FOR_STAFF = ("autograder/authoring", "autograder/exercises", "autograder/grading")
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)

@@ -133,7 +133,7 @@ class Source:
 
 def _data(folder: Path) -> tuple[str, ...]:
     """Names of files in a folder that its modules read."""
-    return ("*.js", "*.css", "*.json") if folder.name == "records" else ("*.js", "*.css")
+    return ("*.js", "*.css", "*.json", "*.csv") if folder.name == "records" else ("*.js", "*.css")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from course_utils.configs import Experts, LatentAttention, ModelConfig, device
+from course_utils.configs import (
+    Costs,
+    Experts,
+    LatentAttention,
+    Machine,
+    ModelConfig,
+    Plan,
+    device,
+)
 from course_utils.literals import literal
 
 PARTS: dict[str, Any] = {"latent_attention": LatentAttention, "experts": Experts}
@@ -16,7 +24,13 @@ def model_of(sizes: dict[str, Any]) -> ModelConfig:
 
 
 # How to make an object from the plain data under these names.
-OBJECTS: dict[str, Callable[[Any], Any]] = {"model": model_of, "hardware": device}
+OBJECTS: dict[str, Callable[[Any], Any]] = {
+    "model": model_of,
+    "hardware": device,
+    "machine": lambda sizes: Machine(**sizes),
+    "plan": lambda sizes: Plan(**sizes),
+    "costs": Costs,
+}
 
 
 class ArgumentChanged(Exception):

@@ -2,6 +2,7 @@
 
 from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
+from course_utils.configs.machine import REACHED, Costs, Machine, Plan, machine_of
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.number_formats import FORMATS, NumberFormat
 from course_utils.configs.pipeline import Action, Placement, Schedule
@@ -15,20 +16,25 @@ __all__ = [
     "FORMATS",
     "MODELS",
     "PRECISIONS",
+    "REACHED",
     "Action",
+    "Costs",
     "Device",
     "Experts",
     "Kernels",
     "LatentAttention",
+    "Machine",
     "ModelConfig",
     "NumberFormat",
     "ParallelLayout",
     "Placement",
+    "Plan",
     "Precision",
     "RunConfig",
     "Schedule",
     "device",
     "gpt",
+    "machine_of",
     "precision",
     "preset",
 ]

@@ -145,6 +145,32 @@ def utilisation_by_convention(
     }
 
 
+def causal_percent(
+    model: ModelConfig, num_params: int, seq_len: int, percent: float, convention: str
+) -> float:
+    """A printed utilisation of a Llama, with every matrix product and half of attention instead.
+
+    Args:
+        model: Sizes, gated and without its own head dimension.
+        num_params: All its parameters N.
+        seq_len: Tokens s of a sequence.
+        percent: As printed.
+        convention: What the printed one counts: ``"6N"``; ``"6N + attention"``, in full; ``"with
+            recomputation"``, 4/3 of that; ``"lecture"``, the lecture's formula as printed, with
+            the vocabulary once in each layer.
+    """
+    counted = training_flops_per_token(model, seq_len)
+    core = 3 * _attention_per_token(model, seq_len)
+    head = 6 * model.vocab_size * model.hidden_size
+    theirs = {
+        "6N": 6 * num_params,
+        "6N + attention": 6 * num_params + core,
+        "with recomputation": (6 * num_params + core) * 4 / 3,
+        "lecture": counted + (model.num_layers - 1) * head,
+    }
+    return percent * (counted - core / 2) / find_named("convention", convention, theirs)
+
+
 def hardware_flops_utilisation(
     flops_per_token: int,
     recomputed_flops_per_token: int,

@@ -1,8 +1,8 @@
 """What is to be planned: a model, devices, a number of tokens, a deadline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from course_utils.configs import Device, ModelConfig, device, preset
+from course_utils.configs import Device, Machine, ModelConfig, device, machine_of, preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,17 @@ class Mission:
     def device(self) -> Device:
         """Its data sheet."""
         return device(self.device_name)
+
+    @property
+    def machine(self) -> Machine:
+        """Its devices by the rates that they reach, with its own links."""
+        node = machine_of(self.device_name, self.num_devices)
+        return replace(node, link_bytes_per_second=self.link_bytes_per_second)
+
+    @property
+    def sequences_per_step(self) -> int:
+        """Sequences after which the weights change once."""
+        return self.tokens_per_step // self.seq_len
 
     def __str__(self) -> str:
         """The mission in one line."""

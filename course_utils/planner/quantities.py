@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from course_utils.configs import Plan
+from course_utils.formulas.plan import Task
 from course_utils.formulas.roofline import training_products
 from course_utils.planner.mission import Mission
 
@@ -29,6 +31,7 @@ COURSE_FUNCTIONS = {
     "tensor_parallel_bytes": "communication.tensor_parallel_bytes",
     "sharded_state_bytes": "sharding.sharded_state_bytes",
     "pipeline_costs": "pipeline.pipeline_costs",
+    "best_plan": "best_plan.best_plan",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
 LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights
@@ -197,6 +200,33 @@ def bubble(functions: Functions, mission: Mission) -> float:
     return float(100 * costs["idle_seconds"] / costs["seconds"])
 
 
+def fastest(functions: Functions, mission: Mission) -> tuple[Task, Plan]:
+    """What is to be chosen, and the plan that is chosen."""
+    sequences, machine = mission.sequences_per_step, mission.machine
+    task = Task(mission.model, mission.seq_len, sequences, machine)
+    chosen = functions["best_plan"](mission.model, sequences, machine, task)
+    return task, chosen
+
+
+def memory_of_fastest(functions: Functions, mission: Mission) -> float:
+    """GB that the fastest plan takes of each device."""
+    task, chosen = fastest(functions, mission)
+    return task.bytes_of(chosen) / 10**9
+
+
+def days_of_fastest(functions: Functions, mission: Mission) -> float:
+    """Days of the run with the fastest plan."""
+    task, chosen = fastest(functions, mission)
+    seconds = mission.num_tokens / mission.tokens_per_step * task.seconds_of(chosen)
+    return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
+
+
+def cost_of_fastest(functions: Functions, mission: Mission) -> float:
+    """USD for all device hours of the fastest plan."""
+    hours = days_of_fastest(functions, mission) * HOURS_PER_DAY * mission.num_devices
+    return hours * mission.usd_per_device_hour
+
+
 def memory_of_device(mission: Mission) -> float:
     """GB of memory that a device has."""
     return mission.device.memory_bytes / 10**9
@@ -227,6 +257,7 @@ FLOPS = ("training_flops_per_token",)
 STATE = ("parameters", "state_bytes")
 SHARDED = ("parameters", "sharded_state_bytes")
 SEQUENCE = ("llama_layer_bytes", "sequence_bytes")
+FASTEST = ("best_plan",)
 QUANTITIES = (
     Quantity(label="work", unit="·10²¹ FLOPs", needs=FLOPS, value=work),
     Quantity(
@@ -325,5 +356,28 @@ QUANTITIES = (
         needs=("pipeline_costs",),
         value=bubble,
         guess=lambda _: "stages of equal work, no messages",
+    ),
+    Quantity(
+        label="memory of the fastest plan",
+        unit="GB",
+        needs=FASTEST,
+        value=memory_of_fastest,
+        limit=memory_of_device,
+        guess=lambda _: "the fullest device",
+    ),
+    Quantity(
+        label="its time",
+        unit="days",
+        needs=FASTEST,
+        value=days_of_fastest,
+        limit=lambda mission: mission.num_days,
+        guess=lambda _: "two constants of published rows from 2023",
+    ),
+    Quantity(
+        label="its cost",
+        unit="USD",
+        needs=FASTEST,
+        value=cost_of_fastest,
+        guess=lambda mission: f"{mission.usd_per_device_hour:.2f} USD per device hour",
     ),
 )

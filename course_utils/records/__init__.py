@@ -1,11 +1,33 @@
 """Published and measured runs as data; each record says where, when and how it was made.
 
-Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`.
+Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`;
+published ones are CSV files, read by `published`.
 """
 
 import json
 from pathlib import Path
 from typing import Any
+
+from course_utils.records.published import (
+    SOURCES,
+    FoundryRun,
+    Source,
+    foundry_runs,
+    one_node_runs,
+    published,
+)
+
+__all__ = [
+    "FOLDER",
+    "SOURCES",
+    "FoundryRun",
+    "Record",
+    "Source",
+    "foundry_runs",
+    "measured",
+    "one_node_runs",
+    "published",
+]
 
 FOLDER = Path(__file__).parent
 

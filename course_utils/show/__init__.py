@@ -31,6 +31,7 @@ from course_utils.show.number_formats import (
 )
 from course_utils.show.picture import Picture
 from course_utils.show.pipeline import draw_schedule, pipeline_timeline
+from course_utils.show.plan import errors_by_size, plans_side_by_side, rates_over_devices
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
@@ -64,6 +65,7 @@ __all__ = [
     "device_roof",
     "draft_overlap",
     "draw_schedule",
+    "errors_by_size",
     "explorer",
     "exposed_over_tokens",
     "facts_of_formats",
@@ -83,8 +85,10 @@ __all__ = [
     "noise_over_loss",
     "paged_blocks",
     "pipeline_timeline",
+    "plans_side_by_side",
     "ranges_and_spacings",
     "rates_over_batch",
+    "rates_over_devices",
     "recomputation_over_length",
     "recorded",
     "ring_steps",

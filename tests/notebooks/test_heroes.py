@@ -9,6 +9,7 @@ import torch
 from course_utils.configs import FORMATS, Kernels, RunConfig, device, precision, preset
 from course_utils.distributed import ClusterRun, Comm, VirtualCluster
 from course_utils.formulas.batch_size import configuration
+from course_utils.formulas.calibration import calibrate
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.number_formats import largest, rounded
 from course_utils.formulas.parameters import parameters
@@ -16,12 +17,15 @@ from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
 from course_utils.formulas.serving import cache_bytes
 from course_utils.formulas.sharding import sharded_state_bytes
+from course_utils.formulas.step_parts import token_seconds
 from course_utils.instruments import (
     count_saved_bytes,
     fake_tensors,
     numbers_of,
     simulate_pipeline,
 )
+from course_utils.planner.calibrated import machine_of_run, model_of_run, row_of_run
+from course_utils.records import one_node_runs
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.batch_experiment import (
     Problem,
@@ -70,6 +74,28 @@ def drawn_seconds(picture: str, kind: str) -> list[tuple[float, float]]:
     """Start and length of each bar, twenty units for a second."""
     found = re.findall(rf'class="{kind}" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
     return [((float(x) - 150) / 20, float(width) / 20) for x, width in found]
+
+
+def test_a_token_of_a_1b_model_on_an_a100():
+    picture = drawn("14_utilisation_and_configuration")
+    rows = {run: row_of_run(run) for run in one_node_runs("A100-80")}
+    run = next(each for each in rows if each.name == "1b at 4,096")
+    constants = calibrate([row for each, row in rows.items() if each.model != run.model])
+    fixed, attention, elementwise, measured = rows[run]
+    model, machine = model_of_run(run), machine_of_run(run)
+    products = token_seconds(model, run.seq_len, machine, is_recomputed=False)["products"]
+    parts = [
+        products,
+        fixed - products,
+        constants["attention"] * attention,
+        constants["elementwise"] * elementwise,
+    ]
+    wanted = [round(1e6 * each, 1) for each in (*parts, measured)]
+    assert [round(each / 13.5, 1) for each in widths(picture)] == wanted
+    assert f">{1e6 * sum(parts):.1f}</text>" in picture
+    assert f">{1e6 * measured:.1f}</text>" in picture
+    assert "3.1 times" in picture and "3.0 times" in picture
+    assert [round(each, 1) for each in constants.values()] == [3.1, 3.0]
 
 
 def test_memory_of_training_llama_3_8b():

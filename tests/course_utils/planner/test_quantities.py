@@ -87,3 +87,10 @@ def test_sharded_it_fits():
     kept = VALUES["with one sequence"] - VALUES["state on each device"]
     assert VALUES["sharded, with one sequence"] == pytest.approx(VALUES["state, sharded"] + kept)
     assert round(VALUES["sharded, with one sequence"]) == 64
+
+
+def test_the_fastest_plan_fits_in_time():
+    """Replicas and stages: 23,842 steps of 64.5 seconds."""
+    assert round(VALUES["memory of the fastest plan"], 1) == 76.6
+    assert VALUES["its time"] == pytest.approx(1e11 / 2**22 * 64.48 / 86_400, rel=1e-3)
+    assert VALUES["its cost"] == pytest.approx(VALUES["its time"] * 24 * 8 * 2.5)

@@ -1,0 +1,1 @@
+"""Unit 14: checks of its exercises."""

@@ -1,0 +1,135 @@
+"""Check of a printed utilisation under another convention."""
+
+import random
+
+from autograder.checking.case_objects import model_of
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u14.shared.models import (
+    LLAMA_1B,
+    counted_forward,
+    small_llama,
+)
+from course_utils.formulas.parameters import parameters
+
+CONVENTIONS = ("6N", "6N + attention", "with recomputation", "lecture")
+SMALL = {
+    **{"num_layers": 2, "hidden_size": 8, "num_heads": 2, "num_kv_heads": 1},
+    **{"ffn_size": 20, "vocab_size": 50, "is_tied": True},
+}
+
+
+def convention_cases(seed: int) -> list[Case]:
+    """Every convention; tied and untied heads, gated and not, one layer, shared keys; Llama 1B."""
+    rng = random.Random(seed)
+    runs = [(SMALL, 12, 50.0, "6N + attention")]
+    for number in range(20):
+        fixed: dict[str, int] = {"is_tied": number % 2 == 0, "is_gated": number % 3 != 1}
+        if number in (3, 7):
+            fixed["num_layers"] = 1
+        if number % 5 == 0:
+            fixed |= {"num_heads": 4, "num_kv_heads": 2, "hidden_size": 32}
+        model = small_llama(rng, **fixed)
+        percent = rng.randint(200, 700) / 10
+        runs.append((model, rng.randint(10, 90), percent, CONVENTIONS[number // 2 % 4]))
+    runs += [(LLAMA_1B, 4096, rng.randint(300, 700) / 10, each) for each in CONVENTIONS]
+    names = ("model", "num_params", "seq_len", "percent", "convention")
+    return [
+        dict(zip(names, (model, _num_parameters(model), *others), strict=True))
+        for model, *others in runs
+    ]
+
+
+def _num_parameters(model: dict[str, int]) -> int:
+    return sum(parameters(model_of(model)).values())
+
+
+def measured(
+    model: dict[str, int], num_params: int, seq_len: int, percent: float, convention: str
+) -> float:
+    """FLOPs counted while the model runs, over those of the convention."""
+    forward = counted_forward(model, seq_len)
+    head = 2 * model["vocab_size"] * model["hidden_size"]
+    six_n_and_core = 6 * num_params + 3 * forward["attention"]
+    theirs = {
+        "6N": 6 * num_params,
+        "6N + attention": six_n_and_core,
+        "with recomputation": six_n_and_core + six_n_and_core / 3,
+        "lecture": 3 * (forward["whole"] + (model["num_layers"] - 1) * head),
+    }[convention]
+    ours = 3 * forward["whole"] - 1.5 * forward["attention"]
+    return percent * ours / theirs
+
+
+RESULT = "percent * (layers + core / 2 + head) / theirs[convention]"
+CORE, HEAD = "12 * model.num_layers * h * seq_len", "6 * model.vocab_size * h"
+AGAIN, PRINTED = "4 / 3 * (6 * num_params + core)", "model.num_layers * head"
+KV = "12 * model.num_kv_heads / model.num_heads"
+EDITS = (
+    Edit(
+        "You count attention in full for the course's side too. What does a causal mask leave?",
+        {RESULT: "percent * (layers + core + head) / theirs[convention]"},
+    ),
+    Edit(
+        "You halve everything. Which part of the FLOPs does the mask touch?",
+        {RESULT: "percent * (layers + core + head) / 2 / theirs[convention]"},
+    ),
+    Edit(
+        "Upside down: if a table counts more FLOPs than the course, is its percentage higher or "
+        "lower?",
+        {RESULT: "percent * theirs[convention] / (layers + core / 2 + head)"},
+    ),
+    Edit(
+        "That is the share, not the percentage. By what is it to be multiplied?",
+        {RESULT: "(layers + core / 2 + head) / theirs[convention]"},
+    ),
+    Edit(
+        "Somewhere you count attention's forward pass alone. Which passes does the rest count?",
+        {CORE: "4 * model.num_layers * h * seq_len"},
+    ),
+    Edit(
+        "You mended the lecture's formula before you used it. With which one was the row made?",
+        {PRINTED: "head"},
+    ),
+    Edit(
+        "A table with recomputation printed *more* FLOPs than 6N and attention. By which factor "
+        "do you come back?",
+        {AGAIN: "3 / 4 * (6 * num_params + core)"},
+    ),
+    Edit(
+        "You leave recomputation in. How often does a layer's forward pass run, of how many "
+        "passes' worth of work?",
+        {AGAIN: "(6 * num_params + core)"},
+    ),
+    Edit(
+        "Backward is twice as long as forward, so one more forward pass adds how much to three?",
+        {AGAIN: "2 * (6 * num_params + core)"},
+    ),
+    Edit(
+        "Is the share of key heads turned over? How large can it be?",
+        {KV: "12 * model.num_heads / model.num_kv_heads"},
+    ),
+    Edit(
+        "Do all query heads have keys and values of their own?",
+        {KV: "12"},
+    ),
+    Edit(
+        "The course counts every product. Which one comes after the last layer?",
+        {RESULT: "percent * (layers + core / 2) / theirs[convention]"},
+    ),
+    Edit(
+        "A gated feed-forward block has three matrices. For how many do you count?",
+        {"3 if model.is_gated else 2": "2"},
+    ),
+    Edit(
+        "The lecture's 18 is for a gated block. How many matrices has one without a gate?",
+        {"3 if model.is_gated else 2": "3"},
+    ),
+)
+
+CHECK = Check(
+    cases=convention_cases,
+    judge=EqualTo(measured, *edited("u14-convention", EDITS), relative_tolerance=NINE_DIGITS),
+    fallback="course_utils.formulas.utilisation.causal_percent",
+)

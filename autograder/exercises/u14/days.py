@@ -1,0 +1,80 @@
+"""Check of days, device hours and cost of a run."""
+
+import random
+from fractions import Fraction
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.exercises.model_answers import Edit, edited
+
+NAMES = ("num_tokens", "tokens_per_step", "step_seconds", "num_devices", "usd_per_device_hour")
+WHOLE_DAY = 24
+
+
+def run_cases(seed: int) -> list[Case]:
+    """One device and many; tokens that fill the last step and that do not."""
+    rng = random.Random(seed)
+    runs = [(86_400 * 10**6, 10**6, 2, 4, 1.5), (10**12, 4_194_304, 37, 1, 2.0)]
+    for number in range(20):
+        per_step = rng.randint(1, 64) * 2**18
+        steps = rng.randint(1000, 10**5)
+        rest = rng.randint(1, per_step // 2) if number % 2 else 0
+        price = rng.randint(4, 20) / 4
+        runs.append(
+            (per_step * steps + rest, per_step, rng.randint(1, 90), rng.choice((2, 8, 512)), price)
+        )
+    return [dict(zip(NAMES, each, strict=True)) for each in runs]
+
+
+def counted(
+    num_tokens: int,
+    tokens_per_step: int,
+    step_seconds: int,
+    num_devices: int,
+    usd_per_device_hour: float,
+) -> dict[str, float]:
+    """In whole steps and in fractions."""
+    whole, rest = divmod(num_tokens, tokens_per_step)
+    hours = Fraction((whole + (rest > 0)) * step_seconds, 60 * 60)
+    price = Fraction(usd_per_device_hour)
+    return {
+        "days": float(hours / WHOLE_DAY),
+        "device_hours": float(hours * num_devices),
+        "usd": float(hours * num_devices * price),
+    }
+
+
+STEPS, HOURS = "math.ceil(num_tokens / tokens_per_step)", "num_steps * step_seconds / 3600"
+EDITS = (
+    Edit(
+        "Is the last step, which is not full, for nothing?",
+        {STEPS: "num_tokens // tokens_per_step"},
+    ),
+    Edit(
+        "Those are hours of the wall clock. How many devices are paid for in each?",
+        {
+            '"device_hours": hours * num_devices': '"device_hours": hours',
+            "hours * num_devices * usd": "hours * usd",
+        },
+        points=0.5,
+    ),
+    Edit(
+        "The seconds are of all devices at work together. Why do you divide by their number?",
+        {HOURS: "num_steps * step_seconds / 3600 / num_devices"},
+    ),
+    Edit(
+        "Those are minutes. How many seconds has an hour?", {HOURS: "num_steps * step_seconds / 60"}
+    ),
+    Edit(
+        "A price per device and hour: what do you multiply it by?",
+        {"hours * num_devices * usd": "hours / 24 * num_devices * usd"},
+        points=1.0,
+    ),
+    Edit("How many hours has a day?", {"hours / 24": "hours / 12"}, points=1.0),
+)
+
+CHECK = Check(
+    cases=run_cases,
+    judge=EqualTo(counted, *edited("u14-days", EDITS), relative_tolerance=NINE_DIGITS),
+    fallback="course_utils.formulas.step_time.days_and_cost",
+)

@@ -1,0 +1,137 @@
+"""Check of the fastest plan that fits, on machines that nobody has seen, by trying all plans."""
+
+import functools
+import random
+from copy import deepcopy
+from dataclasses import asdict, replace
+from typing import Any
+
+from autograder.checking.case_objects import model_of
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u14.shared.models import LLAMA_1B
+from autograder.observing.u14 import plan as plan_observer
+from course_utils.configs import Costs, Machine, machine_of
+from course_utils.formulas.best_plan import plans
+from course_utils.formulas.plan import Task
+
+LLAMA_8B = {
+    **{"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "num_kv_heads": 8},
+    **{"ffn_size": 14336, "vocab_size": 128256},
+}
+SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
+
+
+MACHINES = ("A100-80", "A100-40")
+FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
+
+
+def task_cases(seed: int) -> list[Case]:
+    """The practice problem and two nodes, then new ones: links and memory of any size."""
+    rng = random.Random(seed)
+    cases = [*_known_cases(), *(_new_case(rng, number) for number in range(7))]
+    return [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
+
+
+@functools.cache
+def _known_cases() -> tuple[Case, ...]:
+    """Made once, as they are the same for every seed."""
+    tasks = [Task(model_of(LLAMA_1B), 4096, 32, machine_of("A100-80", 4))]
+    tasks += [Task(model_of(LLAMA_8B), 8192, 16, machine_of(name, 8)) for name in MACHINES]
+    return tuple(_case(task, _costs(task), task.machine.memory_bytes) for task in tasks)
+
+
+def _new_case(rng: random.Random, number: int) -> Case:
+    """Fast links and slow ones; memory for some of the plans."""
+    model = LLAMA_8B if number % 2 else LLAMA_1B
+    layers = rng.choice((12, 16, 24, 32))
+    sizes = model_of(model | {"num_layers": layers, "num_kv_heads": rng.choice((2, 4, 8))})
+    link = rng.choice(SLOW if number % 3 == 0 else FAST) * 10**9
+    devices = 8 if number % 4 == 1 else 4
+    machine = replace(machine_of("H100-SXM", devices), link_bytes_per_second=link)
+    task = Task(sizes, rng.choice((2048, 4096)), rng.choice((8, 16)), machine)
+    costs = _costs(task)
+    needed = sorted(row[0] for row in costs.values())
+    return _case(task, costs, int(needed[int(len(needed) * rng.uniform(0.3, 0.6))]))
+
+
+def _case(task: Task, costs: dict[str, list[float]], memory_bytes: int) -> Case:
+    return {
+        "model": {name: each for name, each in vars(task.model).items() if each is not None},
+        "num_sequences": task.num_sequences,
+        "machine": asdict(replace(task.machine, memory_bytes=memory_bytes)),
+        "costs": costs,
+    }
+
+
+def _costs(task: Task) -> dict[str, list[float]]:
+    """Bytes and seconds of every plan there is."""
+    every = plans(task.model, task.num_sequences, task.machine)
+    return {
+        Costs.key(each): [task.bytes_of(each), round(task.seconds_of(each), 6)] for each in every
+    }
+
+
+def tried(
+    model: dict[str, Any],
+    num_sequences: int,
+    machine: dict[str, Any],
+    costs: dict[str, list[float]],
+    scenario: str,
+) -> dict[str, Any]:
+    """The best of the whole table."""
+    memory = Machine(**machine).memory_bytes
+    best = min(seconds for num_bytes, seconds in costs.values() if num_bytes <= memory)
+    return {"no_such_plan": 0, "too_large": 0, "percent_slower": 0.0, "best": {"seconds": best}}
+
+
+FITS, CHOICE = "if costs.bytes_of(plan) <= machine.memory_bytes:", "min(seconds, key=seconds.get)"
+ALL = "data * tensor * pipeline != machine.num_devices"
+DIVIDES = "model.num_kv_heads % tensor or model.num_layers % pipeline or num_sequences % data"
+STAGES, AGAIN = "range(4 if data > 1 else 1)", "(False, True)"
+EDITS = (
+    Edit("You never ask whether a plan fits. Which memory is the limit?", {FITS: "if True:"}),
+    Edit(
+        "That is the plan with the least memory, not with the least time. What is to be minimal "
+        "among those that fit?",
+        {CHOICE: "min(seconds, key=costs.bytes_of)"},
+    ),
+    Edit(
+        "You take the first plan that fits. Which of them is the fastest?",
+        {CHOICE: "next(iter(seconds))"},
+    ),
+    Edit(
+        "That is the slowest plan that fits. Which one is wanted?",
+        {CHOICE: "max(seconds, key=seconds.get)"},
+    ),
+    Edit(
+        "You keep to one replica of the model. What do replicas save if links are slow?",
+        {ALL: "data > 1 or data * tensor * pipeline != machine.num_devices"},
+    ),
+    Edit(
+        "All your plans run the layers again. Which of them must?",
+        {AGAIN: "(True,)"},
+    ),
+)
+
+CHECK = Check(
+    cases=task_cases,
+    observe=plan_observer.observe,
+    judge=Behaviour(
+        tried,
+        *edited("u14-plan", EDITS, observe=plan_observer.observe),
+        scenarios=SCENARIOS,
+        summarise=plan_observer.summarise,
+        labels=plan_observer.LABELS,
+        questions={
+            "no_such_plan": "Do your three sizes multiply to all devices, and does each divide "
+            "what it cuts?",
+            "too_large": "Do you compare the bytes of a plan with the memory of one device?",
+            "percent_slower": "Some plan that fits is faster than yours. Which sizes do you not "
+            "try: tensor ranks, stages, sharding, larger micro-batches, or layers that run again?",
+        },
+    ),
+    fallback="course_utils.formulas.best_plan.best_plan",
+    answers=("course_utils.formulas.best_plan",),
+)

@@ -1,0 +1,1 @@
+"""Unit 14: what several of its checks use."""

@@ -1,0 +1,199 @@
+"""Check of a token's work by kind: pass by pass, and kernels on meta tensors."""
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.case_objects import model_of
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import EqualTo
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u14.shared.models import LLAMA_1B, small_llama
+from course_utils.formulas.step_parts import token_forward_flops
+
+SMALL = {
+    **{"num_layers": 1, "hidden_size": 4, "num_heads": 1, "ffn_size": 10, "vocab_size": 20},
+    **{"is_gated": False},
+}
+LENGTH = 8
+
+
+def work_cases(seed: int) -> list[Case]:
+    """Gated and not, layers that run again and that do not, one layer, a real model."""
+    rng = random.Random(seed)
+    runs = [(SMALL, LENGTH, False)]
+    for number in range(20):
+        fixed: dict[str, int] = {"is_gated": number % 2 == 0}
+        if number in (4, 5):
+            fixed["num_layers"] = 1
+        runs.append((small_llama(rng, **fixed), 4 * rng.randint(2, 20), number % 4 < 2))
+    runs += [(LLAMA_1B, 4096, each) for each in (False, True)]
+    return [
+        {
+            "model": model,
+            "forward": token_forward_flops(model_of(model), seq_len),
+            "is_recomputed": again,
+        }
+        for model, seq_len, again in runs
+    ]
+
+
+class Kernels:
+    """Counts what kernels read and write; each tensor once."""
+
+    def __init__(self) -> None:
+        """Nothing has run."""
+        self.num_bytes = 0
+
+    def run(self, reads: list[Tensor], writes: list[Tensor]) -> None:
+        """One kernel."""
+        self.num_bytes += sum(each.numel() * each.element_size() for each in (*reads, *writes))
+
+
+def vector(size: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """What a token has between two kernels."""
+    return torch.empty(size, dtype=dtype, device="meta")
+
+
+def layer_kernels(model: dict[str, Any]) -> int:
+    """Bytes of one token in the forward pass of one layer."""
+    sizes, kernels = model_of(model), Kernels()
+    stream, inner = vector(sizes.hidden_size), vector(sizes.ffn_size)
+    for _ in ("attention", "feed-forward"):
+        kernels.run([stream], [stream])  # norm
+        kernels.run([stream, stream], [stream])  # the block's result joins the residual
+    kernels.run([inner, inner] if sizes.is_gated else [inner], [inner])
+    return kernels.num_bytes
+
+
+def measured(model: dict[str, Any], forward: dict[str, int], is_recomputed: bool) -> dict[str, int]:
+    """Every pass by itself: forward, backward, and forward again."""
+    attention_passes = [1, 2.5] + [1] * is_recomputed
+    kernel_passes = [1, 2] + [1] * is_recomputed
+    linear = forward["projections"] + forward["feed_forward"]
+    loss = Kernels()
+    for _ in ("logits", "log-probabilities", "gradient"):
+        tensor = vector(model["vocab_size"], torch.float32)
+        loss.run([], [tensor])
+        loss.run([tensor], [])
+    once = model["num_layers"] * layer_kernels(model)
+    return {
+        "products": sum(each * linear for each in kernel_passes) + 3 * forward["head"],
+        "attention": int(sum(each * forward["attention"] / 2 for each in attention_passes)),
+        "elementwise": sum(each * once for each in kernel_passes) + loss.num_bytes,
+    }
+
+
+PRODUCTS = '3 * (layers + forward["head"]) + again * layers'
+ATTENTION = '(7 + 2 * again) * forward["attention"] // 4'
+BYTES = "2 * (3 + again) * model.num_layers * numbers + 24 * model.vocab_size"
+NORMS, RESIDUALS, GATE = "2 * 2 * h", "2 * 3 * h", "(3 if model.is_gated else 2) * model.ffn_size"
+EDITS = (
+    Edit(
+        "You count every score. Which of them does the mask hide, so that kernels skip them?",
+        {ATTENTION: '(14 + 4 * again) * forward["attention"] // 4'},
+        points=2.0,
+    ),
+    Edit(
+        "Your attention takes twice as long backward as forward. What does flash attention make "
+        "once more there?",
+        {ATTENTION: '(6 + 2 * again) * forward["attention"] // 4'},
+        points=2.0,
+    ),
+    Edit(
+        "If a layer runs again, does its attention?",
+        {ATTENTION: '7 * forward["attention"] // 4'},
+        points=2.0,
+    ),
+    Edit(
+        "The head is no layer. Does it run again?",
+        {PRODUCTS: '(3 + again) * (layers + forward["head"])'},
+        points=2.0,
+    ),
+    Edit(
+        "Which product comes after the last layer?",
+        {PRODUCTS: "3 * layers + again * layers"},
+        points=2.0,
+    ),
+    Edit(
+        "Your products are those of forward and as many again. How many does backward make of "
+        "each?",
+        {PRODUCTS: '2 * (layers + forward["head"]) + again * layers'},
+        points=2.0,
+    ),
+    Edit(
+        "Those are products of one more pass whether layers run again or not. What does the "
+        "switch change?",
+        {PRODUCTS: '3 * (layers + forward["head"]) + layers'},
+        points=2.0,
+    ),
+    Edit(
+        "Those are numbers. How many bytes has one in bf16?",
+        {BYTES: "(3 + again) * model.num_layers * numbers + 24 * model.vocab_size"},
+        points=2.0,
+    ),
+    Edit(
+        "Backward moves as much as forward with you. What does the table's caption say?",
+        {BYTES: "2 * (2 + again) * model.num_layers * numbers + 24 * model.vocab_size"},
+        points=2.0,
+    ),
+    Edit(
+        "Of the loss you count what is written. Who reads it?",
+        {BYTES: "2 * (3 + again) * model.num_layers * numbers + 12 * model.vocab_size"},
+        points=2.0,
+    ),
+    Edit(
+        "The 24 bytes are forward and backward together. What do you multiply them by?",
+        {BYTES: "2 * (3 + again) * model.num_layers * numbers + 72 * model.vocab_size"},
+        points=2.0,
+    ),
+    Edit(
+        "Is the loss in every layer?",
+        {BYTES: "model.num_layers * (2 * (3 + again) * numbers + 24 * model.vocab_size)"},
+        points=2.0,
+    ),
+    Edit(
+        "Your layer moves 2 h numbers too few. How many norms has it, and how many numbers does "
+        "an addition move?",
+        {NORMS: "2 * h"},
+        points=2.0,
+    ),
+    Edit(
+        "An addition reads two tensors and writes one. Which of the three do you count?",
+        {RESIDUALS: "2 * h"},
+        points=2.0,
+    ),
+    Edit(
+        "What does a gate read that GELU does not?",
+        {GATE: "2 * model.ffn_size"},
+        points=2.0,
+    ),
+    Edit(
+        "GELU reads one tensor. How many factors has a gate?",
+        {GATE: "3 * model.ffn_size"},
+        points=2.0,
+    ),
+)
+
+CHECK = Check(
+    cases=work_cases,
+    judge=EqualTo(
+        measured,
+        *edited("u14-work", EDITS),
+        labels={
+            "products": "FLOPs of products",
+            "attention": "FLOPs of attention",
+            "elementwise": "bytes of all other kernels",
+        },
+        questions={
+            "products": "Which products run forward, which backward, and which once more?",
+            "attention": "What part of the square is computed, and how many times its forward "
+            "pass does attention take in all?",
+            "elementwise": "Take a layer with h = 1 and f = 1: which kernels run, and what does "
+            "each read and write?",
+        },
+    ),
+    fallback="course_utils.formulas.step_parts.token_work",
+)

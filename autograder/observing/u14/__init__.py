@@ -1,0 +1,1 @@
+"""Unit 14: what is observed of its exercises."""
