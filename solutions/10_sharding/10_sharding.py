@@ -31,9 +31,9 @@
 # | here | elsewhere | meaning |
 # |---|---|---|
 # | $d$ | DP, $N_d$ | ranks that share one copy, `comm.size` |
-# | $N$, $\Psi$ | | parameters; their bytes as they travel |
+# | $N$ | $\Psi$ | parameters |
 # | $m$ | | micro-batches of a rank in a step |
-# | $W$, $F$ | | bandwidth of a link; FLOP/s of a device |
+# | $W$, $F$ | | bandwidth of a link (in 10.5: a weight); FLOP/s of a device |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -72,7 +72,7 @@ plan()
 # %% [markdown]
 # ## Who needs all of it?
 #
-# Data parallelism repeats the state $d$ times (E4). Adam does not need that: it updates each weight from its own gradient and moments. So a rank can update *a part*, if somebody tells it the others. ZeRO has three stages of this:
+# Data parallelism repeats the state $d$ times (E4). Adam does not need that: it updates each weight from its own gradient and moments. So a rank can update *a part*, if others tell it the rest. ZeRO has three stages of this:
 #
 # | stage | kept in parts |
 # |---|---|
@@ -83,7 +83,7 @@ plan()
 #
 # $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts.
 #
-# **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes for each of 8.03 billion parameters. How many GB does each keep in stage 1?
+# **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes (2 + 2 + 12) for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
 # %%
 predict("u10-stage-1", None, "GB")
@@ -93,7 +93,7 @@ predict("u10-stage-1", None, "GB")
 #
 # `precision(recipe)` has the bytes of one number: `weight_bytes`, `gradient_bytes`, `master_weight_bytes` and `moment_bytes` (both moments together).
 #
-# *By hand:* 10 parameters on 4 ranks, stage 2, `"bf16"` (2 + 2 + 12) → **20**, **6** and **36**.
+# *By hand:* 10 parameters on 4 ranks, stage 2, `"bf16"` → **20**, **6** and **36**.
 
 
 # %% solution="u10-state-bytes"
@@ -145,7 +145,7 @@ compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 64"][1], 1)
 # %% [markdown]
 # <details><summary>From the slides: "cannot train if parameters, gradients and optimizer do not fit"</summary>
 #
-# True for plain data parallelism. Here 128 GB are trained on devices of 80.
+# True for plain data parallelism. Here 128 GB of state are trained on devices of 80.
 # </details>
 
 # %% [markdown]
@@ -161,7 +161,7 @@ compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 64"][1], 1)
 #
 # Tensors have one dtype, and any shapes. There may be fewer numbers than ranks.
 #
-# *By hand:* 3 × 4 and 3 numbers on 4 ranks → parts of **4**, and **1** zero on the last.
+# *By hand:* shapes (3, 4) and (3) on 4 ranks → parts of **4**, and **1** zero on the last.
 
 
 # %% solution="u10-flat"
@@ -170,8 +170,8 @@ class FlatShard:
 
     def __init__(self, comm: Comm, tensors: list[Tensor]) -> None:
         """Keep this rank's part as `self.part`."""
-        ### BEGIN SOLUTION
         self.comm, self.shapes = comm, [each.shape for each in tensors]
+        ### BEGIN SOLUTION
         flat = torch.cat([each.flatten() for each in tensors])
         length = -(-len(flat) // comm.size)
         flat = pad(flat, (0, length * comm.size - len(flat)))
@@ -222,7 +222,7 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 # %% [markdown]
 # ## Who sums, who updates, who tells
 #
-# Stages 1 and 2: every rank has all weights, and its own share of the gradient. The natural sharded step: all-reduce the gradient, update your part, gather the new weights. **Guess first.** How long does that take beside the all-reduce alone?
+# Stage 1: every rank has all weights, and its own share of the gradient. The natural sharded step: all-reduce the gradient, update your part, gather the new weights. **Guess first.** How long does that take, compared with the all-reduce alone?
 
 # %%
 predict("u10-natural", None, "times an all-reduce")
@@ -231,7 +231,7 @@ predict("u10-natural", None, "times an all-reduce")
 # **Write** `sharded_step`, which takes as long as **one** all-reduce in all. `sgd` and `adam` are half of the points each.
 #
 # - `weights` is flat, of a length that $d$ divides, and equal on all ranks: fill it with the new weights. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
-# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which may be None or anything before.
+# - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which on entry is None or an old gradient.
 # - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum.
 #
 # *By hand:* weights 0, gradients $(1, 2)$ and $(3, 4)$ on two ranks, plain SGD with a rate of 1 → $(-4, -6)$ on both.
@@ -314,12 +314,7 @@ compare("u10-natural", "times an all-reduce", computed=1.5, measured=round(natur
 # %% [markdown]
 # ## What it costs to forget
 #
-# Stage 2 keeps no whole gradient: that of each of $m$ micro-batches is scattered before the next begins, and added to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
-#
-# **Guess first.** Four micro-batches in a step. How many times as much does a rank send in stage 3 as in stage 0?
-
-# %%
-predict("u10-four", None, "times")
+# Stage 2 keeps no whole gradient. Each of $m$ micro-batches reduce-scatters its own (**scatters**, for short) before the next begins, and adds the result to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
 
 # %% What a rank sends [markdown] exercise="u10-volume" points=2 minutes=8 difficulty=2 importance=4
 # **Write** `step_sent_bytes`: bytes that each rank sends in one step, as in a ring: $(d-1)/d$ of the whole in a gather or scatter, twice that in an all-reduce. An exact `int`, all or nothing.
@@ -357,18 +352,13 @@ try_it(step_sent_bytes, 8, 4, 2, 3, 2)
 # </details>
 
 # %% [markdown]
-# **Check your guess.** Then move the controls: where does each stage first fit, and where does stage 3 send twice as much as stage 2?
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: stage 3 against stage 0, with four micro-batches
-sent_of = answer("u10-volume", step_sent_bytes)
-four = [sent_of(llama_params, 8, stage, 4, 2) for stage in range(4)]
-print({stage: f"{each / 1e9:.1f} GB" for stage, each in enumerate(four)})
-compare("u10-four", "times", measured=four[3] / four[0])
-
+# Move the controls: where does each stage first fit, and where does stage 3 send twice as much as stage 2?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
+sent_of = answer("u10-volume", step_sent_bytes)
+
+
 def state_and_volume(ranks, micro_batches):
     kept = {s: sum(state_of(llama_params, ranks, s, "bf16").values()) for s in range(4)}
     sent = {s: sent_of(llama_params // ranks * ranks, ranks, s, micro_batches, 2) for s in range(4)}
@@ -400,7 +390,7 @@ predict("u10-alive", None, "tensors")
 # - `backward` returns a gradient for each argument of `forward` but `ctx`, None where there is none. That of `part` is this rank's part of the **sum** over all ranks, flat like `part`.
 # - Two gathers and one reduce-scatter in all.
 # - Autograd keeps `x` and `part`, and nothing more stays alive after `forward`.
-# - At most **one** tensor as large as the weight is alive at once. Its gradient is that large too.
+# - At most **one** tensor as large as the weight is alive at once. The weight's gradient counts, too.
 #
 # *By hand:* $x = (1, 2)$, $W = (3\ 4)$ on one rank → $y =$ **11**, and with $\mathrm dy = 1$: $\mathrm dx = (3, 4)$, $\mathrm dW = (1, 2)$.
 
@@ -412,11 +402,11 @@ class ShardedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, comm: Comm, x: Tensor, part: Tensor, shape: tuple[int, int]) -> Tensor:
         """Gather, multiply, forget."""
-        ### BEGIN SOLUTION
+        ctx.comm, ctx.shape = comm, shape
         weight = x.new_empty(shape)
+        ### BEGIN SOLUTION
         comm.all_gather(weight, part)
         ctx.save_for_backward(x, part)
-        ctx.comm, ctx.shape = comm, shape
         return x @ weight.T
         ### END SOLUTION
 
@@ -464,7 +454,7 @@ try_it(on_one_rank, ShardedLinear)
 #
 # <details><summary>Hint: a shape is refused</summary>
 #
-# The weight is (out, in) where it multiplies. How does a part lie, and its gradient?
+# The weight is (out, in) where it multiplies. What shape has a part, and what shape has its gradient?
 # </details>
 
 # %% [markdown]
@@ -503,7 +493,7 @@ compare("u10-alive", "tensors", measured=alive["kept by autograd"])
 #
 # Your layer waits for every gather. But the order of layers is known: first to last, then back. With `async_op=True` the next gather travels while this layer multiplies: **prefetching**. A scatter has time until the next gradient is ready. (Writing this step is an extra.)
 #
-# **Guess first.** Eight layers of 4,096 × 4,096 in bf16 on eight ranks, 4,096 tokens on each: 8.2 ms of computing, and 24 transfers of 0.217 ms. How much of them stays exposed at best?
+# **Guess first.** Eight layers of 4,096 × 4,096 in bf16 on eight ranks, 4,096 tokens on each: 8.2 ms of computing, and 24 transfers of 0.217 ms (16 gathers, 8 scatters). How many ms stay exposed at best?
 
 # %%
 predict("u10-exposed", None, "ms")
@@ -565,7 +555,7 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 (1e3 * pd.DataFrame(rows, index=columns)).round(3).rename_axis(columns="ms, by tokens")
 
 # %% [markdown]
-# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have one threshold, without latency that of unit 09: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens, and 2,585 with latency.
+# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have the same threshold. Without latency it is unit 09's: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens; with latency, 2,585.
 
 # %% [markdown]
 # ## The same in PyTorch
@@ -595,16 +585,17 @@ print("FSDP2, four layers:", run_ranks(calls_of_fsdp, 2, 4)[0])
 print("yours, four layers:", calls_of_yours(4))
 
 # %% [markdown]
-# The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) In its source `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts.
+# The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts. And `fully_shard` *averages* gradients over ranks; yours adds shares.
 #
-# **A gap.** PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: the parts take 120 MiB, and the peak is **1,145 MiB**: *four* tensors of a whole layer's size more. A step that prefetches may use four as well: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
+# <details><summary>One whole tensor, or four?</summary>
 #
-# `fully_shard` *averages* gradients over ranks; yours adds shares.
+# PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: a peak of **1,145 MiB**, that is *four* tensors of a whole layer's size above what stays. A step that prefetches may use four: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
+# </details>
 
 # %% [markdown]
 # ## Where is it free?
 #
-# Bus bandwidths of the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring both would be equal, on any number of devices. A scatter counts as a gather.
+# Bus bandwidths of all-reduce and all-gather, from the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring the two would be equal. A scatter counts as a gather.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: published bandwidths, and what follows from them for a gather
@@ -624,12 +615,12 @@ published["state of 8B, GB"] = [
 published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f}")
 
 # %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=14 difficulty=3 importance=5
-# **Write** five to seven sentences, with numbers from the table.
+# **Write** four to six sentences, with numbers from this table and from what you computed.
 #
 # 1. On the virtual cluster a sharded step takes as long as one all-reduce. What follows from the published bandwidths on 8 devices, and on 512?
 # 2. A rank has one sequence of 8,192 tokens in a micro-batch. On how many devices does stage 3 hide its gathers, and where not?
-# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. What does it cost in memory for Llama-3-8B, compared with sharding over 512, and what does it change for the gathers?
-# 4. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, with eight micro-batches in a step, and why?
+# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. On 512 devices, what does that cost in memory for Llama-3-8B, and what does it change for the gathers?
+# 4. Set the explorer of 10.4 to 8 ranks and 8 micro-batches. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, and why?
 
 # %% [markdown] text_answer="u10-far"
 # <!-- BEGIN SOLUTION -->
@@ -899,7 +890,7 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 # %% [markdown]
 # ## What you know now
 #
-# | stage | a rank keeps, in bf16 | a rank sends, times $\frac{d-1}{d}\Psi$ |
+# | stage | a rank keeps, in bf16 | a rank sends, times $\frac{d-1}{d}$ of the weights' bytes |
 # |---|---|---|
 # | 0 | $16N$ | 2 |
 # | 1 | $4N + 12N/d$ | 2 |

@@ -43,10 +43,10 @@ def measured(**case: Any) -> dict[str, Any]:
     pieces = later[: sum(each.numel() for each in tensors)].split([e.numel() for e in tensors])
     return {
         "forged_calls": 0,
-        "calls": 2,
-        "sent_bytes": 2 * (row.nbytes - parts[0].nbytes),
         "length": len(parts[0]),
         "length_on_last": len(parts[0]),
+        "calls": 2,
+        "sent_bytes": 2 * (row.nbytes - parts[0].nbytes),
         "dimensions": 1,
         "wrong_parts": 0,
         "wrong_wholes": 0,
@@ -63,9 +63,15 @@ PADDED = "flat = pad(flat, (0, length * comm.size - len(flat)))"
 CUT = "flat[comm.rank * length : (comm.rank + 1) * length].clone()"
 GATHER = "self.comm.all_gather(flat, self.part)"
 EMPTY = "self.part.new_empty(len(self.part) * self.comm.size)"
+LOST = "The last numbers belong to nobody where the ranks do not divide them. Who owns them?"
 EDITS = (
     Edit(
-        "The last numbers belong to nobody where the ranks do not divide them. Who owns them?",
+        LOST,
+        {LENGTH: "length = len(flat) // comm.size"},
+        shows=("length",),
+    ),
+    Edit(
+        LOST,
         {
             LENGTH: "length = len(flat) // comm.size",
             PADDED: "flat = flat[: length * comm.size]",

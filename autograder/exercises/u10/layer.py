@@ -91,16 +91,14 @@ EDITS = (
         "The gathered weight lives on as an attribute of `ctx`, where no instrument of autograd "
         "sees it. Who forgets it, and when?",
         {
-            "ctx.comm, ctx.shape = comm, shape": "ctx.comm, ctx.shape, ctx.w = comm, shape, weight",
+            SAVE: f"{SAVE}\n        ctx.w = weight",
             AGAIN: "weight = ctx.w",
         },
     ),
     Edit(
         "The weight is gathered twice and kept all the same. Which of your lines holds it after "
         "forward?",
-        {
-            "ctx.comm, ctx.shape = comm, shape": "ctx.comm, ctx.shape, ctx.w = comm, shape, weight",
-        },
+        {SAVE: f"{SAVE}\n        ctx.w = weight"},
         points=2.0,
         shows=("unseen_bytes",),
     ),
@@ -108,6 +106,13 @@ EDITS = (
         "The weight is gathered twice and kept all the same. Which of your lines holds it after "
         "forward?",
         {SAVE: "ctx.save_for_backward(x, part, weight)", UNPACK: "x, part, _ = ctx.saved_tensors"},
+        points=2.0,
+        shows=("saved_bytes",),
+    ),
+    Edit(
+        "The numbers are right, and autograd does not know what you keep. What did you give to "
+        "`save_for_backward`?",
+        {SAVE: "ctx.x, ctx.part = x, part", UNPACK: "x, part = ctx.x, ctx.part"},
         points=2.0,
         shows=("saved_bytes",),
     ),
@@ -187,6 +192,8 @@ CHECK = Check(
             "gathers": "One gather for forward, one for backward. Which calls do you make?",
             "calls": "One gather for forward, one for backward, one scatter. Which calls do you "
             "make?",
+            "saved_bytes": "Which tensors do you give to `save_for_backward`, and which of "
+            "them does backward need?",
             "alive": "When is each whole weight made, and which name holds it how long?",
         },
         labels=replay.LABELS

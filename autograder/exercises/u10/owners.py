@@ -96,11 +96,22 @@ EDITS = (
         "Each rank updates with its own share of the gradient. Who has the other shares?",
         {NEW: f"part.grad = {MINE}", SCATTER: "pass"},
     ),
+    *(
+        Edit(
+            "Your gradient is the sum and something more. What was in `part.grad` before?",
+            {
+                NEW: "new = torch.empty_like(part)",
+                SCATTER: f"comm.reduce_scatter(new, gradient)\n    part.grad {added}",
+            },
+        )
+        for added in ("+= new", "= new if part.grad is None else part.grad + new")
+    ),
     Edit(
-        "What was left in `part.grad` from before is in your gradient. Who clears it?",
+        "The summed gradient is written over this rank's part of the weights. What does the "
+        "optimizer start from then?",
         {
-            NEW: "new = torch.empty_like(part)",
-            SCATTER: "comm.reduce_scatter(new, gradient)\n    part.grad += new",
+            NEW: "part.grad = part.detach()",
+            SCATTER: "comm.reduce_scatter(part.detach(), gradient)",
         },
     ),
     Edit(
@@ -110,6 +121,11 @@ EDITS = (
     Edit(
         "Weights never change, though parts do. How does a new part get into `weights`?",
         {TELL: "pass"},
+    ),
+    Edit(
+        "You gather new weights, and the caller's never change. Is it the caller's tensor that "
+        "you fill?",
+        {TELL: f"weights = torch.empty_like(weights)\n    {TELL}"},
     ),
     Edit(
         "Weights are one step late. What do you gather, and has the optimizer run by then?",

@@ -74,6 +74,11 @@ def _rounded(one: str, first_stage: int) -> str:
     return f"-(-{every} // (num_ranks if stage >= {first_stage} else 1))"
 
 
+OF_OPTIMIZER = f"of_optimizer * {OPTIMIZER}"
+HALF_SHARDED = (
+    "Of the optimizer's two kinds of state you keep one whole. Which numbers of it does a rank "
+    "read when it updates its part?"
+)
 EDITS = (
     Edit(NOT_PADDED, {PART: "num_params // num_ranks"}),
     Edit(
@@ -86,7 +91,7 @@ EDITS = (
         {
             f"one.weight_bytes * {WEIGHTS}": _rounded("one.weight_bytes", 3),
             f"one.gradient_bytes * {GRADIENTS}": _rounded("one.gradient_bytes", 2),
-            f"of_optimizer * {OPTIMIZER}": _rounded("of_optimizer", 1),
+            OF_OPTIMIZER: _rounded("of_optimizer", 1),
         },
     ),
     Edit(
@@ -129,6 +134,17 @@ EDITS = (
         "The optimizer holds the fp32 copy of the weights, too. Which stage makes a part of it?",
         {"one.master_weight_bytes + one.moment_bytes": "one.moment_bytes"},
         points=1.0,
+    ),
+    *(
+        Edit(
+            HALF_SHARDED,
+            {OF_OPTIMIZER: f"one.{part} * {OPTIMIZER} + one.{whole} * num_params"},
+            points=1.0,
+        )
+        for part, whole in (
+            ("master_weight_bytes", "moment_bytes"),
+            ("moment_bytes", "master_weight_bytes"),
+        )
     ),
     Edit(
         "The optimizer's part has one moment more, or fewer, than Adam keeps. Are `moment_bytes` "

@@ -63,8 +63,8 @@ THREE, TWO, PLAIN = (
 )
 EDITS = (
     Edit(
-        "In stage 3 you send twice what a micro-batch needs of a gather and a scatter. Weights "
-        "are forgotten after forward: how many gathers does backward want?",
+        "In stage 3 you count one gather and one scatter for a micro-batch. Weights are forgotten "
+        "after forward: what does backward multiply with?",
         {THREE: THREE.replace("3", "2")},
     ),
     Edit(
