@@ -50,6 +50,48 @@ RING = AnswerBank(
             points=1.0,
         ),
         Wrong(
+            "received into what is sent",
+            """
+            from course_utils.reference.online_softmax import merge
+
+            def ring_attention(comm, attend_block, q, k, v):
+                n, r = comm.size, comm.rank
+                result = None
+                for turn in range(n):
+                    handles = []
+                    if turn < n - 1:
+                        handles += [comm.send(x, (r + 1) % n, async_op=True) for x in (k, v)]
+                        handles += [comm.receive(x, (r - 1) % n, async_op=True) for x in (k, v)]
+                    part = attend_block(q, k, v, (r - turn) % n)
+                    result = merge(*result, *part) if result else part
+                    for handle in handles:
+                        handle.wait()
+                return result[0]
+            """,
+            "Which tensor do you write into while it is still in flight",
+        ),
+        Wrong(
+            "attends to what is not here",
+            """
+            import torch
+            from course_utils.reference.online_softmax import merge
+
+            def ring_attention(comm, attend_block, q, k, v):
+                n, r = comm.size, comm.rank
+                result = attend_block(q, k, v, r)
+                for turn in range(1, n):
+                    coming = torch.empty_like(k), torch.empty_like(v)
+                    handles = [comm.send(x, (r + 1) % n, async_op=True) for x in (k, v)]
+                    handles += [comm.receive(x, (r - 1) % n, async_op=True) for x in coming]
+                    result = merge(*result, *attend_block(q, *coming, (r - turn) % n))
+                    for handle in handles:
+                        handle.wait()
+                    k, v = coming
+                return result[0]
+            """,
+            "have they arrived?",
+        ),
+        Wrong(
             "sends that block",
             """
             import torch
@@ -121,8 +163,8 @@ RING = AnswerBank(
     features={
         "one rank": lambda case: case["num_ranks"] == 1,
         "four ranks": lambda case: case["num_ranks"] == 4,
-        "zigzag": lambda case: case["layout"] == "zigzag",
-        "contiguous": lambda case: case["layout"] == "contiguous",
+        "early and late": lambda case: case["layout"] == "early and late",
+        "side by side": lambda case: case["layout"] == "side by side",
         "large scores": lambda case: case["scenario"] == "extreme",
     },
 )

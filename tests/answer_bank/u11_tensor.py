@@ -57,7 +57,7 @@ F_AND_G = AnswerBank(
 
                 return make(lambda x: x.clone(), summed), make(summed, lambda x: x)
             """,
-            "A call sends memory as it lies.",
+            "`clone()` keeps the order of a transposed tensor.",
         ),
         Wrong(
             "everything gathered",
@@ -150,7 +150,7 @@ MLP = AnswerBank(
                 hidden = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
                 return g(hidden @ down.T) + w["bias"]
             """,
-            "which one does that line ask for?",
+            "nine hidden units for four ranks?",
             points=1.5,
         ),
         Wrong(
@@ -304,7 +304,7 @@ KEEP_SHARD = AnswerBank(
 
                 return Product.apply(shard, weight)
             """,
-            "Which call brings which?",
+            "Which two products is it asked for",
         ),
         Wrong(
             "blocking calls",
@@ -356,7 +356,8 @@ KEEP_SHARD = AnswerBank(
 
                 return Gather.apply(shard) @ weight.T
             """,
-            "?",
+            "All numbers are right, and every rank keeps all tokens.",
+            points=1.0,
         ),
     ],
     right=[

@@ -10,7 +10,7 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u11 import attention
-from autograder.observing.u11.attention import SCENARIOS, WEIGHTS, tensors_of
+from autograder.observing.u11.attention import SCENARIOS, UNSERVED, WEIGHTS, tensors_of
 from autograder.observing.u11.blocks import Weights, whole_block
 
 FIELDS = (
@@ -54,6 +54,7 @@ def measured(**case: Any) -> dict[str, Any]:
         **{f"wrong_{name}": 0 for name in WEIGHTS},
         "forward_flops": products + scores,
         "backward_flops": 2 * products + 5 * scores // 2,
+        UNSERVED: 0,
     }
 
 
@@ -138,8 +139,8 @@ CHECK = Check(
         labels=attention.LABELS,
         summarise=attention.summarise,
         questions={
-            "grouped heads": "Right where every query head has keys of its own. Which query heads "
-            "share a key head, and does this rank have it?",
+            "grouped heads": "Right where every query head has keys of its own. How many rows have "
+            "k and v, and which are this rank's?",
             "forward_calls": "Where in forward do ranks hold parts of one sum?",
             "backward_calls": "How often does x enter the block, and what does f do in backward?",
             "wrong_results": "Four heads on two ranks: which rows of q, k and v, and which columns "

@@ -12,7 +12,15 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.observation import length_of
 from autograder.observing.u11 import f_and_g
-from autograder.observing.u11.f_and_g import PLAIN, SCENARIOS, SPREAD, TURNED, TWICE, tensors_of
+from autograder.observing.u11.f_and_g import (
+    PLAIN,
+    SCENARIOS,
+    SPREAD,
+    STRIDED,
+    TURNED,
+    TWICE,
+    tensors_of,
+)
 
 KINDS = (PLAIN, TURNED, SPREAD, TWICE)
 FIELDS = ("scenario", "kind", "num_ranks", "shape")
@@ -46,6 +54,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "wrong_gradients": 0,
         "gradient_length": length_of(gradients[:1]),
         "changed": 0,
+        STRIDED: 0,
         "results": list(results),
         "gradients": list(gradients),
     }
@@ -146,6 +155,8 @@ CHECK = Check(
         labels=f_and_g.LABELS,
         summarise=f_and_g.summarise,
         questions={
+            STRIDED: "A call sends memory as it lies, and `clone()` keeps the order of a "
+            "transposed tensor. What does not?",
             "changed": "Which of your calls writes into a tensor that it was given, and who else "
             "holds that tensor?",
             "forward_calls": "In forward f copies and g sums. Which of the two needs the others?",

@@ -38,7 +38,7 @@ def keep_shard_cases(seed: int) -> list[Case]:
 
 
 def measured(**case: Any) -> dict[str, Any]:
-    """What is kept: shard and weight. Else the products of all tokens, and the least time."""
+    """The products of all tokens; shard and weight kept; three calls; and the least time."""
     of_ranks = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
     shards, weights, incoming = (list(each) for each in zip(*of_ranks, strict=True))
     whole = torch.cat(shards).detach()
@@ -49,26 +49,27 @@ def measured(**case: Any) -> dict[str, Any]:
         "shard": list(of_whole.chunk(case["num_ranks"])),
         "weight": [gradient.T @ whole for gradient in incoming],
     }
-    if case["scenario"] == KEPT:
-        kept = shards[0].nbytes + weights[0].nbytes
-        in_bytes = {"saved_bytes": kept, "copied_bytes": 0, "unseen_bytes": 0}
-        return {**tensors, **in_bytes, "only_wrong_gradients": 0}
-    right = {
-        **tensors,
-        "forged_calls": 0,
+    wrong = {
+        "early_weights": 0,
+        "summed_weights": 0,
+        "wrong_results": 0,
+        "wrong_shards": 0,
+        "wrong_weights": 0,
+    }
+    calls = {
         "forward_calls": 1,
         "backward_calls": 2,
         "other_calls": 0,
         "call_bytes": whole.nbytes,
-        "wrong_results": 0,
-        "wrong_shards": 0,
-        "wrong_weights": 0,
-        "seconds": [],
     }
-    if case["scenario"] == OVERLAPPED:
-        run = cluster_for(case).run(on_rank, gathered_product, case)
-        return {**right, "late": 0, "seconds": [run.step_seconds]}
-    return right
+    right = {**tensors, "forged_calls": 0, "seconds": []}
+    if case["scenario"] == NUMBERS:
+        return {**right, **wrong}
+    if case["scenario"] == KEPT:
+        kept = shards[0].nbytes + weights[0].nbytes
+        return {**right, "saved_bytes": kept, "copied_bytes": 0, "unseen_bytes": 0, **calls}
+    run = cluster_for(case).run(on_rank, gathered_product, case)
+    return {**right, **calls, **wrong, "late": 0, "seconds": [run.step_seconds]}
 
 
 SAVE, LOAD = "ctx.save_for_backward(shard, weight)", "shard, weight = ctx.saved_tensors"
@@ -91,11 +92,24 @@ EDITS = (
             "whole, gather = ask_for_all(shard)\n            of_whole": "of_whole",
             WAIT: "of_weight",
         },
+        points=1.0,
     ),
     Edit(
-        "Backward returns no gradient, so nothing needs to be kept. Which two products is it "
-        "asked for, and in the order of which arguments?",
+        "Backward returns no gradient. Which two products is it asked for, and in the order of "
+        "which arguments?",
         {"return of_shard, of_weight": "return None, None"},
+        points=1.0,
+    ),
+    Edit(
+        "The product for the weight runs before all tokens are here. Which call brings them, and "
+        "when are they yours?",
+        {
+            "            gather.wait()\n": "",
+            "of_weight = gradient.T @ whole": "of_weight = gradient.T @ whole\n"
+            "            gather.wait()",
+        },
+        points=1.0,
+        shows=("early_weights",),
     ),
     Edit(
         "All numbers are right, and the shard lives on where autograd does not see it. What does "
@@ -119,7 +133,6 @@ EDITS = (
             SCATTER: "",
             "            scatter.wait()\n": "",
         },
-        points=1.0,
     ),
     Edit(
         "The gradient of the shard is a mean. Each rank's product is a part of a sum: what is left "
@@ -142,8 +155,7 @@ EDITS = (
             "            scatter.wait()": "            scatter.wait()\n"
             "            comm.all_reduce(of_weight)"
         },
-        points=1.0,
-        shows=("other_calls",),
+        shows=("summed_weights", "other_calls"),
     ),
 )
 
@@ -164,11 +176,9 @@ CHECK = Check(
             "forward_calls": "Which tokens does the product need, and which does a rank have?",
             "backward_calls": "Two things are missing in backward: all tokens once more, and the "
             "sum of what all ranks say of each. Which call brings which?",
-            "only_wrong_gradients": "Whatever is kept is kept for a gradient. Which two products "
-            "does backward owe, and which of your lines makes each?",
             "wrong_results": "In which order do the tokens of the ranks stand in the result?",
             "wrong_shards": "Which ranks' products use the tokens of this shard?",
-            "wrong_weights": "Which tokens went through this rank's weight?",
+            "wrong_weights": "Which tokens went through this rank's weight, and had they arrived?",
         },
     ),
     fallback="course_utils.reference.tensor_parallel.gathered_product",

@@ -11,7 +11,7 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u11 import mlp
 from autograder.observing.u11.blocks import Weights, whole_block
-from autograder.observing.u11.mlp import SCENARIOS, WEIGHTS, tensors_of
+from autograder.observing.u11.mlp import ABSENT, SCENARIOS, WEIGHTS, tensors_of
 
 FIELDS = ("scenario", "num_ranks", "num_tokens", "hidden_size", "ffn_size")
 
@@ -49,6 +49,7 @@ def measured(**case: Any) -> dict[str, Any]:
         **{f"wrong_{name}": 0 for name in WEIGHTS},
         "forward_flops": flops,
         "backward_flops": 2 * flops,
+        ABSENT: 0,
     }
 
 
@@ -136,6 +137,7 @@ CHECK = Check(
         labels=mlp.LABELS,
         summarise=mlp.summarise,
         questions={
+            ABSENT: "Into how many pieces does your line cut nine hidden units for four ranks?",
             "uneven": "Right where all ranks have as many hidden units. What happens to the rest?",
             "forward_calls": "Where in forward do ranks hold parts of one sum, and how many such "
             "places are there?",

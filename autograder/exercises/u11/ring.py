@@ -11,13 +11,13 @@ from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.observation import length_of
 from autograder.observing.u11 import ring
 from autograder.observing.u11.ring import (
-    CONTIGUOUS,
+    EARLY_AND_LATE,
     FLOAT64_BYTES,
     LAYOUTS,
     ORDINARY,
     OVERLAPPED,
     SCENARIOS,
-    ZIGZAG,
+    SIDE_BY_SIDE,
     cluster_for,
     on_rank,
     positions_of,
@@ -29,15 +29,19 @@ FIELDS = ("scenario", "layout", "num_ranks", "piece_length", "head_dim")
 
 
 def ring_cases(seed: int) -> list[Case]:
-    """Both layouts on one rank to four, small and large scores, and messages worth hiding."""
+    """Both layouts on one rank to four, small and large scores, and messages worth hiding.
+
+    Ranks that hold neighbours come first: they are told of first.
+    """
     rng = random.Random(seed)
-    cases: list[tuple[Any, ...]] = [(ORDINARY, CONTIGUOUS, 2, 1, 2)]
+    cases: list[tuple[Any, ...]] = [(ORDINARY, SIDE_BY_SIDE, 2, 1, 2)]
     for scenario in SCENARIOS:
         is_timed = scenario == OVERLAPPED
         for number, num_ranks in enumerate((2, 3, 4, 2, 4, 3, 2 if is_timed else 1)):
-            layout = ZIGZAG if is_timed else LAYOUTS[number % 2]
+            layout = EARLY_AND_LATE if is_timed else LAYOUTS[number % 2]
             length = rng.randint(4, 6) if is_timed else rng.randint(1, 3)
             cases.append((scenario, layout, num_ranks, length, rng.randint(2, 4)))
+    cases.sort(key=lambda case: case[1] == EARLY_AND_LATE)
     return [dict(zip(FIELDS, case, strict=True)) for case in cases]
 
 
@@ -56,8 +60,10 @@ def measured(**case: Any) -> dict[str, Any]:
         "least_sent_bytes": sent,
         "attend_calls": c,
         "most_keys": tokens,
+        "early_calls": 0,
         "wrong_results": 0,
         "result_length": length_of([whole[positions_of(case)[-1].flatten()]]),
+        "changed": 0,
         "results": [whole[each.flatten()] for each in positions_of(case)],
         "seconds": [],
     }
@@ -118,6 +124,12 @@ EDITS = (
         shows=("late",),
     ),
     Edit(
+        "All is right, and what came is copied into the keys and values that you were given. Who "
+        "may still need those, and what could hold the new ones?",
+        {PASSED_ON: "if in_flight:\n            k, v = k.copy_(coming[0]), v.copy_(coming[1])"},
+        shows=("changed",),
+    ),
+    Edit(
         "You skip the blocks of later ranks. Does a later rank always hold later positions, and "
         "who sets the mask?",
         {
@@ -145,6 +157,9 @@ CHECK = Check(
         labels=ring.LABELS,
         summarise=ring.summarise,
         questions={
+            "early_calls": "Which keys does each call of `attend_block` use, and have they "
+            "arrived?",
+            "changed": "Which line writes into `k` or `v`, and who else holds them?",
             "collectives": "A collective gives every rank all keys at once. Which messages between "
             "neighbours would bring them one block at a time?",
             "extreme": "Right where scores are small. Of which numbers do you take the "

@@ -18,13 +18,14 @@ TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 
 def volume_cases(seed: int) -> list[Case]:
-    """Ranks up to four, and eight; elements of several sizes; one layer beyond 2⁵³ bytes."""
+    """Ranks up to four, and eight; elements of several sizes; a layer beyond 2⁵³ bytes last."""
     rng = random.Random(seed)
-    cases = [(4, 3, 2, 2), (2**30 * 3, 2**24, 3, 2), (2**16, 2**14, 8, 4)]
+    cases = [(4, 3, 4, 2)]
     for number in range(17):
         t = (1, 2, 3, 4, 2)[number % 5]
         sizes = (t * rng.randint(1, 9), rng.randint(2, 40), t, (2, 4, 8)[number % 3])
         cases.append(sizes)
+    cases += [(2**16, 2**14, 8, 4), (2**30 * 3, 2**24, 3, 2)]
     return [dict(zip(FIELDS, case, strict=True)) for case in cases]
 
 
@@ -78,6 +79,11 @@ EDITS = (
         "Each call counts as if a rank sent the whole tensor. What of it is on the rank already, "
         "and need not travel?",
         {PART: "tensor_bytes"},
+    ),
+    Edit(
+        "Right for two ranks only: each all-reduce counts as u. What does a rank send in both of "
+        "its halves on a longer ring?",
+        {FOUR: "4 * tensor_bytes", TEN: "5 * tensor_bytes"},
     ),
     Edit(
         "A ring of t ranks is taken for t messages of the whole. How large is one part?",

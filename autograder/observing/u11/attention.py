@@ -9,11 +9,14 @@ from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
 from autograder.observing.u11.blocks import LABELS as BLOCK_LABELS
 from autograder.observing.u11.blocks import Weights, observe_block, random_block, summarise_block
+from autograder.observing.u11.named_errors import error_as_number, numbers_of_error
 
 WEIGHTS = ("q", "k", "v", "o")
 SCENARIOS = ("a key head for each query head", "grouped heads")
+UNSERVED = "unserved_heads"
 LABELS = BLOCK_LABELS | {
-    f"wrong_{name}": f"The parts of the gradient of {name} are wrong." for name in WEIGHTS
+    UNSERVED: "`attend` got a number of key heads that does not divide that of query heads.",
+    **{f"wrong_{name}": f"The parts of the gradient of {name} are wrong." for name in WEIGHTS},
 }
 
 
@@ -26,6 +29,7 @@ def tensors_of(case: Case) -> tuple[Tensor, Weights]:
 
 
 @errors_as_data
+@error_as_number(UNSERVED, RuntimeError, "must divide the number of heads")
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result and gradients of each rank, and all calls."""
 
@@ -37,4 +41,5 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Calls and FLOPs on the judge's cluster; results and gradients beside the right ones."""
-    return summarise_block(case, observed, right)
+    error = numbers_of_error(UNSERVED, observed, right)
+    return error or summarise_block(case, observed, right) | {UNSERVED: 0}

@@ -17,6 +17,7 @@ from autograder.observing.observation import (
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u11.named_errors import error_as_number, numbers_of_error
 from autograder.observing.u11.passes import (
     LABELS as PASS_LABELS,
 )
@@ -27,7 +28,9 @@ Operation = Callable[[Tensor], Tensor]
 
 SCENARIOS = ("f", "g", "block")
 PLAIN, TURNED, SPREAD, TWICE = "plain", "transposed", "expanded gradient", "input used twice"
+STRIDED = "strided_calls"
 LABELS = PASS_LABELS | {
+    STRIDED: "A call got a tensor that is not contiguous.",
     "wrong_results": "ranks whose result is wrong",
     "wrong_gradients": "ranks whose gradient of x is wrong",
     "result_length": "the length of rank 0's result",
@@ -79,6 +82,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
 
 
 @errors_as_data
+@error_as_number(STRIDED, ValueError, "is not contiguous")
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result and gradient of each rank, what others hold afterwards, and all calls."""
     with undisturbed():
@@ -88,6 +92,8 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Calls of each pass on the judge's cluster; results and gradients beside the right ones."""
+    if error := numbers_of_error(STRIDED, observed, right):
+        return error
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     before = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
@@ -97,6 +103,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     steepest = ranks[0] if wrong_gradients else {"gradient": right["gradients"][0]}
     return {
         "forged_calls": forged_calls,
+        STRIDED: 0,
         **traffic(run, ["all_reduce"]),
         "wrong_results": wrong_results,
         "result_length": length_of([first["result"]]),

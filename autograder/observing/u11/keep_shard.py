@@ -1,9 +1,11 @@
 """A product with gathered tokens: gradients and calls, what autograd keeps, what is hidden."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
@@ -16,20 +18,22 @@ from autograder.observing.observation import (
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import kept_bytes, observe_kept, random_tensors
 from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
+from autograder.observing.u11.in_flight import InFlightComm
 from autograder.observing.u11.passes import LABELS as PASS_LABELS
-from autograder.observing.u11.passes import end_forward, num_wrong, traffic
+from autograder.observing.u11.passes import end_forward, is_right, num_wrong, traffic
 from course_utils.distributed import Comm, NullComm, VirtualCluster
 
 FLOAT64_BYTES = 8
 NUMBERS, KEPT, OVERLAPPED = SCENARIOS = ("numbers", "kept", "overlapped")
 LABELS = PASS_LABELS | {
+    "early_weights": "ranks whose gradient of the weight was computed before the tokens were there",
+    "summed_weights": "ranks whose gradient of the weight is a sum over ranks",
     "wrong_results": "ranks whose result is wrong",
     "wrong_shards": "ranks whose gradient of the shard is wrong",
     "wrong_weights": "ranks whose gradient of the weight is wrong",
     "saved_bytes": "the bytes that autograd keeps",
     "copied_bytes": "the bytes that autograd keeps besides shard and weight",
     "unseen_bytes": "the bytes that stay alive where autograd does not see them",
-    "only_wrong_gradients": "Neither gradient is right.",
     "late": "A rank waits for its links where it could compute.",
 }
 ALLOWANCE = 1.05  # an exposed gather or scatter takes a sixth of the time
@@ -58,7 +62,8 @@ def cluster_for(case: Case) -> VirtualCluster:
 
 
 def on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
-    """Both passes of one rank."""
+    """Both passes of one rank; what is on its way holds NaN."""
+    comm = InFlightComm(comm)
     shard, weight, incoming = tensors_of(case, comm.rank)
     result = require_tensor(answer(comm, shard, weight))
     end_forward(comm)
@@ -83,16 +88,33 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
-    """Bytes, or calls and tensors beside the right ones and the time on the judge's cluster."""
+    """Tensors beside the right ones, bytes and calls, time on the judge's cluster."""
     ranks = observed["ranks"]
+    run, forged_calls = replay(observed["logs"], cluster_for(case))
+    calls = traffic(run, ["all_gather", "reduce_scatter"])
+    if case["scenario"] == KEPT:
+        return {"forged_calls": forged_calls, **kept_bytes(observed), **calls}
+    of_weights = [each["weight"] for each in ranks]
     wrong = {
+        "early_weights": sum(map(_holds_nan, of_weights)),
+        "summed_weights": _num_summed(of_weights, right["weight"]),
+    } | {
         f"wrong_{name}s": num_wrong((each[name] for each in ranks), right[name])
         for name in ("result", "shard", "weight")
     }
-    if case["scenario"] == KEPT:
-        is_none_right = wrong["wrong_shards"] and wrong["wrong_weights"]
-        return {**kept_bytes(observed), "only_wrong_gradients": int(bool(is_none_right))}
-    run, forged_calls = replay(observed["logs"], cluster_for(case))
-    calls = traffic(run, ["all_gather", "reduce_scatter"])
+    if case["scenario"] == NUMBERS:
+        return {"forged_calls": forged_calls, **wrong}
     is_late = run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)
     return {"forged_calls": forged_calls, **calls, **wrong, "late": int(is_late)}
+
+
+def _holds_nan(gradient: Tensor | None) -> bool:
+    """Whether something went into it that was still on its way."""
+    return gradient is not None and bool(gradient.isnan().any())
+
+
+def _num_summed(ours: Sequence[Tensor | None], right: Sequence[Tensor]) -> int:
+    """How many wrong gradients are the sum of all right ones."""
+    total = torch.stack(list(right)).sum(0)
+    pairs = zip(ours, right, strict=True)
+    return sum(is_right(one, total) and not is_right(one, theirs) for one, theirs in pairs)
