@@ -26,8 +26,8 @@ from autograder.grading.sandbox import audit_hook
 from autograder.grading.sandbox.ipython_shell import STOPPED
 
 MODULES = (
-    *("bisect", "collections", "contextlib", "copy", "dataclasses", "fractions", "functools"),
-    *("heapq", "itertools", "math", "numpy", "random", "torch", "typing", "weakref"),
+    *("bisect", "collections", "contextlib", "copy", "dataclasses", "datetime", "fractions"),
+    *("functools", "heapq", "itertools", "math", "numpy", "random", "torch", "typing", "weakref"),
 )
 CLOSED = (  # what of them reaches native code, files, memory or other processes, or is an answer
     *("numpy.ctypeslib", "numpy.lib", "torch.as_strided", "torch.autograd.profiler"),

@@ -1,0 +1,1 @@
+"""What checks of unit 07 use."""
