@@ -126,6 +126,10 @@ STAGES, AGAIN = "range(4 if data > 1 else 1)", "(False, True)"
 MICRO_BATCHES = "[each for each in range(1, mine + 1) if mine % each == 0]"
 EDITS = (
     Edit(
+        "Which heads do tensor ranks have to share evenly: those of queries, or of keys?",
+        {DIVIDES: DIVIDES.replace("kv_heads", "heads")},
+    ),
+    Edit(
         "All your micro-batches are of one sequence. At stage 3, what does each of them gather?",
         {MICRO_BATCHES: "[1]"},
     ),
