@@ -407,7 +407,7 @@ pd.DataFrame(rows).round(2)
 
 # %% [markdown] text_answer="u14-why"
 # <!-- BEGIN SOLUTION -->
-# In their convention, 6N and attention in full, I predict 61.5 % for 59.0 and 58.6 % for 55.85: 4.2 and 4.9 % too fast, near the median error of held-out rows. With all products and half of attention the printed 59.0 are 51.8 %. The convention moves the number by 7 points, my error by 2.5: a comparison of two percentages without their conventions says less than my model. A 40 GB device has three quarters of the bandwidth, 1,555 of 2,039 GB/s, so kernels that only move take longer by that ratio (9.7 to 10.8 µs with the constants of each table, 3.2 to 4.2 before them), more than any other part grows.
+# In their convention, 6N and attention in full, I predict 61.5 % for 59.0 and 58.6 % for 55.85: 4.2 and 4.9 % too fast, near the median error of held-out rows. With all products and half of attention the printed 59.0 are 51.8 %. The convention moves the number by 7 points, my error by 2.5: a comparison of two percentages without their conventions says less than my model. A 40 GB device has three quarters of the bandwidth, 1,555 of 2,039 GB/s, so kernels that only move take longer by that ratio (9.7 to 10.8 µs with the constants of each table, 3.2 to 4.2 before them): no other part grows more.
 #
 # *Rubric:* half a point for both predictions with their convention and errors; half for 51.8 % (or 52.1 with half of attention beside 6N); half for the comparison of 7 points with 2.5; half for the bandwidth, with the part that grows most.
 # <!-- END SOLUTION -->
