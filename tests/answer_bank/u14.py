@@ -304,6 +304,13 @@ FITS = AnswerBank(
     },
 )
 
+
+def _fitting(case):
+    """Seconds of each plan that fits."""
+    memory = case["machine"]["memory_bytes"]
+    return {key: seconds for key, (taken, seconds) in case["costs"].items() if taken <= memory}
+
+
 PLAN = AnswerBank(
     function="best_plan",
     wrong=[
@@ -401,6 +408,11 @@ PLAN = AnswerBank(
         "little memory": lambda case: case["machine"]["memory_bytes"] < 40e9,
         "eight devices": lambda case: case["machine"]["num_devices"] == 8,
         "four devices": lambda case: case["machine"]["num_devices"] == 4,
+        "only stage 3 fits": lambda case: {key.split(".")[3] for key in _fitting(case)} == {"3"},
+        "stage 3 is fastest, others fit": lambda case: (
+            min(fits := _fitting(case), key=fits.get).split(".")[3] == "3"
+            and {key.split(".")[3] for key in fits} > {"3"}
+        ),
     },
 )
 

@@ -72,6 +72,10 @@ EDITS = (
         {RESULT: "percent * (layers + core + head) / theirs[convention]"},
     ),
     Edit(
+        "N has more than the products: what of it multiplies nothing?",
+        {RESULT: "percent * (6 * num_params + core / 2) / theirs[convention]"},
+    ),
+    Edit(
         "You halve everything. Which part of the FLOPs does the mask touch?",
         {RESULT: "percent * (layers + core + head) / 2 / theirs[convention]"},
     ),

@@ -14,7 +14,7 @@ from autograder.exercises.u14.shared.models import LLAMA_1B
 from autograder.observing.u14 import plan as plan_observer
 from course_utils.configs import Costs, Machine, machine_of
 from course_utils.formulas.best_plan import plans
-from course_utils.formulas.plan import Task
+from course_utils.formulas.plan import LAST_STAGE, Task
 
 LLAMA_8B = {
     **{"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "num_kv_heads": 8},
@@ -25,12 +25,15 @@ SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 
 MACHINES = ("A100-80", "A100-40")
 FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
+UNCUT = {"num_kv_heads": 1}  # and a prime number of layers: replicas are all that is left
+PRIMES = (17, 19, 23)
 
 
 def task_cases(seed: int) -> list[Case]:
-    """The practice problem and two nodes, then new ones: links and memory of any size."""
+    """The practice problem and two nodes, new ones of any size, two that need stage 3."""
     rng = random.Random(seed)
     cases = [*_known_cases(), *(_new_case(rng, number) for number in range(7))]
+    cases += [_stage_or_recomputation(rng), _stage_and_micro_batch(rng)]
     return [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
 
 
@@ -54,6 +57,36 @@ def _new_case(rng: random.Random, number: int) -> Case:
     costs = _costs(task)
     needed = sorted(row[0] for row in costs.values())
     return _case(task, costs, int(needed[int(len(needed) * rng.uniform(0.3, 0.6))]))
+
+
+def _stage_or_recomputation(rng: random.Random) -> Case:
+    """Without stage 3 layers must run again, which takes longer than gathering over fast links."""
+    name, link = rng.choice((*MACHINES, "H100-SXM")), rng.choice(FAST[1:])
+    task = _uncut_task(rng, name, 8192, link)
+    return _case(task, _costs(task), _least_bytes(task, is_recomputed=False) - 1)
+
+
+def _stage_and_micro_batch(rng: random.Random) -> Case:
+    """Only stage 3 fits, and each micro-batch gathers all weights over slow links."""
+    task = _uncut_task(rng, rng.choice(MACHINES), 256, rng.choice(SLOW))
+    return _case(task, _costs(task), _least_bytes(task, is_recomputed=True) - 1)
+
+
+def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> Task:
+    """Eight devices and a model that neither tensor ranks nor stages can cut."""
+    sizes = model_of(LLAMA_1B | UNCUT | {"num_layers": rng.choice(PRIMES)})
+    machine = replace(machine_of(name, 8), link_bytes_per_second=link * 10**9)
+    return Task(sizes, seq_len, rng.choice((64, 128)), machine)
+
+
+def _least_bytes(task: Task, *, is_recomputed: bool) -> int:
+    """What the smallest plan below stage 3 takes."""
+    every = plans(task.model, task.num_sequences, task.machine)
+    return min(
+        task.bytes_of(each)
+        for each in every
+        if each.zero_stage < LAST_STAGE and each.is_recomputed == is_recomputed
+    )
 
 
 def _case(task: Task, costs: dict[str, list[float]], memory_bytes: int) -> Case:
@@ -90,7 +123,20 @@ FITS, CHOICE = "if costs.bytes_of(plan) <= machine.memory_bytes:", "min(seconds,
 ALL = "data * tensor * pipeline != machine.num_devices"
 DIVIDES = "model.num_kv_heads % tensor or model.num_layers % pipeline or num_sequences % data"
 STAGES, AGAIN = "range(4 if data > 1 else 1)", "(False, True)"
+MICRO_BATCHES = "[each for each in range(1, mine + 1) if mine % each == 0]"
 EDITS = (
+    Edit(
+        "Which heads do tensor ranks have to share evenly: those of queries, or of keys?",
+        {DIVIDES: DIVIDES.replace("kv_heads", "heads")},
+    ),
+    Edit(
+        "All your micro-batches are of one sequence. At stage 3, what does each of them gather?",
+        {MICRO_BATCHES: "[1]"},
+    ),
+    Edit(
+        "You never shard the weights. Is gathering them always slower than running layers again?",
+        {STAGES: "range(3 if data > 1 else 1)"},
+    ),
     Edit("You never ask whether a plan fits. Which memory is the limit?", {FITS: "if True:"}),
     Edit(
         "That is the plan with the least memory, not with the least time. What is to be minimal "

@@ -12,18 +12,24 @@ LABELS = {
     "too_large": "The plan does not fit: the fullest device has not enough memory.",
     "percent_slower": "per cent more seconds than the best plan, beyond what is allowed",
 }
+NO_SUCH_PLAN = "no such plan"  # what `Costs` says of it
 ALLOWED_PERCENT = {"within 2 %": 2, "within 10 %": 10}
 
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> Plain:
-    """The numbers of the student's plan.
+    """The numbers of the student's plan; of one that `costs` refuses on the way, its refusal.
 
     Raises:
         TypeError: If it is no plan.
     """
     sizes = {name: each for name, each in case.items() if name != "scenario"}
-    chosen: Any = call(answer, sizes)
+    try:
+        chosen: Any = call(answer, sizes)
+    except ValueError as error:
+        if NO_SUCH_PLAN not in str(error):
+            raise
+        return {"key": NO_SUCH_PLAN}
     if not isinstance(chosen, Plan):
         raise TypeError(f"wanted a Plan, got {describe(chosen)}")
     return {"key": Costs.key(chosen)}
