@@ -51,7 +51,7 @@ from IPython.display import display
 
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, device, machine_of, preset
-from course_utils.formulas.calibration import held_out_errors, predicted_seconds
+from course_utils.formulas.calibration import predicted_seconds
 from course_utils.formulas.plan import Task, model_sizes
 from course_utils.formulas.step_parts import token_forward_flops
 from course_utils.formulas.utilisation import model_flops_utilisation
