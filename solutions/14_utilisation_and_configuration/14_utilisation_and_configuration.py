@@ -50,7 +50,7 @@ import pandas as pd
 from IPython.display import display
 
 from autograder import answer, check, compare, plan, predict, progress
-from course_utils.configs import Costs, Machine, ModelConfig, Plan, device, machine_of, preset
+from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of, preset
 from course_utils.formulas.calibration import predicted_seconds
 from course_utils.formulas.plan import Task, model_sizes
 from course_utils.formulas.step_parts import token_forward_flops
