@@ -20,14 +20,14 @@
 # %% [markdown] opening=true
 # ![Bars, to scale: what 8,192 tokens of one sequence take in the cache. Llama-3-8B with keys for every head 4.29 GB, as it is 1.07, with one key for all heads 0.13; DeepSeek-V3, 84 times as large, a question mark. Beside them blocks of a paged cache in the colours of three sequences.](hero.svg)
 #
-# Two models answer equally well, and one writes five times as fast. You will build what makes the difference: grouped keys, latents, experts, a paged cache, a small model that guesses for a large one. A tiny model then writes the same text with fewer bytes.
+# Two models answer equally well, and one writes five times as fast. You will build what makes models fast: grouped keys, latents, experts, a paged cache, a small model that guesses for a large one. A tiny model then writes the same text with fewer bytes.
 #
 # Your plan trains Llama-3-8B. Then somebody wants to use it: how many people can one H100 serve?
 #
 # 1. **Compute** the cache of any design, and the experts that a batch reads.
 # 2. **Build** a decoding step that reads its cache once, and one that never leaves its latents.
 # 3. **Build** the tables of a paged cache.
-# 4. **Derive** a rule that lets a small model guess and changes nothing.
+# 4. **Derive** a rule that lets a small model guess and changes nothing (extra).
 # 5. **Explain** equal quality at different speed.
 #
 # | here | lectures | meaning |
@@ -118,7 +118,7 @@ print(f"FLOPs: {flops['without'] / flops['with']:.0f} times fewer")
 compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with"])
 
 # %% [markdown]
-# The **first gap**: the same letters, and the clock gains far less. Each letter still calls every operation and reads every weight. A decoding step waits for calls and *bytes*. So this unit counts bytes.
+# The letters are the same, and the clock gains far less. Each letter still calls every operation and reads every weight. A decoding step waits for calls and *bytes*. So this unit counts bytes.
 
 # %% [markdown]
 # ## What a cache holds
@@ -138,7 +138,7 @@ compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with
 predict("u13-latents", None, "times Llama's cache")
 
 # %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=6 difficulty=1 importance=5
-# **Write** `cache_bytes`: bytes of the whole cache, `element_bytes` a number (`model.head_dim` is $d$).
+# **Write** `cache_bytes`: bytes of the whole cache, `element_bytes` for each number (`model.head_dim` is $d$).
 #
 # - `model.latent_attention` is None, or has `kv_rank` ($r$) and `rope_head_dim` ($d_r$).
 # - `window` is 0 where a query sees all tokens; otherwise only the last `window` are kept.
@@ -349,7 +349,7 @@ try_it(flops_of_deepseek, latent_attention)
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: a whole step of one layer of DeepSeek-V3, with the projections of queries and results
+# Measured: attention in one layer at DeepSeek-V3's sizes, its queries straight from 7168 numbers
 latents_of = answer("u13-latent-step", latent_attention)
 projections = 2 * 7168 * 128 * (128 + 64) + 2 * 128 * 128 * 7168
 steps = {
@@ -360,7 +360,7 @@ print({name: f"{each:,} FLOPs" for name, each in steps.items()})
 print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tokens")
 
 # %% [markdown]
-# A *prompt* is cheaper expanded: its scores take 192 numbers, not 576. The absorbed form has about 240 FLOPs for each byte of cache, GQA in Llama-3-8B 4, and an H100 about 300 for each byte that it reads.
+# A *prompt* is cheaper expanded: its scores take 192 numbers, not 576. For each byte that it reads, an H100 has time for about 300 FLOPs; absorbed latents need 240, GQA in Llama-3-8B 4.
 
 # %% [markdown]
 # ## Pages
@@ -377,7 +377,7 @@ print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tok
 # | `fork(sequence, child)` | the child has all its tokens, in the same blocks |
 # | `free(sequence)` | ends it; a block is free when nobody has it |
 #
-# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of filled cells)` to `self.copies`, and returns a cell of the new one. The owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
+# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of filled cells)` to `self.copies`, and returns a cell of the new one. After each `append` the owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
 #
 # *By hand:* the `story` below → cells **0, 1, 0, 1**, and one copy, of **1** cell.
 
@@ -491,7 +491,7 @@ for name, extra in zip(names, ("", " ", ". ", "e "), strict=True):
     are_same.append(generate_cached(model, torch.tensor([fed]), 25)[0].tolist() == paged)
     texts[name] = text_of(paged)
 print("the same texts as without pages:", dict(zip(names, are_same, strict=True)))
-reserved = 4 * -(-128 // 8)
+reserved = 4 * 128 // 8
 print(f"{server.peak_blocks} blocks in use at most; reserved for 128 tokens each: {reserved}")
 
 # %% folded=true
@@ -503,7 +503,7 @@ for name, text in texts.items():
 paged_blocks(owners, names, 8)
 
 # %% [markdown]
-# Seven blocks of the beginning are stored once and read by all four. Each sequence wastes at most the rest of one block: with blocks of 16 and 250 tokens 2 % of the cells, where reserving 2,048 tokens wastes 88 %.
+# Seven blocks of the beginning are stored once and read by all four. Each sequence wastes at most the rest of one block: 250 tokens in blocks of 16 waste 2 % of the cells, where reserving 2,048 tokens wastes 88 %.
 
 # %% [markdown]
 # ## Experts
@@ -557,9 +557,9 @@ display(
 # %% [markdown]
 # A batch of 16 reads nearly all of Mixtral. It still saves FLOPs, but no *bytes*.
 #
-# ### Quality and speed, computed
+# ### Quality and speed
 #
-# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at best, halfway through (256 + 500 cached tokens).
+# Lecture E shows models by quality and speed: one A100-80, 16-bit weights, batch 1, a prompt of 256, 1,000 new tokens (E2). Here it is in numbers: quality as published (MMLU, Jiang et al. 2024, table 2), speed at best, as if each fitted, halfway through (256 + 500 cached tokens).
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: quality as published, tokens/s at best on an A100-80
@@ -584,6 +584,7 @@ for name, (sizes, quality) in models.items():
     parts, active = parameters(sizes), active_parameters(sizes)
     rows[name] = {
         "MMLU": quality,
+        "key heads": sizes.num_kv_heads,
         "parameters, billions": f"{sum(parts.values()) / 1e9:.0f}",
         "active": f"{sum(active.values()) / 1e9:.0f}",
         "GB of memory": f"{served_bytes(sizes, 1, 756) / 1e9:.0f}",
@@ -595,7 +596,7 @@ for name, (sizes, quality) in models.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The **second gap** is in the memory column: in 16 bits neither Mixtral nor Llama-2-70B fits into the 80 GB of the slide's device. Such a model needs two devices, or fewer bits.
+# Look at the memory column: in 16 bits neither Mixtral nor Llama-2-70B fits into the 80 GB of the slide's device. Such a model needs two devices, or fewer bits.
 
 # %% Equal quality, different speed [markdown] exercise="u13-equal-quality" points=2 minutes=10 difficulty=3 importance=5
 # **Write** about five sentences on the table:

@@ -18,7 +18,7 @@ BLOCK_SIZES = (4, 2, 3, 1, 5, 4)
 BY_HAND = {
     "append": ("a a a b a", "a a b c b a"),
     "free": ("a a b c -a b b a -b a c",),
-    "share": ("a a a>b b -a b",),
+    "share": ("a a a>b b -a c",),
     "copy": ("a a>b b a c -a c", "a a>b b -b a c b"),
 }
 
