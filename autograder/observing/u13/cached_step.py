@@ -18,7 +18,7 @@ LABELS = {
     "wrong_cells": "The buffers do not hold what they should.",
     "read_bytes": "bytes read from the cache",
     "written_bytes": "bytes written to the cache",
-    "times_copied": "copying beside the cache, in multiples of its filled part",
+    "times_copied": "the copying beside the cache, as a multiple of its filled part",
     "checksum": "the sum of all results, each with a weight of its own",
 }
 

@@ -15,7 +15,7 @@ from autograder.observing.u13.paged_memory import Memory, judged
 from autograder.observing.u13.paged_scripts import script_of
 
 LABELS = {
-    name: f"request that {does} (counted from 1)"
+    name: f"the first request that {does} (0 if none does)"
     for name, does in {
         "looked_up": "fails on a sequence that ended or was refused",
         "taken_of_none": "takes a block where none is free",
