@@ -62,7 +62,7 @@ GPIPE = AnswerBank(
             def gpipe(p, m):
                 return [("F", k, 0) for k in range(m)] + [("B", k, 0) for k in range(m)]
             """,
-            "How many lists has a schedule?",
+            "How many lists does a schedule have?",
         ),
         Wrong(
             "words instead of actions",
@@ -143,7 +143,7 @@ ONE_F_ONE_B = AnswerBank(
                     one += [("F", n + k, 0), ("B", k, 0)]
                 return [one + [("B", k, 0) for k in range(m - n, m)]]
             """,
-            "How many lists has a schedule?",
+            "How many lists does a schedule have?",
         ),
     ],
     right=[
