@@ -85,6 +85,11 @@ EDITS = (
         {Z: "gradient * (1 - torch.tanh(kept[layer + 1]) ** 2)"},
     ),
     Edit(
+        "The slope of tanh is taken at the wrong place. Is 1 - x² a function of a layer's input or "
+        "of its output?",
+        {Z: "gradient * (1 - kept[layer] ** 2)"},
+    ),
+    Edit(
         "The slope of tanh is missing. By what is a gradient multiplied on its way through tanh?",
         {Z: "gradient * 1"},
     ),

@@ -12,7 +12,7 @@ MOST_STAGES = 8
 TIMES = 4  # an answer with that many times the actions is not followed
 LABELS = {
     "lists": "lists, one for each stage",
-    "unknown": "entries that are not an action of this pipeline",
+    "unknown": "entries other than actions of this pipeline",
     "repeated": "actions that stand there twice",
     "missing": "actions that are missing",
     "waiting": "A deadlock: the caption of your picture names the actions that wait.",
