@@ -481,7 +481,7 @@ long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised"
 compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 25 to 125 FLOP/B: near the ridge of an A100 with 80 GB, 153. The first section's 7.76 and 510 FLOP/B are in fp32, with every array counted once: that instrument cannot see keys being read again.
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 26 to 127 FLOP/B: near the ridge of an A100 with 80 GB, 153. The first section's 7.76 and 510 FLOP/B are in fp32, with every array counted once: that instrument cannot see keys being read again.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -731,12 +731,12 @@ for name, each in seconds.items():
 # **Write** about five sentences:
 #
 # - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use the intensities at 16,384 tokens (*What moves*) and the ridge of an A100 (153 FLOP/B).
-# - Traffic fell 9.2 times in the paper, time 5.7 times. What limits each program?
+# - Traffic fell 9.2 times in the paper, time 5.7 times. How much of each is traffic?
 # - What is linear in the sequence length now, and what is still quadratic?
 
 # %% [markdown] text_answer="u06-why-faster"
 # <!-- BEGIN SOLUTION -->
-# Attention with its scores in memory has about 25 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 125 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
+# Attention with its scores in memory has about 26 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 127 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
 #
 # The paper's standard program moves 40.3 GB, which take 26 ms at full bandwidth, against 2.6 ms for its FLOPs: it is bound by memory. The 4.4 GB of flash attention would take 2.8 ms, and its FLOPs 3.1 ms at the peak, which no kernel reaches, exponentials and rescaling not counted. So arithmetic sets its pace now, and less traffic would no longer help. That is why time fell less than traffic.
 #

@@ -81,7 +81,7 @@ plan()
 # | 2 | gradients too |
 # | 3 | weights too: PyTorch's **FSDP**, fully sharded data parallel |
 #
-# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts.
+# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts in parts.
 #
 # **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes (2 + 2 + 12) for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
@@ -222,7 +222,7 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 # %% [markdown]
 # ## Who sums, who updates, who tells
 #
-# Stage 1: every rank has all weights, and its own share of the gradient. The natural sharded step: all-reduce the gradient, update your part, gather the new weights. **Guess first.** How long does that take, compared with the all-reduce alone?
+# Stage 1: every rank has all weights, and the gradient of its own data. The natural sharded step: all-reduce the gradient, update your part, gather the new weights. **Guess first.** How long does that take, compared with the all-reduce alone?
 
 # %%
 predict("u10-natural", None, "times an all-reduce")
@@ -617,10 +617,10 @@ published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f
 # %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=14 difficulty=3 importance=5
 # **Write** four to six sentences, with numbers from this table and from what you computed.
 #
-# 1. On the virtual cluster a sharded step takes as long as one all-reduce. What follows from the published bandwidths on 8 devices, and on 512?
-# 2. A rank has one sequence of 8,192 tokens in a micro-batch. On how many devices does stage 3 hide its gathers, and where not?
+# 1. On the virtual cluster a sharded step takes as long as one all-reduce. How many does it take by the published bandwidths on 8 devices, and on 512?
+# 2. A rank has one sequence of 8,192 tokens in a micro-batch. Up to how many devices does stage 3 hide its gathers?
 # 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. On 512 devices, what does that cost in memory for Llama-3-8B, and what does it change for the gathers?
-# 4. Set the explorer of 10.4 to 8 ranks and 8 micro-batches. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, and why?
+# 4. Set the explorer of 10.4 to 8 ranks and 8 micro-batches. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, if the activations of one sequence take 48 GB?
 
 # %% [markdown] text_answer="u10-far"
 # <!-- BEGIN SOLUTION -->

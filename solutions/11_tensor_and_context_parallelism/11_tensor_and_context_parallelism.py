@@ -147,7 +147,7 @@ try_it(by_hand, f_and_g)
 # %% [markdown]
 # ## An MLP from slices
 #
-# Weights lie as in `torch.nn.Linear`, (out, in): the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are $(f, h)$, `w["down"]` is $(h, f)$, and `w["bias"]` is added to the result.
+# Weights lie as in `torch.nn.Linear`, (out, in): the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are (units, $h$), `w["down"]` is ($h$, units), and `w["bias"]` is added to the result.
 
 # %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=9 difficulty=3 importance=5
 # **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on the ranks of `comm`. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units: they then differ by one unit at most.
@@ -215,7 +215,7 @@ try_it(beside_one_rank, parallel_mlp, MLP)
 # %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=9 difficulty=2 importance=4
 # **Write** `parallel_attention`: causal attention for one sequence `x` (S, h). Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. Both numbers of heads are multiples of the ranks. `attend(q, k, v)` is causal and knows groups: (1, S, heads, d) each → (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way; products and scores of a rank's own heads only.
 #
-# *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each.
+# *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each (masked scores count).
 
 
 # %% solution="u11-attention"
@@ -294,7 +294,7 @@ compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 cluster_timelines({f"t = {t}": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
-# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not. Which control makes sixteen devices faster than eight, and which never does?
+# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not. Which control makes sixteen devices faster than eight, at 8,192 tokens?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -308,7 +308,7 @@ explorer(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Links between nodes do. Those inside never do.
+# The links between nodes.
 # </details>
 
 # %% [markdown]
@@ -465,7 +465,7 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # %% [markdown]
 # Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
-# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the plan's 200 GB/s that is 75 ms for every sequence, and 12 million sequences are wanted.
+# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the plan's 200 GB/s that is 75 ms for every sequence, 10 days for all 12 million.
 
 # %% [markdown]
 # ## One sequence on several devices
@@ -593,7 +593,7 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 # **Write** four or five sentences:
 #
 # - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of the table.
-# - Why does data parallelism across the same two nodes not suffer like this? What travels in each, how often, and what may hide it?
+# - Why does data parallelism across the same two nodes suffer less? What travels in each, how often, and what may hide it?
 
 # %% [markdown] text_answer="u11-why-inside"
 # <!-- BEGIN SOLUTION -->

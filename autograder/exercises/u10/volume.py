@@ -110,6 +110,10 @@ EDITS = (
         {PLAIN: "return 2 * num_micro_batches * one_round"},
     ),
     Edit(
+        "In stages 0 and 1 you count every micro-batch. When do they send?",
+        {PLAIN: "return (num_micro_batches + 1 if stage else 2 * num_micro_batches) * one_round"},
+    ),
+    Edit(
         "In stage 1 you send half as much again as needed. Of the summed gradient, how much does "
         "a rank use?",
         {PLAIN: "return (3 if stage == 1 else 2) * one_round"},
