@@ -250,33 +250,36 @@ VOLUME = AnswerBank(
     },
 )
 
+# Right; wrong answers replace what its gradient is received in.
+SHARDED_LINEAR = """
+import torch
+
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, comm, x, part, shape):
+        whole = x.new_empty(shape)
+        comm.all_gather(whole, part)
+        ctx.save_for_backward(x, part)
+        ctx.comm, ctx.shape = comm, shape
+        return x @ whole.T
+    @staticmethod
+    def backward(ctx, dy):
+        x, part = ctx.saved_tensors
+        whole = x.new_empty(ctx.shape)
+        ctx.comm.all_gather(whole, part)
+        dx = dy @ whole
+        del whole
+        dpart = torch.empty_like(part)
+        ctx.comm.reduce_scatter(dpart, dy.T @ x)
+        return None, dx, dpart, None
+"""
+
 LAYER = AnswerBank(
     function="ShardedLinear",
     wrong=[
         Wrong(
             "a gradient of the part in the shape of rows",
-            """
-            import torch
-
-            class ShardedLinear(torch.autograd.Function):
-                @staticmethod
-                def forward(ctx, comm, x, part, shape):
-                    whole = x.new_empty(shape)
-                    comm.all_gather(whole, part)
-                    ctx.save_for_backward(x, part)
-                    ctx.comm, ctx.shape = comm, shape
-                    return x @ whole.T
-                @staticmethod
-                def backward(ctx, dy):
-                    x, part = ctx.saved_tensors
-                    whole = x.new_empty(ctx.shape)
-                    ctx.comm.all_gather(whole, part)
-                    dx = dy @ whole
-                    del whole
-                    dpart = x.new_empty(len(part), 1)
-                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
-                    return None, dx, dpart, None
-            """,
+            SHARDED_LINEAR.replace("torch.empty_like(part)", "x.new_empty(len(part), 1)"),
             "What did you make room for?",
         ),
         Wrong(
@@ -299,27 +302,7 @@ LAYER = AnswerBank(
         ),
         Wrong(
             "room for the whole gradient",
-            """
-            import torch
-
-            class ShardedLinear(torch.autograd.Function):
-                @staticmethod
-                def forward(ctx, comm, x, part, shape):
-                    whole = x.new_empty(shape)
-                    comm.all_gather(whole, part)
-                    ctx.save_for_backward(x, part)
-                    ctx.comm, ctx.shape = comm, shape
-                    return x @ whole.T
-                @staticmethod
-                def backward(ctx, dy):
-                    x, part = ctx.saved_tensors
-                    whole = x.new_empty(ctx.shape)
-                    ctx.comm.all_gather(whole, part)
-                    dx = dy @ whole
-                    dpart = torch.empty_like(whole)
-                    ctx.comm.reduce_scatter(dpart, dy.T @ x)
-                    return None, dx, dpart, None
-            """,
+            SHARDED_LINEAR.replace("torch.empty_like(part)", "torch.empty_like(dy.T @ x)"),
             "What did you make room for?",
         ),
         Wrong(
