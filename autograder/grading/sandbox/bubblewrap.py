@@ -4,13 +4,16 @@ The sandbox holds Python with its packages and the course's packages, all read-o
 network, no home directory, no other student's work and no gradebook.
 """
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from autograder.grading.course_version import PACKAGES, SOURCE
 
@@ -81,19 +84,46 @@ def sandboxed() -> Launcher:
         SandboxUnavailableError: If bubblewrap is not installed or lacks the rights it needs.
     """
     launcher = Launcher(tuple(_bubblewrap_command()), COURSE, _python_in_sandbox())
-    trial = (*launcher.wrapper, launcher.python, "-c", "")
     try:
-        done = subprocess.run(
-            trial, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
-        )
+        exit_code, said = _trial(launcher)
     except FileNotFoundError:
         raise SandboxUnavailableError(_refusal("bubblewrap is not installed")) from None
     except subprocess.TimeoutExpired:
         raise SandboxUnavailableError(_refusal("bubblewrap does not answer")) from None
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    if exit_code:
+        reason = said.strip().splitlines()[-1:] or [f"exit code {exit_code}"]
         raise SandboxUnavailableError(_refusal(f"bubblewrap cannot make a sandbox ({reason[0]})"))
     return launcher
+
+
+def kill_group(process: "subprocess.Popen[Any]") -> None:
+    """Kill a process that leads a session, with all of its group, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _trial(launcher: Launcher) -> tuple[int, str]:
+    """The exit code and stderr of a Python that does nothing.
+
+    Raises:
+        FileNotFoundError: If there is no bubblewrap.
+        subprocess.TimeoutExpired: If it comes to no end.
+    """
+    command = (*launcher.wrapper, launcher.python, "-c", "")
+    # Ctrl-C would end bubblewrap alone: its child waits for it for ever, deaf to all but SIGKILL.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=TRIAL_SECONDS)
+    finally:
+        kill_group(process)
+    return process.returncode, said
 
 
 def _refusal(why: str) -> str:

@@ -2,15 +2,13 @@
 
 import contextlib
 import json
-import os
-import signal
 import socket
 import subprocess
 from abc import ABC, abstractmethod
 from typing import Any
 
 from autograder.grading.sandbox import framing
-from autograder.grading.sandbox.bubblewrap import Launcher
+from autograder.grading.sandbox.bubblewrap import Launcher, kill_group
 from autograder.grading.sandbox.framing import Reply
 
 FORK_SERVER = "autograder.grading.sandbox.fork_server"
@@ -79,9 +77,7 @@ class SandboxProcess:
     def close(self) -> None:
         """End the process and everything in its sandbox."""
         self._control.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
+        kill_group(self._process)
 
     def wait_until_ready(self) -> None:
         """Wait until everything is imported.

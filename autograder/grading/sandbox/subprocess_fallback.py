@@ -6,16 +6,14 @@ size, but the rights, files and network of the person who grades.
 """
 
 import contextlib
-import os
 import resource
-import signal
 import socket
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
 
 from autograder.grading.sandbox import channel, student_process
-from autograder.grading.sandbox.bubblewrap import UNSANDBOXED
+from autograder.grading.sandbox.bubblewrap import UNSANDBOXED, kill_group
 from autograder.grading.sandbox.client import Conversation
 from autograder.grading.sandbox.confinement import MAX_CPU_SECONDS, MAX_FILE_BYTES
 
@@ -57,9 +55,7 @@ class SubprocessConversation(Conversation):
         self._requests.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=1)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
+        kill_group(self._process)
         self._folder.cleanup()
         return self._process.returncode
 

@@ -33,6 +33,15 @@ def with_children(process):
     raise RuntimeError("children of the run end all the time")
 
 
+def started(process, name):
+    """What a program of this name, started by the run, consists of by now."""
+    for each in with_children(process):
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if each.name() == name:
+                return with_children(each)
+    return []
+
+
 def assert_all_gone(processes):
     _, left = psutil.wait_procs(processes, timeout=20)
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
@@ -115,6 +124,26 @@ def test_ctrl_c_while_processes_start(small, seconds):
     assert complained == "Stopped; run it again and it goes on where it was.\n"
     assert process.returncode == 130
     assert_all_gone(processes)
+
+
+# As bubblewrap is while it starts: its child waits for it, and only SIGKILL ends that one.
+STARTING_FOR_EVER = """#!/bin/sh
+sh -c 'trap "" INT TERM HUP; while true; do sleep 0.1; done' &
+wait
+"""
+
+
+def test_ctrl_c_while_bubblewrap_starts(small, tmp_path):
+    small.hand_in_a_class(1)
+    program = tmp_path / "bwrap"
+    program.write_text(STARTING_FOR_EVER, encoding="utf-8")
+    program.chmod(0o755)
+    process = small.command(PATH=f"{tmp_path}:{os.environ['PATH']}")
+    while len(bubblewrap := started(process, "bwrap")) < 2:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert_all_gone(bubblewrap)
 
 
 def test_ctrl_c_stops_at_once_and_is_gone_on_with(small, undisturbed):
