@@ -20,12 +20,12 @@ from autograder.__main__ import ACCEPTANCE
 
 # In these folders no two tests share anything that takes long to make.
 APART = ("checking", "formulas", "instruments", "distributed", "reference")
-# Tests of one exercise share what its cases measure; those of one release, its run.
-SHARING = re.compile(r"/exercises/.*\[(u\d\d-[\w-]+)|/test_released.py::.*\[(\w+)\]")
+# Tests of one exercise share what its cases measure.
+SHARING = re.compile(r"/exercises/.*\[(u\d\d-[\w-]+)")
 # What takes long comes first, so that no process works alone at the end.
 LONG = (
     *("solutions/", "tests/browser/", "tests/benchmarks/", "tests/autograder/grading/"),
-    *("tests/notebooks/test_released", "tests/autograder/exercises/", "tests/autograder/student/"),
+    *("tests/autograder/exercises/", "tests/autograder/student/"),
 )
 # One browser serves these.
 BROWSER = ("benchmarks", "browser")
@@ -63,7 +63,7 @@ class Together(LoadScopeScheduling):
         if file.parent.name in BROWSER:
             return "browser"
         if shared := SHARING.search(nodeid):
-            return shared[1] or shared[2]
+            return shared[1]
         return nodeid if file.parent.name in APART else str(file)
 
 

@@ -162,9 +162,9 @@ def test_cases_hold_every_feature_for_every_seed(exercise: str):
 
 
 def with_the_reference_as_measure(exercise: str):
-    """The check with the course's formula in place of the instrument, for speed over many seeds.
+    """The check with the model answer in place of the instrument, for speed over many seeds.
 
-    Other tests of this module show on fewer seeds that the two are equal. Not for implementations:
+    That it earns full marks shows on fewer seeds that the two are equal. Not for implementations:
     the course's own takes as long as the one that is checked.
     """
     check = check_of(exercise)
@@ -173,14 +173,6 @@ def with_the_reference_as_measure(exercise: str):
     judge = copy.copy(check.judge)
     judge.measure, judge.cache = lambda **case: check.observe(model_answer(exercise), case), {}
     return dataclasses.replace(check, judge=judge)
-
-
-@pytest.mark.parametrize("exercise", ANSWER_BANKS)
-def test_formula_and_instrument_agree_over_seeds(exercise: str):
-    check = check_of(exercise)
-    for case in (case for seed in (*PRACTICE_SEEDS, *OTHER_SEEDS) for case in check.cases(seed)):
-        result = check.judge(case, check.observe(model_answer(exercise), case))
-        assert result.passed, f"{case}: {result.sentence}"
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)

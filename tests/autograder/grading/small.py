@@ -19,7 +19,7 @@ from autograder.grading.run import Options, Run, configuration
 from tests.autograder.grading.conftest import NOON, Course
 from tests.notebooks.filling import ROOT, composite, filled, solved
 
-UNIT = "00_start_here"
+UNIT, SEED = "00_start_here", "a secret of this test"
 COMMAND = """
 import sys
 from pathlib import Path
@@ -132,5 +132,5 @@ def generated(tmp_path_factory):
 @pytest.fixture
 def small(generated, tmp_path, monkeypatch):
     """A course of its own for a test."""
-    monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    monkeypatch.setenv("COURSE_GRADING_SEED", SEED)
     return generated.copy(tmp_path / "course")

@@ -14,7 +14,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.autograder.grading.small import generated, small
+from tests.autograder.grading.small import SEED, generated, small
 from tests.notebooks.filling import ROOT
 
 __all__ = ["generated", "small"]
@@ -74,15 +74,19 @@ def kill_at_a_moment(small, chance):
     return bool(processes)
 
 
-@pytest.fixture
-def undisturbed(small, tmp_path):
-    small.hand_in_a_class(NUM_STUDENTS)
-    calm = small.copy(tmp_path / "calm")
-    assert len(calm.grade()) == NUM_STUDENTS
+@pytest.fixture(scope="module")
+def undisturbed(generated, tmp_path_factory):
+    """The class, graded by a run that nothing stops."""
+    calm = generated.copy(tmp_path_factory.mktemp("calm") / "course")
+    calm.hand_in_a_class(NUM_STUDENTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_GRADING_SEED", SEED)
+        assert len(calm.grade()) == NUM_STUDENTS
     return calm
 
 
 def test_killed_at_random_moments_and_resumed(small, undisturbed, tmp_path):
+    small.hand_in_a_class(NUM_STUDENTS)
     chance, num_kills, number = random.Random(1), 0, 0
     while num_kills < NUM_KILLS:
         course, number = small.copy(tmp_path / f"round{number}"), number + 1
@@ -147,6 +151,7 @@ def test_ctrl_c_while_bubblewrap_starts(small, tmp_path):
 
 
 def test_ctrl_c_stops_at_once_and_is_gone_on_with(small, undisturbed):
+    small.hand_in_a_class(NUM_STUDENTS)
     process = small.command("--jobs", "2")
     wait_for_line(small, process, 5)
     processes = with_children(process)
