@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test acceptance build exercise submit fresh collect grade report student-bundle lint
+.PHONY: help lab author test acceptance build exercise submit fresh planner collect grade report student-bundle lint
 
 help:
 	@$(COURSE) help
@@ -14,6 +14,10 @@ lab author:
 # make submit UNIT=01      make fresh UNIT=01 [CELL=u01-attention-flops]
 submit fresh:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
+
+# make planner: your plan as a package that needs nothing of the course
+planner:
+	@$(COURSE) $@
 
 # make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]      make report UNIT=01
 collect grade report:

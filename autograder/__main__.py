@@ -26,6 +26,7 @@ COMMANDS = {
     "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
     "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
     "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
+    "planner": ("student", ["-m autograder.planning.export"], "your plan as a package of its own"),
     "author": (
         "dev",
         ["-m autograder.student.launch author"],
@@ -79,7 +80,7 @@ def complaint_about_command(name):
     if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
         return (
             "`" + name + "` belongs to the full repository of the course, and this is the copy for "
-            "students: use `lab`, `submit` or `fresh` here, or get the repository."
+            "students: use `lab`, `submit`, `fresh` or `planner` here, or get the repository."
         )
     return ""
 

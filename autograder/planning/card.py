@@ -1,6 +1,5 @@
 """What the plan can say now: one card."""
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +8,8 @@ from IPython import get_ipython
 
 from autograder import catalogue
 from autograder.planning import folder
-from course_utils.planner import MISSION, QUANTITIES, Functions, Mission, Quantity
-
-LABEL_WIDTH = 2 + max(len(each.label) for each in QUANTITIES)
-COLOUR = "#8a6d00"
-CARD = (
-    "border: 1px solid {colour}66; border-left: 8px solid {colour}; border-radius: 6px; "
-    "background: {colour}14; padding: 6px 18px"
-)
+from course_utils.planner import MISSION, QUANTITIES, Functions, Mission
+from course_utils.planner.report import Row, as_card, as_line, value_and_note
 
 
 @dataclass(frozen=True)
@@ -35,28 +28,14 @@ class Plan:
 
     def __str__(self) -> str:
         """A line for each quantity."""
-        lines = (
-            f"{label:<{LABEL_WIDTH}}{value}{'  ' + note if note else ''}"
-            for label, value, note in self._rows()
-        )
-        return "\n".join([str(self.mission), *lines, *self._refusals()])
+        return "\n".join([str(self.mission), *map(as_line, self._rows()), *self._refusals()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cell = '<td style="text-align: left; padding: 1px 14px 1px 0">'
-        rows = "".join(
-            f"<tr>{''.join(f'{cell}{html.escape(each)}</td>' for each in row)}</tr>"
-            for row in self._rows()
-        )
-        notes = "".join(f"<div>{html.escape(each)}</div>" for each in self._refusals())
-        return (
-            f'<div style="{CARD.format(colour=COLOUR)}">'
-            f"<b>Your plan: {html.escape(str(self.mission))}</b>"
-            f'<table style="margin: 4px 0">{rows}</table>{notes}</div>'
-        )
+        return as_card(f"Your plan: {self.mission}", self._rows(), [*self._refusals()])
 
-    def _rows(self) -> Iterator[tuple[str, str, str]]:
+    def _rows(self) -> Iterator[Row]:
         for quantity in QUANTITIES:
             missing = [name for name in quantity.needs if name not in self.functions]
             if missing:
@@ -64,20 +43,7 @@ class Plan:
                 those = f"unit{'s' * (len(units) > 1)} {' and '.join(units)}"
                 yield quantity.label, "?", f"waits for {those}"
             else:
-                yield quantity.label, *self._known(quantity)
-
-    def _known(self, quantity: Quantity) -> tuple[str, str]:
-        number = quantity.value(self.functions, self.mission)
-        shown, guess = (
-            f"{number:,.3g}" if number < 1000 else f"{number:,.0f}",
-            quantity.guess(self.mission),
-        )
-        assumed = f"assumed: {guess}" if guess else ""
-        if quantity.limit is None:
-            return f"{shown} {quantity.unit}", assumed
-        limit = quantity.limit(self.mission)
-        mark = "✓" if number <= limit else "✗ too much"
-        return f"{shown} of {limit:,.0f} {quantity.unit} {mark}", assumed
+                yield quantity.label, *value_and_note(quantity, self.functions, self.mission)
 
     def _refusals(self) -> Iterator[str]:
         for name, why in self.refused.items():

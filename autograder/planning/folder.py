@@ -14,18 +14,24 @@ from typing import Any
 from autograder import catalogue, progress_file
 from autograder.files import write_whole
 from autograder.planning.own_code import NotPortable, module_source
-from course_utils.planner import COURSE_FUNCTIONS, course_function
+from course_utils.planner import COURSE_FUNCTIONS, Mission, Report, course_function
 
 NAME = "planner"
 FRONT = '''\
 """The functions of your plan: yours where their checks passed, the course's where not.
 
-In a Python that starts in this folder's parent: `from planner import state_bytes`.
+In a Python that starts in this folder's parent: `from planner import report, state_bytes`.
 """
 
-from autograder.planning.folder import fill_in
+from autograder.planning.folder import fill_in, own_report
+from course_utils.planner import MISSION, Mission, Report
 
 FROM_THE_COURSE = fill_in(__name__)
+
+
+def report(mission: Mission = MISSION) -> Report:
+    """What your functions say of a mission: another model, your own machine, another deadline."""
+    return own_report(__name__, mission)
 '''
 
 
@@ -74,6 +80,14 @@ def fill_in(package: str) -> tuple[str, ...]:
     for name, function in own.items():
         setattr(front, name, function or course_function(name))
     return tuple(name for name, function in own.items() if function is None)
+
+
+def own_report(package: str, mission: Mission) -> Report:
+    """What the functions of a package say of a mission, and which of them are the course's."""
+    front = sys.modules[package]
+    functions = {name: getattr(front, name) for name in COURSE_FUNCTIONS}
+    names = ", ".join(f"`{name}`" for name in front.FROM_THE_COURSE)
+    return Report(mission, functions, [f"From the course: {names}."] if names else [])
 
 
 def passing(namespace: Mapping[str, Any]) -> list[str]:

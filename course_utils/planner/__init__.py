@@ -8,6 +8,7 @@ from course_utils.planner.quantities import (
     Quantity,
     course_function,
 )
+from course_utils.planner.report import Report
 
 __all__ = [
     "COURSE_FUNCTIONS",
@@ -16,5 +17,6 @@ __all__ = [
     "Functions",
     "Mission",
     "Quantity",
+    "Report",
     "course_function",
 ]

@@ -46,10 +46,17 @@ def row(card, label):
     return said.removeprefix(label).strip()
 
 
-def imported(folder):
+REPORT = """
+from dataclasses import replace
+from planner import MISSION, report
+print(report(replace(MISSION, name="Mine", num_tokens=10**9)))
+"""
+
+
+def imported(folder, source=USE):
     """What the plan's package says in a Python of its own."""
     said = subprocess.run(
-        [sys.executable, "-c", USE],
+        [sys.executable, "-c", source],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -65,6 +72,16 @@ def test_a_function_that_passes_becomes_part_of_the_plan(work):
     assert (work / "planner" / "state_bytes.py").read_text("utf-8").startswith("def state_bytes(")
     assert '"weights": 20' in (said := imported(work))
     assert "training_flops_per_token" in said and '"state_bytes"' not in said.partition("}")[2]
+
+
+def test_a_report_on_another_mission_names_what_is_not_ones_own(work):
+    run(work, STATE, 'check("u03-state-bytes", state_bytes)', "plan()")
+    first, *rows, last = imported(work, REPORT).splitlines()
+    assert first.startswith("Mine: 1 billion tokens in 30 days")
+    assert row("\n".join(rows), "state on each device") == "128 of 80 GB ✗ too much"
+    assert row("\n".join(rows), "time").startswith("0.212 of 30 days ✓")
+    assert last.startswith("From the course: `training_flops_per_token`")
+    assert "`state_bytes`" not in last
 
 
 def test_the_card_fills_up_with_the_functions(work):
