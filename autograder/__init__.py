@@ -1,6 +1,6 @@
 """Checks, grades and everything around a student's notebook.
 
-Notebooks import `check`, `grade`, `answer`, `predict`, `compare`, `progress`, `plan` and
+Notebooks import `check`, `grade`, `answer`, `predict`, `compare`, `progress`, `plan`, `report` and
 `original` from here. Each is loaded on first use, because the command line imports this file too,
 before anything is installed. Every Python since 2.7 must be able to read it: types in comments, no
 f-string.
@@ -14,10 +14,20 @@ if TYPE_CHECKING:
     from autograder.checking.check import answer, check, grade
     from autograder.checking.prediction import compare, predict
     from autograder.checking.progress import progress
-    from autograder.planning.card import plan
+    from autograder.planning.card import plan, report
     from autograder.student.pristine_cells import original
 
-__all__ = ["answer", "check", "compare", "grade", "original", "plan", "predict", "progress"]
+__all__ = [
+    "answer",
+    "check",
+    "compare",
+    "grade",
+    "original",
+    "plan",
+    "predict",
+    "progress",
+    "report",
+]
 
 MODULES = {
     "answer": "checking.check",
@@ -28,6 +38,7 @@ MODULES = {
     "plan": "planning.card",
     "predict": "checking.prediction",
     "progress": "checking.progress",
+    "report": "planning.card",
 }
 
 

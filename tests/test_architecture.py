@@ -26,7 +26,7 @@ AUTOGRADER = {
     "exercises": {"checking", "observing"},
     "grading": {"checking", "exercises", "student"},
     "authoring": set(),
-    "planning": set(),
+    "planning": {"student"},
     "student": set(),
 }
 MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}

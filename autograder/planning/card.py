@@ -8,7 +8,15 @@ from IPython import get_ipython
 
 from autograder import catalogue
 from autograder.planning import folder
-from course_utils.planner import MISSION, QUANTITIES, Functions, Mission
+from course_utils.planner import (
+    COURSE_FUNCTIONS,
+    MISSION,
+    QUANTITIES,
+    Functions,
+    Mission,
+    Report,
+    course_function,
+)
 from course_utils.planner.report import Row, as_card, as_line, value_and_note
 
 
@@ -48,6 +56,17 @@ class Plan:
     def _refusals(self) -> Iterator[str]:
         for name, why in self.refused.items():
             yield f"`{name}` stays in its notebook: {why}."
+
+
+def report(mission: Mission = MISSION) -> Report:
+    """What the plan's functions say of any mission: the student's own, the course's for the rest.
+
+    Args:
+        mission: The running case, or another: `dataclasses.replace` changes one.
+    """
+    own = plan().functions
+    functions = {name: own.get(name) or course_function(name) for name in COURSE_FUNCTIONS}
+    return Report(mission, functions, folder.notes([n for n in COURSE_FUNCTIONS if n not in own]))
 
 
 def plan() -> Plan:

@@ -106,9 +106,11 @@ def export(work: Path) -> Exported:
     """Write the plan of a work folder as a package into it.
 
     Raises:
-        CommandError: If there is one already, which may have been changed since.
+        CommandError: If there is no work folder, or a package already, which may have been changed.
     """
     done = Exported(work / NAME)
+    if not work.is_dir():
+        raise CommandError(f"There is no {work} yet: `make lab` makes it, and units fill it.")
     if done.folder.exists():
         raise CommandError(f"{done.folder} is there already: rename it or delete it first.")
     making = work / f".{NAME}.writing"

@@ -2,7 +2,7 @@
 
 from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
-from course_utils.configs.machine import REACHED, Costs, Machine, Plan, machine_of
+from course_utils.configs.machine import LAST_STAGE, REACHED, Costs, Machine, Plan, machine_of
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.number_formats import FORMATS, NumberFormat
 from course_utils.configs.pipeline import Action, Placement, Schedule
@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_KERNELS",
     "DEVICES",
     "FORMATS",
+    "LAST_STAGE",
     "MODELS",
     "PRECISIONS",
     "REACHED",

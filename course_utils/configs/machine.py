@@ -12,7 +12,7 @@ from course_utils.configs.hardware import device
 from course_utils.configs.validation import find_named, require_positive
 
 OUTSIDE_BYTES = 2 * 10**9  # of a device, for the context, kernels and NCCL's buffers
-LAST_STAGE = 3
+LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights are sharded
 
 
 @dataclass(frozen=True, kw_only=True)

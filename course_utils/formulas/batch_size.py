@@ -132,23 +132,6 @@ def fit_tradeoff(batch_sizes: Sequence[float], steps: Sequence[float]) -> tuple[
     return min_steps, min_examples / min_steps
 
 
-def power_law(losses: Sequence[float], batch_sizes: Sequence[float]) -> dict[str, float]:
-    """Fit ``B = batch_at_loss_1 * loss**exponent`` by least squares in the logarithms.
-
-    Args:
-        losses: Of each point, at least two different ones.
-        batch_sizes: B of each point.
-
-    Returns:
-        ``exponent`` and ``batch_at_loss_1``.
-    """
-    xs, ys = [math.log(each) for each in losses], [math.log(each) for each in batch_sizes]
-    x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
-    covariance = math.fsum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
-    exponent = covariance / math.fsum((x - x_mean) ** 2 for x in xs)
-    return {"exponent": exponent, "batch_at_loss_1": math.exp(y_mean - exponent * x_mean)}
-
-
 def num_steps(schedule: Sequence[tuple[int, int]], total_tokens: int) -> int:
     """Optimizer steps of a run whose batch grows with the tokens seen.
 

@@ -8,9 +8,7 @@ d 4 t 1 p 1, stage 1, micro-batch 1
 from collections.abc import Iterator
 from typing import Protocol
 
-from course_utils.configs import Machine, ModelConfig, Plan
-
-LAST_STAGE = 3
+from course_utils.configs import LAST_STAGE, Machine, ModelConfig, Plan
 
 
 class CostsOfPlans(Protocol):

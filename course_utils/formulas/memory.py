@@ -1,4 +1,4 @@
-"""Which memory is meant, what does training keep in it, and what still fits?
+"""Which memory is meant, and what does training keep in it?
 
 Conventions: a tensor belongs to one category; a parameter that autograd also keeps counts as a
 parameter. The allocator's rounding is left out.
@@ -7,17 +7,11 @@ parameter. The allocator's rounding is left out.
     650
     >>> sum(state_bytes(8 * 10**9, precision("bf16")).values())
     128000000000
-    >>> run = RunConfig(seq_len=2048, is_loss_fp32=True)
-    >>> largest_micro_batch(preset("Llama-3.2-1B"), run, device("H100-SXM").memory_bytes)
-    14
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from course_utils.configs import ModelConfig, Precision, RunConfig, precision
-from course_utils.formulas.activations import model_saved_bytes
-from course_utils.formulas.parameters import parameters
+from course_utils.configs import Precision, precision
 
 
 def four_memories(
@@ -90,30 +84,3 @@ def state_bytes_of_recipe(num_params: int, recipe: str) -> dict[str, int]:
         "gradients": parts["gradients"],
         "optimizer": parts["master_weights"] + parts["moments"],
     }
-
-
-def largest_micro_batch(model: ModelConfig, run: RunConfig, memory_bytes: int) -> int:
-    """Sequences of the largest micro-batch whose training fits; zero if not even one does.
-
-    ``(memory - state - bytes per batch) // bytes per sequence``: saved bytes grow linearly with b.
-
-    An estimate: it counts all gradients and all saved activations at once, as when gradients
-    accumulate over micro-batches, and no temporary tensors, such as the gradients of the logits.
-
-    Args:
-        model: Without latent attention or experts.
-        run: Length, precision and kernels; its ``micro_batch_size`` does not matter.
-        memory_bytes: Of the device.
-
-    Returns:
-        A number of sequences.
-
-    Raises:
-        ValueError: If the model has latent attention or experts.
-    """
-    one, two = (
-        sum(model_saved_bytes(model, replace(run, micro_batch_size=b)).values()) for b in (1, 2)
-    )
-    per_sequence, per_batch = two - one, 2 * one - two
-    state = sum(state_bytes(sum(parameters(model).values()), run.precision).values())
-    return max(0, (memory_bytes - state - per_batch) // per_sequence)

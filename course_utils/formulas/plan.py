@@ -17,7 +17,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from course_utils.configs import Machine, ModelConfig, Plan
+from course_utils.configs import LAST_STAGE, Machine, ModelConfig, Plan
 from course_utils.formulas.activations import llama_layer_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.sharding import sharded_state_bytes
@@ -27,7 +27,6 @@ BF16_BYTES, RECIPE = 2, "bf16"
 LOGIT_BYTES = 2 + 4 + 4  # bf16 logits, fp32 log-probabilities, fp32 gradient
 GATHERED_LAYERS = 2  # one in use, one on its way
 UPDATE_BYTES = 28  # of a parameter: master weight and moments read and written, gradient, weight
-LAST_STAGE = 3
 
 
 def plan_bytes(

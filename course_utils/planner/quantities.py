@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils.configs import Plan
+from course_utils.configs import LAST_STAGE, Plan
 from course_utils.formulas.plan import Task
 from course_utils.formulas.roofline import training_products
 from course_utils.planner.mission import Mission
@@ -34,7 +34,6 @@ COURSE_FUNCTIONS = {
     "best_plan": "best_plan.best_plan",
 }
 RECIPE, ELEMENT_BYTES = "bf16", 2
-LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights
 SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
 
 

@@ -187,11 +187,3 @@ def steps_to_loss(
             f"steps: give a higher loss or more steps"
         )
     return best
-
-
-@one_thread()
-def loss_after(problem: Problem, batch_size: int, num_steps: int, seed: int = 7) -> float:
-    """The lowest loss after ``num_steps``, over the learning rates for that batch size."""
-    rates = learning_rates(batch_size)
-    runs = (_run(problem, batch_size, rate, num_steps, seed) for rate in rates)
-    return min(problem.loss(list(run)[-1]) for run in runs)

@@ -53,13 +53,3 @@ def _exchange(comm: Comm, parts: Sequence[Tensor], part: int) -> tuple[Tensor, T
     comm.receive(theirs, (comm.rank - 1) % comm.size)
     handle.wait()
     return mine, theirs
-
-
-def everyone_to_everyone(comm: Comm, tensor: Tensor) -> None:
-    """The same sum without a ring: each rank sends its whole tensor to every other rank."""
-    mine, theirs = tensor.clone(), torch.empty_like(tensor)
-    for distance in range(1, comm.size):
-        handle = comm.send(mine, (comm.rank + distance) % comm.size, async_op=True)
-        comm.receive(theirs, (comm.rank - distance) % comm.size)
-        handle.wait()
-        tensor += theirs

@@ -12,7 +12,6 @@ from course_utils.show.batch_size import (
 )
 from course_utils.show.cluster import cluster_timeline, cluster_timelines
 from course_utils.show.data_parallel import (
-    all_reduce_over_ranks,
     exposed_over_tokens,
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
@@ -52,7 +51,6 @@ from course_utils.show.try_call import try_it
 __all__ = [
     "Choice",
     "Picture",
-    "all_reduce_over_ranks",
     "allocator_levels",
     "batch_plan",
     "batch_schedule",

@@ -14,7 +14,6 @@ STYLES = (
     ("D", "-", colours.NEUTRAL),
     ("x", "--", colours.NEUTRAL),
 )
-ALGORITHMS = (STYLES[0], STYLES[2])
 CLIPPED = 1.25  # times the shortest step: the end of the axis, where longer steps are labelled
 
 
@@ -108,30 +107,3 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
     ax.legend(frameon=False)
     what = f"What a device on {counts[-1]:,} keeps of its rate on {counts[0]:,}"
     return Picture(figure, f"{what}: {'; '.join(described)}.")
-
-
-def all_reduce_over_ranks(
-    measured: Mapping[str, Mapping[int, float]], computed: Mapping[int, float]
-) -> Picture:
-    """How long algorithms take for the same sum, with the formula for the ring.
-
-    Args:
-        measured: For each of one or two algorithms, seconds by the number of ranks.
-        computed: Seconds by the number of ranks, by the formula.
-    """
-    figure, ax = axes()
-    described = []
-    for (marker, _, colour), (name, seconds) in zip(ALGORITHMS, measured.items(), strict=False):
-        ranks = sorted(seconds)
-        values = [1e3 * seconds[each] for each in ranks]
-        ax.plot(ranks, values, marker, color=colour, label=name, clip_on=False)
-        described.append(f"{values[-1]:.2f} ms ({name})")
-    line = {"color": colours.COMPUTED, "label": "ring, computed", "zorder": 0}
-    ax.plot(sorted(computed), [1e3 * computed[each] for each in sorted(computed)], **line)
-    ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
-    ax.set_xticks(sorted(computed))
-    ax.set_xlabel("ranks")
-    ax.set_ylabel("virtual ms")
-    ax.legend(frameon=False)
-    return Picture(figure, f"The same sum on {ranks[-1]} ranks: {', '.join(described)}.")

@@ -358,8 +358,8 @@ pd.DataFrame(rows).T.style.format("{:.3g}")
 # %%
 predict("u02-decode", None, "FLOP/B")
 
-# %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=16 difficulty=4 importance=5
-# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. A layer has queries, keys, values, output, three feed-forward matrices and two norms; a last norm and a head follow. `num_heads * head_dim` need not equal `hidden_size`. Each key is worth a third of the points.
+# %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=3 importance=5
+# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. The lines given below count the elements of all matrices and norms. Each key is worth a third of the points.
 #
 # | phase | new tokens of each sequence |
 # |---|---|
@@ -367,26 +367,26 @@ predict("u02-decode", None, "FLOP/B")
 # | `"decode"` | one, after `seq_len` tokens that are in the cache |
 # | `"train"` | `seq_len`, forward and backward, no cache |
 #
-# Each operation that needs a matrix or norm reads it once, whatever the batch. A step reads one embedding row per new token, in forward only. New keys and values are written first, then attention reads the cache. Ignore gradients and activations.
+# Each operation that needs a matrix or norm reads it once, whatever the batch. A step also reads one embedding row per new token, in forward only. New keys and values are written first, then attention reads the cache. Ignore gradients and activations.
 #
-# *By hand:* one layer, $h = 4$, two query heads ($d = 2$) sharing one key-value head, $f = 5$, $v = 50$; two sequences decode after 3 tokens each → **656**, **64**, **16**. Prefill on 3 tokens each: **688**, **48**, **48**; training: weights **1,328**.
+# *By hand:* `small`, below, has 320 `elements`, $h = 4$, one layer, and one key-value head of width 2. Two sequences decode after 3 tokens each → **656**, **64**, **16**. Prefill on 3 tokens each: **688**, **48**, **48**; training: weights **1,328**.
 
 
 # %% solution="u02-step-bytes"
 def step_bytes(model: ModelConfig, num_sequences: int, seq_len: int, phase: str) -> dict[str, int]:
     """Bytes that a step moves: "weights", "cache_read" and "cache_written"."""
-    ### BEGIN SOLUTION
     h, heads = model.hidden_size, model.num_heads * model.head_dim
     cached = model.num_kv_heads * model.head_dim
     layer = 2 * h * heads + 2 * h * cached + 3 * h * model.ffn_size + 2 * h
-    read_whole = model.num_layers * layer + h + h * model.vocab_size
+    elements = model.num_layers * layer + h + h * model.vocab_size  # with last norm and head
+    ### BEGIN SOLUTION
     times = 2 if phase == "train" else 1
     new_tokens = num_sequences * (1 if phase == "decode" else seq_len)
     seen = num_sequences * (seq_len + 1 if phase == "decode" else seq_len)
     token_bytes = 4 * model.num_layers * cached
     is_cached = phase != "train"
     return {
-        "weights": 2 * (times * read_whole + new_tokens * h),
+        "weights": 2 * (times * elements + new_tokens * h),
         "cache_read": token_bytes * seen * is_cached,
         "cache_written": token_bytes * new_tokens * is_cached,
     }
@@ -564,7 +564,7 @@ try_it(clocked, written_out)
 try_it(clocked, attention_weights)
 
 # %% [markdown]
-# Compare the GB/s with your machine's bandwidth. Two things keep them below it: each operation asks the system for new memory for its result, page by page, and exponentials take arithmetic that no count of *products* shows. On a GPU PyTorch keeps memory for the next tensor, there is far more arithmetic for each byte, and the bytes decide.
+# Compare the GB/s with your machine's bandwidth. Two things keep them below it: the system hands out new memory for each result, page by page, and the exponentials take time that no count of *products* shows. On a GPU PyTorch reuses memory, arithmetic is cheap, and the bytes decide.
 
 # %% [markdown]
 # ## Repair a loop
@@ -651,7 +651,7 @@ print(
 # %% [markdown]
 # ## Is it good?
 #
-# gpt-fast, a PyTorch program of under a thousand lines, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80, batch 1, 200 tokens after a prompt of 5; the card's power was limited to 330 W. Lecture E compares models of equal quality by what they cost (E1). Here the model is fixed: how good is the *program*?
+# gpt-fast, a short PyTorch program, publishes **104.9 tokens/s** for Llama-2-7B in bf16 on one A100-80 limited to 330 W: batch 1, 200 tokens after a prompt of 5. Lecture E compares models of equal quality by what they cost (E1). Here the model is fixed: how good is the *program*?
 
 # %% folded=true tags=["nbval-check-output"]
 # Computed: the published rate beside the A100's roof, halfway through (100 cached tokens)
@@ -670,18 +670,17 @@ used = 104.9 * step.flops / a100.dense_flops_per_second("bf16")
 print(f"FLOPs used: {used:.2%} of the peak")
 print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 / at_best:.0%}")
 
-# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=10 difficulty=2 importance=5
-# **Answer** in four to six sentences (B13).
+# %% Is 105 tokens per second good? [markdown] exercise="u02-throughput" points=2 minutes=8 difficulty=2 importance=5
+# **Answer** in three or four sentences (B13).
 #
-# - Half a per cent of the peak, and two thirds of the roof: which of the two says how good the program is, and why?
-# - Name one thing that could account for the missing third, and how you would test it.
-# - Someone reports 20,000 tokens/s for a training run, and nothing else. What three things do you ask before judging?
+# - Half a per cent of the peak, or two thirds of the roof: which says how good the program is, and why?
+# - What could account for the missing third? Name one thing this unit has shown, and the measurement that would test it.
 
 # %% [markdown] text_answer="u02-throughput"
 # <!-- BEGIN SOLUTION -->
-# The share of the roof. At batch 1 each weight of two bytes is used for one multiply and one add, so decode waits for the memory and no program could use more than about 0.7 % of the arithmetic; the FLOPs tell nothing about its quality. The missing third can be bandwidth that no kernel reaches (1.7 of 2.04 TB/s is typical, and the card's power was limited): a plain copy measures that. (Also right: the launches of many small kernels, which a trace shows as gaps; or bytes that we have not counted, such as activations and norms, which a profile shows kernel by kernel.) Of the training run I have to know the model and the sequence length (FLOPs per token), the devices (how many, their dense peak in the precision used), and what bounds the step: for a model of 1B at 4,096 tokens, 9 GFLOP a token, 20,000 tokens/s are 18 % of one H100's peak; for one of 8B they are more than the whole of it, so there must be several.
+# The share of the roof. At batch 1 each weight of two bytes is used for one multiply and one add, so decode waits for the memory, and no program could use more than about 0.7 % of the arithmetic: the FLOPs tell nothing about its quality. The missing third can be bandwidth that the kernels do not reach, which thin products showed here: time one product of a single token, or a plain copy, on that A100 and compare GB/s. (Also right: the price of calls or launches, which a trace shows as gaps between kernels; the limited power, tested without the limit.)
 #
-# *Rubric.* Share of the roof, with the reason that decode at batch 1 is memory-bound: 0.5. One cause that fits (bandwidth reached, launches or overhead, uncounted bytes, power) with a test of it: 0.75. Three questions among FLOPs per token (model, length), number and kind of devices with dense peak, precision, recomputation, what bounds the step: 0.75.
+# *Rubric.* Share of the roof: 0.5; because decode at batch 1 is memory-bound: 0.5. One cause that fits (bandwidth reached, calls or launches, power): 0.5; a measurement that would show it: 0.5. Activations and norms add only 0.2 % to the bytes: full points for them with `count_bytes` of the whole step as the measurement.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -768,9 +767,9 @@ def decode_tokens_per_second(
     model: ModelConfig, hardware: Device, num_sequences: int, context: int
 ) -> float:
     """Tokens per second of decoding at the roof; 0.0 where it does not fit."""
-    ### BEGIN SOLUTION
     h, heads, layers = model.hidden_size, model.num_heads * model.head_dim, model.num_layers
     cached = model.num_kv_heads * model.head_dim
+    ### BEGIN SOLUTION
     products = layers * (2 * h * heads + 2 * h * cached + 3 * h * model.ffn_size)
     products += h * model.vocab_size
     read = products + (2 * layers + 1) * h

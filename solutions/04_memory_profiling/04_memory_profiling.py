@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 once all gradients exist; 177 were counted in unit 03.](hero.svg)
 #
-# Memory runs out at one moment: the peak. Predict where a training step peaks and how high, hunt down three leaks, and see what the machine adds to your count.
+# Memory runs out at one moment: the peak. Predict where a training step peaks and how high, hunt down three leaks, and see what an allocator adds to your count.
 #
 # Your training plan adds up everything that Llama-3-8B needs. It does not know yet what is in memory *at once*.
 #
@@ -27,7 +27,7 @@
 # 2. **Compute** what is live at each moment of a training step.
 # 3. **Predict** where a Llama's training step peaks, and how high.
 # 4. **Repair** a loop that leaks.
-# 5. **Explain** what lies between a count and the machine: temporaries, the process, the allocator.
+# 5. **Explain** the picture of a training step.
 #
 # | here | lecture E | lecture S | meaning |
 # |---|---|---|---|
@@ -520,8 +520,21 @@ computed_and_measured(
 # %% [markdown]
 # They agree to the byte. Below the bend the state sets the peak; above it the loss does, with two gradients of $4\,sbv$ bytes on top of everything that was kept. Computing the loss in chunks shrinks these two; recomputation (unit 05) shrinks what is kept; fewer tokens at a time shrink both.
 
+# %% Explain the picture [markdown] exercise="u04-read-picture" points=2.5 minutes=6 difficulty=2 importance=4
+# **Write** three or four sentences, with numbers, for a colleague who is new to the picture of four steps at 4,096 tokens:
+#
+# - What is the baseline of steps 2 to 4, and why does step 1 start lower?
+# - What is the spike in the middle of each step, and what would lower it?
+
+# %% [markdown] text_answer="u04-read-picture"
+# <!-- BEGIN SOLUTION -->
+# The baseline of steps 2 to 4 is 13.8 GiB: weights and Adam's two running averages, 12 bytes for each of 1.24 billion parameters. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its running averages, 9.2 GiB, only at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in chunks lowers the 3.9 GiB; recomputation of layers lowers the 13.3 GiB (freeing gradients does not help: there are none at that moment).
+#
+# *Rubric:* half a point for each of baseline, step 1, the activations in the spike, the loss's gradients in it, and what lowers it; each of the first four counts half without its number.
+# <!-- END SOLUTION -->
+
 # %% [markdown]
-# ### Llama-3-8B
+# ## Llama-3-8B
 #
 # Unit 03 counted 177 GB for one sequence of 8,192 tokens in bf16. Here is such a step (1 GiB is 1.074 GB):
 
@@ -543,101 +556,6 @@ in_gb.rename(lambda name: name.replace("_", " ")).round().astype(int)
 
 # %% [markdown]
 # At the loss all activations are there, and no parameter has a gradient yet: 16 GB less than you counted. But the loss adds two gradients as large as the logits: 8 GB more.
-
-# %% [markdown]
-# ## What the machine says
-#
-# A trace sees tensors. The operating system sees the process. **Guess first.** A small Llama takes its first training step, in this very process. The trace says that it leaves 223 MiB behind: Adam's running averages. By how many MiB does the process grow?
-
-# %%
-predict("u04-process", None, "MiB")
-
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: three training steps, traced and as this process (10 to 40 seconds)
-def small_llama():
-    sizes = ModelConfig(
-        num_layers=4, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=32_000, is_tied=True
-    )
-    return Training(sizes, RunConfig(seq_len=512, precision=precision("fp32")))
-
-
-with fake_tensors():
-    twin = small_llama()
-    twin_trace = trace_memory(twin.step, *twin.owners, num_steps=3)
-starts = [twin_trace.total_bytes[0], *(twin_trace.phases[n].end_bytes for n in (2, 5, 8))]
-real = small_llama()
-growths = [watch_process(real.step) for _ in range(3)]
-in_mib = {
-    f"step {n}": {
-        "traced, at the peak": (twin_trace.peak_bytes_of(n) - starts[n - 1]) // 2**20,
-        "process, at the peak": growth.peak_bytes // 2**20,
-        "traced, left behind": (starts[n] - starts[n - 1]) // 2**20,
-        "process, left behind": growth.kept_bytes // 2**20,
-    }
-    for n, growth in enumerate(growths, 1)
-}
-compare("u04-process", "MiB", measured=growths[0].kept_bytes / 2**20)
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Table: growth in each step, MiB
-pd.DataFrame(in_mib)
-
-# %% [markdown]
-# The first step leaves more than the trace sees, and later steps ask the system for less than the trace counts. Same cause: memory that PyTorch frees may stay with the process for reuse. (Numbers vary between machines.)
-
-# %% Explain the picture [markdown] exercise="u04-read-picture" points=2.5 minutes=8 difficulty=2 importance=4
-# **Write** five sentences, with numbers, for a colleague who is new to the picture of four steps at 4,096 tokens:
-#
-# - What is the baseline of steps 2 to 4, and why does step 1 start lower?
-# - What is the spike in the middle of each step, and what would lower it?
-# - In its first step the small Llama's process grew by a different amount than its trace says. By how much? What does a trace not see?
-
-# %% [markdown] text_answer="u04-read-picture"
-# <!-- BEGIN SOLUTION -->
-# The baseline of steps 2 to 4 is 13.8 GiB: weights and Adam's two running averages, 12 bytes for each of 1.24 billion parameters, whatever the batch. Step 1 starts with the weights alone, 4.6 GiB, because Adam makes its running averages, 9.2 GiB, only when the optimizer steps for the first time, at the end of step 1. The spike is the beginning of the backward pass: 13.3 GiB of activations are all still there, and the loss makes two gradients as large as the logits, 3.9 GiB, on top of them. A shorter sequence or a smaller micro-batch lowers both parts; the loss in pieces, or in bf16, lowers the 3.9 GiB; bf16 or recomputation of layers lowers the 13.3 GiB (freeing gradients does not help: there are none at that moment).
-#
-# After its first step the process had grown by some 100 MiB more than the 223 MiB of running averages that the trace sees, and at the peak of later steps it grew by less than the traced 265 MiB: the C library keeps memory that was freed, and hands it out again, without asking the system. A trace of tensors sees neither this nor what kernels and libraries take for themselves.
-#
-# *Rubric:* half a point for each of baseline, step 1, spike, what lowers it, and the gap; without its number half of that.
-# <!-- END SOLUTION -->
-
-# %% [markdown]
-# ## A published picture
-#
-# Lecture E's picture comes from the *Ultra-Scale Playbook*: a 1B Llama in fp32, with a peak of 59.49 GiB. Yours was 31.00 at 4,096 tokens. One suspect is unfused attention, which stores every score: 32 heads of $4096 \cdot 4096$ in each of 16 layers.
-#
-# **Guess first.** How many GiB at the peak of step 2 with the scores in memory?
-
-# %%
-predict("u04-written-out", None, "GiB")
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: step 2 with unfused attention
-written_out = trace_llama(4096, num_steps=2, kernels=Kernels(is_attention_fused=False))
-scores_bytes = 16 * 32 * 4096**2 * 4
-compare(
-    "u04-written-out",
-    "GiB",
-    computed=(traces[4096].peak_bytes_of(2) + scores_bytes) / 2**30,
-    measured=written_out.peak_bytes / 2**30,
-)
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: this trace and the published run, GiB at the peak
-published = {"parameters": 4.60, "optimizer_states": 9.21, "activations": 45.62, "all": 59.49}
-ours = written_out.live_at(written_out.peak_at) | {"all": written_out.peak_bytes}
-rows = {"traced": {name: num_bytes / 2**30 for name, num_bytes in ours.items()}}
-table = pd.DataFrame(rows | {"published": published}).reindex([*ours])
-table.rename(lambda name: name.replace("_", " ")).map("{:.2f}".format).replace("nan", "–")
-
-# %% [markdown]
-# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. A fused loss materializes neither; perhaps the published run had one.
-#
-# <details><summary>From the slides: one sequence, shooting above 50 GB</summary>
-#
-# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB. Fused attention alone halves our peak.
-# </details>
 
 # %% [markdown]
 # ## Three leaks
@@ -760,7 +678,7 @@ pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".fo
 # %% [markdown]
 # The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A leak is a graph that *no backward pass ever walks through*, or an unneeded tensor that something still references. Find all three.
 
-# %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=13 difficulty=3 importance=5
+# %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=14 difficulty=3 importance=5
 # **Write** `train`: the same loop without the leaks. It ends with the same weights and returns the same numbers. Each leak repaired is worth a third of the points:
 #
 # | key | what | what it may hold |
@@ -850,7 +768,7 @@ compare("u04-reserved", "GiB", measured=max(reserved) / 2**30)
 allocator_levels(traces[1024], [each.allocated_bytes for each in levels[1024]], reserved)
 
 # %% [markdown]
-# Most segments are asked for in step 1. Adam's running averages stay, so step 2 asks for a few more (E6, E8). What makes up the gap? And how small may the device be?
+# Most segments are asked for in step 1. Adam's running averages stay, so step 2 asks for a few more (E6, E8). What makes up the gap?
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -869,22 +787,8 @@ def where_it_is(levels):
 in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 (pd.DataFrame(in_use) // 2**20).map("{:,}".format)
 
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: the smallest device for 1,024 tokens
-def outcome(device_gib):
-    device = CachingAllocator(int(device_gib * 2**30))
-    try:
-        device.play_script(traces[1024].script())
-    except MemoryError:
-        return f"out of memory, {device.levels.inactive_split_bytes / 2**30:.1f} GiB in holes"
-    return "fits"
-
-
-pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 21.6, 21.7)}})
-
 # %% [markdown]
-# Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back, and on a tight device they grow: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
+# Free bytes: holes in segments that are in use, and whole segments that wait for a request. So a device needs more than the live peak.
 
 # %% [markdown]
 # ## Extras
@@ -1033,6 +937,28 @@ yours = played(allocator_of, traces[1024].script())["reserved_bytes"]
 most = {"yours": max(yours) / 2**30, "the course's": max(reserved) / 2**30}
 pd.DataFrame({"reserved at most, GiB": most}).round(2)
 
+# %% [markdown]
+# ### Fragmentation
+#
+# Four steps peak at 20.37 GiB live. How small may the device be?
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the smallest device for 1,024 tokens
+def outcome(device_gib):
+    device = CachingAllocator(int(device_gib * 2**30))
+    try:
+        device.play_script(traces[1024].script())
+    except MemoryError:
+        return f"out of memory, {device.levels.inactive_split_bytes / 2**30:.1f} GiB in holes"
+    return "fits"
+
+
+pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 21.6, 21.7)}})
+
+# %% [markdown]
+# Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back, and on a tight device they grow: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
+
 # %% Fragment the memory [markdown] exercise="u04-fragment" points=1 minutes=8 difficulty=2 importance=2 extra=true
 # **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB and at least 40 MiB. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing.
 #
@@ -1063,6 +989,85 @@ try_it(left_on_a_device, 40 * MIB)
 # <details><summary>Hint: the last request is served</summary>
 #
 # From a free block, or a new segment? What has to stay in use to prevent it?
+# </details>
+
+# %% [markdown]
+# ### What the machine says
+#
+# A trace sees tensors. The operating system sees the process. **Guess first.** A small Llama takes its first training step, in this very process. The trace says that it leaves 223 MiB behind: Adam's running averages. By how many MiB does the process grow?
+
+# %%
+predict("u04-process", None, "MiB")
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: three training steps, traced and as this process (up to a minute)
+def small_llama():
+    sizes = ModelConfig(
+        num_layers=4, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=32_000, is_tied=True
+    )
+    return Training(sizes, RunConfig(seq_len=512, precision=precision("fp32")))
+
+
+with fake_tensors():
+    twin = small_llama()
+    twin_trace = trace_memory(twin.step, *twin.owners, num_steps=3)
+starts = [twin_trace.total_bytes[0], *(twin_trace.phases[n].end_bytes for n in (2, 5, 8))]
+real = small_llama()
+growths = [watch_process(real.step) for _ in range(3)]
+in_mib = {
+    f"step {n}": {
+        "traced, at the peak": (twin_trace.peak_bytes_of(n) - starts[n - 1]) // 2**20,
+        "process, at the peak": growth.peak_bytes // 2**20,
+        "traced, left behind": (starts[n] - starts[n - 1]) // 2**20,
+        "process, left behind": growth.kept_bytes // 2**20,
+    }
+    for n, growth in enumerate(growths, 1)
+}
+compare("u04-process", "MiB", measured=growths[0].kept_bytes / 2**20)
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Table: growth in each step, MiB
+pd.DataFrame(in_mib)
+
+# %% [markdown]
+# The first step leaves more than the trace sees; the third asks the system for less than the trace counts. Same cause: memory that PyTorch frees may stay with the process for reuse. (Numbers vary between machines.)
+
+# %% [markdown]
+# ### A published picture
+#
+# Lecture E's picture comes from the *Ultra-Scale Playbook*: a 1B Llama in fp32, with a peak of 59.49 GiB. Yours was 31.00 at 4,096 tokens. One suspect is unfused attention, which stores every score: 32 heads of $4096 \cdot 4096$ in each of 16 layers.
+#
+# **Guess first.** How many GiB at the peak of step 2 with the scores in memory?
+
+# %%
+predict("u04-written-out", None, "GiB")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: step 2 with unfused attention
+written_out = trace_llama(4096, num_steps=2, kernels=Kernels(is_attention_fused=False))
+scores_bytes = 16 * 32 * 4096**2 * 4
+compare(
+    "u04-written-out",
+    "GiB",
+    computed=(traces[4096].peak_bytes_of(2) + scores_bytes) / 2**30,
+    measured=written_out.peak_bytes / 2**30,
+)
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: this trace and the published run, GiB at the peak
+published = {"parameters": 4.60, "optimizer_states": 9.21, "activations": 45.62, "all": 59.49}
+ours = written_out.live_at(written_out.peak_at) | {"all": written_out.peak_bytes}
+rows = {"traced": {name: num_bytes / 2**30 for name, num_bytes in ours.items()}}
+table = pd.DataFrame(rows | {"published": published}).reindex([*ours])
+table.rename(lambda name: name.replace("_", " ")).map("{:.2f}".format).replace("nan", "–")
+
+# %% [markdown]
+# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. A fused loss materializes neither; perhaps the published run had one.
+#
+# <details><summary>From the slides: one sequence, shooting above 50 GB</summary>
+#
+# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB. Fused attention alone halves our peak.
 # </details>
 
 # %% [markdown]

@@ -69,6 +69,7 @@ from course_utils.instruments import (
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.recomputation import in_segments
 from course_utils.reference.recomputation import loss_in_pieces as loss_in_pieces_of_course
+from course_utils.reference.recomputation import run_in_segments as segments_of_course
 from course_utils.show import (
     Choice,
     births_and_deaths,
@@ -157,7 +158,7 @@ with torch.no_grad():
 print("requires grad:", y.requires_grad)
 
 # %% [markdown]
-# **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result, and returns one gradient **for each argument of** `forward`, or `None`.
+# **Step 2: keep the input, and say how to go back.** An **autograd function** does both. PyTorch runs its `forward` without recording, as in step 1. Its `backward` gets the gradient of the result, and returns one gradient **for each argument of** `forward`, or `None`. PyTorch calls it only if an argument of `apply` requires a gradient.
 
 
 # %% tags=["nbval-check-output"]
@@ -196,14 +197,16 @@ torch.autograd.backward(again, grad)
 print("of the input:", tuple(fresh.grad.shape), "of a weight:", tuple(layer.up.weight.grad.shape))
 
 # %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=28 difficulty=5 importance=5
-# **Write** `checkpoint`: it returns `function(*tensors)`, one tensor. Use an autograd function that keeps only the inputs and runs `function` again in backward, without `torch.utils.checkpoint` or `saved_tensors_hooks`. Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, calls and bytes must all be right.
+# **Write** `checkpoint`: it returns `function(*tensors)`, one tensor. Its autograd function keeps only the inputs, and runs `function` again in backward. A class inside `checkpoint` sees `function`. (Not allowed: `torch.utils.checkpoint`, `saved_tensors_hooks`.)
+#
+# Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, calls and bytes must all be right.
 #
 # | scenario | what counts | useful |
 # |---|---|---|
-# | `gradients` | Inputs **and** parameters get their gradients. The function runs once in forward and once in backward. `save_for_backward` keeps the inputs, no copies. Neither result stays alive: not the first, and not the second after backward. | steps 1 to 4 |
-# | `random` | The second run draws the random numbers of the first (dropout). Afterwards the generator's state is what it was before the second run. You may store states anywhere. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
-# | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Where *no* input requires one, parameters still get theirs; but autograd calls `backward` only if an argument of `apply` requires one. | `ctx.needs_input_grad`: true or false for each argument of `forward` |
-# | `autocast` | The second run uses the first run's autocast (mixed precision): on or off, and its dtype. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
+# | `gradients` | Inputs **and** parameters get their gradients. The function runs once in forward, once in backward. `save_for_backward` keeps the inputs, no copies. Neither run's result stays alive. | steps 1 to 4 |
+# | `random` | The second run draws the random numbers of the first (dropout), and leaves the generator as it found it. You may store states anywhere. | `torch.get_rng_state()`, `torch.set_rng_state(state)` |
+# | `frozen_inputs` | An input that requires no gradient (data, a mask of booleans) requires none in the second run. Parameters get theirs even if *no* input requires one. | step 2, `ctx.needs_input_grad`: true or false for each argument of `forward` |
+# | `autocast` | The second run uses the first's autocast (mixed precision): on or off, and its dtype. | `torch.is_autocast_enabled("cpu")`, `torch.get_autocast_dtype("cpu")`, `with torch.autocast("cpu", dtype=…, enabled=…):` |
 #
 # *By hand:* one layer and its input of 2 · 3 numbers in float64 → **48** bytes kept, **1** call in forward, **1** in backward.
 
@@ -331,82 +334,18 @@ births_and_deaths(again_trace, has_temporaries=True)
 # %% [markdown]
 # ## Segments
 #
-# A **segment** of $k$ layers in one checkpoint keeps one boundary for all of them. Lecture S keeps every √L-th layer (S14).
+# A **segment** of $k$ layers in one checkpoint keeps one boundary for all of them. Lecture S keeps every √L-th layer (S14). (You can write segments in the extras.)
 #
 # **Guess first.** One segment around all sixteen layers keeps a single boundary. What is the peak of its backward pass, in $u$?
 
 # %%
 predict("u05-one-segment", None, "u")
 
-# %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=9 difficulty=2 importance=5
-# **Write** `run_in_segments`: run `layers` one after the other on `x`, each group of `layers_per_segment` through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
-#
-# *By hand:* 5 layers, 2 in a segment, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 → **3,600** bytes.
-
-
-# %% solution="u05-segments"
-def run_in_segments(
-    layers: list[nn.Module],
-    x: Tensor,
-    layers_per_segment: int,
-    checkpoint: Callable[..., Tensor],
-) -> Tensor:
-    """All layers in a row, recomputed in segments."""
-    ### BEGIN SOLUTION
-    for start in range(0, len(layers), layers_per_segment):
-        segment = nn.Sequential(*layers[start : start + layers_per_segment])
-        x = checkpoint(segment, x)
-    return x
-    ### END SOLUTION
-
-
-# %% folded=true
-# Try it: five layers in segments of two, each printing its name when it runs
-class Named(nn.Module):
-    def __init__(self, name):
-        super().__init__()
-        self.name = name
-
-    def forward(self, x):
-        print(self.name, end=" ")
-        return x + 1
-
-
-def in_twos(run_in_segments):
-    x = torch.zeros(1, requires_grad=True)
-    result = run_in_segments([Named(name) for name in "abcde"], x, 2, checkpoint_of)
-    print("| backward:", end=" ")
-    result.backward()
-    print()
-    return result.detach()
-
-
-try_it(in_twos, run_in_segments)
-
-# %% check="u05-segments"
-# Equal segments and a shorter last one; calls, kept bytes, peak; gradients in float64.
-
-# %% [markdown]
-# <details><summary>Hint: in backward every segment runs the last layers</summary>
-#
-# A function defined in a loop looks its variables up when it is *called*. What do they hold when backward calls it?
-# </details>
-#
-# <details><summary>Hint: only some lengths of segments are wrong</summary>
-#
-# Write down the first and the last layer of each segment for 5 layers and segments of 2.
-# </details>
-
-# %% [markdown]
-# **Check your guess:** the chain in segments of 1 to 16 layers, through your two functions (15 to 30 seconds).
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: kept and live tensors, by the length of a segment
-segments_of = answer("u05-segments", run_in_segments)
-
-
+# Measured: kept and live tensors, by the length of a segment (15 to 30 seconds)
 def trace_of(layers_per_segment):
-    return step_of(lambda x: segments_of(list(layers), x, layers_per_segment, checkpoint_of))
+    return step_of(lambda x: segments_of_course(layers, x, layers_per_segment, checkpoint_of))
 
 
 traces = {k: trace_of(k) for k in (1, 2, 4, 8, 16)}
@@ -445,7 +384,7 @@ live_tensors(
 # %%
 predict("u05-best-length", None, "layers in a segment")
 
-# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=11 difficulty=3 importance=4
+# %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=12 difficulty=3 importance=4
 # **Write** `segment_bytes`: what `num_layers` layers keep in segments of `layers_per_segment`, of which the last may be shorter. Each key is half of the points.
 #
 # | key | bytes |
@@ -685,7 +624,7 @@ compare(
 )
 
 # %% [markdown]
-# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.5 asks you.)
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.4 asks you.)
 
 # %% [markdown]
 # ## Not all activations are equal
@@ -929,26 +868,89 @@ steps["full, loss in pieces"] = traced_step("full", 1, loss_in_16)
 steps["none, 4 sequences"] = traced_step("none", 4)
 pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis("recomputation")
 
-# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=8 difficulty=3 importance=5
-# **Write** four to six sentences:
+# %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=9 difficulty=3 importance=5
+# **Write** three to five sentences:
 #
-# - Which recomputation would you choose for this 1B model at 4,096 tokens on a device of 24 GB ($24 \cdot 10^9$ bytes), and which on one of 80 GB? What besides the layers has to shrink? Give the peaks that decide it. Driver and allocator take 0.5 to 2 GB of a device.
-# - Selective recomputation added 1.8 % FLOPs to the 22B layer, and 7 % time. Where did the rest of the time go?
+# 1. Which row would you choose on a device of 24 GB ($24 \cdot 10^9$ bytes), and which on one of 80? Leave 2 GB for driver and allocator. Give both peaks.
+# 2. Why is full recomputation alone not enough on 24 GB?
+# 3. Selective recomputation added 1.8 % FLOPs to the 22B layer, and 7 % time. Where did the rest of the time go?
 
 # %% [markdown] text_answer="u05-choose"
 # <!-- BEGIN SOLUTION -->
-# On 24 GB: full recomputation, and the loss in pieces. Without recomputation one sequence needs 29.7 GB at the peak, with the products kept 27.3, with full recomputation 23.9, which is too much beside 0.5 to 2 GB for driver and allocator. Its layers then keep 0.27 GB, so recomputing layers has no more to give: the rest is weights and optimizer states, 17.3 GB, and the loss, three tensors of 2.1 GB. With the loss in 16 pieces the peak is 21.9 GB, and that fits. On 80 GB four sequences fit without any recomputation, in 66.8 GB, and recomputed FLOPs would buy nothing. For more sequences keep the products: 2.4 GB less for each, and not one product twice.
+# On 24 GB: full recomputation, with the loss in pieces. Its peak of 21.9 GB is the only one below 22. On 80 GB: no recomputation, four sequences at once, 66.8 GB. Recomputed FLOPs would buy nothing there.
 #
-# The core of attention is more than its two products. Scaling, mask, softmax and dropout go over $as^2b$ scores again and again; they have no counted FLOPs, but they read and write the largest tensors of the layer, and the bandwidth of the memory sets their time. The count of FLOPs is right, and blind to them.
+# Full recomputation alone peaks at 23.9 GB. Its layers keep only 0.27 GB, so recomputing layers has no more to give. The rest is the loss, three tensors of 2.1 GB, and weights and optimizer states.
 #
-# *Rubric:* half a point for full recomputation on 24 GB, and none or all products kept on 80 GB; half for peaks that fit the choice; half for the loss (in pieces) or the state, which no recomputation of layers makes smaller; half for softmax, dropout or mask, which count no FLOPs and move memory.
+# The core of attention is more than its two products. Scaling, mask, softmax and dropout have no counted FLOPs, but they read and write the largest tensors of the layer, so the bandwidth of the memory sets their time.
+#
+# *Rubric:* half a point for full recomputation with the loss in pieces on 24 GB, and no recomputation or products kept on 80 GB; half for peaks that fit the choice (below 22 and 78); half for the loss or the state, which no recomputation of layers makes smaller; half for softmax, dropout or mask, which count no FLOPs and move memory.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=9 difficulty=2 importance=5 extra=true
+# **Write** `run_in_segments`: run `layers` one after the other on `x`, each group of `layers_per_segment` through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
 #
+# *By hand:* 5 layers, 2 in a segment, so 3 boundaries are kept; for 50 rows of 3 numbers in float64 → **3,600** bytes.
+
+
+# %% solution="u05-segments"
+def run_in_segments(
+    layers: list[nn.Module],
+    x: Tensor,
+    layers_per_segment: int,
+    checkpoint: Callable[..., Tensor],
+) -> Tensor:
+    """All layers in a row, recomputed in segments."""
+    ### BEGIN SOLUTION
+    for start in range(0, len(layers), layers_per_segment):
+        segment = nn.Sequential(*layers[start : start + layers_per_segment])
+        x = checkpoint(segment, x)
+    return x
+    ### END SOLUTION
+
+
+# %% folded=true
+# Try it: five layers in segments of two, each printing its name when it runs
+class Named(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def forward(self, x):
+        print(self.name, end=" ")
+        return x + 1
+
+
+def in_twos(run_in_segments):
+    x = torch.zeros(1, requires_grad=True)
+    result = run_in_segments([Named(name) for name in "abcde"], x, 2, checkpoint_of)
+    print("| backward:", end=" ")
+    result.backward()
+    print()
+    return result.detach()
+
+
+try_it(in_twos, run_in_segments)
+
+# %% check="u05-segments"
+# Equal segments and a shorter last one; calls, kept bytes, peak; gradients in float64.
+
+# %% [markdown]
+# <details><summary>Hint: in backward every segment runs the last layers</summary>
+#
+# A function defined in a loop looks its variables up when it is *called*. What do they hold when backward calls it?
+# </details>
+#
+# <details><summary>Hint: only some lengths of segments are wrong</summary>
+#
+# Write down the first and the last layer of each segment for 5 layers and segments of 2.
+# </details>
+
+# %% [markdown]
 # ### What exactly runs again?
 
 # %% Recomputed FLOPs [markdown] exercise="u05-recomputed-flops" points=3 minutes=14 difficulty=3 importance=5 extra=true

@@ -25,7 +25,7 @@
 #
 # 1. **Compute** a softmax without holding the whole row in memory.
 # 2. **Build** tiled attention that fits in fast memory, with minimal traffic.
-# 3. **Compute** how much two programs move, and **measure** it.
+# 3. **Measure** how much two programs move.
 # 4. **Build** a backward pass that keeps one number per query in place of its attention weights.
 # 5. **Explain** why more FLOPs take less time.
 #
@@ -63,18 +63,13 @@ from course_utils.instruments import (
     time_call,
 )
 from course_utils.reference import Block
-from course_utils.reference.tiled_attention import (
-    flash_backward,
-    flash_forward_keys_outer,
-    materialised_forward,
-)
 from course_utils.reference.tiled_attention import flash_forward as flash_forward_queries_outer
+from course_utils.reference.tiled_attention import materialised_forward
 from course_utils.reference.tiled_forward import tiled_forward
 from course_utils.show import (
     Choice,
     blocks_and_traffic,
     explorer,
-    layer_diagram,
     tile_walk,
     try_it,
 )
@@ -163,7 +158,7 @@ print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp
 # %% [markdown]
 # So $c$ is the largest score of the row, which may come last. Per row, keep three things as blocks of keys arrive: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what must happen to $l$ and $a$?
 
-# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=14 difficulty=3 importance=5
+# %% An online softmax [markdown] exercise="u06-online" points=3 minutes=16 difficulty=3 importance=5
 # **Write** `online_softmax`. `blocks` is an **iterator**: it yields pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
 #
 # - the weighted means $o$ of all rows (rows, width),
@@ -174,7 +169,7 @@ print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp
 # | scenario | scores |
 # |---|---|
 # | `ordinary` | normally distributed |
-# | `extreme` | up to 900 and down to −900, largest first or last, rows of very different size |
+# | `extreme` | up to 900 and down to −900, largest first or last, rows of very different magnitude |
 # | `masked` | $-\infty$ for keys that a row may not see. A row may see no key in the first block, or none at all; then its result is zeros and its log-sum-exp $-\infty$. |
 #
 # *By hand:* scores $\ln 1, \ln 2$ with values 1, 2, then a block of score $\ln 5$ with value 3 → $o = (1 + 4 + 15)/8 =$ **2.5**, lse $= \ln 8 =$ **2.079**.
@@ -272,22 +267,22 @@ for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp are $48 \cdot 8 + 2 \cdot 128 \cdot 8 + 48 \cdot 8 + 48 = 2{,}864$ numbers. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and loops that run first to last, how many numbers does the best order of loops load and store?
+# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp have 2,864 numbers in all. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and loops that run first to last, how many numbers does the best order of loops load and store?
 
 # %%
 predict("u06-moved", None, "numbers")
 
-# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=16 difficulty=4 importance=5
+# %% Flash attention, forward [markdown] exercise="u06-forward" points=4 minutes=14 difficulty=4 importance=5
 # **Write** `flash_forward`: $\mathrm{softmax}(q k^\top / \sqrt d)\, v$ and the log-sum-exp of each row, nothing masked, on a machine. `arrays` holds, in this order, `q` (n, d), `k` and `v` (m, d), which you load, and `out` (n, d) and `lse` (n,), which you store.
 #
-# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers: a few tiles of each kind. All arrays are float64. Four scenarios, worth a quarter each:
+# Fast memory holds $M = 4 b_q d + 2 b_k d + 4 b_q b_k + 8 b_q$ numbers. All arrays are float64. Four scenarios, worth a quarter each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `ordinary` | whole tiles |
 # | `extreme` | scores beyond 1,000 or all far below zero |
 # | `ragged` | block sizes that do not divide $n$ or $m$ |
-# | `traffic` | no more numbers loaded and stored than the best order of loops needs with one tile of keys and one of values at a time |
+# | `traffic` | no more numbers loaded and stored than the better order of the two loops needs |
 #
 # Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Branch on sizes only, never on tensor values.
 #
@@ -383,56 +378,14 @@ explorer(
 # %%
 predict("u06-wider", None, "times")
 
-# %% What two programs move [markdown] exercise="u06-traffic" points=3 minutes=9 difficulty=3 importance=4
-# **Write** `attention_traffic`: numbers loaded and stored for one head by each of two programs, worth half the points each. The last tile along an axis may be shorter, and moves less.
-#
-# | name | the program |
-# |---|---|
-# | `"q_outer"` | the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
-# | `"materialised"` | three kernels. Scores: each tile of queries once, all keys for each of them, scores stored. Softmax: scores loaded, weights stored. Result: for each tile of queries all weights of its rows and all values; `out` stored once, and no `lse` |
-#
-# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → **18** (`q_outer`), **40** (`materialised`).
-
-
-# %% solution="u06-traffic"
-def attention_traffic(
-    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
-) -> dict[str, int]:
-    """Numbers loaded and stored: "q_outer" and "materialised"."""
-    ### BEGIN SOLUTION
-    n, m, d = num_queries, num_keys, head_dim
-    q_tiles = -(-n // block_q)
-    keys_and_values = 2 * m * d
-    queries_and_results = 2 * n * d
-    scores = n * m
-    return {
-        "q_outer": queries_and_results + n + q_tiles * keys_and_values,
-        "materialised": queries_and_results + q_tiles * keys_and_values + 4 * scores,
-    }
-    ### END SOLUTION
-
-
-# %%
-try_it(attention_traffic, 2, 3, 1, 1, 2)
-
-# %% check="u06-traffic"
-# Against two programs on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
-
 # %% [markdown]
-# <details><summary>Hint: my count is slightly high when blocks do not divide evenly</summary>
-#
-# How many tiles cover 5 queries two at a time? Which arrays move once per *tile*, and how long are they?
-# </details>
-
-# %% [markdown]
-# **Check your guess** against the machine: 256 queries and keys, $d = 16$.
+# **Check your guess** against the machine: 256 queries and keys, $d = 16$. The program with its scores in memory has three kernels: scores, softmax, result.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: two programs on the machine
-traffic_of = answer("u06-traffic", attention_traffic)
 PROGRAMS = {
     "materialised": (materialised_forward, "q k v scores weights out"),
-    "q_outer": (flash_forward_queries_outer, "q k v out lse"),
+    "flash": (flash_forward_queries_outer, "q k v out lse"),
 }
 
 
@@ -449,86 +402,48 @@ def measured_traffic(name, n, d, block_q, block_k):
 tiles = [(16, 16), (32, 16), (16, 32), (64, 16), (128, 16)]
 names = [f"{block_q} × {block_k}" for block_q, block_k in tiles]
 moved = [{name: measured_traffic(name, 256, 16, *tile) for name in PROGRAMS} for tile in tiles]
-measured = pd.DataFrame(moved, names).rename_axis("tile")
-computed = pd.DataFrame([traffic_of(256, 256, 16, *tile) for tile in tiles], names)
-display(measured.map("{:,}".format))
-print("computed and measured are equal:", computed[measured.columns].equals(measured))
-compare("u06-wider", "times", measured=moved[2]["q_outer"] / moved[0]["q_outer"])
+display(pd.DataFrame(moved, names).rename_axis("tile").map("{:,}".format))
+compare("u06-wider", "times", measured=moved[2]["flash"] / moved[0]["flash"])
 
 # %% [markdown]
-# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Then why not $b_k = 1$, and give queries all the room? Counted in numbers moved, that *is* the best choice. But tensor cores work on blocks, so real kernels use tiles like 128 × 64.
+# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Taller tiles move less, until they no longer fit in fast memory.
 #
-# **Guess first.** Tiles of 128 queries, $d = 64$. At 1,024 tokens, flash attention moves 4.6 times less than the three kernels. And at 16,384?
-
-# %%
-predict("u06-long", None, "times less")
+# Now longer sequences:
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: one head in 16 bits, tiles of 128 queries, d = 64
+# Measured: one head in 16 bits, tiles of 128 queries, d = 64
 rows = {}
 for n in (1024, 4096, 16384):
-    moved = traffic_of(n, n, 64, 128, 128)
-    flash, three = moved["q_outer"], moved["materialised"]
+    three, flash = (2 * measured_traffic(name, n, 64, 128, 2048) for name in PROGRAMS)
     rows[f"{n:,}"] = {
-        "materialised, MB": 2 * three / 1e6,
-        "flash, MB": 2 * flash / 1e6,
+        "materialised, MB": three / 1e6,
+        "flash, MB": flash / 1e6,
         "times less": three / flash,
-        "materialised, FLOP/B": 4 * n * n * 64 / (2 * three),
-        "flash, FLOP/B": 4 * n * n * 64 / (2 * flash),
+        "materialised, FLOP/B": 4 * n * n * 64 / three,
+        "flash, FLOP/B": 4 * n * n * 64 / flash,
     }
-display(pd.DataFrame(rows).T.rename_axis("tokens").round(1))
-long = [measured_traffic(name, 16384, 64, 128, 2048) for name in ("materialised", "q_outer")]
-compare("u06-long", "times less", computed=rows["16,384"]["times less"], measured=long[0] / long[1])
+pd.DataFrame(rows).T.rename_axis("tokens").round(1)
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic, either way: every tile of queries still reads all keys. The gain is a constant near $1 + 2 b_q / d$, and the intensity rises from 26 to 127 FLOP/B: near the ridge of an A100 with 80 GB, 153. The first section's 7.76 and 510 FLOP/B are in fp32, with every array counted once: that instrument cannot see keys being read again.
-
-# %% folded=true
-# Explorer: run this cell, then move the controls
-explorer(
-    blocks_and_traffic,
-    block_q=Choice("queries in a tile", [16, 32, 64, 128, 256, 512], 128),
-    block_k=Choice("keys in a tile", [16, 32, 64, 128, 256], 64),
-    head_dim=Choice("numbers of a query, d", [64, 128, 256], 128),
-    seq_len=Choice("sequence, tokens", [1024, 4096, 8192, 32768], 8192),
-)
-
-# %% [markdown]
-# Fast memory is the limit: taller tiles move less, until they no longer fit.
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$, here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once, however often keys are read: hence its 510.)
 
 # %% [markdown]
 # ## Tiles above the diagonal
 #
-# In a language model no query sees a later key. A tile wholly above the diagonal can be skipped.
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: the share of tiles that a causal mask leaves
-rows = {}
-for n in (512, 4096, 32768):
-    for block in (64, 128):
-        side = n // block  # tiles; the first row of them has one, the last has all
-        rows[f"{n:,} tokens, tiles of {block}"] = [side * (side + 1) // 2, (side + 1) / (2 * side)]
-pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
-
-# %% [markdown]
-# Half of the FLOPs, for long sequences. Unit 01 and most papers count the full square.
+# In a language model no query sees a later key. A tile wholly above the diagonal is skipped: for long sequences, half of the FLOPs. Unit 01 and most papers count the full square.
 
 # %% [markdown]
 # ## Backward: keep less, compute again
 #
-# What autograd keeps of a layer of Llama-3-8B with fused attention: queries, keys, values, the result, and one log-sum-exp per head and token. No attention weights.
-
-# %% folded=true
-# Diagram: tensors of one layer, attention fused
-layer_diagram(preset("Llama-3-8B"), show="bytes")
-
-# %% [markdown]
-# For scores $S = q k^\top / \sqrt d$, weights $P = e^{S - \mathrm{lse}}$ and result $O = P v$, with the upstream gradient $dO$, the chain rule gives
+# With fused attention, autograd keeps queries, keys, values, the result, and one log-sum-exp per head and token. Weights are made again: $P = e^{S - \mathrm{lse}}$ from the scores $S = q k^\top / \sqrt d$. For the result $O = P v$ and its upstream gradient $dO$, the chain rule gives
 #
 # $$dv = P^\top dO \qquad dP = dO\, v^\top \qquad dS = P * (dP - \delta) \qquad dq = \frac{dS\, k}{\sqrt d} \qquad dk = \frac{dS^\top q}{\sqrt d}$$
 #
-# (Alone, $d$ is the head dimension; before another letter it marks a gradient.) The softmax adds $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij}$. It looks like a sum over all keys. But $\sum_j P_{ij}\, (dO_i \cdot v_j) = dO_i \cdot O_i$, so it comes from the result, before any tile.
+# (Alone, $d$ is the head dimension; before another letter it marks a gradient.)
 #
+# The softmax adds $\delta$, one number per row: $\delta_i = \sum_j P_{ij}\, dP_{ij} = dO_i \cdot \sum_j P_{ij} v_j = dO_i \cdot O_i$. So it is computed from $dO$ and $O$, before any tile.
+
+# %% [markdown]
 # Everything else goes tile by tile. Tile $(i, j)$ reads $q_i, dO_i, \mathrm{lse}_i, \delta_i$ and $k_j, v_j$; it makes its $S, P, dP$ and $dS$; it adds to $dv_j$, $dk_j$ and $dq_i$.
 #
 # **Guess first.** Forward takes two matrix products per tile. How many times the FLOPs of forward does this backward take?
@@ -536,7 +451,7 @@ layer_diagram(preset("Llama-3-8B"), show="bytes")
 # %%
 predict("u06-backward-flops", None, "times forward")
 
-# %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=22 difficulty=5 importance=5
+# %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=25 difficulty=5 importance=5
 # **Write** `flash_attention`: causal attention as an autograd function (pattern: unit 05). `q`, `k`, `v` have the shape (…, s, d). The forward pass is given: `forward(q, k, v, block)` returns the result and the log-sum-exp (…, s), tile by tile. Yours are what to keep, and the backward pass:
 #
 # - Gradients of `q`, `k`, `v` in float64, for any upstream gradient.
@@ -546,7 +461,7 @@ predict("u06-backward-flops", None, "times forward")
 #
 # All or nothing. Useful: `q[..., i : i + block, :]` are rows of all heads; only tiles with $i = j$ need a mask.
 #
-# *By hand:* one head of 4 tokens, $d = 2$ in float64 → `q`, `k`, `v` and the result of 64 bytes each and 32 of lse, **288** kept; tiles of 2 → **3** visited of 4.
+# *By hand:* one head of 4 tokens, $d = 2$ in float64 → `q`, `k`, `v` and the result of 64 bytes each and 32 of lse, **288** kept, 96 of them beside `q`, `k` and `v`; tiles of 2 → **3** visited of 4.
 
 
 # %% solution="u06-backward"
@@ -687,62 +602,34 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s. Traffic fell 9.2 times. And time?
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2) beside counted ones
-n, d, heads = 1024, 64, 64 * 16
-forward_three = traffic_of(n, n, d, 256, 256)["materialised"]
-machine = Machine(device="meta")
-shapes = [(n, d)] * 4 + [(n,), (n, d), (n,)] + [(n, d)] * 3
-arrays = [machine.slow(torch.empty(each, device="meta")) for each in shapes]
-flash_forward_keys_outer(machine, arrays[:5], 256, 256)  # the order of the first kernel
-flash_backward(machine, arrays, 256, 256)
-backward_three = 7 * n * n + 10 * n * d  # P and dP, each product a kernel of its own
-counted_gb = {
-    "standard": (forward_three + backward_three) * 2 * heads / 1e9,
-    "flash": machine.traffic_elements * 2 * heads / 1e9,
-}
+# Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2)
 published_gb, published_ms = {"standard": 40.3, "flash": 4.4}, {"standard": 41.7, "flash": 7.3}
-counted_flops = {"standard": 12 * n * n * d * heads, "flash": 14 * n * n * d * heads}
-paper = pd.DataFrame(
-    {
-        "counted, GB": counted_gb,
-        "published, GB": published_gb,
-        "published GB at 1.555 TB/s, ms": {name: gb / 1.555 for name, gb in published_gb.items()},
-        "FLOPs at 312 TFLOP/s, ms": {name: each / 312e9 for name, each in counted_flops.items()},
-        "published, ms": published_ms,
-    }
-).T
-paper.round(1)
+product = 2 * 1024 * 1024 * 64 * 64 * 16  # FLOPs of one matrix product, all heads
+counted_flops = {"standard": 6 * product, "flash": 7 * product}
+paper = {
+    "traffic, GB": published_gb,
+    "traffic alone at 1.555 TB/s, ms": {name: gb / 1.555 for name, gb in published_gb.items()},
+    "FLOPs alone at 312 TFLOP/s, ms": {name: n / 312e9 for name, n in counted_flops.items()},
+    "measured time, ms": published_ms,
+}
+pd.DataFrame(paper).T.round(1)
 
 # %% [markdown]
-# Two gaps. The standard program moves more than counted: mask and dropout are kernels too. And time fell 5.7 times, not 9.2: memory accounts for 26 of the standard program's 41.7 ms. For flash attention the two limits are about equal, together below 7.3 ms.
+# Time fell 5.7 times, less than traffic. Neither program is as fast as its traffic alone would allow.
+
+# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=5
+# **Write** three or four sentences:
 #
-# Now your own machine: its roofline, and the rates of the first section's programs.
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: the roofline of this machine, and what both programs reach
-print(measure_roofline())
-for name, each in seconds.items():
-    print(f"{name:13}{flops[name] / each / 1e9:.0f} GFLOP/s")
-
-# %% [markdown]
-# With its scores in memory, attention reaches a fraction of the roof, even where its intensity is above the ridge: exponentials and masks are not matrix products, yet pass over all scores. The fused kernel may seem to reach the roof or beat it: we count the full square, and it skips tiles above the diagonal.
-
-# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=8 difficulty=3 importance=5
-# **Write** about five sentences:
-#
-# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use the intensities at 16,384 tokens (*What moves*) and the ridge of an A100 (153 FLOP/B).
-# - Traffic fell 9.2 times in the paper, time 5.7 times. How much of each is traffic?
-# - What is linear in the sequence length now, and what is still quadratic?
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use both intensities at 16,384 tokens (*What moves*) and the ridge of an A100 with 80 GB, 153 FLOP/B.
+# - The paper: how many of each program's milliseconds are traffic, at full bandwidth? What does that say about why time fell less than traffic?
 
 # %% [markdown] text_answer="u06-why-faster"
 # <!-- BEGIN SOLUTION -->
-# Attention with its scores in memory has about 26 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 127 FLOP for each byte, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
+# Attention with its scores in memory has about 26 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 127, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
 #
-# The paper's standard program moves 40.3 GB, which take 26 ms at full bandwidth, against 2.6 ms for its FLOPs: it is bound by memory. The 4.4 GB of flash attention would take 2.8 ms, and its FLOPs 3.1 ms at the peak, which no kernel reaches, exponentials and rescaling not counted. So arithmetic sets its pace now, and less traffic would no longer help. That is why time fell less than traffic.
+# At full bandwidth, traffic is 26 of the standard program's 41.7 ms, and 2.8 of flash attention's 7.3. The rest fell only from 16 to 4.5 ms, and is now the larger part. So time fell less than traffic, and still less traffic would gain little.
 #
-# What is kept for backward, and the fast memory that is needed, no longer grow with the square of the length: kept bytes are linear, the fast memory constant. FLOPs and traffic stay quadratic.
-#
-# *Rubric:* half a point for bandwidth as what bound the standard program, with intensity and ridge as numbers; half for "arithmetic waits, so FLOPs that run again cost little"; half for a pace set by arithmetic (or anything but bandwidth) after the change; half for linear memory and quadratic FLOPs and traffic.
+# *Rubric:* half a point for bandwidth as what bound the first program, with intensity and ridge as numbers; half for "arithmetic waits, so FLOPs that run again cost little"; half for 26 of 41.7 and 2.8 of 7.3 ms; half for a rest that fell less, or is now most of the time.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -755,6 +642,64 @@ for name, each in seconds.items():
 # Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
 # </details>
 #
+# ### Traffic as a formula
+
+# %% What two programs move [markdown] exercise="u06-traffic" points=3 minutes=8 difficulty=3 importance=4 extra=true
+# **Write** `attention_traffic`: numbers loaded and stored for one head by each of two programs, worth half the points each. The last tile along an axis may be shorter, and moves less.
+#
+# | name | the program |
+# |---|---|
+# | `"q_outer"` | the order of FlashAttention-2: for each tile of queries, all keys and values; `out` and `lse` stored once |
+# | `"materialised"` | three kernels. (1) Scores: each tile of queries once, all keys for each of them, scores stored. (2) Softmax: scores loaded, weights stored. (3) Result: for each tile of queries all weights of its rows and all values; `out` stored once, and no `lse` |
+#
+# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → **18** (`q_outer`), **40** (`materialised`).
+
+
+# %% solution="u06-traffic"
+def attention_traffic(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> dict[str, int]:
+    """Numbers loaded and stored: "q_outer" and "materialised"."""
+    ### BEGIN SOLUTION
+    n, m, d = num_queries, num_keys, head_dim
+    q_tiles = -(-n // block_q)
+    keys_and_values = 2 * m * d
+    queries_and_results = 2 * n * d
+    scores = n * m
+    return {
+        "q_outer": queries_and_results + n + q_tiles * keys_and_values,
+        "materialised": queries_and_results + q_tiles * keys_and_values + 4 * scores,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(attention_traffic, 2, 3, 1, 1, 2)
+
+# %% check="u06-traffic"
+# Against two programs on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
+
+# %% [markdown]
+# <details><summary>Hint: my count is slightly high when blocks do not divide evenly</summary>
+#
+# How many tiles cover 5 queries two at a time? Which arrays move once per *tile*, and how long are they?
+# </details>
+
+# %% [markdown]
+# ### Your own machine
+#
+# Its roofline, and the rates of the first section's programs:
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the roofline of this machine, and what both programs reach
+print(measure_roofline())
+for name, each in seconds.items():
+    print(f"{name:13}{flops[name] / each / 1e9:.0f} GFLOP/s")
+
+# %% [markdown]
+# With its scores in memory, attention reaches a fraction of the roof, even where its intensity is above the ridge: exponentials and masks are not matrix products, yet pass over all scores. The fused kernel may seem to reach the roof or beat it: we count the full square, and it skips tiles above the diagonal.
+
+# %% [markdown]
 # ### Split keys
 #
 # In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges other devices' results the same way.
@@ -832,6 +777,18 @@ for name, result in {
 
 # %% [markdown]
 # ### The best tile
+#
+# Fast memory is the limit: taller tiles move less, until they no longer fit.
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    blocks_and_traffic,
+    block_q=Choice("queries in a tile", [16, 32, 64, 128, 256, 512], 128),
+    block_k=Choice("keys in a tile", [16, 32, 64, 128, 256], 64),
+    head_dim=Choice("numbers of a query, d", [64, 128, 256], 128),
+    seq_len=Choice("sequence, tokens", [1024, 4096, 8192, 32768], 8192),
+)
 
 # %% Queries in a tile [markdown] exercise="u06-blocks" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
 # **Write** `best_block_q`: how many queries a tile should have so that flash attention moves the fewest numbers, in a fast memory of `capacity` numbers; of several block sizes with the same traffic, the smallest. A careful program needs
@@ -896,6 +853,18 @@ try_it(backward_traffic, 2, 3, 1, 1, 2)
 # %% [markdown]
 # ### A diagonal that starts elsewhere
 #
+# Square tiles, as many keys as queries:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the share of tiles that a causal mask leaves
+rows = {}
+for n in (512, 4096, 32768):
+    for block in (64, 128):
+        side = n // block  # tiles; the first row of them has one, the last has all
+        rows[f"{n:,} tokens, tiles of {block}"] = [side * (side + 1) // 2, (side + 1) / (2 * side)]
+pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
+
+# %% [markdown]
 # With a cache there are more keys than queries, and tiles need not be square. Which tiles survive the causal mask?
 
 # %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=8 difficulty=2 importance=4 extra=true
@@ -972,7 +941,7 @@ try_it(document_tiles, [3, 5], 2)
 # | quantity | value |
 # |---|---|
 # | a maximum grows from $c$ to $c'$ | old sums times $e^{c - c'}$ |
-# | traffic, one head | $2nd + n + \lceil n / b_q \rceil\, 2md$: quadratic, whatever $b_k$ |
+# | traffic | each tile of queries reads all keys: quadratic, whatever $b_k$ |
 # | against scores in slow memory | about $1 + 2 b_q / d$ times less |
 # | kept for backward | $q, k, v, O$ and one number per row: linear |
 # | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |

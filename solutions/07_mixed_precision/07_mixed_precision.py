@@ -87,7 +87,7 @@ plan()
 #
 # The largest models take 16 million tokens per optimizer step, in small pieces called **micro-batches**, and divide each piece's loss by the full 16 million. Our runs divide by 16 million too. Adam does not mind: it divides by the size of the gradients.
 #
-# **Guess first.** The fp32 run ends at a loss near 0.6. How many of the other three end more than 10 % above it, and which?
+# **Guess first.** The fp32 run ends at a loss near 0.6. How many of the other three end more than 10 % above it?
 
 # %%
 predict("u07-runs", None, "runs")
@@ -120,7 +120,7 @@ def train(weights, products, scaler=None, num_steps=600):
         adamw.zero_grad()
         with torch.autocast("cpu", products, enabled=products != weights):
             loss = token_loss(model(ids), targets, is_fp32=True)
-        if scaler is None:  # a scaler comes in 07.4
+        if scaler is None:  # a scaler comes in 07.3
             (SHARE * loss).backward()
             adamw.step()
         else:
@@ -182,7 +182,7 @@ compare("u07-runs", "runs", measured=len(worse))
 # %% [markdown]
 # ## One number in 8 bits
 #
-# Put 0.3 into a format of 8 bits, and look at its bits:
+# Put 0.3 into 8 bits, and look at them:
 
 # %% tags=["nbval-check-output"]
 in_8_bits = torch.tensor(0.3).to(torch.float8_e5m2)
@@ -286,8 +286,6 @@ facts_of_formats(numbers)
 
 # %% [markdown]
 # About half of a format's numbers lie between −1 and 1. int8 has the same spacing everywhere.
-#
-# All formats at a glance:
 
 # %% folded=true
 # Figure: from the smallest to the largest number
@@ -347,64 +345,12 @@ for n in range(1, 4097):
         shown.append({"terms": n, "sum": total.item(), "exact": n * term.item()})
 pd.DataFrame(shown).set_index("terms")
 
-# %% [markdown]
-# The spacing grows with the sum, and the term does not.
-
-# %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=14 difficulty=3 importance=5
-# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 mantissa bits would take $10^{16}$ terms.
-#
-# How small must a term be, compared with the spacing at the sum, to be rounded away? And a tie?
-#
-# *By hand:* the term 1.0 with 2 mantissa bits: 1, 2, … 8, and then 9 lies between 8 and 10 → **8.0**.
-
-
-# %% solution="u07-stops"
-def stops_at(term: float, num_mantissa_bits: int) -> float:
-    """The value at which a running sum of equal terms stops growing."""
-    ### BEGIN SOLUTION
-    power_above_term = math.ceil(math.log2(term))
-    return 2.0 ** (power_above_term + 1 + num_mantissa_bits)
-    ### END SOLUTION
-
-
-# %%
-try_it(stops_at, 1.0, 2)
-
-# %% check="u07-stops"
-# Powers of two and terms between them; five formats.
-
-# %% [markdown]
-# <details><summary>Hint: my value is half of the right one</summary>
-#
-# At your value the spacing is no larger than the term. Which terms are still rounded *up* to a whole spacing?
-# </details>
-
-# %% [markdown]
-# **Check your guess**, and see how far each format can count by ones:
-
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: counting by ones (fp32 starts just before its end)
-stop_of = answer("u07-stops", stops_at)
-
-
-def counted(dtype, start=0.0):
-    total, before = start, -1.0
-    while total != before:
-        before, total = total, torch.tensor(total + 1).to(dtype).item()
-    return int(total)
-
-
-ends = {}
-for name, dtype in (TYPES | {"fp32": torch.float32}).items():
-    start = 2.0**24 - 9 if name == "fp32" else 0.0
-    computed = stop_of(1.0, FORMATS[name].num_mantissa_bits)
-    ends[name] = {"computed": f"{computed:,.0f}", "counted": f"{counted(dtype, start):,}"}
-pd.DataFrame(ends).T
-
 # %% folded=true tags=["nbval-check-output"]
 # Table: your guess beside the measurement
-compare("u07-sum", "in bf16", computed=stop_of(term.item(), 7), measured=total.item())
+compare("u07-sum", "in bf16", measured=total.item())
+
+# %% [markdown]
+# The spacing grows with the sum, and the term does not. From 4 on the spacing is 1/32, and 0.01, less than half of it, is rounded away.
 
 # %% [markdown]
 # And yet torch's own sum of the 4,096 terms is right:
@@ -414,7 +360,7 @@ terms = torch.full((4096,), 0.01, dtype=torch.bfloat16)
 print(terms.sum().item(), "of", 4096 * term.item())
 
 # %% [markdown]
-# It adds in fp32 and rounds once, at the end. Matrix products need the same: each entry is a long sum, here of 4,096 terms:
+# It adds in fp32 and rounds once, at the end. Matrix products must too: each entry is a long sum, here of 4,096 terms:
 
 
 # %% folded=true
@@ -436,11 +382,11 @@ running_sums(
         "bf16 factors, sum in fp32": running(products, torch.float32),
         "bf16 factors, sum in bf16": running(products, torch.bfloat16),
     },
-    stop=stop_of(1.0, 7),
+    stop=256.0,
 )
 
 # %% [markdown]
-# Most terms lie between 0.5 and 1, so the bf16 sum stops at 256. The bf16 *factors* do little harm: their errors mostly cancel, and the fp32 sum is off by less than 0.01 %. So tensor cores take 16-bit factors and **add in fp32**. That is why the dashed run does so well.
+# Every term is below 1, and from 256 on the spacing is 2: the bf16 sum stops there. The bf16 *factors* do little harm: their errors mostly cancel, and the fp32 sum is off by less than 0.01 %. So tensor cores take 16-bit factors and **add in fp32**. That is why the dashed run does so well.
 
 # %% [markdown]
 # ## Steps that vanish
@@ -816,23 +762,22 @@ pd.DataFrame(rates).T
 # Lecture B's table of A100 rates (B7) prints 156, 312 and 624 for TF32, bf16 and int8, and the doubled rates starred: use the unstarred. Lecture S quotes the starred rows of the H100 (S11): 1,979 for bf16 is 989 dense, 989 for TF32 is 495, and "67 → 1,979" is 67 → 989, about 15 times, not 30.
 # </details>
 
-# %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=10 difficulty=2 importance=5
-# An 8B model trains on GPUs whose tensor cores support fp16, bf16 and fp8. **Write** one sentence each: which format, and why, for
+# %% Which format where? [markdown] exercise="u07-choose" points=2 minutes=8 difficulty=2 importance=5
+# An 8B model trains on GPUs whose tensor cores support fp16 and bf16. **Write** one sentence each: which format, and why, for
 #
-# 1. weights and activations in the products (and what would make you choose fp8),
+# 1. weights and activations in the products,
 # 2. master weights,
-# 3. the sum of gradients over many micro-batches,
-# 4. Adam's moments.
+# 3. the sum of gradients over many micro-batches.
 #
-# Then explain the curves: the second and the third run both multiply in bf16. Why does one fail, and would loss scaling mend it?
+# Then: would loss scaling mend the run that is all in bf16? Why, or why not?
 
 # %% [markdown] text_answer="u07-choose"
 # <!-- BEGIN SOLUTION -->
-# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. fp8 if products take most of the time and are large, with a scale for each tensor, and after comparing the loss with a bf16 run. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more. (4) fp32: a running average with a factor such as 0.999 changes by less than half a spacing of bf16.
+# (1) bf16: as fast as fp16, with the range of fp32, so that no loss scale is needed; the rounding error of 8 significant bits is small, and the products are summed in fp32. (2) fp32: a step is smaller than half a spacing of bf16 and would vanish. (3) fp32: a sum of many small terms in bf16 stops growing; 2 N or 4 N bytes more.
 #
-# The second run kept its weights in bf16. Its gradients were good, but nine of ten weights did not move in a step, because the step was less than half their spacing; the third run remembered the steps in fp32. Loss scaling would not have helped: it lifts gradients, and is divided out before the step. The step of Adam and the spacing of the weights stay as they were.
+# No. Loss scaling lifts gradients that fall below the range, and bf16 has the range of fp32: that run's gradients were good. It lost its steps: nine of ten weights did not move, because the step was less than half their spacing. The scale is divided out before the step, so the step of Adam and the spacing of the weights stay as they were.
 #
-# *Rubric:* half for what is read by products in 16 bits with range as the reason, half for fp32 master weights because of vanishing updates, as in the second run, which loss scaling would not mend, half for fp32 in (3) and (4) with one reason, half for a condition for fp8. Another choice counts if its reason names range, spacing, bytes or speed correctly.
+# *Rubric:* half for bf16 in the products with range as the reason (or fp16 with a loss scale), half for fp32 master weights because small steps vanish, half for fp32 sums of gradients because a long sum loses small terms, half for no: the run loses steps, not gradients, or the scale is divided out before the step. Another choice counts if its reason names range, spacing, bytes or speed correctly.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -840,6 +785,63 @@ pd.DataFrame(rates).T
 #
 # Bonus points, in any order. The recap is at the end.
 #
+# ### Where a sum stops
+#
+# bf16 adds 0.01 up to 4. And other terms, in other formats?
+
+# %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=14 difficulty=3 importance=5 extra=true
+# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 mantissa bits would take $10^{16}$ terms.
+#
+# How small must a term be, compared with the spacing at the sum, to be rounded away? And a tie?
+#
+# *By hand:* the term 1.0 with 2 mantissa bits: 1, 2, … 8, and then 9 lies between 8 and 10 → **8.0**.
+
+
+# %% solution="u07-stops"
+def stops_at(term: float, num_mantissa_bits: int) -> float:
+    """The value at which a running sum of equal terms stops growing."""
+    ### BEGIN SOLUTION
+    power_above_term = math.ceil(math.log2(term))
+    return 2.0 ** (power_above_term + 1 + num_mantissa_bits)
+    ### END SOLUTION
+
+
+# %%
+try_it(stops_at, 1.0, 2)
+
+# %% check="u07-stops"
+# Powers of two and terms between them; five formats.
+
+# %% [markdown]
+# <details><summary>Hint: my value is half of the right one</summary>
+#
+# At your value the spacing is no larger than the term. Which terms are still rounded *up* to a whole spacing?
+# </details>
+
+# %% [markdown]
+# How far each format can count by ones:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: counting by ones (fp32 starts just before its end)
+stop_of = answer("u07-stops", stops_at)
+
+
+def counted(dtype, start=0.0):
+    total, before = start, -1.0
+    while total != before:
+        before, total = total, torch.tensor(total + 1).to(dtype).item()
+    return int(total)
+
+
+ends = {}
+for name, dtype in (TYPES | {"fp32": torch.float32}).items():
+    start = 2.0**24 - 9 if name == "fp32" else 0.0
+    computed = stop_of(1.0, FORMATS[name].num_mantissa_bits)
+    ends[name] = {"computed": f"{computed:,.0f}", "counted": f"{counted(dtype, start):,}"}
+pd.DataFrame(ends).T
+
+# %% [markdown]
 # ### Rounding, by hand
 #
 # The spacing at $x$ is $2^{p - M}$, where $2^p$ is the power of two at or below $|x|$.
@@ -1037,7 +1039,7 @@ print(sums_by_chance.tolist())
 print("mean", round(sums_by_chance.double().mean().item(), 3))
 
 # %% [markdown]
-# Each is off by ten spacings or so, and their mean is near 2. Some recipes do without master weights this way, and pay with noise.
+# Each is off by about ten spacings, and their mean is near 2. Some recipes do without master weights this way, and pay with noise.
 
 # %% [markdown]
 # ### Copies of autocast
@@ -1090,7 +1092,7 @@ try_it(kept_bytes, 3, 4, 8, 1, False)
 # </details>
 
 # %% [markdown]
-# The same block with more and more tokens, as data:
+# The same block with more and more tokens:
 
 # %% folded=true
 # Figure: what a block keeps under autocast, against tokens

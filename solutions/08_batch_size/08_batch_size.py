@@ -58,6 +58,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import ModelConfig, preset
 from course_utils.formulas.batch_size import fit_tradeoff
+from course_utils.formulas.batch_size import steps_and_examples as tradeoff_of
 from course_utils.instruments import (
     count_flops,
     count_saved_bytes,
@@ -442,7 +443,7 @@ pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
 #
 # <details><summary>From the slides: one letter, several batches</summary>
 #
-# Lecture B writes $B$ for tokens and for sequences; its "4–60M tokens" are for models of 7B and much larger. Lecture E's bs = mbs · grad_acc (E17) holds on one device. Its "DeepSeek about 60M" (E9) is the *end* of a ramp: DeepSeek-V3 starts with 3,072 sequences of 4,096 tokens, 12.6 million, and reaches 15,360 after 469 billion tokens.
+# Lecture B writes $B$ for tokens and for sequences; its "4–60M tokens" are for models of 7B and much larger. Lecture E's bs = mbs · grad_acc (E17) holds on one device. Its "DeepSeek about 60M" (E9) is the *end* of a ramp: DeepSeek-V3 starts with 12.6 million tokens, and reaches 62.9 million after 469 billion.
 # </details>
 
 # %% [markdown]
@@ -501,7 +502,7 @@ try_it(noise_scale, torch.tensor([[4.0, 1.0], [0.0, -3.0]], dtype=torch.float64)
 # %% [markdown]
 # **Compare with** a measurement without any covariance: draw 1,000 batches of 32, and see how far their gradients are from $G$.
 
-# %%
+# %% folded=true
 # Measured: 32 times the mean squared distance of a batch of 32, over |G|²
 noise_scale_of = answer("u08-noise-scale", noise_scale)
 problem = batch_experiment.Problem()
@@ -527,38 +528,8 @@ compare(
 #
 # At its middle lies the **critical batch size** $B_c = E_{min}/S_{min}$ (E10).
 
-# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=7 difficulty=2 importance=5
-# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` and `"examples"`. Each is half of the points. Tolerance: 10⁻⁹.
-#
-# *By hand:* at least 100 steps, critical batch size 30, batches of 10 → **400** and **4,000**.
-
-
-# %% solution="u08-tradeoff"
-def steps_and_examples(
-    min_steps: float, critical_batch_size: float, batch_size: int
-) -> dict[str, float]:
-    """Steps and examples that a batch size needs."""
-    ### BEGIN SOLUTION
-    steps = min_steps + min_steps * critical_batch_size / batch_size
-    return {"steps": steps, "examples": steps * batch_size}
-    ### END SOLUTION
-
-
-# %%
-try_it(steps_and_examples, 100.0, 30.0, 10)
-
-# %% check="u08-tradeoff"
-# At the critical batch size; far below it; far above it.
-
-# %% [markdown]
-# <details><summary>Hint: my equation becomes quadratic</summary>
-#
-# Put $E = B \cdot S$ and $E_{min} = B_c \cdot S_{min}$ into it, and multiply the brackets out. Which number stands alone on both sides, and what can you divide by then?
-# </details>
-
 # %% folded=true tags=["nbval-check-output"]
 # Table: far below, at, and far above the critical batch size
-tradeoff_of = answer("u08-tradeoff", steps_and_examples)
 by_factor = {
     f"B = {factor:g} · B_c": tradeoff_of(1, 1024, int(1024 * factor)) for factor in (1 / 8, 1, 8)
 }
@@ -640,53 +611,21 @@ batch_schedule(minimax_schedule, 10_400 * 10**9)
 # %% [markdown]
 # ### Scale the learning rate too
 #
-# A less noisy gradient deserves a longer step. A common rule scales the learning rate in proportion to the batch. **Guess first:** batches of 64 do best at a learning rate near 0.35. What is best for batches of 1,024, sixteen times as large?
-
-# %%
-predict("u08-learning-rate", None, "learning rate")
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: the learning rate with the lowest loss after as many steps as in the table (ten seconds)
-RATES = [round(2 ** (halves / 2), 2) for halves in range(-8, 9)]
-
-
-def loss_at(size, rate, seed):
-    trained, generator = batch_experiment.new_network(), torch.Generator().manual_seed(seed)
-    for _ in range(medians[size]):
-        points = torch.randint(len(problem.labels), (size,), generator=generator)
-        batch_experiment.descend(trained, *problem.batch(points), rate)
-    return problem.loss(trained)
-
-
-with batch_experiment.one_thread():
-    best_rates = {
-        size: min(RATES, key=lambda rate: sum(loss_at(size, rate, seed) for seed in (7, 8, 9)))
-        for size in with_progress((16, 64, 256, 1024, 4096), "batch sizes")
-    }
-compare(
-    "u08-learning-rate", "learning rate", computed=16 * best_rates[64], measured=best_rates[1024]
-)
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Figure: the best learning rate over the batch, and two rules that begin at batches of 64
-learning_rates(best_rates, 64, critical)
-
-# %% [markdown]
-# The proportional rule holds for small batches and breaks near the critical batch size. McCandlish et al. derive the bend: the best rate is proportional to $1/(1 + B_c/B)$. Above $B_c$ the gradient is nearly exact, and a longer step overshoots.
+# A less noisy gradient deserves a longer step. A common rule scales the learning rate in proportion to the batch. It holds for small batches and breaks near $B_c$: above that the gradient is nearly exact, and a longer step overshoots.
 #
 # <details><summary>From the slides: do large batches "arrive at better optima"?</summary>
 #
-# Lecture E says that small batches "may evade optima" and large ones "arrive at better optima" (E9). McCandlish et al. show something else: above the critical batch size returns diminish. In the table above, batches of 4,096 take seven times the examples of batches of 16 to reach the same loss. Large batches buy *time*, as long as there are devices to share them.
+# Lecture E says that small batches "may evade optima" and large ones "arrive at better optima" (E9). But above the critical batch size returns diminish: in the table above, batches of 4,096 take seven times the examples of batches of 16. Large batches buy *time*, as long as there are devices to share them.
 # </details>
 
 # %% [markdown]
 # ## Choose a batch, and train with it
 #
-# Deadline and budget: the network must reach a loss of 0.6 within **25 steps** and **10,000 examples**. The runs above have $S_{min} = 8$ and $B_c = 660$. Choose a batch size from 16 to 4,096 with your function:
+# Deadline and budget: the network must reach a loss of 0.6 within **25 steps** and **10,000 examples**. The runs above have $S_{min} = 8$ and $B_c = 660$. Choose a batch size from 16 to 4,096 by its place on the hyperbola:
 
 # %%
 my_batch_size = 64  # your choice
-tradeoff_of(8.0, 660.0, my_batch_size)
+tradeoff_of(8.0, 660.0, my_batch_size)  # S_min, B_c, B
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: three runs with your batch size, against the plan (about five seconds)
@@ -751,25 +690,103 @@ explorer(
 # Model and micro-batch change the memory. The batch and the critical batch size move the dot. Devices only decide how many passes come one after the other.
 # </details>
 
-# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=11 difficulty=3 importance=5
-# **Write** four or five sentences:
+# %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=9 difficulty=3 importance=5
+# **Write** three or four sentences:
 #
-# - Which global batch do you choose for this run, and which $b$ and $m$ would you use on four GPUs? What would 60 million tokens per step do here?
-# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. Why? When in this run would you measure it?
+# - Which batch in the table do you choose for this run, and why? What would 60 million tokens per step do here?
+# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. When in the 1B run would you measure it, and why?
 
 # %% [markdown] text_answer="u08-choose"
 # <!-- BEGIN SOLUTION -->
-# About one million tokens: 256 sequences of 4,096, for example micro-batches of 4 on four GPUs, accumulated 16 times; that is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss. DeepSeek-V3, a far larger model, ends there; llm-foundry's benchmark of a 1B model uses 0.92 million. Four GPUs accumulate anyway, so a larger batch would not even save time.
+# About one million tokens: 256 sequences of 4,096. That is 24,000 steps, and if the critical batch size is 4 million, a quarter more than the fewest tokens. With 60 million tokens there would be about 400 steps for the whole run, and some 16 times the fewest tokens would be needed for the same loss. DeepSeek-V3, a far larger model, ends there; llm-foundry's benchmark of a 1B model uses 0.92 million. Four GPUs accumulate anyway, so a larger batch would not even save time.
 #
-# The noise scale was measured before the first step, when all examples still agree on a direction. As the loss falls, |G|² shrinks and tr(Σ) does not, so the noise scale grows, fifty times in that run; the critical batch size is about its average over the run. So I would measure it during the run, several times and late rather than early, near the loss that the run is meant to reach. As it grows, the batch may be doubled on the way.
+# At the start all examples still agree on a direction. As the loss falls, |G|² shrinks and tr(Σ) does not, so the noise scale grows, fifty times in that run; the critical batch size is about its average over the run. So I would measure it during the run, several times and late rather than early, near the loss that the run is meant to reach. As it grows, the batch may be doubled on the way.
 #
-# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens, and micro-batch · accumulation · 4 GPUs that multiply to its sequences; half for what 60 million would mean (few steps, or tokens wasted above the critical batch size); half for the gap (the noise scale grows as the loss falls, so its value at the start is far too low); half for a moment (during the run, again as the loss falls, or late; not before the first step).
+# *Rubric:* half a point for a batch between about 0.25 and 2 million tokens, with its steps or its E / E_min as the reason; half for what 60 million would mean (few steps, or tokens wasted above the critical batch size); half for a moment (during the run, again as the loss falls, or late; not before the first step); half for the reason (the noise scale grows as the loss falls, so its value at the start is far too low).
 # <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order. The recap comes last.
+
+# %% [markdown]
+# ### A point on the hyperbola
+
+# %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=7 difficulty=2 importance=5 extra=true
+# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` and `"examples"`. Each is half of the points. Tolerance: 10⁻⁹.
+#
+# *By hand:* at least 100 steps, critical batch size 30, batches of 10 → **400** and **4,000**.
+
+
+# %% solution="u08-tradeoff"
+def steps_and_examples(
+    min_steps: float, critical_batch_size: float, batch_size: int
+) -> dict[str, float]:
+    """Steps and examples that a batch size needs."""
+    ### BEGIN SOLUTION
+    steps = min_steps + min_steps * critical_batch_size / batch_size
+    return {"steps": steps, "examples": steps * batch_size}
+    ### END SOLUTION
+
+
+# %%
+try_it(steps_and_examples, 100.0, 30.0, 10)
+
+# %% check="u08-tradeoff"
+# At the critical batch size; far below it; far above it.
+
+# %% [markdown]
+# <details><summary>Hint: my equation becomes quadratic</summary>
+#
+# Put $E = B \cdot S$ and $E_{min} = B_c \cdot S_{min}$ into it, and multiply the brackets out. Which number stands alone on both sides, and what can you divide by then?
+# </details>
+
+# %% [markdown]
+# **Compare with** the runs above:
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: steps to a loss of 0.6, on the fitted hyperbola and in the runs
+place_of = answer("u08-tradeoff", steps_and_examples)
+on_the_curve = {size: round(place_of(min_steps, critical, size)["steps"]) for size in medians}
+pd.DataFrame({"computed": on_the_curve, "measured": medians}).rename_axis("batch size")
+
+# %% [markdown]
+# ### The best learning rate
+#
+# **Guess first:** batches of 64 do best at a learning rate near 0.35. What is best for batches of 1,024, sixteen times as large?
+
+# %%
+predict("u08-learning-rate", None, "learning rate")
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Measured: the learning rate with the lowest loss after as many steps as in the table (ten seconds)
+RATES = [round(2 ** (halves / 2), 2) for halves in range(-8, 9)]
+
+
+def loss_at(size, rate, seed):
+    trained, generator = batch_experiment.new_network(), torch.Generator().manual_seed(seed)
+    for _ in range(medians[size]):
+        points = torch.randint(len(problem.labels), (size,), generator=generator)
+        batch_experiment.descend(trained, *problem.batch(points), rate)
+    return problem.loss(trained)
+
+
+with batch_experiment.one_thread():
+    best_rates = {
+        size: min(RATES, key=lambda rate: sum(loss_at(size, rate, seed) for seed in (7, 8, 9)))
+        for size in with_progress((16, 64, 256, 1024, 4096), "batch sizes")
+    }
+compare(
+    "u08-learning-rate", "learning rate", computed=16 * best_rates[64], measured=best_rates[1024]
+)
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Figure: the best learning rate over the batch, and two rules that begin at batches of 64
+learning_rates(best_rates, 64, critical)
+
+# %% [markdown]
+# McCandlish et al. derive the bend: the best rate is proportional to $1/(1 + B_c/B)$.
 
 # %% [markdown]
 # ### What a mean of means does to a token

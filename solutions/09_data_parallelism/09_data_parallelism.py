@@ -67,6 +67,7 @@ from course_utils.distributed import (
 from course_utils.instruments import time_call, trace_memory
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
+from course_utils.reference.bucketing import accumulate_together as together_of_course
 from course_utils.show import (
     Choice,
     Picture,
@@ -143,7 +144,7 @@ except DeadlockError as error:
 # %%
 predict("u09-average", None, "times")
 
-# %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=10 difficulty=2 importance=5
+# %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=11 difficulty=2 importance=5
 # **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets earn a third of the points each.
 #
 # - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, `share.backward()` must reach the weights.
@@ -584,64 +585,12 @@ draw_trace(trace_of_ddp)
 # %% [markdown]
 # ## Accumulation on top
 #
-# A rank may split its share into micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad` before anyone else needs them.
-
-# %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=7 difficulty=2 importance=4
-# **Write** `accumulate_together`: the gradient of the whole batch on every rank, from several micro-batches on each. All or nothing.
-#
-# - `micro_batches` is a list of functions without arguments. Each runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
-# - `backward(comm, model, loss)` runs backward and sums *what is then in* `grad` over all ranks, as your functions above do. Call it once, with the last loss: it may send in its hooks.
-#
-# *By hand:* two ranks, three micro-batches each, three parameters sent singly → **3** collectives.
-
-
-# %% solution="u09-no-sync"
-def accumulate_together(
-    comm: Comm,
-    model: nn.Module,
-    micro_batches: list[Callable[[], Tensor]],
-    backward: Callable[[Comm, nn.Module, Tensor], None],
-) -> None:
-    """Gradients of several micro-batches on each rank, exchanged once."""
-    ### BEGIN SOLUTION
-    *earlier, last = micro_batches
-    for micro_batch in earlier:
-        micro_batch().backward()
-    backward(comm, model, last())
-    ### END SOLUTION
-
-
-# %% folded=true
-# Harness: how many collectives does a rank call?
-def collectives_together(accumulate_together, num_micro_batches):
-    def step(comm, model):
-        row = torch.ones(1, 2, dtype=torch.float64)
-        micro_batches = [lambda: model(row).sum() / comm.size] * num_micro_batches
-        accumulate_together(comm, model, micro_batches, each_of)
-
-    return len(VirtualCluster(2).run(step, three_layers()).communications())
-
-
-# %%
-try_it(collectives_together, accumulate_together, 3)
-
-# %% check="u09-no-sync"
-# Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
-
-# %% [markdown]
-# <details><summary>Hint: my gradients are too large</summary>
-#
-# What is in `grad` before a second exchange: the sum of this rank, or already that of all?
-# </details>
-
-# %% [markdown]
-# In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate.
+# A rank may split its share into micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad` before anyone else needs them, so one exchange is enough. In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate. (You can write this in the extras.)
 #
 # **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. Which hides most of the exchange?
 
 # %% folded=true
 # Figure: sixteen layers on four ranks with slow links
-together_of = answer("u09-no-sync", accumulate_together)
 between_nodes = Network(inside=Link(latency_seconds=20e-6, bandwidth_bytes_per_second=25e9))
 
 
@@ -658,7 +607,7 @@ def stack_of(num_layers, width):
 def accumulated_step(comm, model, num_micro_batches, tokens):
     rows = torch.empty(tokens, 1024, dtype=torch.bfloat16, device="meta")
     micro_batches = [lambda: model(rows).sum() / comm.size] * num_micro_batches
-    together_of(comm, model, micro_batches, lambda c, m, loss: buckets_of(c, m, loss, 2**22))
+    together_of_course(comm, model, micro_batches, lambda *given: buckets_of(*given, 2**22))
 
 
 accumulation_runs = {
@@ -753,9 +702,9 @@ pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers (0.54 billion parameters) in 16 buckets, with links of 5 µs and 160 GB/s at every size. (The *Playbook* measured 160 on 32 GPUs, a size in the middle.) **Two ranks stand for all**: their link is slowed until an all-reduce takes as long as in a ring of $d$.
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers in 16 buckets, with links of 5 µs and 160 GB/s at every size. (**Two ranks stand for all**: their link is as slow as a whole ring.)
 #
-# A published curve stands beside them (B11): a 1.34B model on nodes of eight H100 (*Playbook*; tokens not stated). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
+# Beside them stands a published curve (B11): a 1.34B model on nodes of eight H100 (*Playbook*). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
 
 # %%
 predict("u09-256", None, "per cent")
@@ -810,7 +759,7 @@ compare(
 )
 
 # %% [markdown]
-# In numbers, with the bus bandwidth the Playbook measured at each size, and your `min_tokens` for it:
+# In numbers, with the bus bandwidth that the *Playbook* measured at each size, and your `min_tokens` for it:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: rates in per cent of 8 devices, published bandwidths, and tokens
@@ -833,20 +782,72 @@ columns = {
 }
 pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 
-# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=11 difficulty=3 importance=5
-# **Write** four to six sentences.
+# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=9 difficulty=3 importance=5
+# **Write** three to five sentences.
 #
-# 1. How does throughput on 256 GPUs compare with 8, in total and per GPU?
+# 1. How does published throughput on 256 GPUs compare with 8, per GPU and in total?
 # 2. What bends the virtual cluster's strong scaling at 128 devices? (Compare strong with and without latency.)
-# 3. The virtual cluster keeps one bandwidth at any size. What did real all-reduces do, and what follows for the tokens?
-# 4. What would you change first to reach 512?
+# 3. What does the published bandwidth do as GPUs are added, and what would you change so that the exchange stays hidden?
 
 # %% [markdown] text_answer="u09-scaling"
 # <!-- BEGIN SOLUTION -->
-# 256 GPUs together do 12.5 times the work of 8 instead of 32 times, each at 39 % of its rate. In strong scaling the tokens of a rank shrink and the exchange does not: at 128 devices 4,096 tokens still hide the bytes, and latency, 16 buckets of 2 · 127 messages, takes the rate from 98 to 71 %. Real all-reduces get slower with every doubling of nodes, from 436 to 65 GB/s, so that hiding one takes 6,140 tokens instead of 2,491. To go on to 512 I would first give each rank more tokens between two exchanges, as far as the critical batch size allows, since fewer exchanges cost fewer bytes and fewer messages.
+# On 256 each GPU keeps 39 % of its rate. Together they do 32 · 0.39, or 12.5 times the work of 8, instead of 32 times. In strong scaling it is latency: without it a device keeps 98 % at 128, with it 71. The published bandwidth falls with every doubling, from 436 to 65 GB/s, so hiding an exchange takes 6,140 tokens on each rank instead of 803. So I would give each rank more tokens before an exchange, as far as the critical batch size allows.
 #
-# *Rubric:* half a point for the numbers (about 12.5 times and 39 %); half for the bend (latency at 128); half for the gap (bandwidth falls with nodes, so more tokens are needed); half for a change with its reason.
+# *Rubric:* half a point for the numbers (39 % and about 12.5 times); half for latency at 128; half for bandwidth that falls; half for a change with its reason (more tokens on each rank, as `min_tokens` grows).
 # <!-- END SOLUTION -->
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order.
+
+# %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=7 difficulty=2 importance=4 extra=true
+# **Write** `accumulate_together`: the gradient of the whole batch on every rank, from several micro-batches on each. All or nothing.
+#
+# - `micro_batches` is a list of functions without arguments. Each runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
+# - `backward(comm, model, loss)` runs backward and sums *what is then in* `grad` over all ranks, as your functions above do. Call it once, with the last loss: it may send in its hooks.
+#
+# *By hand:* two ranks, three micro-batches each, three parameters sent singly → **3** collectives.
+
+
+# %% solution="u09-no-sync"
+def accumulate_together(
+    comm: Comm,
+    model: nn.Module,
+    micro_batches: list[Callable[[], Tensor]],
+    backward: Callable[[Comm, nn.Module, Tensor], None],
+) -> None:
+    """Gradients of several micro-batches on each rank, exchanged once."""
+    ### BEGIN SOLUTION
+    *earlier, last = micro_batches
+    for micro_batch in earlier:
+        micro_batch().backward()
+    backward(comm, model, last())
+    ### END SOLUTION
+
+
+# %% folded=true
+# Harness: how many collectives does a rank call?
+def collectives_together(accumulate_together, num_micro_batches):
+    def step(comm, model):
+        row = torch.ones(1, 2, dtype=torch.float64)
+        micro_batches = [lambda: model(row).sum() / comm.size] * num_micro_batches
+        accumulate_together(comm, model, micro_batches, each_of)
+
+    return len(VirtualCluster(2).run(step, three_layers()).communications())
+
+
+# %%
+try_it(collectives_together, accumulate_together, 3)
+
+# %% check="u09-no-sync"
+# Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
+
+# %% [markdown]
+# <details><summary>Hint: my gradients are too large</summary>
+#
+# What is in `grad` before a second exchange: the sum of this rank, or already that of all?
+# </details>
 
 # %% [markdown]
 # ### All of it at once
@@ -882,11 +883,6 @@ explorer(
 #
 # No: 94 % is the best. The last bucket has nothing left to hide behind.
 # </details>
-
-# %% [markdown]
-# ## Extras
-#
-# Bonus points, in any order.
 
 # %% [markdown]
 # ### What the machine says

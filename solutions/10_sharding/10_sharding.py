@@ -24,8 +24,8 @@
 # Your plan needs 128 GB of state on each device, and a device has 80. After this unit it fits.
 #
 # 1. **Compute** what a rank keeps and what it sends, for ZeRO's stages and FSDP.
-# 2. **Write** a flat shard, a sharded optimizer step, and a layer that gathers its weight.
-# 3. **Say** how many tokens hide a gather, and how many whole weights that takes.
+# 2. **Write** a sharded optimizer step, and a layer that gathers its weight.
+# 3. **Say** how many tokens hide a gather.
 # 4. **Explain** where sharding stops being free.
 #
 # | here | elsewhere | meaning |
@@ -33,7 +33,7 @@
 # | $d$ | DP, $N_d$ | ranks that share one copy, `comm.size` |
 # | $N$ | $\Psi$ | parameters |
 # | $m$ | | micro-batches of a rank in a step |
-# | $W$, $F$ | | bandwidth of a link (in 10.5: a weight); FLOP/s of a device |
+# | $W$, $F$ | | bandwidth of a link (in 10.4: a weight); FLOP/s of a device |
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -81,14 +81,14 @@ plan()
 # | 2 | gradients too |
 # | 3 | weights too: PyTorch's **FSDP**, fully sharded data parallel |
 #
-# $N$ numbers are laid out flat, padded until $d$ divides them, and cut into equal parts. Padding counts in parts.
+# Weights of any shape go into one flat row of $N$ numbers, padded until $d$ divides it and cut into equal parts. Only parts are padded, and padding counts. A single **all-gather** brings the whole back.
 #
 # **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes (2 + 2 + 12) for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
 # %%
 predict("u10-stage-1", None, "GB")
 
-# %% What a rank keeps [markdown] exercise="u10-state-bytes" points=1.5 minutes=6 difficulty=1 importance=5
+# %% What a rank keeps [markdown] exercise="u10-state-bytes" points=1.5 minutes=7 difficulty=1 importance=5
 # **Write** `sharded_state_bytes`: bytes that each rank keeps from step to step, a dictionary with `weights`, `gradients` and `optimizer`. The optimizer holds master weights and moments. Each key is a third of the points.
 #
 # `precision(recipe)` has the bytes of one number: `weight_bytes`, `gradient_bytes`, `master_weight_bytes` and `moment_bytes` (both moments together).
@@ -145,78 +145,7 @@ compare("u10-stage-1", "GB", measured=round(gigabytes["Llama-3-8B on 64"][1], 1)
 # %% [markdown]
 # <details><summary>From the slides: "cannot train if parameters, gradients and optimizer do not fit"</summary>
 #
-# True for plain data parallelism. Here 128 GB of state are trained on devices of 80.
-# </details>
-
-# %% [markdown]
-# ## A part of everything, and back
-#
-# Weights of all shapes go into one flat tensor. Each rank keeps a piece, and a single **all-gather** brings the whole back.
-
-# %% A flat shard [markdown] exercise="u10-flat" points=2 minutes=12 difficulty=2 importance=4
-# **Write** `FlatShard`. All or nothing.
-#
-# - `self.part`: this rank's $\lceil n/d \rceil$ of the $n$ numbers of all `tensors`, one after the other, zeros at the end. Nothing else of them stays in memory, so `part` is no view.
-# - `whole()` returns a list of all tensors in their shapes, from the parts as they are *now*, with one `comm.all_gather(output, tensor)`, which fills `output` with the tensors of all ranks, one after the other.
-#
-# Tensors have one dtype, and any shapes. There may be fewer numbers than ranks.
-#
-# *By hand:* shapes (3, 4) and (3) on 4 ranks → parts of **4**, and **1** zero on the last.
-
-
-# %% solution="u10-flat"
-class FlatShard:
-    """This rank's part of some tensors, flat and padded."""
-
-    def __init__(self, comm: Comm, tensors: list[Tensor]) -> None:
-        """Keep this rank's part as `self.part`."""
-        self.comm, self.shapes = comm, [each.shape for each in tensors]
-        ### BEGIN SOLUTION
-        flat = torch.cat([each.flatten() for each in tensors])
-        length = -(-len(flat) // comm.size)
-        flat = pad(flat, (0, length * comm.size - len(flat)))
-        self.part = flat[comm.rank * length : (comm.rank + 1) * length].clone()
-        ### END SOLUTION
-
-    def whole(self) -> list[Tensor]:
-        """All tensors, from the parts of all ranks."""
-        ### BEGIN SOLUTION
-        flat = self.part.new_empty(len(self.part) * self.comm.size)
-        self.comm.all_gather(flat, self.part)
-        sizes = [shape.numel() for shape in self.shapes]
-        pieces = flat[: sum(sizes)].split(sizes)
-        return [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
-        ### END SOLUTION
-
-
-# %% folded=true
-# Harness: 15 numbers in two tensors, on some ranks
-def parts_of_two_tensors(FlatShard, num_ranks):
-    def rank(comm):
-        tensors = [torch.arange(12.0).view(3, 4), torch.arange(12.0, 15.0)]
-        shard = FlatShard(comm, tensors)
-        whole = shard.whole()
-        return shard.part.tolist(), all(map(torch.equal, whole, tensors))
-
-    parts, are_back = zip(*VirtualCluster(num_ranks).run(rank).results, strict=True)
-    return {"parts": parts, "the whole comes back": are_back}
-
-
-# %%
-try_it(parts_of_two_tensors, FlatShard, 4)
-
-# %% check="u10-flat"
-# Parts and wholes on one rank to five; calls; parts that change; what stays in memory.
-
-# %% [markdown]
-# <details><summary>Hint: the last numbers get lost</summary>
-#
-# With 15 numbers on 4 ranks, what does `15 // 4` leave out?
-# </details>
-#
-# <details><summary>Hint: my part keeps too much memory</summary>
-#
-# A slice is a view. Whose storage does it keep alive?
+# True for plain data parallelism. Here a model with 128 GB of state trains on devices of 80.
 # </details>
 
 # %% [markdown]
@@ -227,12 +156,12 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 # %%
 predict("u10-natural", None, "times an all-reduce")
 
-# %% A sharded step [markdown] exercise="u10-owners" points=3 minutes=14 difficulty=3 importance=5
+# %% A sharded step [markdown] exercise="u10-owners" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `sharded_step`, which takes as long as **one** all-reduce in all. `sgd` and `adam` are half of the points each.
 #
 # - `weights` is flat, of a length that $d$ divides, and equal on all ranks: fill it with the new weights. `gradient` is this rank's share of their gradient: shares add up, so divide nothing.
 # - `part` is this rank's own copy of its part of the weights, and `optimizer` a PyTorch optimizer of `part` alone: it updates from `part.grad`, which on entry is None or an old gradient.
-# - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum.
+# - `comm.reduce_scatter(output, tensor)` sums `tensor` over all ranks; `output` gets this rank's part of the sum. `comm.all_gather(output, tensor)` fills `output` with the tensors of all ranks, one after the other.
 #
 # *By hand:* weights 0, gradients $(1, 2)$ and $(3, 4)$ on two ranks, plain SGD with a rate of 1 → $(-4, -6)$ on both.
 
@@ -277,11 +206,6 @@ try_it(one_step_of_two, sharded_step)
 #
 # Of the summed gradient, how much does this rank use?
 # </details>
-#
-# <details><summary>Hint: it says that autograd follows my tensor</summary>
-#
-# A parameter requires a gradient. Which view of the same numbers does not?
-# </details>
 
 # %% [markdown]
 # **Check your guess**, on four ranks with 50 million weights:
@@ -316,10 +240,10 @@ compare("u10-natural", "times an all-reduce", computed=1.5, measured=round(natur
 #
 # Stage 2 keeps no whole gradient. Each of $m$ micro-batches reduce-scatters its own (**scatters**, for short) before the next begins, and adds the result to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
 
-# %% What a rank sends [markdown] exercise="u10-volume" points=2 minutes=8 difficulty=2 importance=4
+# %% What a rank sends [markdown] exercise="u10-volume" points=2 minutes=9 difficulty=2 importance=4
 # **Write** `step_sent_bytes`: bytes that each rank sends in one step, as in a ring: $(d-1)/d$ of the whole in a gather or scatter, twice that in an all-reduce. An exact `int`, all or nothing.
 #
-# Weights and gradients travel with `bytes_per_element`, and $d$ divides $N$. Stages 0 and 1 add up the gradients of all micro-batches before they send. In stages 1 and 2, ranks learn the new weights once, at the end of the step.
+# Weights and gradients travel with `bytes_per_element`, and $d$ divides $N$. Stages 0 and 1 add up the gradients of all micro-batches, and send them once. In stages 1 and 2, ranks learn the new weights once, at the end of the step.
 #
 # *By hand:* 8 parameters of 2 bytes on 4 ranks, stage 2, 3 micro-batches → **48**.
 
@@ -352,7 +276,7 @@ try_it(step_sent_bytes, 8, 4, 2, 3, 2)
 # </details>
 
 # %% [markdown]
-# Move the controls: where does each stage first fit, and where does stage 3 send twice as much as stage 2?
+# Move the controls: which stages fit on 8 ranks? With how many micro-batches does stage 3 send twice as much as stage 2?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -383,14 +307,13 @@ explorer(
 # %%
 predict("u10-alive", None, "tensors")
 
-# %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=17 difficulty=4 importance=5
-# **Write** `ShardedLinear`. Three scenarios: `one rank`, `some ranks`, and `memory`, in which the two rules on memory count. A third of the points each.
+# %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=19 difficulty=4 importance=5
+# **Write** `ShardedLinear`. Three scenarios, a third of the points each: `one rank`, `some ranks` and `memory`.
 #
 # - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides its numbers. `x` is (rows, in), different on each rank.
 # - `backward` returns a gradient for each argument of `forward` but `ctx`, None where there is none. That of `part` is this rank's part of the **sum** over all ranks, flat like `part`.
-# - Two gathers and one reduce-scatter in all.
-# - Autograd keeps `x` and `part`, and nothing more stays alive after `forward`.
-# - At most **one** tensor as large as the weight is alive at once. The weight's gradient counts, too.
+# - Two gathers and one reduce-scatter, in each scenario.
+# - `memory`: autograd keeps `x` and `part`, and nothing more stays alive after `forward`. Beside `part`, at most **one** tensor as large as the weight is alive at once; the weight's gradient counts, too.
 #
 # *By hand:* $x = (1, 2)$, $W = (3\ 4)$ on one rank → $y =$ **11**, and with $\mathrm dy = 1$: $\mathrm dx = (3, 4)$, $\mathrm dW = (1, 2)$.
 
@@ -403,7 +326,7 @@ class ShardedLinear(torch.autograd.Function):
     def forward(ctx: Any, comm: Comm, x: Tensor, part: Tensor, shape: tuple[int, int]) -> Tensor:
         """Gather, multiply, forget."""
         ctx.comm, ctx.shape = comm, shape
-        weight = x.new_empty(shape)
+        weight = x.new_empty(shape)  # flat or not: all_gather fills it in order
         ### BEGIN SOLUTION
         comm.all_gather(weight, part)
         ctx.save_for_backward(x, part)
@@ -413,8 +336,8 @@ class ShardedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Gather again; scatter the sum of the weight's gradient."""
-        ### BEGIN SOLUTION
         x, part = ctx.saved_tensors
+        ### BEGIN SOLUTION
         weight = x.new_empty(ctx.shape)
         ctx.comm.all_gather(weight, part)
         dx = dy @ weight
@@ -526,7 +449,7 @@ def run_layers(way, num_layers=8, tokens=4096, num_ranks=8):
 
 
 # %% [markdown]
-# **Check your guess**, beside a step that waits for each call at once:
+# **Check your guess**, beside a step that waits after each call:
 
 # %% folded=true tags=["demonstration"]
 # Measured: 4,096 tokens on each rank, with and without prefetching
@@ -555,12 +478,12 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 (1e3 * pd.DataFrame(rows, index=columns)).round(3).rename_axis(columns="ms, by tokens")
 
 # %% [markdown]
-# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have the same threshold. Without latency it is unit 09's: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$, here 1,750 tokens; with latency, 2,585.
+# Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have the same threshold. Without latency it is unit 09's: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$. At 400 TFLOP/s and 200 GB/s it is 1,750 tokens. (A latency of 10 µs makes it 2,585: an extra.)
 
 # %% [markdown]
 # ## The same in PyTorch
 #
-# `fully_shard`, **FSDP2**, puts a **DTensor** in place of each parameter, of which a rank holds some rows, and hooks that gather and forget around forward and backward. On two processes of this machine:
+# `fully_shard`, **FSDP2**, replaces each parameter by a **DTensor**, of which a rank holds some rows; hooks gather and forget around forward and backward. On two processes of this machine:
 
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
@@ -586,11 +509,6 @@ print("yours, four layers:", calls_of_yours(4))
 
 # %% [markdown]
 # The same counts. (`reshard_after_forward=False` keeps gathered weights until backward.) `unshard` gathers, `reshard` forgets, and `MixedPrecisionPolicy` gathers bf16 from fp32 parts. And `fully_shard` *averages* gradients over ranks; yours adds shares.
-#
-# <details><summary>One whole tensor, or four?</summary>
-#
-# PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: a peak of **1,145 MiB**, that is *four* tensors of a whole layer's size above what stays. A step that prefetches may use four: a weight that multiplies, the next one coming, a gradient being made, and one being scattered.
-# </details>
 
 # %% [markdown]
 # ## Where is it free?
@@ -614,25 +532,93 @@ published["state of 8B, GB"] = [
 ]
 published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f}")
 
-# %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=14 difficulty=3 importance=5
-# **Write** four to six sentences, with numbers from this table and from what you computed.
+# %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=12 difficulty=3 importance=5
+# **Write** three or four sentences, with numbers from this table.
 #
 # 1. On the virtual cluster a sharded step takes as long as one all-reduce. How many does it take by the published bandwidths on 8 devices, and on 512?
 # 2. A rank has one sequence of 8,192 tokens in a micro-batch. Up to how many devices does stage 3 hide its gathers?
-# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. On 512 devices, what does that cost in memory for Llama-3-8B, and what does it change for the gathers?
-# 4. Set the explorer of 10.4 to 8 ranks and 8 micro-batches. Which stage would you take for Llama-3-8B on eight H100s of 80 GB, if the activations of one sequence take 48 GB?
+# 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. On 512 devices, how does it change the GB of state for Llama-3-8B, and the tokens that hide a gather?
 
 # %% [markdown] text_answer="u10-far"
 # <!-- BEGIN SOLUTION -->
-# In a ring a gather and a scatter take together as long as an all-reduce, but measured bandwidths differ: on 8 devices gather and scatter take 1.7 times as long (436 over 249.8 GB/s), on 512 three times, so a sharded step is not quite free. Hiding a gather takes about 1,400 tokens on 8 devices, 5,707 on 64 and 7,216 on 128, which 8,192 still cover; on 256 it takes 14,230 and on 512 36,293, and most of each gather is exposed. Hybrid sharding keeps gathers inside a node, where 1,401 tokens hide them, and between nodes only sums gradients once. It costs 16.1 GB of state on each device in place of 0.25 GB, of 80. On eight H100s with eight micro-batches stage 2 sends 9 rounds and stage 3 sends 24, but with 8,192 tokens those hide. Stage 2 keeps 30 GB; with 48 GB for one sequence that is 79 of 80, too tight for anything temporary. Stage 3 keeps 16 and leaves room, so I take it; with layers recomputed, stage 2 would do.
+# In a ring a gather and a scatter take together as long as one all-reduce. By the published bandwidths a sharded step takes 1.7 of them on 8 devices (436 over 249.8 GB/s) and 3.0 on 512, so it is not free. Hiding a gather takes 7,216 tokens on 128 devices, which 8,192 cover, and 14,230 on 256, which they do not: stage 3 hides its gathers up to 128 devices. Hybrid sharding keeps gathers inside a node, where 1,401 tokens hide them, in place of 36,293 on 512 devices. It costs 16.1 GB of state on each device in place of 0.3.
 #
-# *Rubric:* half a point for the gap of bandwidths with numbers on 8 and 512; half for the tokens (hidden up to 128, exposed from 256 on); half for hybrid sharding with its memory; half for a stage with a reason that weighs memory against volume (2 or 3).
+# *Rubric:* half a point for both numbers of all-reduces, on 8 and 512; half for 128 devices with a threshold beside 8,192; half for hybrid sharding's state, before and after; half for its tokens, before and after.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### A part of everything, and back
+
+# %% A flat shard [markdown] exercise="u10-flat" points=2 minutes=13 difficulty=2 importance=4 extra=true
+# **Write** `FlatShard`. All or nothing.
+#
+# - `self.part`: this rank's (`comm.rank`) $\lceil n/d \rceil$ of the $n$ numbers of all `tensors`, one after the other, zeros at the end. Nothing else of them stays in memory, so `part` is no view.
+# - `whole()` returns a list of all tensors in their shapes, from the parts as they are *now*, with one `comm.all_gather`.
+#
+# Tensors have one dtype, and any shapes. There may be fewer numbers than ranks.
+#
+# *By hand:* shapes (3, 4) and (3) on 4 ranks → parts of **4**, and **1** zero on the last.
+
+
+# %% solution="u10-flat"
+class FlatShard:
+    """This rank's part of some tensors, flat and padded."""
+
+    def __init__(self, comm: Comm, tensors: list[Tensor]) -> None:
+        """Keep this rank's part as `self.part`."""
+        self.comm, self.shapes = comm, [each.shape for each in tensors]
+        ### BEGIN SOLUTION
+        flat = torch.cat([each.flatten() for each in tensors])
+        length = -(-len(flat) // comm.size)
+        flat = pad(flat, (0, length * comm.size - len(flat)))
+        self.part = flat[comm.rank * length : (comm.rank + 1) * length].clone()
+        ### END SOLUTION
+
+    def whole(self) -> list[Tensor]:
+        """All tensors, from the parts of all ranks."""
+        ### BEGIN SOLUTION
+        flat = self.part.new_empty(len(self.part) * self.comm.size)
+        self.comm.all_gather(flat, self.part)
+        sizes = [shape.numel() for shape in self.shapes]
+        pieces = flat[: sum(sizes)].split(sizes)
+        return [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        ### END SOLUTION
+
+
+# %% folded=true
+# Harness: 15 numbers in two tensors, on some ranks
+def parts_of_two_tensors(FlatShard, num_ranks):
+    def rank(comm):
+        tensors = [torch.arange(12.0).view(3, 4), torch.arange(12.0, 15.0)]
+        shard = FlatShard(comm, tensors)
+        whole = shard.whole()
+        return shard.part.tolist(), all(map(torch.equal, whole, tensors))
+
+    parts, are_back = zip(*VirtualCluster(num_ranks).run(rank).results, strict=True)
+    return {"parts": parts, "the whole comes back": are_back}
+
+
+# %%
+try_it(parts_of_two_tensors, FlatShard, 4)
+
+# %% check="u10-flat"
+# Parts and wholes on one rank to five; calls; parts that change; what stays in memory.
+
+# %% [markdown]
+# <details><summary>Hint: the last numbers get lost</summary>
+#
+# With 15 numbers on 4 ranks, what does `15 // 4` leave out?
+# </details>
+#
+# <details><summary>Hint: my part keeps too much memory</summary>
+#
+# A slice is a view. Whose storage does it keep alive?
+# </details>
 
 # %% [markdown]
 # ### Write the step that prefetches
@@ -705,6 +691,9 @@ try_it(calls_of_three_layers, prefetched_step)
 #
 # Which names still hold a weight that is used up: `weight`, a list, a pair, a handle? And how many scatters are under way at the end?
 # </details>
+
+# %% [markdown]
+# PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: a peak of **1,145 MiB**, somewhat over four tensors of a layer's size. Your step may have four, too.
 
 # %% [markdown]
 # ### The norm of something that nobody has
@@ -895,9 +884,11 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 # | 0 | $16N$ | 2 |
 # | 1 | $4N + 12N/d$ | 2 |
 # | 2 | $2N + 14N/d$ | $m + 1$ |
-# | 3 | $16N/d$ and up to four whole layers | $3m$ |
+# | 3 | $16N/d$ | $3m$ |
 #
-# **Your plan** now keeps 16 GB of state on each device, of 80. Activations are as before: the next unit cuts those.
+# With several micro-batches stages 2 and 3 send more: shard no more than memory asks for.
+#
+# **Your plan** keeps 16 GB of state on each device in stage 3, of 80. Activations are as before: the next unit cuts those.
 #
 # *Further reading:* Rajbhandari et al. 2020, *ZeRO*, sections 5 and 7 (20 minutes). Zhao et al. 2023, *PyTorch FSDP*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, ZeRO (15 minutes).
 

@@ -23,7 +23,7 @@
 #
 # Your training plan needs 128 GB of weights, gradients and optimizer states on each device. Eight devices that share each layer need 16. What does it cost in days?
 #
-# 1. **Write** the two operations that make a layer parallel, and the layer.
+# 1. **Write** the two operations that make a layer parallel, and an MLP with them.
 # 2. **Compute** the bytes that travel, and **measure** what devices still keep.
 # 3. **Write** ring attention, and share a causal sequence fairly.
 # 4. **Explain** why tensor parallelism stays inside a node.
@@ -76,7 +76,7 @@ plan()
 # %%
 predict("u11-calls", None, "all-reduces")
 
-# %% f and g [markdown] exercise="u11-f-and-g" points=3 minutes=12 difficulty=3 importance=5
+# %% f and g [markdown] exercise="u11-f-and-g" points=3 minutes=13 difficulty=3 importance=5
 # **Write** `f_and_g`: returns two functions of a tensor, for autograd.
 #
 # | | forward | backward |
@@ -84,7 +84,7 @@ predict("u11-calls", None, "all-reduces")
 # | f | every rank has the same $x$, and gets it back | what is the gradient of $x$, of which each rank knows a part? |
 # | g | every rank has a part of a sum, and gets the sum | what is the gradient of each part? |
 #
-# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. Never write into what comes in, and send contiguous memory.
+# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. `comm.all_reduce` writes into its tensor, which must be contiguous. Never write into what comes in.
 #
 # *By hand:* on two ranks, $z = \mathrm{g}(w_r \cdot \mathrm{f}(x))$ with $w_0 = 2$, $w_1 = 3$ and $x = 1$ → $z =$ **5** and gradient **5**, on both.
 
@@ -149,7 +149,7 @@ try_it(by_hand, f_and_g)
 #
 # Weights lie as in `torch.nn.Linear`, (out, in): the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are (units, $h$), `w["down"]` is ($h$, units), and `w["bias"]` is added to the result.
 
-# %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=9 difficulty=3 importance=5
+# %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=10 difficulty=3 importance=5
 # **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on the ranks of `comm`. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units: they then differ by one unit at most.
 #
 # - Result, gradient of `x` and gradient of the bias: right on every rank. Gradients of the other weights: each rank's part of them.
@@ -208,40 +208,12 @@ try_it(beside_one_rank, parallel_mlp, MLP)
 # Gradients in float64 on one rank to four, even and uneven; calls and FLOPs of each pass.
 
 # %% [markdown]
-# ## Attention: whole heads
+# ## A layer of Llama
 #
-# Heads do not talk to each other before the output projection `o`. So a rank takes whole heads: their rows of `q`, `k` and `v`, their columns of `o`.
-
-# %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=9 difficulty=2 importance=4
-# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h). Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. Both numbers of heads are multiples of the ranks. `attend(q, k, v)` is causal and knows groups: (1, S, heads, d) each → (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way; products and scores of a rank's own heads only.
-#
-# *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each (masked scores count).
-
-
-# %% solution="u11-attention"
-def parallel_attention(comm: Comm, f, g, x: Tensor, w: dict[str, Tensor], head_dim: int) -> Tensor:
-    """Causal attention with this rank's heads."""
-    ### BEGIN SOLUTION
-    entered = f(x)
-    heads = (
-        (entered @ w[name].chunk(comm.size)[comm.rank].T).unflatten(-1, (-1, head_dim))
-        for name in ("q", "k", "v")
-    )
-    out = attend(*(each[None] for each in heads))[0]
-    return g(out @ w["o"].chunk(comm.size, dim=1)[comm.rank].T)
-    ### END SOLUTION
-
-
-# %% folded=true
-# Try it: the case by hand, beside one rank
-HEADS = {"x": (3, 4), "q": (4, 4), "k": (4, 4), "v": (4, 4), "o": (4, 4)}
-try_it(beside_one_rank, parallel_attention, HEADS, 2)
-
-# %% check="u11-attention"
-# Gradients in float64 on one rank to four; heads of every number and width; FLOPs.
+# Attention is cut by **whole heads**, which do not talk to each other before the output projection: a rank takes their rows of `q`, `k` and `v`, and their columns of `o`. f and g stand at its ends, too. (Extra 11.7.)
 
 # %% [markdown]
-# **Check your first guess**, and see what it costs. A layer of Llama-3-8B without attention scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s, 400 GB/s inside a node of eight, 50 GB/s between nodes.
+# What does it cost? A layer of Llama-3-8B without attention scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s. Links: 400 GB/s inside a node of eight, 50 GB/s and 10 µs a message between nodes.
 #
 # **Guess first.** One device takes 17.9 ms, eight take 3.7. How long do sixteen take, on two nodes?
 
@@ -257,22 +229,23 @@ NODES = Network(inside=FAST, between=SLOW, devices_per_node=8)
 
 
 def llama_layer(comm):
-    t, h, f = comm.size, LLAMA.hidden_size, LLAMA.ffn_size
+    t, h, units = comm.size, LLAMA.hidden_size, LLAMA.ffn_size
     ends = f_and_g_of(comm)
 
-    def weight(*shape):
+    def meta(*shape):
         return torch.empty(shape, device="meta", dtype=torch.bfloat16, requires_grad=True)
 
     def times(x, rows):
-        return x @ weight(rows, x.shape[-1]).T
+        return x @ meta(rows, x.shape[-1]).T
 
-    x = weight(8192, h)
+    x = meta(8192, h)
     entered = ends[0](x)
     q, k, v = (times(entered, rows // t) for rows in (h, h // 4, h // 4))
     # in place of attention, the right shapes:
     z = x + ends[1](times(q + k.repeat(1, 4) + v.repeat(1, 4), h))
     entered = ends[0](z)
-    z = z + ends[1](times(F.silu(times(entered, f // t)) * times(entered, f // t), h))
+    gate, up = (times(entered, units // t) for _ in range(2))
+    z = z + ends[1](times(F.silu(gate) * up, h))
     z.backward(torch.empty_like(z))
 
 
@@ -281,11 +254,11 @@ layers = {
     for t in (1, 2, 4, 8, 16)
 }
 milliseconds = {t: 1e3 * run.step_seconds for t, run in layers.items()}
-rows = {
+table = {
     f"{t}": [milliseconds[t], 1e3 * run.exposed_seconds(0), milliseconds[1] / t / milliseconds[t]]
     for t, run in layers.items()
 }
-display(pd.DataFrame(rows, ["ms", "of it exchange", "efficiency"]).T.round(3))
+display(pd.DataFrame(table, ["ms", "of it exchange", "efficiency"]).T.round(3))
 compare("u11-calls", "all-reduces", measured=len(layers[8].communications()))
 compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 
@@ -323,7 +296,7 @@ explorer(
 #
 # `gather_and_scatter(comm)` returns this pair.
 #
-# **Guess first.** An MLP with ReLU keeps 6,144 bytes on one rank, and 2,688 on each of four with f and g. With gather and scatter?
+# **Guess first.** An MLP with ReLU keeps 6,144 bytes on one rank: tokens 1,536, hidden units 4,608. With f and g each of four keeps all tokens and a quarter of the units: 2,688. With gather and scatter?
 
 # %%
 predict("u11-kept", None, "bytes")
@@ -351,23 +324,23 @@ def kept_by(way, num_ranks):
 ways = {"f and g": "tensor", "gather and scatter": "sequence"}
 kept = {name: [kept_by(way, t) for t in (1, 2, 4)] for name, way in ways.items()}
 display(pd.DataFrame(kept, [1, 2, 4]).T.rename_axis(columns="bytes kept, by ranks"))
-compare("u11-kept", "bytes", computed=6144 / 4, measured=kept["gather and scatter"][2])
+compare("u11-kept", "bytes", measured=kept["gather and scatter"][2])
 
 # %% [markdown]
 # **No gain.** A product keeps its input, and that is the *gathered* tensor. To keep $1/t$ takes a product that keeps only the shard, and gathers again in backward.
 
-# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=17 difficulty=4 importance=4
-# **Write** `gathered_product`: gathers the tokens of all ranks, (S / t, h) each, in the order of ranks, and returns their product with this rank's `weight`, (S, rows). Three scenarios, a third of the points each:
+# %% Keep the shard [markdown] exercise="u11-keep-shard" points=3 minutes=16 difficulty=4 importance=4
+# **Write** `gathered_product`: gathers the tokens of all ranks, (S / t, h) each, in the order of ranks, and returns their product with this rank's `weight` (rows, h): (S, rows). Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `numbers` | result and both gradients |
-# | `kept` | autograd keeps shard and weight, nothing else lives on; one call in forward, two in backward |
+# | `kept` | only shard and weight live on; one call in forward, two in backward |
 # | `overlapped` | time: in backward, each call runs during a product that does not need it |
 #
 # Given: forward's gather. After `wait()` all `tokens` are there. `comm.reduce_scatter(part, whole, async_op=True)` also returns a handle. The gradient of the weight is this rank's own; that of the shard is a sum over ranks.
 #
-# *By hand:* two ranks with tokens 1 and 2, ones as weight, 3 rows → gradient of rank 1's shard **6**, of its weight **3**.
+# *By hand:* two ranks with tokens 1 and 2, 3 rows of ones as weight, the sum as loss → gradient of rank 1's shard **6**, of its weight **3**.
 
 
 # %% solution="u11-keep-shard"
@@ -474,8 +447,8 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 #
 # So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both, over all keys.
 
-# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=16 difficulty=4 importance=5
-# **Write** `ring_attention`: the result for this rank's queries `q` (S / c, d) over the keys of all ranks; one head. `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked; `owner` is the rank whose block it is. Three scenarios, a third of the points each:
+# %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=17 difficulty=4 importance=5
+# **Write** `ring_attention`: the result for this rank's queries over the keys of all ranks; one head, so `q`, `k` and `v` are (S / c, d). `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked, even if no key is left; `owner` is the rank whose block it is. Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
@@ -532,7 +505,7 @@ def on_a_ring(ring_attention, positions, d=4, scale=1.0, flops_per_second=1e9):
 
 
 def two_ranks(ring_attention):
-    run, is_right = on_a_ring(ring_attention, torch.arange(4).view(2, 1, 2), d=2)
+    run, is_right = on_a_ring(ring_attention, torch.arange(4).view(2, 1, 2), d=2)  # ranks, pieces
     return {"right": is_right, "bytes": sum(each.num_bytes for each in run.sent_by(0))}
 
 
@@ -563,7 +536,8 @@ ring_of = answer("u11-ring", ring_attention)
 
 
 def work_of_ranks(layout):
-    run, is_right = on_a_ring(ring_of, layout, flops_per_second=16 * 8**2)
+    block_flops = 4 * 4 * 8**2  # 4 d for each score, d = 4
+    run, is_right = on_a_ring(ring_of, layout, flops_per_second=block_flops)
     work = [round(run.compute_seconds(rank), 2) for rank in range(4)]
     facts = {f"rank {rank}": each for rank, each in enumerate(work)} | {"right": is_right}
     return facts | {"busiest / mean": max(work) / (sum(work) / 4)}
@@ -574,7 +548,7 @@ display(pd.DataFrame({"side by side": side_by_side}).T)
 compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 
 # %% [markdown]
-# The last rank computes all $c$ blocks, and the others wait. Llama 3 was trained in an order that shares the work. (An extra.)
+# The last rank computes all $c$ blocks, and the others wait. Llama 3 was trained in an order that shares the work. (Extra 11.8.)
 
 # %% [markdown]
 # ## What the records say
@@ -587,28 +561,58 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 # | tensor 8, data 8 | 64 | 4,378 |
 # | the same, calls hidden behind parts of products (async TP) | 64 | 4,809 |
 #
-# Tensor parallelism by eight has 0.67 of FSDP's speed, 0.74 with async TP; our layer has 0.61 of one device's. FSDP has costs of its own, its run had another micro-batch, and we chose our rates. Like the 0.67, ours hides no call.
+# Tensor parallelism by eight has 0.67 of FSDP's speed, 0.74 with async TP; our layer has 0.61 of one device's. Neither 0.67 nor 0.61 hides a call. The runs differ in more: devices, micro-batches, links.
 
 # %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=8 difficulty=3 importance=4
-# **Write** four or five sentences:
+# **Write** three or four sentences:
 #
 # - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of the table.
-# - Why does data parallelism across the same two nodes suffer less? What travels in each, how often, and what may hide it?
+# - Data parallelism across the same nodes sums gradients (unit 09). Why can it hide its calls, and tensor parallelism cannot?
 
 # %% [markdown] text_answer="u11-why-inside"
 # <!-- BEGIN SOLUTION -->
-# On sixteen devices the products take 1.1 ms, half of the 2.2 ms on eight. But four all-reduces of 67 MB cross the link between the nodes, an eighth as fast: exchange grows from 1.5 ms to 11.3. The bytes hardly depend on $t$, only the link does, so more devices make nothing cheaper but the part that is already small.
+# On sixteen devices the products take 1.1 ms, half of the 2.2 ms on eight. But four all-reduces of 67 MB cross the link between the nodes, an eighth as fast: exchange grows from 1.5 ms to 11.3. Data parallelism needs its sums only at the optimizer's step, so each bucket of gradients travels while backward goes on. Tensor parallelism's next product needs the result of each call: nothing is left to compute meanwhile.
 #
-# Data parallelism sends gradients once a step, as many bytes as weights, whatever the number of tokens; each bucket can travel while backward goes on. Tensor parallelism sends activations, four times a layer, and the next product needs each result: nothing is left to compute meanwhile. More tokens make data parallelism's exchange relatively small; they make tensor parallelism's as much larger as its products.
-#
-# *Rubric:* half a point for exchange that grows because of the slower link; half for its milliseconds beside those of the products; half for activations in every layer against gradients once a step; half for "needed at once" against "behind backward".
+# *Rubric:* half a point for exchange that grows because of the slower link; half for its milliseconds beside those of the products; half for gradients that travel while backward goes on; half for results that the next product needs at once.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### Attention: whole heads
+
+# %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=10 difficulty=2 importance=4 extra=true
+# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h), with $a$ query heads and $a_{kv}$ key heads of $d$ numbers. Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. Both numbers of heads are multiples of the ranks. `attend(q, k, v)` is causal and takes such groups: (1, S, heads, d) each → (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way, own heads only.
 #
+# *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each (masked scores count).
+
+
+# %% solution="u11-attention"
+def parallel_attention(comm: Comm, f, g, x: Tensor, w: dict[str, Tensor], head_dim: int) -> Tensor:
+    """Causal attention with this rank's heads."""
+    ### BEGIN SOLUTION
+    entered = f(x)
+    heads = (
+        (entered @ w[name].chunk(comm.size)[comm.rank].T).unflatten(-1, (-1, head_dim))
+        for name in ("q", "k", "v")
+    )
+    out = attend(*(each[None] for each in heads))[0]
+    return g(out @ w["o"].chunk(comm.size, dim=1)[comm.rank].T)
+    ### END SOLUTION
+
+
+# %% folded=true
+# Try it: the case by hand, beside one rank
+HEADS = {"x": (3, 4), "q": (4, 4), "k": (4, 4), "v": (4, 4), "o": (4, 4)}
+try_it(beside_one_rank, parallel_attention, HEADS, 2)
+
+# %% check="u11-attention"
+# Gradients in float64 on one rank to four; heads of every number and width; FLOPs.
+
+# %% [markdown]
 # ### A fair share of a sequence
 
 # %% Who holds which positions? [markdown] exercise="u11-zigzag" points=2 minutes=7 difficulty=3 importance=4 extra=true

@@ -19,18 +19,19 @@
 # %% [markdown] opening=true
 # ![Four devices, each with eight forward and eight backward passes to do: 24 seconds of work, to scale. The first micro-batch has gone down through all of them. In which order does the rest come, when does it end, and how much is kept in memory?](hero.svg)
 #
-# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order three times, and see each one drawn.
+# Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order twice, and see it drawn.
 #
 # Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 80 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
 #
-# 1. **Write** three schedules: GPipe, 1F1B, zero bubble.
+# 1. **Write** two schedules: GPipe and 1F1B.
 # 2. **Compute** what a pipeline costs in seconds and in memory.
 # 3. **Cut** a backward pass in two.
 # 4. **Explain** what "zero bubble" does not say.
 #
 # | here | lecture | meaning |
 # |---|---|---|
-# | $p$, $s$ | PP | stages, one on each device; one of them, from 0 |
+# | $p$ | PP | stages, one on each device |
+# | $s$ | | one stage, from 0 |
 # | $m$ | | micro-batches of a step |
 # | $v$ | | chunks: parts of the model on each stage |
 # | $f$, $b$ | | seconds of a micro-batch's forward and backward pass on one stage |
@@ -132,7 +133,7 @@ gpipe_of = answer("u12-gpipe", gpipe)
 compare("u12-gpipe", "s", measured=simulate_pipeline(gpipe_of(4, 16), 16).seconds)
 
 # %% [markdown]
-# The last stage waits only while the first micro-batch goes down and the last gradient comes up. The others wait as long. GPipe's authors measured a Transformer on TPUs, relative to two stages with one micro-batch. Beside it the simulator:
+# The last stage waits only while the first micro-batch goes down and the last gradient comes up. The others wait as long. GPipe's authors report rates of a Transformer on TPUs, as multiples of the rate of two stages with one micro-batch:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: times the rate of two stages with one micro-batch, published (Huang et al. 2019, table 2) and simulated
@@ -160,7 +161,7 @@ pd.DataFrame(rows).T.round(2)
 # %% [markdown]
 # ## Backward as soon as possible
 #
-# More micro-batches, less bubble. But GPipe holds them all until the first backward pass: eight here, 512 in your plan. As soon as the last stage has run F0 it could run B0, and let it go.
+# More micro-batches, less bubble. But GPipe holds them all until the first backward pass. As soon as the last stage has run F0 it could run B0, and let it go.
 #
 # But lists can wait for each other:
 
@@ -174,7 +175,7 @@ pipeline_timeline(simulate_pipeline(stuck, num_micro_batches=2))
 # %% [markdown]
 # Stage 0 wants B0 before it gives F1, and stage 1 wants F1 before it gives B0. On a real cluster nothing is printed until a timeout.
 
-# %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=13 difficulty=3 importance=5
+# %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=15 difficulty=3 importance=5
 # **Write** `one_forward_one_backward`. Every stage first runs a few forward passes, no more than it must. Then F and B alternate, each micro-batch in order, and the backward passes that are left come last. It takes as long as GPipe, and stage $s$ never holds more than $p - s$ micro-batches.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
@@ -280,7 +281,7 @@ compare(
 # %% [markdown]
 # In the middle of 1F1B two neighbours wait for each other in turn: ten messages more. GPipe has sent everything ahead.
 
-# %% What a pipeline costs [markdown] exercise="u12-costs" points=2 minutes=7 difficulty=2 importance=5
+# %% What a pipeline costs [markdown] exercise="u12-costs" points=2 minutes=6 difficulty=2 importance=5
 # **Write** `pipeline_costs` for stages of equal work and messages that take no time. All numbers are whole, and each is a quarter of the points:
 #
 # | key | meaning |
@@ -321,7 +322,7 @@ try_it(pipeline_costs, 2, 3, 1, 2, 1)
 # Against the simulator: one stage and many, few micro-batches, unequal F and B, seconds beyond 2⁵³.
 
 # %% [markdown]
-# So the bubble is $\frac{p-1}{m}$ of the work, or $\frac{p-1}{m+p-1}$ of the step. Papers give one or the other; ask which. For Llama-3-8B, one sequence of 8,192 tokens in each micro-batch:
+# So the bubble is $\frac{p-1}{m}$ of the work, or $\frac{p-1}{m+p-1}$ of the step. Papers give one or the other; ask which. For Llama-3-8B, one sequence of 8,192 tokens in each micro-batch (your plan has 512 of them):
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: eight stages, with few micro-batches and many; a layer keeps 1.38 GB
@@ -346,7 +347,7 @@ pd.DataFrame(rows).T.round(1)
 #
 # The bubble gets shorter if a stage passes a micro-batch on earlier, after a *part* of its layers. So give each stage $v$ **chunks**: with $p = 4$ and $v = 2$ stage 0 holds parts 0 and 4 of the model, stage 1 holds 1 and 5. A micro-batch goes around twice, and each pass takes half as long.
 #
-# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. Both orders are the same on every stage. (An extra asks you for the lists.)
+# Micro-batches go in groups of $p$: a group through chunk 0, the same group through chunk 1, then the next group. Backward passes go through the chunks from the last to the first. The order of F is the same on every stage, and so is that of B. (An extra asks you for the lists.)
 
 
 # %% [markdown]
@@ -398,7 +399,7 @@ compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 #
 # Each is one product. So I takes as long as F, and so does W.
 
-# %% A backward pass in two halves [markdown] exercise="u12-halves" points=2.5 minutes=10 difficulty=3 importance=4
+# %% A backward pass in two halves [markdown] exercise="u12-halves" points=2.5 minutes=11 difficulty=3 importance=4
 # **Write** `backward_in_halves` for a stage of such layers. `kept` holds $x_0, \dots, x_L$: the input of each layer, and the output of the last. `weights` holds $W_0, \dots, W_{L-1}$, and `upstream` is the gradient of $x_L$. Return two things:
 #
 # - the gradient of $x_0$,
@@ -471,55 +472,8 @@ split = [
 compare("u12-split", "s", measured=simulate_pipeline(split, 8).seconds)
 
 # %% [markdown]
-# Half of the gain, for nothing: gradients leave a second earlier. The other half is yours.
-
-# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=22 difficulty=4 importance=4
-# **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
+# Half of the gain, for nothing: gradients leave a second earlier. For the other half some W must wait for a gap of their stage: 27 seconds, with no more than $p$ micro-batches in flight, from F to **W** now. (Extra 12.6 asks you for the lists.)
 #
-# Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
-#
-# *By hand:* one stage, two micro-batches → F0 I0 W0 F1 I1 W1. Two stages, two micro-batches → **7** seconds. Four stages, two micro-batches → **11** seconds.
-
-
-# %% solution="u12-zero"
-def zero_bubble(num_stages: int, num_micro_batches: int) -> list[list[tuple[str, int, int]]]:
-    """1F1B in halves, with weight gradients put off."""
-    ### BEGIN SOLUTION
-    schedule = []
-    for stage in range(num_stages):
-        ahead = min(num_stages - 1 - stage, num_micro_batches)
-        put_off = stage
-        actions = [("F", k, 0) for k in range(ahead)]
-        for k in range(num_micro_batches):
-            if k + ahead < num_micro_batches:
-                actions.append(("F", k + ahead, 0))
-            actions.append(("I", k, 0))
-            if k >= put_off:
-                actions.append(("W", k - put_off, 0))
-        left = range(max(0, num_micro_batches - put_off), num_micro_batches)
-        schedule.append(actions + [("W", k, 0) for k in left])
-    return schedule
-    ### END SOLUTION
-
-
-# %%
-draw_schedule(zero_bubble, 4, 8)
-
-# %% check="u12-zero"
-# Every action once, no deadlock, seconds, micro-batches in flight on every stage.
-
-# %% [markdown]
-# <details><summary>Hint: I am at 30 seconds, with W right after I</summary>
-#
-# Which stages have gaps at the end, and which W could lie in them? What has to come earlier instead?
-# </details>
-#
-# <details><summary>Hint: I am at 29 or 30 seconds, with W late</summary>
-#
-# The gaps between the first I stay empty. And how many micro-batches does a stage hold until W?
-# </details>
-
-# %% [markdown]
 # Zero? Three seconds of bubble are left. The paper (Qi et al. 2024) calls this *ZB-H1* and goes on to *ZB-H2*, with up to $2p - 1$ micro-batches in flight:
 
 # %% folded=true
@@ -529,11 +483,9 @@ pipeline_timeline(simulate_pipeline(greedy_halves(4, 8, most_in_flight=7), 8))
 # %% [markdown]
 # Nobody waits once it has begun, and it is 27 seconds again. Where has the gain gone? Look at one stage **from its own first action to its own last**: after that it could begin the next step, if it did not have to wait for the others.
 
+
 # %% folded=true tags=["nbval-check-output"]
 # Table: a step for all stages, and the time of one
-zero_of = answer("u12-zero", zero_bubble)
-
-
 def facts(schedule, num_micro_batches):
     run = simulate_pipeline(schedule, num_micro_batches)
     own = [run.of(stage)[-1].end - run.of(stage)[0].start for stage in run.stages]
@@ -549,29 +501,27 @@ rows = {
     for p, m in ((4, 8), (8, 24))
     for name, schedule in {
         "1F1B": one_of(p, m),
-        "yours": zero_of(p, m),
-        "2p - 1 in flight": greedy_halves(p, m, 2 * p - 1),
+        "ZB-H1": pipeline_schedules.zero_bubble(p, m),
+        "ZB-H2": greedy_halves(p, m, 2 * p - 1),
     }.items()
 }
-print("Yours with real tensors:", run_for_real(zero_of(4, 8), Placement(4), 8))
 pd.DataFrame(rows).T.astype(int)
 
 # %% [markdown]
 # Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. With the barrier, their repository reports, about 8 % is lost ($p$ and $m$ are not stated).
 
-# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=13 difficulty=4 importance=5
-# **Write** five to seven sentences.
+# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=11 difficulty=4 importance=5
+# **Write** four to six sentences.
 #
-# 1. Why can no schedule of one step, with four stages of one chunk and eight micro-batches, end before second 27?
-# 2. Yours and the one with $2p - 1$ in flight take equally long. When does the second one gain anything, and what does it cost?
-# 3. With $2p - 1$ in flight, $p = 8$ and $m = 24$: which share of the step does a barrier cost? Compare it with the reported 8 %.
-# 4. When would you take 1F1B all the same?
+# 1. Four stages, eight micro-batches: why can no schedule with one chunk end before second 27?
+# 2. Take $p = 8$ and $m = 24$. Which share of a step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
+# 3. Your plan: eight devices of 80 GB, 512 micro-batches. Would you take ZB-H2? Decide by the time that it can save, and by the memory of stage 0.
 
 # %% [markdown] text_answer="u12-why"
 # <!-- BEGIN SOLUTION -->
-# The last stage gets its first input after three forward passes, at second 3, and then has 8 times F, I and W to do: 3 + 24 = 27. The schedule with p micro-batches in flight reaches that, so within one step nothing is left to gain. With 2p − 1 in flight each stage works without a gap once it has begun: it needs 24 seconds from its first action to its last instead of 27. That helps only if a stage may begin the next step as soon as it is done itself, without a barrier at the optimizer, so that the late beginning of later stages is paid once and not in every step. It costs nearly twice the activations, and an optimizer that clips or skips afterwards and can undo a step. With p = 8 and m = 24 a step takes 79 seconds with a barrier and 72 without: 7 of 79 are 9 %, near the reported 8 %, which must have been taken at a similar ratio of stages to micro-batches. Where memory is short, or where there are many micro-batches for each stage (512 on eight stages leave 1.3 % of bubble), 1F1B is as good and much simpler; the halves also need layers whose backward pass can be cut.
+# The last stage gets its first input after three forward passes, at second 3, and then has 8 times F, I and W to do: 3 + 24 = 27. ZB-H1 reaches that, so ZB-H2 makes no single step shorter. But with p = 8 and m = 24 each of its stages works 72 seconds without a gap and could then begin the next step, while the whole step takes 79. Without a barrier it saves 7 of 79 seconds, 9 %, near the reported 8 %. In my plan the bubble of 1F1B is 1.3 % of a step, so there is no more to gain. ZB-H2 holds 15 micro-batches instead of 8 on stage 0: 82.5 GB instead of 44, and 16 GB of state do not leave room for that. I stay with 1F1B, which also needs no optimizer that can undo a step.
 #
-# *Rubric:* half a point for the bound (the last stage begins at 3 and has 24 to do); half for "only when steps overlap, no barrier"; half for the price (memory 2p − 1, or undoing a step) with the numbers 79 and 72, or 9 %; half for a sensible case for 1F1B.
+# *Rubric:* half a point for the bound (the last stage begins at 3 and has 24 to do); half for 7 of 79, or 9 %, beside 8 %; half for the time in the plan (at most 1.3 %); half for its memory (15 in flight, about 82 GB) with a decision. 7 of 72 is as good as 7 of 79.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -595,7 +545,7 @@ def pipeline_of(order, num_stages, groups, message):
         "interleaved, 2 chunks": lambda: pipeline_schedules.interleaved(
             num_stages, num_micro_batches, 2
         ),
-        "zero bubble": lambda: zero_of(num_stages, num_micro_batches),
+        "zero bubble": lambda: pipeline_schedules.zero_bubble(num_stages, num_micro_batches),
     }[order]()
     placement = Placement(num_stages, num_chunks)
     return pipeline_timeline(simulate_pipeline(schedule, num_micro_batches, placement, seconds))
@@ -666,6 +616,59 @@ pipeline_timeline(runs["ZBVZeroBubble"])
 # ## Extras
 #
 # Bonus points, in any order.
+
+# %% [markdown]
+# ### Your own zero bubble
+
+# %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=28 difficulty=4 importance=4 extra=true
+# **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
+#
+# Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
+#
+# *By hand:* one stage, two micro-batches → F0 I0 W0 F1 I1 W1. Two stages, two micro-batches → **7** seconds. Four stages, two micro-batches → **11** seconds.
+
+
+# %% solution="u12-zero"
+def zero_bubble(num_stages: int, num_micro_batches: int) -> list[list[tuple[str, int, int]]]:
+    """1F1B in halves, with weight gradients put off."""
+    ### BEGIN SOLUTION
+    schedule = []
+    for stage in range(num_stages):
+        ahead = min(num_stages - 1 - stage, num_micro_batches)
+        put_off = stage
+        actions = [("F", k, 0) for k in range(ahead)]
+        for k in range(num_micro_batches):
+            if k + ahead < num_micro_batches:
+                actions.append(("F", k + ahead, 0))
+            actions.append(("I", k, 0))
+            if k >= put_off:
+                actions.append(("W", k - put_off, 0))
+        left = range(max(0, num_micro_batches - put_off), num_micro_batches)
+        schedule.append(actions + [("W", k, 0) for k in left])
+    return schedule
+    ### END SOLUTION
+
+
+# %%
+draw_schedule(zero_bubble, 4, 8)
+
+# %% check="u12-zero"
+# Every action once, no deadlock, seconds, micro-batches in flight on every stage.
+
+# %% [markdown]
+# <details><summary>Hint: I am at 30 seconds, with W right after I</summary>
+#
+# Which stages have gaps at the end, and which W could lie in them? What has to come earlier instead?
+# </details>
+#
+# <details><summary>Hint: I am at 29 or 30 seconds, with W late</summary>
+#
+# The gaps between the first I stay empty. And how many micro-batches does a stage hold until W?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: your lists with real tensors on four ranks
+run_for_real(answer("u12-zero", zero_bubble)(4, 8), Placement(4), 8)
 
 # %% [markdown]
 # ### More turns, in your own order

@@ -3,7 +3,7 @@
 #   course:
 #     title: Which configuration?
 #     device: CPU
-#     needs: ["01", "03", "05", "06", "09", "10", "11", "12"]
+#     needs: ["01", "02", "05", "10", "11", "12"]
 #     lecture: [E5, B10, B11, B12, B13, B14]
 #   jupytext:
 #     notebook_metadata_filter: course
@@ -21,13 +21,12 @@
 #
 # A model of 1B parameters, sequences of 4,096 tokens, four A100s: which configuration? That is the lectures' last problem, and now you have every part of the answer. You will build a model of step times with *two* constants, take them from published runs, and see how well it predicts runs that it has not seen. Then a planner of yours tries every plan and takes the fastest that fits.
 #
-# Your training plan gets its last lines: does it fit, how many days, what does it cost?
+# Your training plan gets its last lines: memory, days, cost.
 #
 # 1. **Convert** a printed utilisation into one convention.
 # 2. **Predict** a step's seconds, with two constants from published rows.
-# 3. **Compute** what a plan takes of memory, part by part.
-# 4. **Choose** the fastest plan that fits, on machines you have not seen.
-# 5. **Report** a configuration, with what it rests on.
+# 3. **Choose** the fastest plan that fits, on machines you have not seen.
+# 4. **Report** a configuration, with what it rests on.
 #
 # | here | lectures | meaning |
 # |---|---|---|
@@ -49,7 +48,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from autograder import answer, check, compare, plan, predict, progress
+from autograder import answer, check, compare, plan, predict, progress, report
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of, preset
 from course_utils.formulas.calibration import predicted_seconds
 from course_utils.formulas.plan import Task, model_sizes
@@ -85,7 +84,7 @@ plan()
 #
 # Others count $6N$, or $6N$ and attention in full, or add what is recomputed. The Ultra-Scale Playbook's headline figure even mixes two counts. So "40 to 60 % is good" means little without a convention and a device.
 
-# %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=10 difficulty=2 importance=5
+# %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=11 difficulty=2 importance=5
 # **Write** `causal_percent`: a table prints `percent`, and you return what *this course* would print for the same run: all products, half of attention. (Without biases; without a gate $18\,\frac{f}{h}$ becomes $12\,\frac{f}{h}$.) `convention` says what the table counts:
 #
 # | `convention` | FLOPs per token |
@@ -201,7 +200,7 @@ compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 #
 # In backward each moves twice as much. The loss moves three tensors of $v$ numbers in *fp32*, logits, log-probabilities and their gradient, each written once and read once: 24 bytes for every entry of the vocabulary, forward and backward together.
 
-# %% Work of a token [markdown] exercise="u14-work" points=3 minutes=10 difficulty=3 importance=4
+# %% Work of a token [markdown] exercise="u14-work" points=3 minutes=11 difficulty=3 importance=4
 # **Write** `token_work`: what training on one token takes. `forward` has the FLOPs of a token's forward pass from unit 01 (`"projections"`, `"attention"` in full, `"feed_forward"`, `"head"`, over all layers). If `is_recomputed`, every layer runs forward once more in backward; the head does not. All numbers are integers; each key is a third of the points:
 #
 # | key | what it counts |
@@ -268,7 +267,7 @@ for run in [*one_node_runs("A100-80"), *one_node_runs("H100")]:
 pd.DataFrame(rows).T.round(1)
 
 # %% [markdown]
-# Products alone do not explain it, and nothing else is slow on paper. Attention of 2023 did not reach the peak, and real kernels move more than fused ones would. How much more? That can be asked of the rows.
+# Products alone do not explain it, and nothing else is slow on paper. Attention of 2023 did not reach the peak, and real kernels move more than fused ones would. How much more? Ask the rows.
 
 # %% [markdown]
 # ## Two constants
@@ -279,7 +278,7 @@ pd.DataFrame(rows).T.round(1)
 #
 # Two constants and 59 rows. A constant below zero would give time back, so both are at least zero.
 
-# %% Calibrate [markdown] exercise="u14-calibrate" points=2 minutes=10 difficulty=3 importance=5
+# %% Calibrate [markdown] exercise="u14-calibrate" points=2 minutes=11 difficulty=3 importance=5
 # **Write** `calibrate`. Each row is `[fixed, attention, elementwise, measured]`, all in seconds. Return the two constants with the smallest sum of squared *relative* errors, $\frac{\text{predicted}}{\text{measured}} - 1$, none of them negative. A constant that would be negative is zero, and the other is fitted again. NumPy is enough. Six digits count.
 #
 # *By hand:* rows `[1, 1, 0, 3]` and `[1, 0, 1, 4]` → attention **2.0**, elementwise **3.0**.
@@ -378,11 +377,11 @@ for name, errors in errors_of.items():
 # What the constants say: attention ran at a third of the peak on the A100 and at less than a fifth on the H100 (the first FlashAttention; software of 2023). Other kernels took three to four times what fused ones would. So constants go with device *and* software: those of another generation are off by 30 %.
 
 # %% Your prediction and the record [markdown] exercise="u14-why" points=2 minutes=8 difficulty=3 importance=5
-# llm-foundry prints 59.0 % for 1b at 4,096 on A100-80 and 55.85 % on A100-40 with $6N$ and attention in full. The table below predicts both without any row of that size. **Write** four to six sentences.
+# llm-foundry prints 59.0 % for 1b at 4,096 on A100-80, with $6N$ and attention in full. The table below predicts it without any row of that size. **Write** three to five sentences.
 #
-# 1. What do you predict in *their* convention, and how far is it off?
-# 2. What is 59.0 % in the convention of this course? Which is larger, your error or the change of convention?
-# 3. Why are the 40 GB slower: which part of the token's time grows most, and which number of the data sheet explains it?
+# 1. What do you predict in *their* convention, and by how many points is that off?
+# 2. What is 59.0 % in our convention? Which is larger, your error or the change of convention?
+# 3. A100-40 has the same peak, but 1,555 GB/s instead of 2,039. Which part of a token's time grows most, and why?
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: 1b at 4,096, predicted with constants of all other sizes of the same table
@@ -407,9 +406,9 @@ pd.DataFrame(rows).round(2)
 
 # %% [markdown] text_answer="u14-why"
 # <!-- BEGIN SOLUTION -->
-# In their convention, 6N and attention in full, I predict 61.5 % for 59.0 and 58.6 % for 55.85: 4.2 and 4.9 % too fast, near the median error of held-out rows. With all products and half of attention the printed 59.0 are 51.8 %. The convention moves the number by 7 points, my error by 2.5: a comparison of two percentages without their conventions says less than my model. A 40 GB device has three quarters of the bandwidth, 1,555 of 2,039 GB/s, so kernels that only move take longer by that ratio (9.7 to 10.8 µs with the constants of each table, 3.2 to 4.2 before them): no other part grows more.
+# In their convention, 6N and attention in full, I predict 61.5 % for 59.0: 2.5 points too many (4.2 % too fast), near the median error of held-out rows. With all products and half of attention 59.0 are 51.8 %. The convention moves the number by 7.2 points, almost three times my error: a comparison of two percentages without their conventions says less than my model. Less bandwidth slows the kernels that only move: they go from 9.7 to 10.8 µs, and no other part grows more.
 #
-# *Rubric:* half a point for both predictions with their convention and errors; half for 51.8 % (or 52.1 with half of attention beside 6N); half for the comparison of 7 points with 2.5; half for the bandwidth, with the part that grows most.
+# *Rubric:* half a point for the prediction with its convention and error; half for 51.8 % (or 52.1 with half of attention beside 6N); half for the comparison of 7 points with 2.5; half for the kernels that only move, which grow most.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -428,7 +427,7 @@ big = {run.model for run in many if run.num_devices == 512}
 rates_over_devices([run for run in many if run.model in big])
 
 # %% [markdown]
-# Even 1b keeps 87 %. Exchange is mostly *hidden*: what counts is not how long it takes but how much of it is exposed. (An extra computes that.)
+# Even 1b keeps 87 %. Exchange is mostly *hidden*: what counts is how much of it is exposed. (An extra computes that.)
 
 # %% [markdown]
 # ## Does it fit?
@@ -437,64 +436,14 @@ rates_over_devices([run for run in many if run.model in big])
 #
 # $$\text{sequences of a step} = d \cdot b \cdot m$$
 #
-# and with $d$ and $b$ chosen, $m$ follows. A `Plan` has `data`, `tensor` and `pipeline` ($d$, $t$, $p$), `zero_stage`, `micro_batch` ($b$) and `is_recomputed`. A planner counts the *worst* device of each part: the first stage's activations, and the last one's loss.
-
-# %% Bytes of a plan [markdown] exercise="u14-fits" points=2 minutes=12 difficulty=4 importance=5
-# **Write** `plan_bytes`, by part. `sizes` has `"parameters"` $N$, `"layer_parameters"` (of one layer's matrices) and `"layer_bytes"` (what one layer keeps for one sequence). All divisions come out even, except for the parameters: round up, first $N$ over $t\,p$, then over $d$.
+# and with $d$ and $b$ chosen, $m$ follows. A `Plan` has `data`, `tensor` and `pipeline` ($d$, $t$, $p$), `zero_stage`, `micro_batch` ($b$) and `is_recomputed`.
 #
-# | key | bytes |
-# |---|---|
-# | `"state"` | 2 + 2 + 12 for each parameter of this device: weights from stage 3 on, gradients from 2, optimizer from 1, each shared by the replicas |
-# | `"gathered"` | stage 3 with several replicas: two whole layers in bf16, their $t$-th part |
-# | `"layers"` | the first stage's layers × micro-batches in flight with 1F1B × what a layer keeps, its $t$-th part |
-# | `"loss"` | 10 bytes × tokens of a micro-batch × $v$, its $t$-th part |
-#
-# If layers run again, each keeps only its input ($h$ numbers of a token, in bf16, its $t$-th part) for every micro-batch in flight, and *one* layer everything, for one micro-batch.
-#
-# *By hand:* Llama-3.2-1B below, $d = b = 4$: **19.8**, **0**, **24.2**, **21.0** GB.
-
-
-# %% solution="u14-fits"
-def plan_bytes(
-    model: ModelConfig, sizes: dict[str, int], seq_len: int, num_sequences: int, plan: Plan
-) -> dict[str, int]:
-    """Bytes on the fullest device, by part."""
-    ### BEGIN SOLUTION
-    stage = plan.zero_stage
-    own = -(-sizes["parameters"] // (plan.tensor * plan.pipeline))
-    part = -(-own // plan.data)
-    state = 2 * (part if stage >= 3 else own) + 2 * (part if stage >= 2 else own)
-    state += 12 * (part if stage >= 1 else own)
-    num_micro_batches = num_sequences // (plan.data * plan.micro_batch)
-    held = min(plan.pipeline, num_micro_batches)
-    own_layers = model.num_layers // plan.pipeline
-    tokens = plan.micro_batch * seq_len
-    kept = plan.micro_batch * sizes["layer_bytes"] // plan.tensor
-    layers = held * own_layers * kept
-    if plan.is_recomputed:
-        boundary = 2 * tokens * model.hidden_size // plan.tensor
-        layers = held * own_layers * boundary + kept
-    is_gathered = stage == 3 and plan.data > 1
-    return {
-        "state": state,
-        "gathered": 4 * sizes["layer_parameters"] // plan.tensor if is_gathered else 0,
-        "layers": layers,
-        "loss": 10 * tokens * model.vocab_size // plan.tensor,
-    }
-    ### END SOLUTION
-
-
-# %%
-llama = preset("Llama-3.2-1B")
-try_it(plan_bytes, llama, model_sizes(llama, 4096), 4096, 256, Plan(data=4, micro_batch=4))
-
-# %% check="u14-fits"
-# Against tensors without data and a simulated pipeline: every stage, few micro-batches, divisions with a remainder.
+# A planner adds up four parts of memory, each on its *worst* device: state, layers that `zero_stage` 3 gathers, the first stage's activations, and the last one's loss. (An extra computes them.)
 
 # %% [markdown]
 # ## The fastest plan that fits
 #
-# A `Machine` has `num_devices`, `memory_bytes` of each, rates, and the two constants. What plans cost is in `costs`: `costs.bytes_of(plan)` and `costs.seconds_of(plan)` add up the parts that you have built. Nothing but the choice is left.
+# A `Machine` has `num_devices`, `memory_bytes` of each, rates, and the two constants. `costs.bytes_of(plan)` adds up these parts, `costs.seconds_of(plan)` gives a step's seconds. Only the choice is left.
 
 # %% The fastest plan [markdown] exercise="u14-plan" points=4 minutes=13 difficulty=4 importance=5
 # **Write** `best_plan`: try every plan, and return the one with the fewest seconds among those that fit into `machine.memory_bytes`. A plan
@@ -536,6 +485,7 @@ def best_plan(model: ModelConfig, num_sequences: int, machine: Machine, costs: C
 
 
 # %%
+llama = preset("Llama-3.2-1B")
 node = machine_of("A100-80", num_devices=4)
 task = Task(llama, seq_len=4096, num_sequences=256, machine=node)
 
@@ -627,19 +577,18 @@ for name in ("A100-80", "A100-40"):
         }
 pd.DataFrame(rows).T.infer_objects().round(1)
 
-# %% A report [markdown] exercise="u14-report" points=3 minutes=9 difficulty=3 importance=5
-# Somebody pays for four A100s and wants Llama-3.2-1B trained on 24.7 billion tokens, in sequences of 4,096 (B14). **Write** them a report of six to ten sentences on one plan for 80 GB.
+# %% A report [markdown] exercise="u14-report" points=3 minutes=10 difficulty=3 importance=5
+# Somebody has four A100-80 and wants Llama-3.2-1B trained on 24.7 billion tokens, in sequences of 4,096 (B14). **Write** a report of five to seven sentences on one row of this table.
 #
-# 1. The configuration: $d$, $t$, $p$, stage, micro-batch, accumulation, tokens per step.
-# 2. Memory of a device, and what is *not* in that number.
-# 3. Seconds of a step, tokens per second, MFU with its convention, days.
-# 4. How sure you are: an interval, and the assumption that could move it most.
+# 1. The plan: $d$, $t$, $p$, stage, $b$, and $m$ for 256 sequences. How many of 80 GB does it take?
+# 2. Seconds of a step, days, MFU with its convention.
+# 3. An interval for the days, from the held-out row of this size; one assumption behind the two constants, and in which direction it could move the days.
 
 # %% [markdown] text_answer="u14-report"
 # <!-- BEGIN SOLUTION -->
-# On four A100-80 take four replicas, no tensor ranks and no stages, stage 1, micro-batch 4 and 16 of them in a step: 256 sequences, 1.05 million tokens. A device needs 54 GB; the context, NCCL's buffers, temporary tensors and fragmentation come on top, and 24 of 78 GB are left for them. The step takes 12.5 s: 21,000 tokens per second on each device, 61 % with attention in full and 55.5 % with half of it. 23,600 steps are 3.4 days or 326 device hours. Sharding further or another micro-batch changes the step by less than 0.2 %, so I chose them for room, not for speed. The constants come from runs of another model with a smaller vocabulary and software of 2023, where held-out rows of this size were 4 to 5 % slower than predicted; so I expect 3.4 to 3.8 days, and would not be surprised by 4. What could move it most is attention: a newer kernel makes it faster than assumed. The first thing to do is a hundred steps, and to compare.
+# On four A100-80 take four replicas, no tensor ranks and no stages, stage 1, and micro-batches of one sequence, 64 of them in a step: 4 · 1 · 64 = 256. A device needs 20 of 80 GB, so there is room for what the planner leaves out, such as the context and NCCL's buffers. The step takes 12.4 s and the run 3.4 days, at 60.9 % with attention in full and 55.5 % with half of it. The held-out row of this size was predicted 4 % too fast, so I expect 3.4 to 3.6 days, and would not be surprised by 3.8. The constants come from software of 2023: a newer attention kernel makes the run shorter. The first thing to do is a hundred steps, and to compare.
 #
-# *Rubric:* half a point each: a complete configuration whose numbers multiply to the step; memory that fits, with what it leaves out; time with a named convention; days that follow from it; an interval wider than the model's error, leaning to the slow side; one assumption with the direction in which it moves the result.
+# *Rubric:* half a point each: a plan whose $d\,b\,m$ is 256; memory of that row, which fits; seconds and days of that row; MFU with a named convention; an interval that leans to the slow side by at least the error of 4 %; one assumption with the direction in which it moves the days.
 # <!-- END SOLUTION -->
 
 # %% [markdown]
@@ -670,11 +619,82 @@ plans_side_by_side(
 # Bonus points, in any order.
 
 # %% [markdown]
+# ### What fills a device
+
+# %% Bytes of a plan [markdown] exercise="u14-fits" points=2 minutes=15 difficulty=4 importance=5 extra=true
+# **Write** `plan_bytes`, by part. `sizes` has `"parameters"` $N$, `"layer_parameters"` (of one layer's matrices) and `"layer_bytes"` (what one layer keeps for one sequence). All divisions come out even, except for the parameters: round up, first $N$ over $t\,p$, then over $d$.
+#
+# | key | bytes |
+# |---|---|
+# | `"state"` | 2 + 2 + 12 for each parameter of this device: weights from stage 3 on, gradients from 2, optimizer from 1, each shared by the replicas |
+# | `"gathered"` | stage 3 with several replicas: two whole layers in bf16, their $t$-th part |
+# | `"layers"` | the first stage's layers × micro-batches in flight with 1F1B × what a layer keeps, its $t$-th part |
+# | `"loss"` | 10 bytes × tokens of a micro-batch × $v$, its $t$-th part |
+#
+# If layers run again, each keeps only its input ($h$ numbers of a token, in bf16, its $t$-th part) for every micro-batch in flight, and *one* layer everything, for one micro-batch.
+#
+# *By hand:* Llama-3.2-1B below, $d = b = 4$: **19.8**, **0**, **24.2**, **21.0** GB.
+
+
+# %% solution="u14-fits"
+def plan_bytes(
+    model: ModelConfig, sizes: dict[str, int], seq_len: int, num_sequences: int, plan: Plan
+) -> dict[str, int]:
+    """Bytes on the fullest device, by part."""
+    ### BEGIN SOLUTION
+    stage = plan.zero_stage
+    own = -(-sizes["parameters"] // (plan.tensor * plan.pipeline))
+    part = -(-own // plan.data)
+    state = 2 * (part if stage >= 3 else own) + 2 * (part if stage >= 2 else own)
+    state += 12 * (part if stage >= 1 else own)
+    num_micro_batches = num_sequences // (plan.data * plan.micro_batch)
+    held = min(plan.pipeline, num_micro_batches)
+    own_layers = model.num_layers // plan.pipeline
+    tokens = plan.micro_batch * seq_len
+    kept = plan.micro_batch * sizes["layer_bytes"] // plan.tensor
+    layers = held * own_layers * kept
+    if plan.is_recomputed:
+        boundary = 2 * tokens * model.hidden_size // plan.tensor
+        layers = held * own_layers * boundary + kept
+    is_gathered = stage == 3 and plan.data > 1
+    return {
+        "state": state,
+        "gathered": 4 * sizes["layer_parameters"] // plan.tensor if is_gathered else 0,
+        "layers": layers,
+        "loss": 10 * tokens * model.vocab_size // plan.tensor,
+    }
+    ### END SOLUTION
+
+
+# %%
+try_it(plan_bytes, llama, model_sizes(llama, 4096), 4096, 256, Plan(data=4, micro_batch=4))
+
+# %% check="u14-fits"
+# Against tensors without data and a simulated pipeline: every stage, few micro-batches, divisions with a remainder.
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: GB of the fullest device by part, for 1B on four A100s, with your bytes
+bytes_of = answer("u14-fits", plan_bytes)
+rows = {}
+for choice in [
+    *(Plan(data=4, micro_batch=4, zero_stage=stage) for stage in range(4)),
+    Plan(data=4, micro_batch=4, is_recomputed=True),
+    Plan(tensor=4, micro_batch=4),
+    Plan(pipeline=4, micro_batch=4),
+]:
+    taken = bytes_of(llama, model_sizes(llama, 4096), 4096, 256, choice)
+    rows[str(choice)] = {name: each / 1e9 for name, each in taken.items()}
+pd.DataFrame(rows).T.round(1)
+
+# %% [markdown]
+# Stage 3 cuts the state to a quarter, running again cuts the layers to a ninth. Only $b$ and $t$ cut the loss.
+
+# %% [markdown]
 # ### What is exposed
 #
 # Gradients are summed layer by layer behind the last backward pass. How much of it is not hidden?
 
-# %% Exposed [markdown] exercise="u14-exposed" points=3 minutes=8 difficulty=3 importance=4 extra=true
+# %% Exposed [markdown] exercise="u14-exposed" points=3 minutes=9 difficulty=3 importance=4 extra=true
 # **Write** `seconds_of_step`. A stage has `num_layers` equal layers; a micro-batch takes `forward_seconds` on it, and twice that backward. Messages between stages take nothing; 1F1B. Gradients of a layer are complete in the *last* micro-batch's backward pass, the last layer's first, and are then summed over the replicas, one layer after the other: `reduce_seconds` for all layers together. Each number is a third of the points:
 #
 # | key | seconds |
@@ -717,7 +737,7 @@ try_it(seconds_of_step, 8, 4, 4, 6, 40)
 # %% [markdown]
 # ### Days and cost
 
-# %% Days and cost [markdown] exercise="u14-days" points=1.5 minutes=5 difficulty=1 importance=3 extra=true
+# %% Days and cost [markdown] exercise="u14-days" points=1.5 minutes=6 difficulty=1 importance=3 extra=true
 # **Write** `days_and_cost` of a run: `"days"`, `"device_hours"` and `"usd"`. The last step may not be full; it takes as long as the others. `step_seconds` is one step of all devices.
 #
 # *By hand:* 86.4 billion tokens in steps of a million, 2 seconds each, on 4 devices at 1.50 USD → **2.0** days, **192.0** device hours, **288.0** USD.
@@ -796,6 +816,19 @@ pd.DataFrame(
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
+
+# %% [markdown]
+# **Take it with you.** `report` plans any model on any machine, and says what would move the time most. Put in your own. `make planner` in a terminal writes your plan as a package that needs nothing of this course.
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+other = replace(
+    MISSION,
+    name="Llama-3.2-1B on 4 × A100-80",
+    model=preset("Llama-3.2-1B"),
+    machine=machine_of("A100-80", num_devices=4),
+    num_tokens=24 * 10**9,
+)
+report(other)
 
 # %%
 progress("14")

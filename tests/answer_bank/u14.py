@@ -335,6 +335,30 @@ PLAN = AnswerBank(
             "Do your three sizes multiply to all devices",
         ),
         Wrong(
+            "small micro-batches",
+            """
+            from course_utils.configs import Plan
+            from itertools import product
+
+            def best_plan(model, num_sequences, machine, costs):
+                found = []
+                sizes = range(1, machine.num_devices + 1)
+                for d, t, p, z, b in product(sizes, sizes, sizes, range(4), (1, 2, 4)):
+                    for again in (False, True):
+                        plan = Plan(
+                            data=d, tensor=t, pipeline=p, zero_stage=z,
+                            micro_batch=b, is_recomputed=again,
+                        )
+                        try:
+                            if costs.bytes_of(plan) <= machine.memory_bytes:
+                                found.append((costs.seconds_of(plan), costs.bytes_of(plan), plan))
+                        except ValueError:
+                            pass
+                return min(found, key=lambda each: each[:2])[2]
+            """,
+            "larger micro-batches",
+        ),
+        Wrong(
             "no plan",
             """
             def best_plan(model, num_sequences, machine, costs):

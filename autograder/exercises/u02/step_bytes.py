@@ -83,8 +83,7 @@ def moved_by(
 
 # Places of the model answer.
 LAYER, HEAD = "layer = 2 * h * heads + 2 * h * cached", "h + h * model.vocab_size"
-WHOLE = "read_whole = model.num_layers * layer + h"
-ROWS, TIMES = "times * read_whole + new_tokens * h", '2 if phase == "train" else 1'
+ROWS, TIMES = "times * elements + new_tokens * h", '2 if phase == "train" else 1'
 TOKEN, SEEN = "token_bytes = 4 * model.num_layers * cached", 'seq_len + 1 if phase == "decode"'
 READ, WRITTEN = "token_bytes * seen * is_cached", "token_bytes * new_tokens * is_cached"
 SEVERAL, SEEN_BY_ONE = "seen = num_sequences * ", f"{SEEN} else seq_len"
@@ -110,28 +109,28 @@ EDITS = (
     Edit(
         "Your weights grow with the batch. How often does one product over the whole batch read "
         "its matrix?",
-        {ROWS: "num_sequences * times * read_whole + new_tokens * h"},
+        {ROWS: "num_sequences * times * elements + new_tokens * h"},
         points=TWO,
     ),
     Edit(
         "In decode your weights grow with the batch. How often does one product over the whole "
         "batch read its matrix?",
-        {ROWS: '(num_sequences if phase == "decode" else times) * read_whole + new_tokens * h'},
+        {ROWS: '(num_sequences if phase == "decode" else times) * elements + new_tokens * h'},
         points=TWO,
     ),
     Edit(
         "You read the whole embedding. Which of its rows does a step look up?",
-        {ROWS: "times * read_whole + h * model.vocab_size"},
+        {ROWS: "times * elements + h * model.vocab_size"},
         points=TWO,
     ),
     Edit(
         "The embedding is missing. How does a token id become a vector?",
-        {ROWS: "times * read_whole"},
+        {ROWS: "times * elements"},
         points=TWO,
     ),
     Edit(
         "In training you look rows of the embedding up twice. Does its gradient need the table?",
-        {ROWS: "times * (read_whole + new_tokens * h)"},
+        {ROWS: "times * (elements + new_tokens * h)"},
         points=TWO,
     ),
     Edit(
@@ -229,7 +228,7 @@ EDITS = (
     Edit(
         "You count numbers. How many bytes has each of them in bf16?",
         {
-            "2 * (times * read_whole + new_tokens * h)": ROWS,
+            "2 * (times * elements + new_tokens * h)": ROWS,
             TOKEN: TOKEN.replace("4", "2"),
         },
     ),

@@ -139,6 +139,10 @@ EDITS = (
         {LSE: "maximum[:, 0]"},
     ),
     Edit(
+        "The numbers of the log-sum-exp are right. Which shape should it have?",
+        {LSE: "maximum + total.log()"},
+    ),
+    Edit(
         "Only the last block counts. Where do the earlier ones stand in your sums?",
         {TOTAL: "weights.sum", OUT: "weights @ values"},
     ),
@@ -157,7 +161,7 @@ CHECK = Check(
             "blocks_too_many": "Earlier blocks are still in memory. Which of your names holds one "
             "when the next one comes?",
             "extreme": "Right where scores are small. Of which numbers do you take the "
-            "exponential, and how large can they become?",
+            "exponential, and how large or small can they become?",
             "masked": "A row may see no key in a block, or in none. What are minus infinity minus "
             "minus infinity, and what does such a row keep for the blocks to come?",
         },

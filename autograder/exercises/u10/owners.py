@@ -84,12 +84,11 @@ EDITS = (
         shows=("sent_bytes", "seconds"),
     ),
     Edit(
-        "The gradient is divided by the number of ranks. What are shares, terms of a sum or means?",
+        "The gradient is divided by the number of ranks. Shares add up: why divide?",
         {SCATTER: f"{SCATTER}\n    part.grad /= comm.size"},
     ),
     Edit(
-        "The gradient is too large by the number of ranks. What are shares, terms of a sum or "
-        "means?",
+        "The gradient is too large by the number of ranks. Shares add up: why multiply?",
         {SCATTER: f"{SCATTER}\n    part.grad *= comm.size"},
     ),
     Edit(
@@ -173,7 +172,7 @@ CHECK = Check(
         labels=replay.LABELS
         | {
             "updates": "updates of the optimizer in two steps",
-            "wrong_steps": "steps of two after which rank 0's weights are wrong",
+            "wrong_steps": "steps that leave rank 0 with wrong weights",
             "wrong_ranks": "ranks with wrong weights",
             "wrong_parts": "ranks whose part is wrong",
             "length": "the norm of the weights in the end",

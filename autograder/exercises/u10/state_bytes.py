@@ -95,6 +95,13 @@ EDITS = (
         },
     ),
     Edit(
+        "What stays whole is padded, too. Why would numbers need it that nobody cuts into parts?",
+        {
+            kind: kind.replace("num_params", "part * num_ranks")
+            for kind in (WEIGHTS, GRADIENTS, OPTIMIZER)
+        },
+    ),
+    Edit(
         "In your stage 1 gradients are parts already. What does a stage 1 rank still keep whole?",
         {GRADIENTS: GRADIENTS.replace("2", "1")},
         points=1.0,

@@ -83,8 +83,7 @@ EDITS = (
         shows=("forward_calls",),
     ),
     Edit(
-        "The result is too large by one bias less than there are ranks. How often is the bias "
-        "added?",
+        "The bias is in the result several times. Who adds it?",
         {BIAS: 'g(hidden @ down.T + w["bias"])'},
     ),
     Edit(

@@ -12,9 +12,9 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u14.shared.models import LLAMA_1B
 from autograder.observing.u14 import plan as plan_observer
-from course_utils.configs import Costs, Machine, machine_of
+from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of
 from course_utils.formulas.best_plan import plans
-from course_utils.formulas.plan import LAST_STAGE, Task
+from course_utils.formulas.plan import Task
 
 LLAMA_8B = {
     **{"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "num_kv_heads": 8},
@@ -68,7 +68,7 @@ def _stage_or_recomputation(rng: random.Random) -> Case:
 
 def _stage_and_micro_batch(rng: random.Random) -> Case:
     """Only stage 3 fits, and each micro-batch gathers all weights over slow links."""
-    task = _uncut_task(rng, rng.choice(MACHINES), 256, rng.choice(SLOW))
+    task = _uncut_task(rng, rng.choice(MACHINES), 64, rng.choice(SLOW))
     return _case(task, _costs(task), _least_bytes(task, is_recomputed=True) - 1)
 
 
@@ -76,7 +76,7 @@ def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> Task:
     """Eight devices and a model that neither tensor ranks nor stages can cut."""
     sizes = model_of(LLAMA_1B | UNCUT | {"num_layers": rng.choice(PRIMES)})
     machine = replace(machine_of(name, 8), link_bytes_per_second=link * 10**9)
-    return Task(sizes, seq_len, rng.choice((64, 128)), machine)
+    return Task(sizes, seq_len, 128, machine)
 
 
 def _least_bytes(task: Task, *, is_recomputed: bool) -> int:

@@ -22,7 +22,7 @@ KINDS = {
 }
 BY_HAND = "by hand"
 ALLOWED_BLOCKS = 2  # the one in use, and the next as it comes
-LABELS = {"blocks_too_many": "blocks in memory at once, beyond two", **RESULT_LABELS}
+LABELS = {"blocks_too_many": "blocks in memory beyond the two allowed", **RESULT_LABELS}
 
 
 def inputs_of(case: Case) -> tuple[Tensor, Tensor]:

@@ -16,10 +16,10 @@ from course_utils.instruments import count_flops
 
 LABELS = {
     "changed_arguments": "arguments that are other numbers afterwards",
-    "wrong_rows": "rows of the gradient of the input that are wrong",
+    "wrong_rows": "wrong rows in the gradient of the input",
     "input_checksum": "the sum of that gradient, each number with a weight of its own",
     "weight_gradients": "gradients of weights",
-    "wrong_weights": "gradients of weights that are wrong",
+    "wrong_weights": "wrong gradients of weights",
     "weights_checksum": "the sum of those gradients, each number with a weight of its own",
     "flops_now": "FLOPs of the first half",
     "flops_later": "FLOPs of the second half",
@@ -52,8 +52,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     with undisturbed():
         flops_now = _flops_of(lambda: results.append(answer(weights, kept, upstream)))
         (result,) = results
-        if not isinstance(result, tuple | list) or len(result) != 2 or not callable(result[1]):
-            raise TypeError(f"wanted a tensor and a function, got {describe(result)}")
+        is_pair = isinstance(result, tuple | list) and len(result) == 2
+        if not is_pair or not callable(result[1]):
+            got = " and ".join(map(describe, result)) if is_pair else describe(result)
+            raise TypeError(f"wanted a tensor and a function, got {got}")
         gradient, later = require_tensor(result[0]), result[1]
         gradient = gradient.detach().clone()
         flops_later = _flops_of(lambda: results.append(later()))

@@ -101,3 +101,9 @@ def test_a_plan_without_functions_of_ones_own_is_the_courses(tmp_path):
     exported = export(tmp_path)
     assert exported.own == []
     assert run_alone(exported).startswith("[]\nLlama-3-8B on 8 × H100-SXM")
+
+
+def test_before_the_first_start_there_is_nothing_to_export(tmp_path):
+    with pytest.raises(CommandError, match="yet: `make lab` makes it"):
+        export(tmp_path / "work")
+    assert list(tmp_path.iterdir()) == []

@@ -84,6 +84,20 @@ def test_a_report_on_another_mission_names_what_is_not_ones_own(work):
     assert "`state_bytes`" not in last
 
 
+def test_a_notebook_reports_on_another_mission_with_its_own_functions(work):
+    *_, said = run(
+        work,
+        STATE,
+        'check("u03-state-bytes", state_bytes)',
+        "from dataclasses import replace\nfrom autograder import report\n"
+        "from course_utils.planner import MISSION\n"
+        'report(replace(MISSION, name="Mine"))',
+    )
+    assert said.startswith("Mine: 100 billion tokens")
+    assert "`state_bytes`" not in said.splitlines()[-1]
+    assert "`parameters`" in said.splitlines()[-1]
+
+
 def test_the_card_fills_up_with_the_functions(work):
     *_, card = run(
         work,

@@ -9,7 +9,6 @@ from course_utils.formulas.batch_size import (
     estimate_noise,
     fit_tradeoff,
     num_steps,
-    power_law,
     steps_and_examples,
     token_weights,
 )
@@ -66,19 +65,6 @@ def test_no_other_line_has_smaller_relative_deviations():
     for change in (0.99, 1.01):
         assert deviation(found[0] * change, found[1]) > deviation(*found)
         assert deviation(found[0], found[1] * change) > deviation(*found)
-
-
-def test_power_law_of_three_points():
-    # In powers of two (0, 12), (1, 9), (2, 3): slope ((-1)(4) + 0 + (1)(-5)) / 2 = -4.5, and the
-    # mean (1, 8) puts the line at 12.5 where the loss is 1.
-    law = power_law([1, 2, 4], [4096, 512, 8])
-    assert law == pytest.approx({"exponent": -4.5, "batch_at_loss_1": 2**12.5})
-
-
-def test_power_law_of_the_lecture():
-    # log(128 / 16) / log(1.58 / 2.22) = -6.11 between the ends
-    law = power_law([2.22, 1.98, 1.77, 1.58], [16e6, 32e6, 64e6, 128e6])
-    assert law["exponent"] == pytest.approx(-6.12, abs=0.005)
 
 
 @pytest.mark.parametrize(

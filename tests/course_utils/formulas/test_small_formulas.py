@@ -2,15 +2,12 @@
 
 import pytest
 
-from course_utils.configs import PRECISIONS, RunConfig, device, precision, preset
-from course_utils.formulas.activations import model_saved_bytes
+from course_utils.configs import PRECISIONS, precision
 from course_utils.formulas.memory import (
     four_memories,
-    largest_micro_batch,
     state_bytes,
     state_bytes_of_recipe,
 )
-from course_utils.formulas.parameters import parameters
 from course_utils.formulas.step_time import step_seconds
 from course_utils.formulas.tensors import tensor_bytes
 
@@ -71,40 +68,6 @@ def test_state_bytes(name):
 def test_state_of_the_lectures_tables(billions, name, gigabytes):
     sizes = state_bytes(billions * 10**9, precision(name))
     assert sum(sizes.values()) == gigabytes * 10**9
-
-
-@pytest.mark.parametrize("memory", ["A100-40", "A100-80", "H100-SXM", "H200"])
-@pytest.mark.parametrize("seq_len", [1024, 2048, 8192])
-@pytest.mark.parametrize("name", ["GPT-2-124M", "Llama-3.2-1B"])
-def test_largest_micro_batch_is_the_first_that_fits_from_above(name, seq_len, memory):
-    """An independent oracle: try sizes downwards until one fits."""
-    model, memory_bytes = preset(name), device(memory).memory_bytes
-    free = memory_bytes - 16 * sum(parameters(model).values())
-
-    def saved(b: int) -> int:
-        return sum(
-            model_saved_bytes(model, RunConfig(micro_batch_size=b, seq_len=seq_len)).values()
-        )
-
-    expected = next((b for b in range(1000, 0, -1) if saved(b) <= free), 0)
-    run = RunConfig(micro_batch_size=99, seq_len=seq_len)
-    assert largest_micro_batch(model, run, memory_bytes) == expected
-
-
-def test_largest_micro_batch_at_the_edge():
-    """One byte less than three sequences need is enough for two."""
-    model, run = preset("Llama-3.2-1B"), RunConfig(micro_batch_size=3, seq_len=1024)
-    state = 16 * sum(parameters(model).values())
-    needed = state + sum(model_saved_bytes(model, run).values())
-    assert largest_micro_batch(model, run, needed) == 3
-    assert largest_micro_batch(model, run, needed - 1) == 2
-    assert largest_micro_batch(model, run, state) == 0
-
-
-def test_a_model_whose_state_does_not_fit_has_no_micro_batch():
-    """128 GB before the first activation, on a device of 80 GB."""
-    run = RunConfig(seq_len=1)
-    assert largest_micro_batch(preset("Llama-3-8B"), run, device("H100-SXM").memory_bytes) == 0
 
 
 @pytest.mark.parametrize("name", PRECISIONS)

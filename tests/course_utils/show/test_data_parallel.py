@@ -4,7 +4,6 @@ import pytest
 
 from course_utils.distributed import ClusterRun, Event
 from course_utils.show import (
-    all_reduce_over_ranks,
     exposed_over_tokens,
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
@@ -28,9 +27,6 @@ PICTURES = {
         0.005,
     ),
     "tokens": lambda: exposed_over_tokens({256: run(1.0), 1024: run(4.0)}, 500),
-    "ranks": lambda: all_reduce_over_ranks(
-        {"ring": {2: 0.001, 4: 0.0015}, "all to all": {2: 0.001, 4: 0.003}}, {2: 0.001, 4: 0.0015}
-    ),
     "devices": lambda: tokens_per_second_over_devices(
         {"measured": {8: 40.0, 16: 30.0}, "weak": {8: 10.0, 16: 9.0}, "strong": {8: 5.0, 16: 1.0}}
     ),
@@ -49,6 +45,5 @@ def test_captions():
     captions = {name: make().caption for name, make in PICTURES.items()}
     assert "4 MiB (10 µs, 6.00 ms), 1 MiB (2 µs, 6.00 ms); computation" in captions["buckets"]
     assert "alone takes 5.00 ms" in captions["buckets"]
-    assert "on 4 ranks: 1.50 ms (ring), 3.00 ms (all to all)" in captions["ranks"]
     assert "from 33 % at 256 tokens to 0 % at 1,024" in captions["tokens"]
     assert "75 % (measured); 90 % (weak); 20 % (strong)" in captions["devices"]
