@@ -259,7 +259,7 @@ print(roof)
 compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 
 # %% [markdown]
-# Only one thread's processor time is counted, so other load barely matters. If the spread exceeds 1.3, something else was running: measure again. Now edit the list of operations and rerun:
+# Only one thread's processor time is counted, so other load barely matters. If the spread exceeds 1.3, measure again. Run the next two cells; then change the list of operations.
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
@@ -359,7 +359,7 @@ pd.DataFrame(rows).T.style.format("{:.3g}")
 predict("u02-decode", None, "FLOP/B")
 
 # %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=3 importance=5
-# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. The lines given below count the elements of all matrices and norms. Each key is worth a third of the points.
+# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. `elements`, below, leaves out the embedding. Each key is worth a third of the points.
 #
 # | phase | new tokens of each sequence |
 # |---|---|
@@ -496,7 +496,7 @@ pd.DataFrame(rows).T
 #
 # The rest is norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
 #
-# Attention is one fused operation in the model above. Its weights, written out:
+# Attention is one fused operation in the model above. The softmax in it, written out:
 
 
 # %%
@@ -594,7 +594,7 @@ def wasteful(model, prompt, num_new):
 # | `graph` | nothing saved for a backward pass |
 # | `waits` | no number read by Python (`int`, `item`, `tolist`): on a GPU, Python would wait each time |
 #
-# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`, as in `prefill` and `decode` above. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, and returns the states $(b, s, h)$ that the head reads.
+# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, raises `cache.length`, and returns the states $(b, s, h)$ that the head reads.
 
 
 # %% solution="u02-repair-generate"
@@ -849,7 +849,7 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | seconds of an operation | the larger of FLOPs$/P$ and bytes$/W$; operations add up |
 # | ridge of an H100 in bf16 | 295 FLOP/B |
 # | decode at batch 1 | about 1 FLOP/B in bf16; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
-# | what the roofline leaves out | calls and launches, kernels below their roof, waiting for data |
+# | what the roofline leaves out | calls and launches, kernels below their roof |
 #
 # **Your plan** now has the days its products take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
 

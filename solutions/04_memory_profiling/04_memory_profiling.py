@@ -683,11 +683,11 @@ pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".fo
 #
 # | key | what | what it may hold |
 # |---|---|---|
-# | `"loss"` | the mean of the held-out batches' losses: a number or one-element tensor | during the evaluation, never the activations of even one whole batch |
-# | `"confidence"` | the running average, which starts at 0: a number or one-element tensor | no probabilities of an earlier batch |
+# | `"loss"` | the mean of the held-out batches' losses: a number or one-element tensor | during the evaluation, less than one batch's activations |
+# | `"confidence"` | the running average, which starts at 0: a number or one-element tensor | nothing of an earlier batch |
 # | `"states"` | one tensor $(b, h)$ for each training batch, in the model's dtype and without a graph | these numbers and nothing else |
 #
-# The evaluation leaves the mode (do not call `eval()`), weights, `.grad`, `requires_grad` and grad mode as it found them. Without batches to train on, `train` only evaluates, and autograd may be off. Batches may differ in size.
+# In the evaluation do not call `eval()`, and leave weights, `.grad`, `requires_grad` and grad mode, on or off, as you found them. Without batches to train on, `train` only evaluates. Batches may differ in size.
 #
 # *By hand:* four batches leave four tensors (2, 64) in fp32 and two numbers: `left_bytes` is at most **2,056**. In the evaluation alone `peak_bytes` stays far below one graph's 1.7 MB.
 

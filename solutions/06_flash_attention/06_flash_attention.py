@@ -267,7 +267,7 @@ for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp have 2,864 numbers in all. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and loops that run first to last, how many numbers does the best order of loops load and store?
+# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp have 2,864 numbers in all. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and queries or keys in the outer loop, how many numbers does the better order load and store?
 
 # %%
 predict("u06-moved", None, "numbers")
@@ -425,7 +425,7 @@ for n in (1024, 4096, 16384):
 pd.DataFrame(rows).T.rename_axis("tokens").round(1)
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$, here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once, however often keys are read: hence its 510.)
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$ (an extra), here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once, however often keys are read: hence 510 FLOP/B.)
 
 # %% [markdown]
 # ## Tiles above the diagonal
@@ -456,7 +456,7 @@ predict("u06-backward-flops", None, "times forward")
 #
 # - Gradients of `q`, `k`, `v` in float64, for any upstream gradient.
 # - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp, saved where autograd sees them, without copies. Keep nothing else.
-# - Scores only in tiles of `block` × `block`, the last one smaller: no tensor of $s \times s$ floating-point numbers or more.
+# - Scores only in tiles of `block` × `block` per head, the last one smaller: no tensor of $s \times s$ floating-point numbers or more.
 # - Only the FLOPs of tiles on and below the diagonal. Forward runs once.
 #
 # All or nothing. Useful: `q[..., i : i + block, :]` are rows of all heads; only tiles with $i = j$ need a mask.

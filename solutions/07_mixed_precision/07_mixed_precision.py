@@ -446,7 +446,7 @@ try_it(four_steps, update)
 # Is an update part of the loss? Which context switches recording off?
 # </details>
 #
-# <details><summary>Hint: my masters are right, but the weights do not change</summary>
+# <details><summary>Hint: my weights do not change</summary>
 #
 # Does an equals sign write into a tensor, or does it give the name to another tensor?
 # </details>
@@ -469,7 +469,7 @@ compare("u07-thousand-steps", "in bf16", measured=alone.item())
 # %% [markdown]
 # From 1 to 2 the spacing is 0.0078: each step is rounded *up* to a full spacing, and the sum runs ahead. From 2 on the spacing doubles, and every step is rounded away.
 #
-# In the four runs, Adam's first step is the learning rate, $3 \cdot 10^{-4}$ (in bf16, rounded to spacings), and 30 % of the weights start above 1/8 in absolute value.
+# In the four runs, Adam's first step is the learning rate, $3 \cdot 10^{-4}$; later ones are smaller. 30 % of the weights start above 1/8 in absolute value, where half a spacing of bf16 is more than that.
 #
 # **Guess first.** What percentage of the weights did the *last* step of the bf16 run leave unchanged?
 

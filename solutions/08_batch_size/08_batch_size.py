@@ -464,7 +464,7 @@ pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
 # The picture shows the problem that we train below: a network of 837 parameters classifies 4,096 points into five classes. At the start its noise scale is 61 examples.
 
 # %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=9 difficulty=2 importance=5
-# **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, and only there, return `math.inf`. Tolerance: 10⁻⁹, even where the rows are nearly equal.
+# **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, return `math.inf`. Tolerance: 10⁻⁹, even where the rows are nearly equal.
 #
 # *By hand:* the gradients of two examples are (4, 1) and (0, −3) → **1.6**.
 

@@ -81,7 +81,7 @@ plan()
 # | 2 | gradients too |
 # | 3 | weights too: PyTorch's **FSDP**, fully sharded data parallel |
 #
-# Weights of any shape go into one flat row of $N$ numbers, padded until $d$ divides it and cut into equal parts. Only parts are padded, and padding counts. A single **all-gather** brings the whole back.
+# Weights of any shape go into one flat row of $N$ numbers, padded until $d$ divides it and cut into equal parts. What stays whole is not padded. Padding counts. A single **all-gather** brings the whole back.
 #
 # **Guess first.** Llama-3-8B in bf16 on 64 devices, 16 bytes (2 + 2 + 12) for each of 8.03 billion parameters. How many GB does each keep in stage 1?
 
@@ -238,7 +238,7 @@ compare("u10-natural", "times an all-reduce", computed=1.5, measured=round(natur
 # %% [markdown]
 # ## What it costs to forget
 #
-# Stage 2 keeps no whole gradient. Each of $m$ micro-batches reduce-scatters its own (**scatters**, for short) before the next begins, and adds the result to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
+# Stage 2 keeps no whole gradient. Each of $m$ micro-batches reduce-scatters (**scatters**) its gradient before the next begins, and adds the result to the rank's part. Stage 3 keeps no whole weight either. In every micro-batch it gathers for forward, forgets, gathers again for backward, and scatters.
 
 # %% What a rank sends [markdown] exercise="u10-volume" points=2 minutes=9 difficulty=2 importance=4
 # **Write** `step_sent_bytes`: bytes that each rank sends in one step, as in a ring: $(d-1)/d$ of the whole in a gather or scatter, twice that in an all-reduce. An exact `int`, all or nothing.
@@ -310,7 +310,7 @@ predict("u10-alive", None, "tensors")
 # %% A sharded layer [markdown] exercise="u10-layer" points=3 minutes=19 difficulty=4 importance=5
 # **Write** `ShardedLinear`. Three scenarios, a third of the points each: `one rank`, `some ranks` and `memory`.
 #
-# - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides its numbers. `x` is (rows, in), different on each rank.
+# - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides out · in. `x` is (rows, in); rows differ between ranks, in number too.
 # - `backward` returns a gradient for each argument of `forward` but `ctx`, None where there is none. That of `part` is this rank's part of the **sum** over all ranks, flat like `part`.
 # - Two gathers and one reduce-scatter, in each scenario.
 # - `memory`: autograd keeps `x` and `part`, and nothing more stays alive after `forward`. Beside `part`, at most **one** tensor as large as the weight is alive at once; the weight's gradient counts, too.
@@ -513,7 +513,7 @@ print("yours, four layers:", calls_of_yours(4))
 # %% [markdown]
 # ## Where is it free?
 #
-# Bus bandwidths of all-reduce and all-gather, from the *Ultra-Scale Playbook*, on nodes of eight H100s. In a ring the two would be equal. A scatter counts as a gather.
+# Bus bandwidths of all-reduce and all-gather, from the *Ultra-Scale Playbook*, on nodes of eight H100s. A scatter's bandwidth is taken as a gather's.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: published bandwidths, and what follows from them for a gather

@@ -25,7 +25,7 @@
 #
 # 1. **Write** the two operations that make a layer parallel, and an MLP with them.
 # 2. **Compute** the bytes that travel, and **measure** what devices still keep.
-# 3. **Write** ring attention, and share a causal sequence fairly.
+# 3. **Write** ring attention.
 # 4. **Explain** why tensor parallelism stays inside a node.
 #
 # | here | meaning |
@@ -150,7 +150,7 @@ try_it(by_hand, f_and_g)
 # Weights lie as in `torch.nn.Linear`, (out, in): the columns of $A$ are rows of the tensor. `w["gate"]` and `w["up"]` are (units, $h$), `w["down"]` is ($h$, units), and `w["bias"]` is added to the result.
 
 # %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=10 difficulty=3 importance=5
-# **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on the ranks of `comm`. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units: they then differ by one unit at most.
+# **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on `comm.size` ranks. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units.
 #
 # - Result, gradient of `x` and gradient of the bias: right on every rank. Gradients of the other weights: each rank's part of them.
 # - One call in forward, one in backward.
@@ -281,7 +281,7 @@ explorer(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The links between nodes.
+# The links between nodes, and only at 400 GB/s.
 # </details>
 
 # %% [markdown]
@@ -448,7 +448,7 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both, over all keys.
 
 # %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=17 difficulty=4 importance=5
-# **Write** `ring_attention`: the result for this rank's queries over the keys of all ranks; one head, so `q`, `k` and `v` are (S / c, d). `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked, even if no key is left; `owner` is the rank whose block it is. Three scenarios, a third of the points each:
+# **Write** `ring_attention`: the result for this rank's queries over the keys of all ranks; one head, so `q`, `k` and `v` are (S / c, d). `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked (perhaps wholly); `owner` is the rank whose block it is. Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
@@ -561,12 +561,12 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 # | tensor 8, data 8 | 64 | 4,378 |
 # | the same, calls hidden behind parts of products (async TP) | 64 | 4,809 |
 #
-# Tensor parallelism by eight has 0.67 of FSDP's speed, 0.74 with async TP; our layer has 0.61 of one device's. Neither 0.67 nor 0.61 hides a call. The runs differ in more: devices, micro-batches, links.
+# Tensor parallelism by eight has 0.67 of FSDP's speed, 0.74 with async TP; our layer has 0.61 of one device's. Neither hides a call. The runs differ in more: devices, micro-batches, links.
 
 # %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=8 difficulty=3 importance=4
 # **Write** three or four sentences:
 #
-# - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of the table.
+# - Why are sixteen devices on two nodes slower than eight on one, though each computes half as much? Use the milliseconds of our layer.
 # - Data parallelism across the same nodes sums gradients (unit 09). Why can it hide its calls, and tensor parallelism cannot?
 
 # %% [markdown] text_answer="u11-why-inside"

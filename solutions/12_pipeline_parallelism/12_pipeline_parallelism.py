@@ -388,7 +388,7 @@ display(pd.DataFrame(rows).T.round(2))
 compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 
 # %% [markdown]
-# The bubble is divided by $v$. The price: more than $v$ times the messages, so that more chunks do not help for ever, and $1 + \frac{p-1}{p\,v}$ times as much in flight on the first stage. It holds more because each stage runs *two* F more ahead than the next one; the second one hides the messages.
+# The bubble is divided by $v$. The price: more than $v$ times the messages, so that more chunks do not help for ever, and $1 + \frac{p-1}{p\,v}$ times as much in flight on the first stage.
 
 # %% [markdown]
 # ## Backward in two halves
@@ -510,12 +510,12 @@ pd.DataFrame(rows).T.astype(int)
 # %% [markdown]
 # Between two steps stands the optimizer. It usually clips gradients by their norm over the *whole* model: an all-reduce, at which everybody waits for everybody. The authors of zero bubble let each stage go on without it, check afterwards, and undo a step that was wrong. With the barrier, their repository reports, about 8 % is lost ($p$ and $m$ are not stated).
 
-# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=11 difficulty=4 importance=5
+# %% What does "zero bubble" not say? [markdown] exercise="u12-why" points=2 minutes=14 difficulty=4 importance=5
 # **Write** four to six sentences.
 #
 # 1. Four stages, eight micro-batches: why can no schedule with one chunk end before second 27?
-# 2. Take $p = 8$ and $m = 24$. Which share of a step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
-# 3. Your plan: eight devices of 80 GB, 512 micro-batches. Would you take ZB-H2? Decide by the time that it can save, and by the memory of stage 0.
+# 2. Take $p = 8$ and $m = 24$. Which share of its step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
+# 3. Your plan: eight devices of 80 GB, 512 micro-batches. Would you take ZB-H2 instead of 1F1B? Decide by time, and by the memory of stage 0.
 
 # %% [markdown] text_answer="u12-why"
 # <!-- BEGIN SOLUTION -->
