@@ -392,7 +392,7 @@ predict("u05-best-length", None, "layers in a segment")
 # | `"after_forward"` | kept when the forward pass is over |
 # | `"peak"` | kept at the peak of the backward pass |
 #
-# - The input of a segment counts $u$ bytes (`boundary_bytes`) until the backward pass has finished that segment.
+# - The input of a segment counts $u$ bytes (`boundary_bytes`) until that segment runs again.
 # - In the segment that has run again, each layer counts $A$ bytes (`layer_bytes`), including its input.
 # - Gradients, the last layer's result, and temporaries do not count.
 #
@@ -624,7 +624,7 @@ compare(
 )
 
 # %% [markdown]
-# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so it takes less than twice the forward pass. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.4 asks you.)
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so a forward pass is more than a third of a step. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.4 asks you.)
 
 # %% [markdown]
 # ## Not all activations are equal
@@ -871,7 +871,7 @@ pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis(
 # %% 24 GB or 80 GB? [markdown] exercise="u05-choose" points=2 minutes=9 difficulty=3 importance=5
 # **Write** three to five sentences:
 #
-# 1. Which row would you choose on a device of 24 GB ($24 \cdot 10^9$ bytes), and which on one of 80? Leave 2 GB for driver and allocator. Give both peaks.
+# 1. Which row would you choose on a device of 24 GB ($24 \cdot 10^9$ bytes), and which, for most tokens per second, on one of 80? Leave 2 GB for driver and allocator. Give both peaks.
 # 2. Why is full recomputation alone not enough on 24 GB?
 # 3. Selective recomputation added 1.8 % FLOPs to the 22B layer, and 7 % time. Where did the rest of the time go?
 

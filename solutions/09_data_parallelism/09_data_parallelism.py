@@ -382,7 +382,7 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 # %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=20 difficulty=4 importance=5
 # **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. Send the remainder after backward. Two parts earn half of the points each:
 #
-# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before. Remove all hooks, even if backward raises.
+# - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before.
 # - *overlap*: the same buckets, each sent at the earliest moment, and backward never waits.
 #
 # Divide nothing. Every parameter gets a gradient on every rank. The frame is given; change it as you like.
@@ -631,7 +631,7 @@ cluster_timelines(accumulation_runs)
 # %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=10 difficulty=3 importance=4
 # **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing: rates are whole numbers, and when the division is exact, a float can be off by one.
 #
-# *By hand:* 1,024 parameters of 2 bytes on 4 ranks: 3,072 bytes take 48 seconds at 64 bytes/s. 4,096 FLOPs for a token take 8 seconds at 512 FLOP/s → **6**.
+# *By hand:* 1,024 parameters of 2 bytes on 4 ranks: 3,072 bytes take 48 seconds at 64 bytes/s. 4,096 FLOPs for a token take 8 seconds at 512 FLOP/s → **6**. On one rank: **0**.
 
 
 # %% solution="u09-hidden"
@@ -702,7 +702,7 @@ pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers in 16 buckets, with links of 5 µs and 160 GB/s at every size. (**Two ranks stand for all**: their link is as slow as a whole ring.)
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers in 16 buckets, with links of 5 µs and 160 GB/s at every size.
 #
 # Beside them stands a published curve (B11): a 1.34B model on nodes of eight H100 (*Playbook*). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
 
