@@ -239,12 +239,6 @@ EDITS = (  # those that go wrong in one program are asked about first
         shows=BYTES,
     ),
     Edit(ADDRESSES, {KEY: "storages[tensor.data_ptr()]"}, shows=BYTES),
-    Edit(
-        "You tell tensors apart, so two on the same memory count twice. What do two views of "
-        "one storage have in common, each a Python object of its own?",
-        {KEY: "storages[id(tensor)]"},
-        shows=BYTES,
-    ),
     Edit(EACH_COUNTS, EACH_TIME, shows=BYTES),
     *(
         Edit(
@@ -258,7 +252,6 @@ EDITS = (  # those that go wrong in one program are asked about first
     Edit(WEIGHTS, {LEAVE_OUT: "set()"}, shows=BYTES),
     Edit(WEIGHTS, BY_ID, shows=BYTES),
     Edit(WEIGHTS_AND_EACH, {LEAVE_OUT: "set()", **EACH_TIME}, shows=BYTES),
-    Edit(WEIGHTS_AND_EACH, {**BY_ID, KEY: "storages[id(tensor)]"}, shows=BYTES),
     *(
         Edit(
             "You leave out what agrees with a weight in shape, size or numbers. What do two "
@@ -301,7 +294,6 @@ EDITS = (  # those that go wrong in one program are asked about first
             _sizes(SHOWN, **EACH_TIME, **{LEAVE_OUT: "set()"}),
             _sizes(SHOWN, **{LEAVE_OUT: "set()"}),
             _sizes(SHOWN, **BY_ID),
-            _sizes(SHOWN, **BY_ID, **{KEY: "storages[id(tensor)]"}),
         )
     ),
     *(
