@@ -77,6 +77,7 @@ WITH, CALL = (
     "        call()",
 )
 EACH_TIME = {KEY: "storages[len(storages)]"}
+BY_TENSOR = {KEY: "storages[tensor]"}  # as by its `id`, which a later object may get again
 
 SUBTRACTED = {
     LEAVE_OUT: "set()",
@@ -239,6 +240,12 @@ EDITS = (  # those that go wrong in one program are asked about first
         shows=BYTES,
     ),
     Edit(ADDRESSES, {KEY: "storages[tensor.data_ptr()]"}, shows=BYTES),
+    Edit(
+        "You tell tensors apart, so two on the same memory count twice. What do two views of "
+        "one storage have in common, each a Python object of its own?",
+        BY_TENSOR,
+        shows=BYTES,
+    ),
     Edit(EACH_COUNTS, EACH_TIME, shows=BYTES),
     *(
         Edit(
@@ -252,6 +259,7 @@ EDITS = (  # those that go wrong in one program are asked about first
     Edit(WEIGHTS, {LEAVE_OUT: "set()"}, shows=BYTES),
     Edit(WEIGHTS, BY_ID, shows=BYTES),
     Edit(WEIGHTS_AND_EACH, {LEAVE_OUT: "set()", **EACH_TIME}, shows=BYTES),
+    Edit(WEIGHTS_AND_EACH, {**BY_ID, **BY_TENSOR}, shows=BYTES),
     *(
         Edit(
             "You leave out what agrees with a weight in shape, size or numbers. What do two "
@@ -294,6 +302,7 @@ EDITS = (  # those that go wrong in one program are asked about first
             _sizes(SHOWN, **EACH_TIME, **{LEAVE_OUT: "set()"}),
             _sizes(SHOWN, **{LEAVE_OUT: "set()"}),
             _sizes(SHOWN, **BY_ID),
+            _sizes(SHOWN, **BY_ID, **BY_TENSOR),
         )
     ),
     *(
