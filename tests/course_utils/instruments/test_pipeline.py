@@ -65,6 +65,7 @@ def test_seconds_and_flights_are_the_known_ones(golden):
         (2, 2, [2, 1.5]),
         (4, 4, [4, 4, 3.5, 2.5]),
         (4, 8, [5.5, 4.5, 3.5, 2.5]),
+        (4, 16, [5.5, 4.5, 3.5, 2.5]),
         (8, 32, [11.5, 10.5, 9.5, 8.5, 7.5, 6.5, 5.5, 4.5]),
     ],
 )
@@ -132,6 +133,20 @@ def test_a_deadlock_names_the_actions_that_wait():
     )
     with pytest.raises(ValueError, match="cannot be followed: deadlock"):
         run.require_complete()
+
+
+def test_chunks_in_turn_without_groups_wait_for_each_other():
+    p, m, v = 4, 8, 2
+    schedule = []
+    for actions in interleaved(p, m, v):
+        orders = {
+            "F": iter([("F", k, chunk) for chunk in range(v) for k in range(m)]),
+            "B": iter([("B", k, chunk) for chunk in reversed(range(v)) for k in range(m)]),
+        }
+        schedule.append([next(orders[kind]) for kind, _, _ in actions])
+    run = simulate_pipeline(schedule, m, Placement(p, v))
+    assert [each.action for each in run.waiting] == [("B", 0, 1)] * p
+    assert run.complaint.startswith("deadlock: stage 0 waits in B0.1 for B0.1 of stage 1")
 
 
 def test_what_is_missing_twice_or_unknown_is_named():

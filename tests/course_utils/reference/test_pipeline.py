@@ -180,12 +180,12 @@ def order_of(kind: Any, placement: Placement, num_micro_batches: int) -> list[li
 
 LOOP, V = Placement(4, 2), Placement(4, 2, is_v=True)
 TORCH = [
-    (schedules.ScheduleGPipe, Placement(4), {4: (9, 4), 8: (9, 8)}),
-    (schedules.ScheduleLoopedBFS, LOOP, {4: (4.5, 4), 8: (4.5, 8)}),
-    (schedules.ScheduleInterleaved1F1B, LOOP, {4: (4.5, 4), 8: (4.5, 5.5)}),
-    (schedules.ScheduleInterleavedZeroBubble, LOOP, {4: (1.5, None), 8: (1.5, None)}),
-    (schedules.ScheduleZBVZeroBubble, V, {4: (3.0, 4), 8: (1.5, 4)}),
-    (schedules.ScheduleDualPipeV, V, {8: (1.5, 4.5)}),
+    (schedules.ScheduleGPipe, Placement(4), {4: (9, 4), 8: (9, 8), 16: (9, 16)}),
+    (schedules.ScheduleLoopedBFS, LOOP, {4: (4.5, 4), 8: (4.5, 8), 16: (4.5, 16)}),
+    (schedules.ScheduleInterleaved1F1B, LOOP, {4: (4.5, 4), 8: (4.5, 5.5), 16: (4.5, 5.5)}),
+    (schedules.ScheduleInterleavedZeroBubble, LOOP, {m: (1.5, None) for m in (4, 8, 16)}),
+    (schedules.ScheduleZBVZeroBubble, V, {4: (3.0, 4), 8: (1.5, 4), 16: (1.5, 4)}),
+    (schedules.ScheduleDualPipeV, V, {8: (1.5, 4.5), 16: (1.5, 4.5)}),
 ]
 
 
@@ -197,6 +197,8 @@ def test_orders_of_torch_take_the_known_seconds(kind, placement, expected):
         run = simulate_pipeline(order, m, placement, halves(placement.num_chunks))
         assert run.require_complete().seconds - 3 * m == bubble
         assert most is None or max(flights(run)) == most
+        if placement.is_v and m >= 2 * placement.num_stages:
+            assert flights(run) == [most] * placement.num_stages
 
 
 @pytest.mark.usefixtures("fake_ranks")
@@ -207,6 +209,7 @@ def test_orders_of_torch_run_with_real_tensors(kind, placement, expected):
 
 
 @pytest.mark.usefixtures("fake_ranks")
-def test_two_orders_of_torch_are_those_of_the_course():
-    assert order_of(schedules.ScheduleInterleaved1F1B, LOOP, 8) == interleaved(4, 8, 2)
-    assert order_of(schedules.ScheduleGPipe, Placement(4), 8) == gpipe(4, 8)
+@pytest.mark.parametrize("m", [4, 8, 16])
+def test_two_orders_of_torch_are_those_of_the_course(m):
+    assert order_of(schedules.ScheduleInterleaved1F1B, LOOP, m) == interleaved(4, m, 2)
+    assert order_of(schedules.ScheduleGPipe, Placement(4), m) == gpipe(4, m)

@@ -1,10 +1,12 @@
 """Sharded training against training that repeats it all: numbers, calls, bytes, time, memory."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from course_utils.distributed import ClusterRun, Comm, Link, Network, VirtualCluster
+from course_utils.distributed import ClusterRun, Comm, Handle, Link, Network, VirtualCluster
 from course_utils.formulas.sharding import step_sent_bytes
 from course_utils.instruments import trace_memory
 from course_utils.reference.sharding import (
@@ -75,6 +77,7 @@ def test_a_sharded_step_is_adam_in_the_time_of_one_all_reduce():
     natural = VirtualCluster(NUM_RANKS).run(trained, all_reduced_step)
     torch.testing.assert_close(natural.results[0][0], trained_whole(), rtol=0, atol=1e-14)
     assert natural.step_seconds / run.step_seconds == pytest.approx(1.5)
+    assert round(1e6 * natural.step_seconds, 2) == 270.02
     assert run.sent_bytes() == NUM_STEPS * step_sent_bytes(64, NUM_RANKS, 1, 1, 8)
 
 
@@ -155,6 +158,29 @@ def test_prefetching(tokens, waiting, prefetching, exposed):
     runs = [cluster.run(meta_step, way, tokens) for way in (waiting_step, prefetched_step)]
     assert [round(1e3 * run.step_seconds, 3) for run in runs] == [waiting, prefetching]
     assert round(1e3 * runs[1].exposed_seconds(), 3) == exposed
+    assert round(1e3 * NVLINK.seconds("all_gather", 2 * 4096**2, range(8)), 4) == 0.2168
+
+
+# Milliseconds of a step that takes 8.680 if nobody waits before it must.
+@pytest.mark.parametrize(
+    ("call", "milliseconds"), [("all_gather", 13.233), ("reduce_scatter", 10.198)]
+)
+def test_a_call_that_is_waited_for_at_once_hides_nothing(call, milliseconds):
+    def hasty_step(comm: Comm, *args: Any) -> None:
+        later = getattr(comm, call)
+
+        def at_once(*tensors: Tensor, async_op: bool) -> Handle:
+            handle: Handle = later(*tensors, async_op=async_op)
+            handle.wait()
+            return handle
+
+        setattr(comm, call, at_once)
+        prefetched_step(comm, *args)
+
+    run = VirtualCluster(8, network=NVLINK, flops_per_second=400e12).run(
+        meta_step, hasty_step, 4096
+    )
+    assert round(1e3 * run.step_seconds, 3) == milliseconds
 
 
 # As PyTorch's `FSDPMemTracker` finds for FSDP2: four whole layers above the parts.
