@@ -340,7 +340,7 @@ LAYER = AnswerBank(
                         comm.all_gather(whole, part)
                     return torch.nn.functional.linear(x, whole)
             """,
-            "?",
+            "for autograd, the gathered weight comes from nowhere",
         ),
     ],
     right=[

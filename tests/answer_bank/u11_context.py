@@ -50,6 +50,30 @@ RING = AnswerBank(
             points=1.0,
         ),
         Wrong(
+            "a running maximum, and no rescaling",
+            """
+            import torch
+
+            def ring_attention(comm, attend_block, q, k, v):
+                n, r = comm.size, comm.rank
+                out, top = attend_block(q, k, v, r)
+                total = torch.ones_like(top)
+                for turn in range(1, n):
+                    coming = torch.empty_like(k), torch.empty_like(v)
+                    handles = [comm.send(x, (r + 1) % n, async_op=True) for x in (k, v)]
+                    handles += [comm.receive(x, (r - 1) % n, async_op=True) for x in coming]
+                    for handle in handles:
+                        handle.wait()
+                    k, v = coming
+                    part, lse = attend_block(q, k, v, (r - turn) % n)
+                    top = torch.maximum(top, lse)
+                    share = (lse - top).exp()
+                    out, total = out + share[:, None] * part, total + share
+                return out / total[:, None]
+            """,
+            "What becomes of what was added up under the old maximum?",
+        ),
+        Wrong(
             "received into what is sent",
             """
             from course_utils.reference.online_softmax import merge

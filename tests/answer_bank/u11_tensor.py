@@ -170,6 +170,77 @@ MLP = AnswerBank(
             """,
             "which numbers does each rank need",
         ),
+        Wrong(
+            "every so many hidden units, and no sum",
+            """
+            import torch
+
+            def parallel_mlp(comm, f, g, x, w):
+                gate, up = (w[n][comm.rank :: comm.size] for n in ("gate", "up"))
+                x = f(x)
+                hidden = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
+                return hidden @ w["down"][:, comm.rank :: comm.size].T + w["bias"]
+            """,
+            "Every rank ends with its own part of the sum.",
+        ),
+        Wrong(
+            "hidden units gathered",
+            """
+            import torch
+
+            def parallel_mlp(comm, f, g, x, w):
+                units = len(w["gate"])
+                most = -(-units // comm.size)
+
+                class Gather(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, hidden):
+                        mine = hidden.new_zeros(most, len(hidden))
+                        mine[: hidden.shape[1]] = hidden.T
+                        every = hidden.new_empty(comm.size, *mine.shape)
+                        comm.all_gather(every, mine)
+                        return every.transpose(0, 1).flatten(0, 1)[:units].T
+
+                    @staticmethod
+                    def backward(ctx, gradient):
+                        return gradient[:, comm.rank :: comm.size]
+
+                gate, up = (w[n][comm.rank :: comm.size] for n in ("gate", "up"))
+                x = f(x)
+                hidden = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
+                return Gather.apply(hidden) @ w["down"].T + w["bias"]
+            """,
+            "every rank gathers all hidden units",
+        ),
+        Wrong(
+            "a mean before f",
+            """
+            import torch
+
+            def parallel_mlp(comm, f, g, x, w):
+                gate, up = (w[n].tensor_split(comm.size)[comm.rank] for n in ("gate", "up"))
+                down = w["down"].tensor_split(comm.size, 1)[comm.rank]
+                x = f(g(x) / comm.size)
+                hidden = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
+                return g(hidden @ down.T) + w["bias"]
+            """,
+            "what enters is the same on all ranks",
+        ),
+        Wrong(
+            "a part of x for all hidden units",
+            """
+            import torch
+
+            def parallel_mlp(comm, f, g, x, w):
+                def mine(each):
+                    return each.tensor_split(comm.size, 1)[comm.rank]
+
+                x = mine(f(x))
+                gate, up = (g(x @ mine(w[name]).T) for name in ("gate", "up"))
+                return torch.nn.functional.silu(gate) * up @ w["down"].T + w["bias"]
+            """,
+            "each rank takes a part of x for all hidden units",
+        ),
     ],
     right=[
         """
@@ -238,6 +309,48 @@ ATTENTION = AnswerBank(
                 return g(attend(q, k, v)[0] @ w["o"].chunk(comm.size, 1)[comm.rank].T)
             """,
             "which rows of q, k and v",
+        ),
+        Wrong(
+            "heads from the last rank on, and no sum",
+            """
+            from course_utils.reference.attention import attend
+
+            def parallel_attention(comm, f, g, x, w, head_dim):
+                x, mine = f(x), comm.size - 1 - comm.rank
+                q, k, v = (
+                    (x @ w[n].chunk(comm.size)[mine].T).view(1, len(x), -1, head_dim)
+                    for n in "qkv"
+                )
+                return attend(q, k, v)[0] @ w["o"].chunk(comm.size, 1)[mine].T
+            """,
+            "Every rank ends with what its own heads contribute.",
+        ),
+        Wrong(
+            "heads gathered",
+            """
+            import torch
+            from course_utils.reference.attention import attend
+
+            def parallel_attention(comm, f, g, x, w, head_dim):
+                class Gather(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, out):
+                        every = out.new_empty(comm.size * out.shape[1], len(out))
+                        comm.all_gather(every, out.T.contiguous())
+                        return every.T
+
+                    @staticmethod
+                    def backward(ctx, gradient):
+                        return gradient.chunk(comm.size, 1)[comm.rank]
+
+                x = f(x)
+                q, k, v = (
+                    (x @ w[n].chunk(comm.size)[comm.rank].T).view(1, len(x), -1, head_dim)
+                    for n in "qkv"
+                )
+                return Gather.apply(attend(q, k, v)[0]) @ w["o"].T
+            """,
+            "every rank gathers all heads",
         ),
     ],
     right=[

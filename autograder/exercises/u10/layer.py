@@ -172,6 +172,17 @@ EDITS = (
         "The input gets no gradient. Which place of what `backward` returns belongs to it?",
         {RESULT: "return None, None, dpart, None"},
     ),
+    Edit(
+        "The part gets no gradient: for autograd, the gathered weight comes from nowhere. Who "
+        "tells it that the weight was made of parts, and what to do on the way back?",
+        {
+            "(torch.autograd.Function):": ":",
+            "forward(ctx: Any, comm": "apply(comm",
+            "ctx.comm, ctx.shape = comm, shape": "",
+            f"comm.all_gather(weight, part)\n        {SAVE}": "with torch.no_grad():\n"
+            "            comm.all_gather(weight, part)",
+        },
+    ),
 )
 
 CHECK = Check(

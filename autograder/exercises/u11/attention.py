@@ -8,6 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u11 import attention
 from autograder.observing.u11.attention import SCENARIOS, UNSERVED, WEIGHTS, tensors_of
@@ -68,9 +69,28 @@ def whole_attention(x: Tensor, w: Weights, head_dim: int) -> Tensor:
     return out @ w["o"].T
 
 
+def _own_part(*sizes: Any) -> dict[str, int]:
+    """A share of the work, and no call."""
+    right = measured(**dict(zip(FIELDS, sizes, strict=True)))
+    return {"forward_calls": 0, "other_calls": 0, "forward_flops": right["forward_flops"]}
+
+
+def _heads_gathered(*sizes: Any) -> dict[str, int]:
+    """A right result without g, of the whole last product."""
+    case = dict(zip(FIELDS, sizes, strict=True))
+    others = case["num_heads"] - case["num_heads"] // case["num_ranks"]
+    more = 2 * case["num_tokens"] * case["hidden_size"] * others * case["head_dim"]
+    flops = measured(**case)["forward_flops"] + more
+    return {"forward_calls": 0, "wrong_results": 0, "forward_flops": flops}
+
+
 CUT, ENTER = "w[name].chunk(comm.size)[comm.rank]", "f(x)"
 OUT = 'w["o"].chunk(comm.size, dim=1)[comm.rank]'
 SUM = f"g(out @ {OUT}.T)"
+OWN_PART = (
+    "Every rank ends with what its own heads contribute. What does a product over some of the "
+    "heads lack?"
+)
 
 EDITS = (
     Edit(
@@ -87,12 +107,7 @@ EDITS = (
         "it enter the block?",
         {ENTER: "x", "(entered @": "(f(entered) @"},
     ),
-    Edit(
-        "Every rank ends with what its own heads contribute. What does a product over some of the "
-        "heads lack?",
-        {SUM: f"out @ {OUT}.T"},
-        shows=("forward_calls",),
-    ),
+    Edit(OWN_PART, {SUM: f"out @ {OUT}.T"}),
     Edit(
         "Numbers of different heads are mixed. Which rows of q make one head: neighbours, or every "
         "so many?",
@@ -127,6 +142,14 @@ EDITS = (
         shows=("forward_flops", "backward_flops"),
     ),
 )
+SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
+    Symptom(OWN_PART, _own_part),
+    Symptom(
+        "The result is right, and every rank gathers all heads to compute the whole last product. "
+        "What of that product could a rank compute of its own heads alone?",
+        _heads_gathered,
+    ),
+)
 
 CHECK = Check(
     cases=attention_cases,
@@ -134,6 +157,7 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *edited("u11-attention", EDITS, attention.observe),
+        *SYMPTOMS,
         scenarios=SCENARIOS,
         relative_tolerance=1e-9,
         labels=attention.LABELS,

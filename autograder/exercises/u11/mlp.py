@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
+from autograder.checking.mistakes import Symptom
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u11 import mlp
 from autograder.observing.u11.blocks import Weights, whole_block
@@ -53,12 +54,44 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
+def _own_part(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str, int]:
+    """A share of the work, and no call."""
+    flops = 6 * n * h * -(-units // num_ranks)
+    return {"forward_calls": 0, "other_calls": 0, "forward_flops": flops}
+
+
+def _units_gathered(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str, int]:
+    """A right result without g, of the whole last product."""
+    flops = 4 * n * h * -(-units // num_ranks) + 2 * n * h * units
+    return {"forward_calls": 0, "wrong_results": 0, "forward_flops": flops}
+
+
+def _entered_by_sum(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str, int]:
+    """A share of the work, and a second sum."""
+    flops = 6 * n * h * -(-units // num_ranks)
+    return {"forward_calls": 2, "other_calls": 0, "wrong_results": 0, "forward_flops": flops}
+
+
+def _inputs_cut(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str, int]:
+    """Two sums of all hidden units, each rank with a part of x, and the whole last product."""
+    flops = 4 * n * -(-h // num_ranks) * units + 2 * n * h * units
+    return {"forward_calls": 2, "other_calls": 0, "wrong_results": 0, "forward_flops": flops}
+
+
 CUT, DOWN = (
     "w[name].tensor_split(comm.size)[comm.rank]",
     'w["down"].tensor_split(comm.size, dim=1)[comm.rank]',
 )
 ENTER, SUM, BIAS = "f(x)", "g(hidden @ down.T)", 'g(hidden @ down.T) + w["bias"]'
 GATE, UP = "(entered @ gate.T)", "(entered @ up.T)"
+OWN_PART = (
+    "Every rank ends with its own part of the sum. What does a product over some of the hidden "
+    "units lack?"
+)
+ENTERED_BY_SUM = (
+    "The result is right, and so many all-reduces are not needed: what enters is the same on "
+    "all ranks. What does f do to it in forward?"
+)
 PART = "{0}[comm.rank * ({1} // comm.size) : (comm.rank + 1) * ({1} // comm.size)]"
 
 EDITS = (
@@ -76,12 +109,7 @@ EDITS = (
         "it enter the block?",
         {ENTER: "x", GATE: "(f(entered) @ gate.T)", UP: "(f(entered) @ up.T)"},
     ),
-    Edit(
-        "Every rank ends with its own part of the sum. What does a product over some of the hidden "
-        "units lack?",
-        {SUM: "(hidden @ down.T)"},
-        shows=("forward_calls",),
-    ),
+    Edit(OWN_PART, {SUM: "(hidden @ down.T)"}),
     Edit(
         "The bias is in the result several times. Who adds it?",
         {BIAS: 'g(hidden @ down.T + w["bias"])'},
@@ -117,11 +145,21 @@ EDITS = (
         "units?",
         {DOWN: 'w["down"].flip(1).tensor_split(comm.size, dim=1)[comm.rank]'},
     ),
-    Edit(
-        "The result is right, and so many all-reduces are not needed: what enters is the same on "
-        "all ranks. What does f do to it in forward?",
-        {ENTER: "g(x) / comm.size"},
-        shows=("forward_calls",),
+    Edit(ENTERED_BY_SUM, {ENTER: "g(x) / comm.size"}),
+)
+SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
+    Symptom(OWN_PART, _own_part),
+    Symptom(
+        "The result is right, and every rank gathers all hidden units to compute the whole last "
+        "product. What of that product could a rank compute of its own hidden units alone?",
+        _units_gathered,
+    ),
+    Symptom(ENTERED_BY_SUM, _entered_by_sum),
+    Symptom(
+        "The result is right, and each rank takes a part of x for all hidden units: gate and up "
+        "each need a sum over ranks. With which part of gate and up would a rank need nobody's "
+        "help before down?",
+        _inputs_cut,
     ),
 )
 
@@ -131,6 +169,7 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *edited("u11-mlp", EDITS, mlp.observe),
+        *SYMPTOMS,
         scenarios=SCENARIOS,
         relative_tolerance=1e-9,
         labels=mlp.LABELS,

@@ -77,6 +77,10 @@ OWNER, TURNS = "(comm.rank - turn) % comm.size", "turn in range(comm.size)"
 MERGED = "part if result is None else merge(*result, *part)"
 PASSED_ON, NOT_LAST = "k, v = coming", "if turn < comm.size - 1:"
 ATTEND = f"part = attend_block(q, k, v, {OWNER})"
+RESULT, RETURN = f"result = {MERGED}", "return result[0]"
+RUNNING = """old, top = top, torch.maximum(top, part[1])
+        added, older = (torch.exp(each - top)[:, None] for each in (part[1], old))
+        numbers, weights = {} + added * part[0], {} + added"""
 WAIT = "for each in in_flight:\n            each.wait()\n"
 
 EDITS = (
@@ -143,6 +147,24 @@ EDITS = (
     Edit(
         "The last block never comes by. How many turns see all blocks, this rank's own among them?",
         {TURNS: "turn in range(max(1, comm.size - 1))", NOT_LAST: "if turn < comm.size - 2:"},
+    ),
+    *(
+        Edit(
+            "Each block is weighed against the largest score so far, and a later block may have a "
+            "larger one. What becomes of what was added up under the old maximum?",
+            {
+                "result = None": "numbers, weights, top = 0 * q, 0 * q[:, :1], "
+                "torch.full_like(q[:, 0], -torch.inf)",
+                RESULT: RUNNING.format(numbers, weights),
+                RETURN: "return numbers / weights",
+            },
+            shows=("wrong_results", "result_length"),
+        )
+        for numbers, weights in (
+            ("numbers", "weights"),
+            ("older * numbers", "weights"),
+            ("numbers", "older * weights"),
+        )
     ),
 )
 
