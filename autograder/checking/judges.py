@@ -53,7 +53,6 @@ KEPT_IN = {
     "bits is it kept, and what is the largest number that fits?"
     for bits in (64, 32)
 }
-SINGULAR = ("a ", "the ", "how ")  # how labels begin of which nobody says "no"
 NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
 
 
@@ -321,8 +320,8 @@ def _remark(wanted: Numbers, given: Numbers) -> str:
 def _difference(name: str, wanted: Number, got: Number) -> str:
     if name.endswith(".") and not wanted:
         return name
-    if not wanted and " " in name and not name.startswith(SINGULAR):
-        return f"Expected no {name}, got {got:,}."
+    if not wanted and " " in name:  # "Expected 0 for rows that are wrong" reads as its opposite
+        return f"{name[0].upper()}{name[1:]}: {got:,}; expected 0."
     label = f" for {name}" if name else ""
     has_ratio = wanted and math.isfinite(wanted) and math.isfinite(got / wanted)
     ratio = f" (ratio {_ratio_text(got / wanted)})" if has_ratio else ""

@@ -3,7 +3,7 @@
 >>> from course_utils.planner import COURSE_FUNCTIONS, MISSION, course_function
 >>> factors = doubled({name: course_function(name) for name in COURSE_FUNCTIONS}, MISSION)
 >>> round(factors["tokens"], 2), round(factors["devices"], 2)
-(2.0, 0.51)
+(2.0, 0.5)
 """
 
 from collections.abc import Callable
