@@ -593,6 +593,11 @@ LOST_BYTES = AnswerBank(
         ),
         Wrong("not rotated", _attend(_FLIP, _FUSED, _BACK), "Which of q, k and v does it rotate"),
         Wrong(
+            "keys and values in one another's place",
+            _attend("q, k, v = rotate(q), rotate(v), k", _FLIP, _FUSED, _BACK),
+            "Which of q, k and v does yours mix up?",
+        ),
+        Wrong(
             "values rotated too",
             _attend("q, k, v = rotate(q), rotate(k), rotate(v)", _FLIP, _FUSED, _BACK),
             "Which of q, k and v does it rotate",

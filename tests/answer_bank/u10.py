@@ -1,5 +1,7 @@
 """Answer banks of unit 10."""
 
+from fractions import Fraction
+
 from tests.answer_bank import AnswerBank, Wrong
 
 STATE = AnswerBank(
@@ -612,7 +614,42 @@ NORM = AnswerBank(
 
 HIDE = AnswerBank(
     function="gather_hiding_tokens",
-    wrong=[],
+    wrong=[
+        Wrong(
+            "seconds in floats, rounded up",
+            """
+            import math
+
+            def gather_hiding_tokens(n, ranks, rate, latency, flops):
+                seconds = (ranks - 1) * latency / 1e9 + (ranks - 1) / ranks * 2 * n / rate
+                return math.ceil(seconds * flops / (2 * n))
+            """,
+            "Off by one token where the two times are (nearly) equal.",
+        ),
+        Wrong(
+            "seconds for a token in floats",
+            """
+            import math
+
+            def gather_hiding_tokens(n, ranks, rate, latency, flops):
+                token_seconds = 2 * n / flops
+                gather_seconds = (ranks - 1) * (latency * 1e-9 + 2 * n / ranks / rate)
+                return math.ceil(gather_seconds / token_seconds)
+            """,
+            "Off by one token where the two times are (nearly) equal.",
+        ),
+        Wrong(
+            "rounded to nine digits before it is rounded up",
+            """
+            import math
+
+            def gather_hiding_tokens(n, ranks, rate, latency, flops):
+                seconds = (ranks - 1) * (latency / 1e9 + 2 * n / ranks / rate)
+                return math.ceil(round(seconds * flops / (2 * n), 9))
+            """,
+            "Off by one token where the two times are (nearly) equal.",
+        ),
+    ],
     right=[
         """
         from fractions import Fraction
@@ -641,16 +678,17 @@ HIDE = AnswerBank(
         "one rank": lambda case: case["num_ranks"] == 1,
         "no latency": lambda case: case["latency_ns"] == 0,
         "much latency": lambda case: case["latency_ns"] >= 10**6,
-        "a whole result": lambda case: _hide_rest(case) == 0 and case["num_ranks"] > 1,
-        "a rest": lambda case: _hide_rest(case) > 0,
+        "a whole result": lambda case: _hide_part(case) == 0 and case["num_ranks"] > 1,
+        "a rest": lambda case: _hide_part(case) > 0,
+        "a little more than a whole result": lambda case: 0 < _hide_part(case) < 1e-11,
     },
 )
 
 
-def _hide_rest(case):
+def _hide_part(case):
     n, d, rate, latency, flops = case.values()
     top = (d - 1) * (latency * d * rate + 2 * n * 10**9) * flops
-    return top % (2 * n * d * rate * 10**9)
+    return Fraction(top, 2 * n * d * rate * 10**9) % 1
 
 
 HYBRID = AnswerBank(

@@ -1,19 +1,23 @@
 """Do the checks tell mutants of the model answers from right answers, and what do they say?
 
-    python -m tests.benchmarks.mutants u01 u09 --count 250
+    python -m tests.benchmarks.mutants u01 u09 --each 6
 
-Mutants are those of `autograder.exercises.mutations`, which are known mistakes of formulas, too: of
-those only an escape is news, and of implementations the hint. Besides, each statement is left out
-once. Rule for equivalent ones: a mutant that gives what the model answer gives in every case of 200
-seeds (20 for implementations) is left out, and counted. An escape passes practice and two seeds and
-is not equivalent. A hint is generic if it is given to answers of which nothing is known.
+Mutants are those of `autograder.exercises.mutations`, which are known mistakes of formulas, too,
+and those of `small_changes`. Of each exercise some are drawn, of as many kinds as there are.
+
+A mutant whose numbers are right for practice and for one more seed is asked with many seeds (200
+for a formula, 20 for an implementation). If they tell it, it is an escape of the two seeds alone,
+and the cases lack a feature for some seeds. If they do not, it is printed, too: either the change
+changes nothing that the exercise asks for, which a person must say, or the cases lack a feature.
+A hint is generic if it is given to answers of which nothing is known.
 """
 
 import argparse
-import ast
 import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from multiprocessing import get_context
 from typing import Any
 
 from autograder import catalogue
@@ -24,12 +28,15 @@ from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import PRACTICE_SEEDS
 from autograder.checking.verdict import Verdict
 from autograder.exercises.model_answers import answer_of, model_answer, model_source
-from autograder.exercises.mutations import Mutation, mutations
+from autograder.exercises.mutations import mutations
+from tests.benchmarks.small_changes import SmallChange, small_changes
 
-SEEDS = (7, 8)
-LIMIT_SECONDS = 3.0
+SEEDS = (7,)
+LIMIT_SECONDS = 5.0
 NUM_SEEDS, NUM_SEEDS_OF_AN_IMPLEMENTATION = 200, 20
 GENERIC = (PENCIL, CONSTANT, NEARLY_A_COUNT, NEARLY_A_NUMBER)
+Judged = tuple[str, str, SmallChange, str]
+"""Exercise, what came of it, the mutant, and the hint."""
 
 
 def verdict_on(exercise: str, answer: Any, seeds: Sequence[int]) -> Verdict:
@@ -42,70 +49,76 @@ def verdict_on(exercise: str, answer: Any, seeds: Sequence[int]) -> Verdict:
 def is_equivalent(exercise: str, answer: Any) -> bool:
     """Whether an answer gives what the model answer gives, in all cases of many seeds."""
     check, right = check_of(exercise), model_answer(exercise)
-    many = NUM_SEEDS if check.is_formula else NUM_SEEDS_OF_AN_IMPLEMENTATION
     if not check.is_formula:
-        return verdict_on(exercise, answer, range(1000, 1000 + many)).passed
-    cases = (case for seed in range(1000, 1000 + many) for case in check.cases(seed))
+        seeds = range(1000, 1000 + NUM_SEEDS_OF_AN_IMPLEMENTATION)
+        return verdict_on(exercise, answer, seeds).passed
+    cases = (case for seed in range(1000, 1000 + NUM_SEEDS) for case in check.cases(seed))
     return all(check.observe(answer, case) == check.observe(right, case) for case in cases)
 
 
-def judged(exercise: str, mutant: Mutation) -> tuple[str, str]:
+def judged(exercise: str, mutant: SmallChange) -> tuple[str, str]:
     """``equivalent``, ``escape``, ``generic`` or ``known``, and the hint."""
     answer = answer_of(exercise, mutant.source)
-    practised = verdict_on(exercise, answer, PRACTICE_SEEDS)
-    if practised.passed and verdict_on(exercise, answer, SEEDS).passed:
+    verdict = verdict_on(exercise, answer, PRACTICE_SEEDS)
+    if verdict.passed:
+        verdict = verdict_on(exercise, answer, SEEDS)
+    if verdict.passed:
         return "equivalent" if is_equivalent(exercise, answer) else "escape", ""
-    hint = practised.hint or verdict_on(exercise, answer, SEEDS).hint
-    return "generic" if hint.startswith(GENERIC) else "known", hint
+    is_generic = not verdict.hint or verdict.hint.startswith(GENERIC)
+    return "generic" if is_generic else "known", verdict.hint
 
 
-def left_out(source: str) -> Iterator[Mutation]:
-    """The answer without one of its statements, for each that is not a definition or its text."""
-    count = sum(map(_may_go, ast.walk(ast.parse(source))))
-    for number in range(count):
-        tree = ast.parse(source)
-        gone = [node for node in ast.walk(tree) if _may_go(node)][number]
-        for outer in ast.walk(tree):
-            for name in ("body", "orelse", "finalbody"):
-                block = getattr(outer, name, None)
-                if isinstance(block, list) and gone in block:
-                    block[block.index(gone)] = ast.Pass()
-        yield Mutation("left out", "", ast.unparse(ast.fix_missing_locations(tree)))
+def drawn(exercise: str, count: int) -> Iterator[SmallChange]:
+    """Some mutants of an exercise, the same every time, of one kind after the other."""
+    source, chance = model_source(exercise), random.Random(exercise)
+    kinds = defaultdict(list)
+    known = (SmallChange(each.kind, each.source) for each in mutations(source))
+    for each in {each.source: each for each in (*known, *small_changes(source))}.values():
+        kinds[each.kind].append(each)
+    for each in kinds.values():
+        chance.shuffle(each)
+    in_turn = zip_longest(*chance.sample([*kinds.values()], len(kinds)))
+    return islice(filter(None, chain.from_iterable(in_turn)), count)
 
 
-def _may_go(node: ast.AST) -> bool:
-    if isinstance(node, ast.Expr):
-        return not isinstance(node.value, ast.Constant)
-    kept = (ast.FunctionDef, ast.ClassDef, ast.Pass, ast.Nonlocal, ast.Global)
-    return isinstance(node, ast.stmt) and not isinstance(node, kept)
+def judge_drawn(exercise: str, count: int) -> list[Judged]:
+    """What comes of some mutants of an exercise.
+
+    The right answer comes first, so that no mutant is stopped while modules are imported.
+    """
+    assert verdict_on(exercise, model_answer(exercise), PRACTICE_SEEDS).passed, exercise
+    found: list[Judged] = []
+    for mutant in drawn(exercise, count):
+        kind, hint = judged(exercise, mutant)
+        found.append((exercise, kind, mutant, hint))
+    return found
 
 
-def main() -> None:
-    """Print the counts for a sample of mutants, and each escape and generic hint."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("units", nargs="+")
-    parser.add_argument("--count", type=int, default=250)
-    options = parser.parse_args()
-    exercises = [
+def exercises_of(units: Iterable[str]) -> list[str]:
+    """Ids of the coded exercises of some units; of all, where none is named."""
+    return [
         item.id
         for unit in catalogue.units()
         for item in unit.exercises
-        if not item.manual and f"u{unit.number}" in options.units
+        if not item.manual and (not units or f"u{unit.number}" in units)
     ]
-    sources = {name: model_source(name) for name in exercises}
-    found = [
-        (name, each)
-        for name, source in sources.items()
-        for each in (*mutations(source), *left_out(source))
-    ]
-    sample = random.Random(0).sample(found, min(options.count, len(found)))
+
+
+def main() -> None:
+    """Print the counts for some mutants of each exercise, and all that are no known mistake."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("units", nargs="*")
+    parser.add_argument("--each", type=int, default=6)
+    options = parser.parse_args()
     counts: Counter[str] = Counter()
-    for exercise, mutant in sorted(sample, key=lambda pair: pair[0]):
-        kind, hint = judged(exercise, mutant)
-        counts[kind] += 1
-        if kind != "known":
-            print(f"--- {kind}: {exercise}, {mutant.kind}: {hint}\n{mutant.source}\n")
-    print(f"{len(found)} mutants, {len(sample)} tried: {dict(counts)}")
+    tasks = [(exercise, options.each) for exercise in exercises_of(options.units)]
+    with get_context("spawn").Pool(2, maxtasksperchild=8) as pool:
+        for task in [pool.apply_async(judge_drawn, each) for each in tasks]:
+            for exercise, kind, mutant, hint in task.get():
+                counts[kind] += 1
+                if kind != "known":
+                    print(f"--- {kind}: {exercise}, {mutant.kind}: {hint}\n{mutant.source}\n")
+    print(f"{counts.total()} mutants: {dict(counts)}")
 
 
 if __name__ == "__main__":

@@ -212,6 +212,8 @@ CHECK = Check(
         Symptom(LAST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_last": 0}),
         summarise=lost_bytes.summarise,
         questions={
+            "wrong_first": "Even the first token's result is wrong, and that token sees only "
+            "itself: its result is its value. Which of q, k and v does yours mix up?",
             "kept_scores": "Which operation makes the scores, and which one could do it without "
             "keeping them?",
             "wrong_between": "First tokens are right, those in between are not. Which keys may "

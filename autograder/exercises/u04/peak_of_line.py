@@ -117,6 +117,16 @@ EDITS = (
         },
     ),
     Edit(
+        "At each operation you have the bytes of one storage, the last that is live. What else "
+        "is live then?",
+        {"+= num_bytes": "= num_bytes"},
+    ),
+    Edit(
+        "You count storages that are dead already, and no live ones. When does a storage hold "
+        "its bytes?",
+        {"not is_dead": "is_dead"},
+    ),
+    Edit(
         "Your peak is the largest storage alone. What else is live beside it?",
         {'"peak_bytes": highest': '"peak_bytes": max([0, *(n for _, _, n in storages)])'},
         points=1.0,

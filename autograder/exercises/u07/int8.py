@@ -131,6 +131,22 @@ EDITS = (
         {"largest > 0": "largest > 1e-6"},
     ),
     Edit(
+        "Your row of zeros has no scale of 1, and every other row has. Which of the two cases "
+        "does your condition pick?",
+        {SCALE: "torch.where(largest > 0, torch.ones_like(largest), largest / 127)"},
+        shows=("zero_scales", *SCALES),
+    ),
+    Edit(
+        "Your scales are whole numbers. What is the scale of a row whose largest number is 1?",
+        {"largest / 127": "largest // 127"},
+        shows=SCALES,
+    ),
+    Edit(
+        "Your scales are right, but your integers are those of x itself. What should a row's "
+        "largest absolute value become?",
+        {QUOTIENT: "x"},
+    ),
+    Edit(
         "You cut digits off. Which integer is nearest to 1.9?",
         {INTEGERS: QUOTIENT},
     ),

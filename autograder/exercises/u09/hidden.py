@@ -201,6 +201,19 @@ EDITS = (
         "backward has to be at least as long?",
         {ROUNDED: "dividend // divisor"},
     ),
+    *(
+        Edit(
+            "Your number of tokens is negative. How many minus signs does your way of rounding up "
+            "need, and what does each of them turn around?",
+            {ROUNDED: negative},
+        )
+        for negative in ("-dividend // divisor", "-(dividend // divisor)")
+    ),
+    Edit(
+        "A rank sends more parts in your ring than there are ranks. How many others does a part "
+        "have to reach?",
+        {"(num_ranks - 1)": "(num_ranks + 1)"},
+    ),
     Edit(
         "On one rank nothing travels. How many tokens hide nothing?",
         {ROUNDED: f"max(1, {ROUNDED})"},
