@@ -23,6 +23,7 @@ from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, stopped_after
 
 MAX_CHARACTERS = 200  # of a message, and of a line of code
 MAX_NAME = 60  # of an error's class
+NOT_WRITTEN = ("", "not written yet")  # what a stub says
 
 # Files that no student wrote: the course, the standard library, installed packages.
 NOT_STUDENTS = (
@@ -73,15 +74,18 @@ def observe_within_limits(
         result = {"trouble": "stopped", "seconds": limit_seconds}
     except plain_data.NotPlain as error:
         result = {"trouble": "not plain", "what": str(error)}
-    except NotImplementedError:
-        result = {"trouble": "unwritten"}
     except ArgumentChanged as error:
         result = {"trouble": "changed", "name": str(error)}
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        result = describe_error(error)
+        result = {"trouble": "unwritten"} if is_unwritten(error) else describe_error(error)
     return result | {"printed_characters": printed.characters}
+
+
+def is_unwritten(error: BaseException) -> bool:
+    """Whether a stub raised the error; torch raises `NotImplementedError`, too, and says why."""
+    return isinstance(error, NotImplementedError) and _message(error) in NOT_WRITTEN
 
 
 def describe_error(error: BaseException) -> dict[str, Plain]:

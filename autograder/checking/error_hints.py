@@ -76,6 +76,10 @@ WORDS = {
         "It changes its argument `{name}`.",
         "Who else may still need that object, and what could your function change instead?",
     ),
+    "left": (
+        "{what}.",
+        "What runs next, and which `with` block would undo the change even after an error?",
+    ),
     "nothing": ("It returned None.", "Does every path through your function end in a `return`?"),
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
+from autograder.observing.surroundings import LeftChanged, left_as_found
 
 # The same operations on the same numbers; autocast rounds its results to 8 bits.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
@@ -93,18 +94,23 @@ def keep(results: list[Tensor], result: object) -> Tensor:
 
 
 def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
-    """Make an ``observe`` return an error of the student's code as plain data: one case fails."""
+    """Make an ``observe`` return an error of the student's code as plain data: one case fails.
+
+    What the answer leaves changed around it counts as one, as in all exercises.
+    """
 
     @functools.wraps(observe)
     def observe_or_error(answer: Any, case: Case) -> object:
         try:
-            return observe(answer, case)
-        except NotImplementedError:
-            raise
+            return observe(left_as_found(answer), case)
+        except LeftChanged as error:
+            return {"trouble": "left", "what": str(error), "printed_characters": 0}
         except _NotATensor as error:
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
         except Exception as error:
+            if bounded_call.is_unwritten(error):
+                raise
             return bounded_call.describe_error(error)
 
     return observe_or_error

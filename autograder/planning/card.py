@@ -8,15 +8,7 @@ from IPython import get_ipython
 
 from autograder import catalogue
 from autograder.planning import folder
-from course_utils.planner import (
-    COURSE_FUNCTIONS,
-    MISSION,
-    QUANTITIES,
-    Functions,
-    Mission,
-    Report,
-    course_function,
-)
+from course_utils.planner import MISSION, QUANTITIES, Functions, Mission, Report
 from course_utils.planner.report import Row, as_card, as_line, value_and_note
 
 
@@ -64,9 +56,7 @@ def report(mission: Mission = MISSION) -> Report:
     Args:
         mission: The running case, or another: `dataclasses.replace` changes one.
     """
-    own = plan().functions
-    functions = {name: own.get(name) or course_function(name) for name in COURSE_FUNCTIONS}
-    return Report(mission, functions, folder.notes([n for n in COURSE_FUNCTIONS if n not in own]))
+    return Report.of(mission, plan().functions)
 
 
 def plan() -> Plan:

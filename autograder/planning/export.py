@@ -34,15 +34,14 @@ one. `OWN` names the functions that were written by the owner of this package.
 """
 
 from my_planner.course.configs import Device, Machine, ModelConfig, device, machine_of, preset
-from my_planner.course.planner import COURSE_FUNCTIONS, MISSION, Mission, Report, course_function
+from my_planner.course.planner import MISSION, Mission, Report
 {imports}
 OWN = {{{own}}}
-FUNCTIONS = {{name: OWN.get(name) or course_function(name) for name in COURSE_FUNCTIONS}}
 
 
 def report(mission: Mission = MISSION) -> Report:
-    """What these functions say of a mission."""
-    return Report(mission, FUNCTIONS)
+    """What these functions say of a mission, with those of the course for what is missing."""
+    return Report.of(mission, OWN)
 '''
 PROJECT = """\
 [build-system]

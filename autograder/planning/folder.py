@@ -7,7 +7,7 @@ from the course when the package is imported, and named in `FROM_THE_COURSE`; it
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +85,8 @@ def fill_in(package: str) -> tuple[str, ...]:
 def own_report(package: str, mission: Mission) -> Report:
     """What the functions of a package say of a mission, and which of them are the course's."""
     front = sys.modules[package]
-    functions = {name: getattr(front, name) for name in COURSE_FUNCTIONS}
-    return Report(mission, functions, notes(front.FROM_THE_COURSE))
-
-
-def notes(from_the_course: Sequence[str]) -> list[str]:
-    """A sentence on the functions that are the course's, if there are any."""
-    names = ", ".join(f"`{name}`" for name in from_the_course)
-    return [f"From the course: {names}."] if names else []
+    own = [name for name in COURSE_FUNCTIONS if name not in front.FROM_THE_COURSE]
+    return Report.of(mission, {name: getattr(front, name) for name in own})
 
 
 def passing(namespace: Mapping[str, Any]) -> list[str]:

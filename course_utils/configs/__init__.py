@@ -2,7 +2,16 @@
 
 from course_utils.configs.hardware import DEVICES, Device, device
 from course_utils.configs.layout import ParallelLayout
-from course_utils.configs.machine import LAST_STAGE, REACHED, Costs, Machine, Plan, machine_of
+from course_utils.configs.machine import (
+    LAST_STAGE,
+    PLAN_TAKES_NAMES,
+    REACHED,
+    Costs,
+    Machine,
+    NoSuchPlan,
+    Plan,
+    machine_of,
+)
 from course_utils.configs.model import Experts, LatentAttention, ModelConfig
 from course_utils.configs.number_formats import FORMATS, NumberFormat
 from course_utils.configs.pipeline import Action, Placement, Schedule
@@ -16,6 +25,7 @@ __all__ = [
     "FORMATS",
     "LAST_STAGE",
     "MODELS",
+    "PLAN_TAKES_NAMES",
     "PRECISIONS",
     "REACHED",
     "Action",
@@ -26,6 +36,7 @@ __all__ = [
     "LatentAttention",
     "Machine",
     "ModelConfig",
+    "NoSuchPlan",
     "NumberFormat",
     "ParallelLayout",
     "Placement",

@@ -7,10 +7,12 @@ True
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from course_utils.configs.hardware import device
 from course_utils.configs.validation import find_named, require_positive
 
+PLAN_TAKES_NAMES = "Plan takes each number by its name, as in Plan(data=4, zero_stage=1)"
 OUTSIDE_BYTES = 2 * 10**9  # of a device, for the context, kernels and NCCL's buffers
 LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights are sharded
 
@@ -60,6 +62,12 @@ class Plan:
     micro_batch: int = 1
     is_recomputed: bool = False
 
+    def __new__(cls, *unnamed: object, **_named: object) -> Self:
+        """Say how a plan is made, where Python would speak of positional arguments."""
+        if unnamed:
+            raise TypeError(f"{PLAN_TAKES_NAMES}; got {len(unnamed)} without a name")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         """Reject what makes no sense on any machine."""
         sizes = {name: getattr(self, name) for name in ("data", "tensor", "pipeline")}
@@ -83,6 +91,21 @@ class Plan:
         return f"{sizes}, stage {self.zero_stage}, micro-batch {self.micro_batch}{again}"
 
 
+class NoSuchPlan(ValueError):
+    """A plan that is in no table, as it does not use all devices or does not divide what it cuts.
+
+    Attributes:
+        plan: The plan.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Say what is wrong with such plans."""
+        super().__init__(
+            f"{plan}: no such plan; it has to use all devices, and to divide what it cuts"
+        )
+        self.plan = plan
+
+
 @dataclass(frozen=True)
 class Costs:
     """Bytes and seconds of many plans, looked up.
@@ -102,7 +125,7 @@ class Costs:
         """Bytes on the fullest device.
 
         Raises:
-            ValueError: If there is no such plan.
+            NoSuchPlan: If the table does not have it.
         """
         return self._row(plan)[0]
 
@@ -110,15 +133,13 @@ class Costs:
         """Seconds of a step.
 
         Raises:
-            ValueError: If there is no such plan.
+            NoSuchPlan: If the table does not have it.
         """
         return self._row(plan)[1]
 
     def _row(self, plan: Plan) -> Sequence[float]:
         if self.key(plan) not in self.table:
-            raise ValueError(
-                f"{plan}: no such plan; it has to use all devices, and to divide what it cuts"
-            )
+            raise NoSuchPlan(plan)
         return self.table[self.key(plan)]
 
     def __repr__(self) -> str:
@@ -129,11 +150,12 @@ class Costs:
 # Rates that products and rings reach, and two constants that are calibrated.
 # Products: Bekman, Machine Learning Engineering Open Book, table of achievable matmul FLOPS
 # (A100 SXM, H100 SXM). Rings: the same, bus bandwidth of an all-reduce of 16 GiB in one node; that
-# of NVLink 4 was measured on H200. Constants: `planner.calibrated` on llm-foundry's rows.
+# of NVLink 4 was measured on H200. Constants: `planner.calibrated` on llm-foundry's settled rows;
+# A100-40 has those of A100-80.
 REACHED: dict[str, dict[str, float]] = {
-    "A100-80": {"matmul": 271.2e12, "link": 234.89e9, "attention": 3.16, "elementwise": 2.92},
-    "A100-40": {"matmul": 271.2e12, "link": 234.89e9, "attention": 3.16, "elementwise": 2.92},
-    "H100-SXM": {"matmul": 794.5e12, "link": 367.61e9, "attention": 5.47, "elementwise": 4.15},
+    "A100-80": {"matmul": 271.2e12, "link": 234.89e9, "attention": 3.15, "elementwise": 2.91},
+    "A100-40": {"matmul": 271.2e12, "link": 234.89e9, "attention": 3.15, "elementwise": 2.91},
+    "H100-SXM": {"matmul": 794.5e12, "link": 367.61e9, "attention": 5.53, "elementwise": 3.92},
 }
 
 

@@ -6,19 +6,9 @@ d 4 t 1 p 1, stage 1, micro-batch 1
 """
 
 from collections.abc import Iterator
-from typing import Protocol
 
-from course_utils.configs import LAST_STAGE, Machine, ModelConfig, Plan
-
-
-class CostsOfPlans(Protocol):
-    """What a plan costs: of `formulas.plan.Task`, or looked up."""
-
-    def bytes_of(self, plan: Plan) -> float:
-        """Bytes on the fullest device."""
-
-    def seconds_of(self, plan: Plan) -> float:
-        """Seconds of a step."""
+from course_utils.configs import LAST_STAGE, Costs, Machine, ModelConfig, Plan
+from course_utils.formulas.plan import Task
 
 
 def plans(model: ModelConfig, num_sequences: int, machine: Machine) -> Iterator[Plan]:
@@ -51,7 +41,7 @@ def _of_layout(data: int, tensor: int, pipeline: int, own_sequences: int) -> Ite
 
 
 def best_plan(
-    model: ModelConfig, num_sequences: int, machine: Machine, costs: CostsOfPlans
+    model: ModelConfig, num_sequences: int, machine: Machine, costs: Costs | Task
 ) -> Plan:
     """The fastest of all plans that fit.
 
@@ -59,7 +49,7 @@ def best_plan(
         model: What is trained.
         num_sequences: Of a step, on all devices.
         machine: The devices.
-        costs: Bytes and seconds of each plan.
+        costs: Bytes and seconds of each plan, looked up or computed.
 
     Raises:
         ValueError: If none fits.

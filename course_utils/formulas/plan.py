@@ -3,7 +3,8 @@
 Conventions. Memory is that of a device that has the most of every part: the first stage's
 activations and the last stage's loss. Left out: ids, the last norm, what a norm's input costs
 beside the layers. Time: messages inside of layers and gathered weights are not hidden at all;
-gradients hide behind the backward pass of the last micro-batch, as far as they can.
+gradients hide behind the backward pass of the last micro-batch, as far as they can. The update only
+moves bytes, so it takes as many times longer than they do as all other such kernels.
 
 Letters: d t p data, tensor, pipeline sizes; b sequences of a micro-batch; m micro-batches of a
 step; N parameters, L layers, h hidden size, v vocabulary, s tokens, A bytes that a layer keeps.
@@ -140,8 +141,13 @@ def plan_seconds(
         "gathers": num_micro_batches * gathers,
         "bubble": step["bubble"],
         "gradients": step["exposed"],
-        "update": UPDATE_BYTES * updated / machine.memory_bytes_per_second,
+        "update": machine.elementwise * update_seconds(updated, machine),
     }
+
+
+def update_seconds(num_params: float, machine: Machine) -> float:
+    """Seconds in which a device updates its parameters, if only their bytes took time."""
+    return UPDATE_BYTES * num_params / machine.memory_bytes_per_second
 
 
 def _token_compute(model: ModelConfig, seq_len: int, machine: Machine, plan: Plan) -> float:

@@ -4,6 +4,7 @@ Each quantity is made of functions by their names, so that the course's and a st
 put in: both take and give the same.
 """
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -199,24 +200,30 @@ def bubble(functions: Functions, mission: Mission) -> float:
     return float(100 * costs["idle_seconds"] / costs["seconds"])
 
 
-def fastest(functions: Functions, mission: Mission) -> tuple[Task, Plan]:
-    """What is to be chosen, and the plan that is chosen."""
-    sequences, machine = mission.sequences_per_step, mission.machine
-    task = Task(mission.model, mission.seq_len, sequences, machine)
-    chosen = functions["best_plan"](mission.model, sequences, machine, task)
-    return task, chosen
+def _fastest(functions: Functions, mission: Mission) -> tuple[float, float]:
+    """Bytes of each device and seconds of a step with the plan that is chosen."""
+    model, machine = mission.model, mission.machine
+    task = Task(model, mission.seq_len, mission.sequences_per_step, machine)
+    return _searched(functions["best_plan"], task)
+
+
+@functools.lru_cache(maxsize=32)
+def _searched(best_plan: Callable[..., Plan], task: Task) -> tuple[float, float]:
+    """Memory, time and cost ask for the same plan: it is searched once."""
+    chosen = best_plan(task.model, task.num_sequences, task.machine, task)
+    return task.bytes_of(chosen), task.seconds_of(chosen)
 
 
 def memory_of_fastest(functions: Functions, mission: Mission) -> float:
     """GB that the fastest plan takes of each device."""
-    task, chosen = fastest(functions, mission)
-    return task.bytes_of(chosen) / 10**9
+    num_bytes, _ = _fastest(functions, mission)
+    return num_bytes / 10**9
 
 
 def days_of_fastest(functions: Functions, mission: Mission) -> float:
     """Days of the run with the fastest plan."""
-    task, chosen = fastest(functions, mission)
-    seconds = mission.num_tokens / mission.tokens_per_step * task.seconds_of(chosen)
+    _, step_seconds = _fastest(functions, mission)
+    seconds = mission.num_tokens / mission.tokens_per_step * step_seconds
     return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
 
 

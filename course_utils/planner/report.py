@@ -3,9 +3,16 @@
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from course_utils.planner.mission import Mission
-from course_utils.planner.quantities import QUANTITIES, Functions, Quantity
+from course_utils.planner.quantities import (
+    COURSE_FUNCTIONS,
+    QUANTITIES,
+    Functions,
+    Quantity,
+    course_function,
+)
 from course_utils.planner.sensitivity import doubled
 
 COLOUR = "#8a6d00"
@@ -31,6 +38,14 @@ class Report:
     mission: Mission
     functions: Functions
     notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, mission: Mission, own: Functions) -> Self:
+        """With one's own functions, as far as there are some; a note names those of the course."""
+        missing = [name for name in COURSE_FUNCTIONS if name not in own]
+        functions = dict(own) | {name: course_function(name) for name in missing}
+        names = ", ".join(f"`{name}`" for name in missing)
+        return cls(mission, functions, [f"From the course: {names}."] if names else [])
 
     def rows(self) -> Iterator[Row]:
         """Label, value and note of each quantity, then what moves its time."""

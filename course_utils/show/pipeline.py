@@ -33,6 +33,14 @@ IDLE: Mapping[str, Any] = {
     "hatch": "////",
     "linewidth": 0,
 }
+WAITING: Mapping[str, Any] = {  # a label that the hatching of idle time does not cross
+    "xytext": (6, 0),
+    "textcoords": "offset points",
+    "color": colours.ON_DARK,
+    "va": "center",
+    "weight": "bold",
+    "bbox": {"facecolor": colours.WRONG, "linewidth": 0, "pad": 2},
+}
 HELD: Mapping[str, Any] = {"facecolor": colours.ACTIVATIONS, "alpha": 0.7, "linewidth": 0}
 PRIMES = ("", "′", "″", "‴")
 CHARACTER_INCHES, WIDTH_INCHES = 0.07, 8.3
@@ -58,8 +66,8 @@ def pipeline_timeline(run: PipelineRun, *, limit_seconds: float | None = None) -
     for waiting in run.waiting:
         done = run.of(waiting.stage)
         at = float(done[-1].end) if done else 0.0
-        text = {"color": colours.WRONG, "va": "center", "weight": "bold"}
-        ax.text(at, 0.18 - waiting.stage, f" {waiting.action[0]}{waiting.action[1]} ?", **text)
+        words = f"{waiting.action[0]}{waiting.action[1]} ?"
+        ax.annotate(words, (at, 0.18 - waiting.stage), **WAITING)
     ax.set_yticks([-stage for stage in run.stages], [f"stage {stage}" for stage in run.stages])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(0.5 - len(run.stages), 0.55)

@@ -588,7 +588,7 @@ def wasteful(model, prompt, num_new):
 #
 # | | no more than |
 # |---|---|
-# | `layers` | each position once through the layers |
+# | `layers` | each position once through the layers, and once into the cache |
 # | `head` | one position of each sequence through `model.head`, per new token |
 # | `logits` | read once to find the largest; not copied, not turned into probabilities |
 # | `graph` | nothing saved for a backward pass |

@@ -23,7 +23,7 @@
 #
 # Your training plan counts the 44 GB, but not what could be dropped.
 #
-# 1. **Build** activation recomputation as an autograd function.
+# 1. **Build** activation recomputation as an autograd function, and a loss in pieces with it.
 # 2. **Compute** what segments of layers keep.
 # 3. **Measure** what recomputation costs in FLOPs and in seconds, and **explain** the gap.
 # 4. **Choose** what to keep so that a training step fits on a device.
@@ -67,8 +67,7 @@ from course_utils.instruments import (
     trace_memory,
 )
 from course_utils.reference import Block, Training, Transformer
-from course_utils.reference.recomputation import in_segments
-from course_utils.reference.recomputation import loss_in_pieces as loss_in_pieces_of_course
+from course_utils.reference.recomputation import in_segments, save_products
 from course_utils.reference.recomputation import run_in_segments as segments_of_course
 from course_utils.show import (
     Choice,
@@ -535,7 +534,7 @@ for name, more in more_flops.items():
 compare(
     "u05-full-cost",
     "percent",
-    measured=100 * 16 * more_flops["with an early stop"] / model_flops,
+    measured=round(100 * 16 * more_flops["with an early stop"] / model_flops, 1),
 )
 
 # %% [markdown]
@@ -619,8 +618,8 @@ display(pd.DataFrame(rows).T.round(1))
 compare(
     "u05-published",
     "percent more",
-    computed=counted_22b["selective"],
-    measured=rows["selective"]["time, %"],
+    computed=round(counted_22b["selective"], 1),
+    measured=round(rows["selective"]["time, %"], 1),
 )
 
 # %% [markdown]
@@ -638,88 +637,19 @@ layer_diagram(llama, seq_len=4096, show="flops")
 # %% [markdown]
 # In 16 bits, the result of a matrix product takes 2 bytes a number, and 2 FLOPs for each term of its sum. So a kept byte saves $n$ FLOPs for a sum of $n$ terms: thousands. A norm, a gate or an addition takes as many bytes and costs next to nothing. **Keep what is expensive, free what is cheap** (B4).
 #
-# PyTorch's checkpoint takes a **policy**: a function that it calls for each operation. This one only listens:
-
-# %% tags=["nbval-check-output"]
-heard = []
-
-
-def listen(ctx, op, *args, **kwargs):
-    heard.append(str(op))
-    return CheckpointPolicy.PREFER_RECOMPUTE
-
-
-with fake_tensors():
-    contexts = partial(create_selective_checkpoint_contexts, listen)
-    block = Block(llama, 0, dtype=bf16)
-    torch_checkpoint(block, new_input(), use_reentrant=False, context_fn=contexts)
-for name in ("mm.default", "attention", "silu", "mul.Tensor"):
-    found = [op for op in heard if name in op]
-    print(len(found), "×", found[0])
-
-# %% [markdown]
+# PyTorch's checkpoint takes a **policy**: a function that says for each operation whether its result is kept or computed again. The course's policy keeps the results of matrix products and of fused attention, and nothing else. (You can write it in the extras.)
+#
 # **Guess first.** The layers of Llama-3.2-1B keep 5.63 GiB at 4,096 tokens. How many GiB are left if no product may run twice?
 
 # %%
 predict("u05-free", None, "GiB")
 
-# %% A policy of your own [markdown] exercise="u05-policy" points=2 minutes=8 difficulty=3 importance=4
-# **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else may be kept, in layers of GPT and Llama.
-#
-# | operation | what it is |
-# |---|---|
-# | `torch.ops.aten.mm.default` | a linear layer without bias |
-# | `torch.ops.aten.addmm.default` | a linear layer with bias |
-# | `torch.ops.aten.bmm.default` | batched products, as in attention with scores in memory |
-# | `torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default` | fused attention on a CPU; on a GPU without `_for_cpu` |
-#
-# `op` is such an operation; you need no other argument.
-#
-# *By hand:* `mm.default` is saved, `silu.default` is not.
-
-
-# %% solution="u05-policy"
-def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    """Whether the result of an operation is kept or computed again."""
-    ### BEGIN SOLUTION
-    aten = torch.ops.aten
-    expensive = [
-        aten.mm.default,
-        aten.addmm.default,
-        aten.bmm.default,
-        aten._scaled_dot_product_flash_attention_for_cpu.default,
-    ]
-    keep, again = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
-    return keep if op in expensive else again
-    ### END SOLUTION
-
-
-# %%
-try_it(policy, None, torch.ops.aten.mm.default)
-try_it(policy, None, torch.ops.aten.silu.default)
-
-# %% check="u05-policy"
-# Real layers of GPT and Llama with fused attention and with attention written out.
-
-# %% [markdown]
-# <details><summary>Hint: nothing is kept at all</summary>
-#
-# Print `op`, and print what you compare it with. Is `torch.ops.aten.mm` the same as `torch.ops.aten.mm.default`?
-# </details>
-#
-# <details><summary>Hint: it is right for Llama and wrong for GPT</summary>
-#
-# What does a linear layer of GPT have that one of Llama has not? Which row of the table is that?
-# </details>
-
 # %% [markdown]
 # **Check your guess.**
 
+
 # %% folded=true tags=["nbval-check-output"]
 # Measured: bytes kept and recomputed FLOPs, per layer
-policy_of = answer("u05-policy", policy)
-
-
 class Under(nn.Module):
     """Layers, plain, or fully or selectively checkpointed by PyTorch."""
 
@@ -757,10 +687,10 @@ def as_read(measured):
     return pd.DataFrame(rows, index=["kept, MiB", "again, GFLOP"]).T.round(1)
 
 
-ways = {"none": "none", "products": policy_of, "full": "full"}
+ways = {"none": "none", "products": save_products, "full": "full"}
 measured = {name: layer_under(how) for name, how in ways.items()}
 display(as_read(measured))
-compare("u05-free", "GiB", measured=16 * measured["products"][0] / 2**30)
+compare("u05-free", "GiB", measured=round(16 * measured["products"][0] / 2**30, 2))
 
 # %% [markdown]
 # Two fifths of the bytes are gone, and not one product runs twice: only norms, rotations and gates do. (The scores of attention are the cheapest products: each sums over only 64 numbers. That is why *selective* begins there.)
@@ -768,7 +698,7 @@ compare("u05-free", "GiB", measured=16 * measured["products"][0] / 2**30)
 # %% [markdown]
 # ### What the clock says
 #
-# **Guess first.** Four small layers on this machine, with your policy: no more FLOPs than before. By how many percent do the *seconds* grow?
+# **Guess first.** Four small layers on this machine, with that policy: no more FLOPs than before. By how many percent do the *seconds* grow?
 
 # %%
 predict("u05-clock", None, "percent more")
@@ -799,7 +729,7 @@ clock["FLOPs"] = [sum(count_flops(lambda c=c: c(tokens_of_laptop))) for c in cha
 for column, told in (("FLOPs", "FLOPs, %"), ("ms", "time, %")):
     clock[told] = 100 * (clock[column] / clock[column].iloc[0] - 1)
 display(clock.drop(columns="FLOPs").round(1))
-compare("u05-clock", "percent more", measured=clock.loc["products", "time, %"])
+compare("u05-clock", "percent more", measured=round(clock.loc["products", "time, %"], 1))
 
 # %% [markdown]
 # Norms, rotations and gates have no counted FLOPs, but they read and write memory. The "30–40 %" that lecture E gives for full recomputation is also *time* (E16). Times vary.
@@ -845,12 +775,97 @@ pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 # %% [markdown]
 # They belong to the loss: the log-softmax and two gradients of the logits, $4\,sbv$ bytes each. No recomputation of layers touches them.
 #
-# But each token has logits of its own. So the tokens can go through head and loss **in pieces**, each in a checkpoint of its own: no piece keeps its log-softmax. (You can write this loss in the extras.)
+# But each token has logits of its own. So the tokens can go through head and loss **in pieces**, each in a checkpoint of its own: no piece keeps its log-softmax.
+
+# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=9 difficulty=3 importance=4
+# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, for logits `hidden @ weight.T` that are never all in memory. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). The first line, which cuts the tokens into pieces, is given; so is `checkpoint(function, *tensors)`.
+#
+# All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
+#
+# *By hand:* pieces of 4, 4 and 3 tokens, with mean losses of 1, 2 and 3 → **1.909**.
+
+
+# %% solution="u05-loss-in-pieces"
+def loss_in_pieces(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    num_pieces: int,
+    checkpoint: Callable[..., Tensor],
+) -> Tensor:
+    """Mean cross-entropy whose logits never live all at once."""
+    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces), strict=True)
+
+    ### BEGIN SOLUTION
+    def summed_loss(hidden, weight, targets):
+        return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum")
+
+    losses = [checkpoint(summed_loss, part, weight, right) for part, right in pieces]
+    return torch.stack(losses).sum() / targets.numel()
+    ### END SOLUTION
+
+
+# %%
+def small_loss(loss_in_pieces):
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(11, 4), torch.randn(5, 4)
+    targets = torch.arange(11) % 5
+    print(f"all at once: {F.cross_entropy(hidden @ weight.T, targets):.6f}")
+    return round(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of).item(), 6)
+
+
+try_it(small_loss, loss_in_pieces)
+
+# %% check="u05-loss-in-pieces"
+# Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
+
+# %% [markdown]
+# <details><summary>Hint: it is right only if all pieces have one length</summary>
+#
+# In a mean of means, how much does a token of a piece of 3 count, and one of a piece of 4?
+# </details>
+#
+# <details><summary>Hint: all logits are kept</summary>
+#
+# Do you compute them before or after you divide the tokens?
+# </details>
+
+# %% [markdown]
+# **Compare with** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: peak of head and loss, at once and in pieces
+pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
+
+
+def head_peak_gb(loss):
+    with fake_tensors():
+        hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
+        targets = torch.empty(4096, dtype=torch.long)
+        traced = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
+    return round((traced.peak_bytes - traced.total_bytes[0]) / 10**9, 1)
+
+
+def at_once(hidden, weight, targets):
+    return F.cross_entropy(hidden @ weight.T, targets)
+
+
+def loss_in(num_pieces):
+    return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
+
+
+head_peaks = {"at once": head_peak_gb(at_once)}
+head_peaks |= {f"in {n}": head_peak_gb(loss_in(n)) for n in (1, 2, 4, 16)}
+pd.DataFrame(head_peaks, index=["peak, GB"])
+
+# %% [markdown]
+# More than four pieces gain little: what fills the memory now is the gradient of the weight. Each piece makes one of its own and adds it to the sum so far.
 
 # %% [markdown]
 # ## Which one would you choose?
 #
-# The training step again, also with the course's loss in 16 pieces, and with four sequences, in GB:
+# The training step again, also with your loss in 16 pieces, and with four sequences, in GB:
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -861,7 +876,7 @@ def loss_in_16(training):
     hidden = model(training.ids).flatten(0, 1)
     model.head = head
     weight, targets = model.embedding.weight, training.targets.flatten()
-    return loss_in_pieces_of_course(hidden.float(), weight.float(), targets, 16, checkpoint_of)
+    return pieces_of(hidden.float(), weight.float(), targets, 16, checkpoint_of)
 
 
 steps["full, loss in pieces"] = traced_step("full", 1, loss_in_16)
@@ -1048,90 +1063,83 @@ try_it(best_layers_per_segment, 16, 12, 12)
 # </details>
 
 # %% [markdown]
-# ### The loss in pieces
-
-# %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=12 difficulty=3 importance=3 extra=true
-# **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, with the logits `hidden @ weight.T`, in at most `num_pieces` pieces, the longest as short as possible, each through `checkpoint(function, *tensors)`, which is given. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
+# ### A policy of your own
 #
-# *By hand:* 11 tokens in 3 pieces → pieces of **4**, **4** and **3**.
+# PyTorch's checkpoint takes a **policy** and calls it for each operation. This one only listens:
+
+# %% tags=["nbval-check-output"]
+heard = []
 
 
-# %% solution="u05-loss-in-pieces"
-def loss_in_pieces(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    num_pieces: int,
-    checkpoint: Callable[..., Tensor],
-) -> Tensor:
-    """Mean cross-entropy whose logits never live all at once."""
+def listen(ctx, op, *args, **kwargs):
+    heard.append(str(op))
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+with fake_tensors():
+    contexts = partial(create_selective_checkpoint_contexts, listen)
+    block = Block(llama, 0, dtype=bf16)
+    torch_checkpoint(block, new_input(), use_reentrant=False, context_fn=contexts)
+for name in ("mm.default", "attention", "silu", "mul.Tensor"):
+    found = [op for op in heard if name in op]
+    print(len(found), "×", found[0])
+
+# %% A policy of your own [markdown] exercise="u05-policy" points=2 minutes=8 difficulty=3 importance=4 extra=true
+# **Write** `policy`: return `CheckpointPolicy.MUST_SAVE` for matrix products and fused attention, and `CheckpointPolicy.PREFER_RECOMPUTE` for every other operation. All or nothing: no product may run twice, and nothing else may be kept, in layers of GPT and Llama.
+#
+# | operation | what it is |
+# |---|---|
+# | `torch.ops.aten.mm.default` | a linear layer without bias |
+# | `torch.ops.aten.addmm.default` | a linear layer with bias |
+# | `torch.ops.aten.bmm.default` | batched products, as in attention with scores in memory |
+# | `torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default` | fused attention on a CPU; on a GPU without `_for_cpu` |
+#
+# `op` is such an operation; you need no other argument.
+#
+# *By hand:* `mm.default` is saved, `silu.default` is not.
+
+
+# %% solution="u05-policy"
+def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """Whether the result of an operation is kept or computed again."""
     ### BEGIN SOLUTION
-
-    def summed_loss(hidden, weight, targets):
-        return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum")
-
-    pieces = zip(hidden.chunk(num_pieces), targets.chunk(num_pieces), strict=True)
-    losses = [checkpoint(summed_loss, part, weight, right) for part, right in pieces]
-    return torch.stack(losses).sum() / targets.numel()
+    aten = torch.ops.aten
+    expensive = [
+        aten.mm.default,
+        aten.addmm.default,
+        aten.bmm.default,
+        aten._scaled_dot_product_flash_attention_for_cpu.default,
+    ]
+    keep, again = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
+    return keep if op in expensive else again
     ### END SOLUTION
 
 
 # %%
-def small_loss(loss_in_pieces):
-    torch.manual_seed(0)
-    hidden, weight = torch.randn(11, 4), torch.randn(5, 4)
-    targets = torch.arange(11) % 5
-    print(f"all at once: {F.cross_entropy(hidden @ weight.T, targets):.6f}")
-    return round(loss_in_pieces(hidden, weight, targets, 3, checkpoint_of).item(), 6)
+try_it(policy, None, torch.ops.aten.mm.default)
+try_it(policy, None, torch.ops.aten.silu.default)
 
-
-try_it(small_loss, loss_in_pieces)
-
-# %% check="u05-loss-in-pieces"
-# Equal and unequal pieces; loss and gradients in float64; bytes kept and at the peak.
+# %% check="u05-policy"
+# Real layers of GPT and Llama with fused attention and with attention written out.
 
 # %% [markdown]
-# <details><summary>Hint: it is right only if all pieces have one length</summary>
+# <details><summary>Hint: nothing is kept at all</summary>
 #
-# In a mean of means, how much does a token of a piece of 3 count, and one of a piece of 4?
+# Print `op`, and print what you compare it with. Is `torch.ops.aten.mm` the same as `torch.ops.aten.mm.default`?
 # </details>
 #
-# <details><summary>Hint: all logits are kept</summary>
+# <details><summary>Hint: it is right for Llama and wrong for GPT</summary>
 #
-# Do you compute them before or after you divide the tokens?
+# What does a linear layer of GPT have that one of Llama has not? Which row of the table is that?
 # </details>
 
 # %% [markdown]
-# **Compare with** head and loss of Llama-3.2-1B alone, in fp32. The peak, hidden states and weight aside:
-
+# **Compare with** the policy of the course, for one layer of Llama-3.2-1B:
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: peak of head and loss, at once and in pieces
-pieces_of = answer("u05-loss-in-pieces", loss_in_pieces)
-
-
-def head_peak_gb(loss):
-    with fake_tensors():
-        hidden, weight = (torch.empty(n, 2048, requires_grad=True) for n in (4096, 128256))
-        targets = torch.empty(4096, dtype=torch.long)
-        traced = trace_memory(lambda: loss(hidden, weight, targets).backward(), hidden, weight)
-    return round((traced.peak_bytes - traced.total_bytes[0]) / 10**9, 1)
-
-
-def at_once(hidden, weight, targets):
-    return F.cross_entropy(hidden @ weight.T, targets)
-
-
-def loss_in(num_pieces):
-    return lambda *tensors: pieces_of(*tensors, num_pieces, checkpoint_of)
-
-
-head_peaks = {"at once": head_peak_gb(at_once)}
-head_peaks |= {f"in {n}": head_peak_gb(loss_in(n)) for n in (1, 2, 4, 16)}
-pd.DataFrame(head_peaks, index=["peak, GB"])
-
-# %% [markdown]
-# More than four pieces gain little: what fills the memory now is the gradient of the weight. Each piece makes one of its own and adds it to the sum so far.
+# Measured: what your policy keeps, and the FLOPs that run again
+policy_of = answer("u05-policy", policy)
+as_read({"your policy": layer_under(policy_of), "the course's": measured["products"]})
 
 # %% [markdown]
 # ### A plan under a cap
@@ -1283,6 +1291,7 @@ as_read({"planned": planned_sums, "measured": ran})
 # | peak in the backward pass | boundaries, and the segment that runs again: lowest near $k = \sqrt{Lu/A}$, for a transformer 1 or 2 |
 # | FLOPs, full | one more forward pass of the layers, +33.3 %; for all of Llama-3.2-1B at 4,096 tokens +27.5 %, with an early stop +21.6 % |
 # | selective, GPT layer | saves $5\,as^2b$ of $34\,sbh + 5\,as^2b$ bytes; runs the core again |
+# | loss in pieces | only one piece's logits live at once: 23.9 GB become 21.9 |
 #
 # **Your plan** can now choose: the layers of Llama-3-8B keep 44 GB, 27 or 2. With all of them recomputed, 177 GB become 135. The state stays (units 09 and 10).
 #

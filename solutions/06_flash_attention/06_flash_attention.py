@@ -66,10 +66,12 @@ from course_utils.reference import Block
 from course_utils.reference.tiled_attention import flash_forward as flash_forward_queries_outer
 from course_utils.reference.tiled_attention import materialised_forward
 from course_utils.reference.tiled_forward import tiled_forward
+from course_utils.reference.triton_attention import INSTALL, compare_kernel, is_installed, tl
 from course_utils.show import (
     Choice,
     blocks_and_traffic,
     explorer,
+    layer_explorer,
     tile_walk,
     try_it,
 )
@@ -282,7 +284,7 @@ predict("u06-moved", None, "numbers")
 # | `ordinary` | whole tiles |
 # | `extreme` | scores beyond 1,000 or all far below zero |
 # | `ragged` | block sizes that do not divide $n$ or $m$ |
-# | `traffic` | no more numbers loaded and stored than the better order of the two loops needs |
+# | `traffic` | no more numbers loaded and stored than the better order of the two loops needs; also for one query and many keys in a tile |
 #
 # Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Branch on sizes only, never on tensor values.
 #
@@ -577,7 +579,19 @@ compare(
 # %% [markdown]
 # Byte for byte what the fused kernel keeps. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one recomputes the scores. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
 #
-# What is kept now grows like $s$ (B5). All 32 layers of Llama-3-8B, one sequence:
+# What is kept now grows like $s$ (B5). Here is one layer of Llama-3-8B with its scores in memory. **Click every tensor that autograd keeps**, then ask the instrument. Which of them does a fused kernel not keep?
+
+# %% folded=true
+# Diagram: mark what autograd keeps
+layer_explorer(preset("Llama-3-8B"), seq_len=8192, kernels=Kernels(is_attention_fused=False))
+
+# %% [markdown]
+# <details><summary>Check your marks</summary>
+#
+# Fused, the weights $P$ go: 4,096 of 5,504 MiB. Keys and values are no longer copied for all 32 query heads: 16 MiB each for 8 heads, where 64 were. One log-sum-exp per head and token comes, 1 MiB. The layer keeps 1,313 MiB.
+# </details>
+#
+# All 32 layers, one sequence:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: what the layers of Llama-3-8B keep, with scores and without
@@ -934,6 +948,43 @@ try_it(document_tiles, [3, 5], 2)
 
 # %% check="u06-document-tiles"
 # One document and several, shorter and longer than a tile; ragged ends.
+
+# %% [markdown]
+# ### On a GPU
+#
+# Kernels like yours are written in **Triton**, Python for one tile that is compiled for a GPU. Every *program* makes one tile of queries. An array is a pointer to its first number, and a tile is loaded from many places at once:
+#
+# ```python
+# rows = tl.program_id(0) * block_q + tl.arange(0, block_q)
+# places = rows[:, None] * head_dim + tl.arange(0, head_dim)
+# queries = tl.load(q + places, mask=rows[:, None] < num_queries, other=0.0)
+# ```
+#
+# Only the mask knows where an array ends: without one, `tl.store` overwrites whatever lies behind it. Triton's interpreter runs kernels on the CPU, so you can try one here.
+#
+# **Write** your forward pass for one tile of queries (no points, as Triton needs Linux and 1 GB). Arrays are fp32 or fp16, but `lse` is fp32. Useful: `tl.dot`, `tl.trans`, `tl.max(scores, 1)`, `tl.sum`, `tl.where`, `tl.full((block_q,), value, tl.float32)`. `tl.dot` takes factors of one format and sums in fp32. (In bf16 the interpreter gives wrong numbers and no error.)
+
+
+# %%
+def flash_kernel(
+    q,
+    k,
+    v,
+    out,
+    lse,
+    num_queries,
+    num_keys,
+    scale,
+    head_dim: tl.constexpr,
+    block_q: tl.constexpr,
+    block_k: tl.constexpr,
+):
+    raise NotImplementedError
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Compared: your kernel and your program on the machine, if Triton is installed
+print(*compare_kernel(flash_kernel, forward_of) if is_installed() else [INSTALL], sep="\n")
 
 # %% [markdown]
 # ## What you know now

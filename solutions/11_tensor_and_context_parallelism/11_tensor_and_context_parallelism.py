@@ -39,6 +39,8 @@ from course_utils.preflight import check_setup
 
 check_setup()
 
+from dataclasses import replace
+
 import pandas as pd
 import torch
 from IPython.display import display
@@ -53,7 +55,7 @@ from course_utils.reference.attention import attend
 from course_utils.reference.context_parallel import attend_pieces
 from course_utils.reference.online_softmax import merge
 from course_utils.reference.tensor_parallel import gather_and_scatter
-from course_utils.show import Choice, cluster_timelines, explorer, try_it
+from course_utils.show import Choice, cluster_timelines, explorer, layer_explorer, try_it
 from course_utils.show.context_parallel import shared_triangle
 from course_utils.show.tensor_parallel import layer_over_ranks
 
@@ -267,27 +269,21 @@ compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 cluster_timelines({f"t = {t}": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
-# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not. Which control makes sixteen devices faster than eight, at 8,192 tokens?
-
-# %% folded=true
-# Explorer: run this cell, then move the controls
-explorer(
-    layer_over_ranks,
-    num_tokens=Choice("tokens of a pass", [1024, 8192, 65536], 8192),
-    inside=Choice("in a node, GB/s", [100, 200, 400, 800], 400),
-    between=Choice("between nodes, GB/s", [25, 50, 100, 400], 50),
-)
-
-# %% [markdown]
-# <details><summary>Answer</summary>
-#
-# The links between nodes, and only at 400 GB/s.
-# </details>
+# Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not.
 
 # %% [markdown]
 # ## Fewer tokens between blocks
 #
-# Between blocks every rank still holds all of $x$. **Sequence parallelism** (Korthikanti et al. 2022) gives each rank only $S / t$ tokens there. An all-reduce is a reduce-scatter and an all-gather (unit 09). Let a block end with the first, and the next begin with the second:
+# This is one rank of eight, in the layer of Llama-3-8B. Between blocks it still holds all of $x$. **Click what it keeps for backward**, then ask the instrument: which of it has not shrunk?
+
+# %% folded=true
+# Diagram: a layer on one rank of eight, bars to scale
+RANKS = 8
+cut = {name: getattr(LLAMA, name) // RANKS for name in ("num_heads", "num_kv_heads", "ffn_size")}
+layer_explorer(replace(LLAMA, **cut))
+
+# %% [markdown]
+# **Sequence parallelism** (Korthikanti et al. 2022) gives each rank only $S / t$ tokens there. An all-reduce is a reduce-scatter and an all-gather (unit 09). Let a block end with the first, and the next begin with the second:
 #
 # | | forward | backward |
 # |---|---|---|
@@ -582,6 +578,26 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 # Bonus points, in any order.
 
 # %% [markdown]
+# ### Faster links
+#
+# Which control makes sixteen devices faster than eight, at 8,192 tokens?
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    layer_over_ranks,
+    num_tokens=Choice("tokens of a pass", [1024, 8192, 65536], 8192),
+    inside=Choice("in a node, GB/s", [100, 200, 400, 800], 400),
+    between=Choice("between nodes, GB/s", [25, 50, 100, 400], 50),
+)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The links between nodes, and only at 400 GB/s.
+# </details>
+
+# %% [markdown]
 # ### Attention: whole heads
 
 # %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=10 difficulty=2 importance=4 extra=true
@@ -715,8 +731,8 @@ def combine_over_ranks(comm: Comm, out: Tensor, lse: Tensor) -> Tensor:
 #
 # `parallelize_module` cuts an MLP as you do, here on two real processes:
 
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: all-reduces of a gated MLP, PyTorch's and yours (some 15 s)
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: all-reduces of a gated MLP, PyTorch's and yours (some 10 seconds)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module

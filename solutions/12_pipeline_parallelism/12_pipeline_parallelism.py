@@ -52,7 +52,7 @@ from torch import Tensor, nn
 
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import Placement, preset
-from course_utils.distributed import Link, Network, VirtualCluster
+from course_utils.distributed import Link, Network, VirtualCluster, run_ranks
 from course_utils.instruments import (
     PassSeconds,
     count_flops,
@@ -562,7 +562,46 @@ explorer(
 # %% [markdown]
 # ### The same in PyTorch
 #
-# `torch.distributed.pipelining` has these schedules and more. Here their orders go through the same simulator, four stages and eight micro-batches. Two put their chunks in a **V**: stage 0 holds the first part *and* the last.
+# `torch.distributed.pipelining` has these schedules and more. Two real processes, each with one stage of the model above, note what they do; beside them your lists, with the same numbers, on two virtual ranks:
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: PyTorch's GPipe and 1F1B in two processes, and yours (some 10 seconds)
+from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
+
+from course_utils.instruments.torch_pipeline import recorded_step
+
+PAIRS = {"GPipe": (ScheduleGPipe, gpipe_of(2, 4)), "1F1B": (Schedule1F1B, one_of(2, 4))}
+FOUR = torch.linspace(-1, 1, 4 * 32).double().view(-1, 4, 8)
+
+
+def steps_of_torch(comm):
+    """What this process did, and the gradient of its stage, for each kind."""
+    done = {}
+    for name, (kind, _) in PAIRS.items():
+        stage = parts_of_model(comm.size)[comm.rank]
+        actions = recorded_step(kind, stage, FOUR, lambda output: output.square().sum())
+        done[name] = actions, stage.weight.grad
+    return done
+
+
+def beside_yours(name, processes):
+    schedule = PAIRS[name][1]
+    yours = VirtualCluster(2).run(step_of_rank, schedule, Placement(2), FOUR).results
+    theirs = [process[name] for process in processes]
+    lists = {
+        f"process {i}": " ".join(f"{k}{m}" for k, m, _ in a) for i, (a, _) in enumerate(theirs)
+    }
+    pairs = zip(theirs, schedule, yours, strict=True)
+    facts = [(done == wanted, torch.allclose(g, own[0])) for (done, g), wanted, own in pairs]
+    orders, gradients = map(all, zip(*facts, strict=True))
+    return lists | {"your order": orders, "your gradients": gradients}
+
+
+processes = run_ranks(steps_of_torch, 2)
+pd.DataFrame({name: beside_yours(name, processes) for name in PAIRS})
+
+# %% [markdown]
+# Now the orders that PyTorch *plans*, in the same simulator, for four stages and eight micro-batches. Two put their chunks in a **V**: stage 0 holds the first part *and* the last.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: the orders of PyTorch's schedules

@@ -68,6 +68,7 @@ from course_utils.show import (
     designs_of_llama,
     draft_overlap,
     explorer,
+    layer_diagram,
     paged_blocks,
     rates_over_batch,
     try_it,
@@ -207,6 +208,18 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 # %% [markdown]
 # ## One step, each byte once
 #
+# One token's row on its way through a layer of Llama-3-8B; on each box the bytes that the step reads, of weights or of the cache. **Move the control:** from how many sequences on does the cache outweigh all matrices?
+
+
+# %% folded=true
+# Diagram: a step of decoding after 8,191 tokens. Run this cell, then move the control
+def decode_step(sequences):
+    return layer_diagram(llama, sequences, 1, show="bytes", num_cached=8191)
+
+
+explorer(decode_step, sequences=Choice("sequences", [1, 4, 8, 16, 64], 1))
+
+# %% [markdown]
 # A step of decoding has one query for each head, and buffers with room for more tokens than are there. Its commonest mistakes change no number of the result: they copy.
 
 # %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=10 difficulty=3 importance=5

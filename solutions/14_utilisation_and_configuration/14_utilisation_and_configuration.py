@@ -55,7 +55,12 @@ from course_utils.formulas.plan import Task, model_sizes
 from course_utils.formulas.step_parts import token_forward_flops
 from course_utils.formulas.utilisation import model_flops_utilisation
 from course_utils.planner import MISSION
-from course_utils.planner.calibrated import machine_of_run, model_of_run, row_of_run
+from course_utils.planner.calibrated import (
+    machine_of_run,
+    model_of_run,
+    row_of_run,
+    settled_runs,
+)
 from course_utils.records import SOURCES, foundry_runs, one_node_runs, published
 from course_utils.show import (
     Choice,
@@ -198,7 +203,7 @@ compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 # | GELU | reads $f$, writes $f$ |
 # | or: SiLU times its factor | reads $2f$, writes $f$ |
 #
-# In backward each moves twice as much. The loss moves three tensors of $v$ numbers in *fp32*, logits, log-probabilities and their gradient, each written once and read once: 24 bytes for every entry of the vocabulary, forward and backward together.
+# In backward each moves twice as much. (Once in a step, an update moves 28 bytes for each parameter of a device; given cells add that.) The loss moves three tensors of $v$ numbers in *fp32*, logits, log-probabilities and their gradient, each written once and read once: 24 bytes for every entry of the vocabulary, forward and backward together.
 
 # %% Work of a token [markdown] exercise="u14-work" points=3 minutes=11 difficulty=3 importance=4
 # **Write** `token_work`: what training on one token takes. `forward` has the FLOPs of a token's forward pass from unit 01 (`"projections"`, `"attention"` in full, `"feed_forward"`, `"head"`, over all layers). If `is_recomputed`, every layer runs forward once more in backward; the head does not. All numbers are integers; each key is a third of the points:
@@ -330,9 +335,9 @@ predict("u14-held-out", None, "%")
 calibrate_of = answer("u14-calibrate", calibrate)
 
 
-def held_out(device_name):
+def held_out(runs):
     """Error of each row's *rate*, with constants from the other sizes."""
-    rows = {run: row_of_run(run) for run in one_node_runs(device_name)}
+    rows = {run: row_of_run(run) for run in runs}
     errors = {}
     for run, row in rows.items():
         constants = calibrate_of([each for other, each in rows.items() if other.model != run.model])
@@ -340,41 +345,68 @@ def held_out(device_name):
     return errors
 
 
-errors_of = {name: held_out(name) for name in ("A100-80", "H100")}
-rows = {}
-for name, errors in errors_of.items():
-    constants = calibrate_of([row_of_run(run) for run in errors])
+def summary(errors):
+    """Constants of all these rows, and how near the held-out predictions come to the goals."""
     sizes = [100 * abs(each) for each in errors.values()]
-    rows[name] = {
+    return {
         "rows": len(sizes),
-        "attention": constants["attention"],
-        "elementwise": constants["elementwise"],
+        **calibrate_of([row_of_run(run) for run in errors]),
         "median error, %": np.median(sizes),
         "goal": 5,
         "largest in rate, %": max(sizes),
         "limit": 10,
         "missed by": max(0, max(sizes) - 10),
     }
-display(pd.DataFrame(rows).T.round(2))
-compare("u14-held-out", "%", measured=round(rows["A100-80"]["median error, %"], 2))
+
+
+errors_of = {name: held_out(one_node_runs(name)) for name in ("A100-80", "H100")}
+display(pd.DataFrame({name: summary(errors) for name, errors in errors_of.items()}).T.round(2))
+median = summary(errors_of["A100-80"])["median error, %"]
+compare("u14-held-out", "%", measured=round(median, 2))
 errors_by_size(errors_of["A100-80"])
 
 # %% [markdown]
-# The median is within our goal of 5 %. The largest error is not within 10: it misses by 25 points on the A100 and by 20 on the H100. Leave out four pairs of model and length, *also in calibrating* (760m at 512 and 1,024, 30b at 8,192, 13b at 2,048), and the largest are 8.0 and 7.6 %. But these four were chosen *after a look at the errors*: that is an explanation, not a success. Probably memory was short there. Every row:
+# The median is within our goal of 5 %. The largest error is not within 10: it misses by 24 points on the A100 and by 20 on the H100.
+#
+# **Why 35 %?** Look at the source instead of the model. llm-foundry published its runs on A100-80 twice, and its script says how each is started. The second time, 760m at 512 and at 1,024 tokens was 20 and 15 % *slower* than the first; at all other lengths it was not. Our predictions are 5 % from the first measurements. And 30b at 8,192 is started with another micro-batch than the table prints.
+#
+# So here is a rule that knows sources and no errors. A row counts if its script asks for the micro-batch and the accumulation that the table prints, and if newer software was not slower than older by more than 3 %. (Of 56 runs that were repeated, 53 lost at most 2 %.) These rows fall out, and the errors without them:
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: rows on which the source contradicts itself; then the same goals without them
+fallen = {
+    (name, run.name, run.micro_batch_sequences): {
+        "printed": f"{run.tokens_per_second_per_device:,.0f} tokens/s, "
+        f"micro-batch {run.micro_batch_sequences}, accumulation {run.accumulation}",
+        "but": run.contradiction,
+        "too fast by, %": round(100 * each, 1),
+    }
+    for name, errors in errors_of.items()
+    for run, each in errors.items()
+    if run.contradiction
+}
+display(pd.DataFrame(fallen).T)
+settled = {name: summary(held_out(settled_runs(name))) for name in errors_of}
+pd.DataFrame(settled).T.round(2)
+
+# %% [markdown]
+# Both goals are met, on 52 of 59 rows and on 36 of 37. Is that fair? We searched the sources *because* some rows were far off, but the rule treats all alike: it also drops four that we predict within 10 %. A100-40 has no script at all, so none of its rows counts. Every row, a star where its source contradicts itself:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: all held-out errors, in per cent; a row for each micro-batch where there are several
 for name, errors in errors_of.items():
     print(f"{name}: model and length, micro-batch, per cent too fast")
     cells = [
-        f"{run.name:>15}{run.micro_batch_sequences:4}{100 * each:+6.1f}"
+        f"{run.name:>15}{run.micro_batch_sequences:4}{100 * each:+6.1f}{'*' if run.contradiction else ' '}"
         for run, each in errors.items()
     ]
     for start in range(0, len(cells), 4):
-        print("   ".join(cells[start : start + 4]))
+        print("  ".join(cells[start : start + 4]))
 
 # %% [markdown]
 # What the constants say: attention ran at a third of the peak on the A100 and at less than a fifth on the H100 (the first FlashAttention; software of 2023). Other kernels took three to four times what fused ones would. So constants go with device *and* software: those of another generation are off by 30 %.
+#
+# Could one do without constants, with micro-benchmarks alone? That is an open question here: published tables have rates of products, attention and collectives by shape, but not of the kernels that only move, and those are what the second constant stands for.
 
 # %% Your prediction and the record [markdown] exercise="u14-why" points=2 minutes=8 difficulty=3 importance=5
 # llm-foundry prints 59.0 % for 1b at 4,096 on A100-80, with $6N$ and attention in full. The table below predicts it without any row of that size. **Write** three to five sentences.
@@ -588,7 +620,7 @@ pd.DataFrame(rows).T.infer_objects().round(1)
 
 # %% [markdown] text_answer="u14-report"
 # <!-- BEGIN SOLUTION -->
-# On four A100-80 take four replicas, no tensor ranks and no stages, stage 1, and micro-batches of one sequence, 64 of them in a step: 4 · 1 · 64 = 256. A device needs 20 of 80 GB, so there is room for what the planner leaves out, such as the context and NCCL's buffers. The step takes 12.4 s and the run 3.4 days, at 60.9 % with attention in full and 55.5 % with half of it. The held-out row of this size was predicted 4 % too fast, so I expect 3.4 to 3.6 days, and would not be surprised by 3.8. The constants come from software of 2023: a newer attention kernel makes the run shorter. The first thing to do is a hundred steps, and to compare.
+# On four A100-80 take four replicas, no tensor ranks and no stages, stage 1, and micro-batches of one sequence, 64 of them in a step: 4 · 1 · 64 = 256. A device needs 20 of 80 GB, so there is room for what the planner leaves out, such as the context and NCCL's buffers. The step takes 12.4 s and the run 3.4 days, at 61.0 % with attention in full and 55.5 % with half of it. The held-out row of this size was predicted 4 % too fast, so I expect 3.4 to 3.6 days, and would not be surprised by 3.8. The constants come from software of 2023: a newer attention kernel makes the run shorter. The first thing to do is a hundred steps, and to compare.
 #
 # *Rubric:* half a point each: a plan whose $d\,b\,m$ is 256; memory of that row, which fits; seconds and days of that row; MFU with a named convention; an interval that leans to the slow side by at least the error of 4 %; one assumption with the direction in which it moves the days.
 # <!-- END SOLUTION -->
@@ -808,7 +840,7 @@ pd.DataFrame(
 # | MFU | FLOPs of the model · tokens/s / dense peak; name the convention |
 # | the lecture's formula, mended | $L\,h^2 (12 + 12\,\frac{a_{kv}}{a} + 18\,\frac{f}{h} + 12\,\frac{s}{h}) + 6\,v\,h$ |
 # | a token's time | products + $c_1$ attention + $c_2$ other kernels + what is exposed |
-# | two constants, unseen sizes | median error 4 %, the worst 35 % |
+# | two constants, unseen sizes | median error 4 %; the worst 7 to 9 % where the source agrees with itself, 35 % where not |
 # | exposed sum of gradients | $\max\left(\frac{R}{n}, R - B\,\frac{n-1}{n}\right)$ for $n$ layers |
 # | which plan | the fastest that fits; several are equally fast, so take the one with more memory to spare |
 #

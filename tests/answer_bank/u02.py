@@ -105,6 +105,14 @@ ROOFLINE_SECONDS = AnswerBank(
             """,
             "Can the last operation compute while the first one still reads?",
         ),
+        Wrong(
+            "the ratio turned over, without a guard",
+            """
+            def roofline_seconds(operations, peak, bandwidth):
+                return sum(max(peak / flops, bandwidth / moved) for flops, moved in operations)
+            """,
+            "What do you divide by there, and for which of these sizes is it zero?",
+        ),
     ],
     right=[
         """
@@ -301,6 +309,21 @@ FUSE = AnswerBank(
             factor = torch.tensor(scale, dtype=scores.dtype)
             return torch.nn.functional.softmax(torch.addcmul(bias, scores, factor), dim=3)
         """,
+        """
+        import torch
+
+        def attention_weights(scores, bias, scale):
+            biased = torch.empty_like(scores)
+            torch.add(bias, scores, alpha=scale, out=biased)
+            return torch.softmax(biased, dim=-1)
+        """,
+        """
+        import torch
+
+        def attention_weights(scores, bias, scale):
+            weights = torch.add(bias.expand_as(scores), scores, alpha=scale)
+            return torch.softmax(weights, dim=-1, out=weights)
+        """,
     ],
     features={
         "causal": lambda case: case["is_causal"],
@@ -327,6 +350,74 @@ GENERATE = AnswerBank(
                 return tokens
             """,
             "What of the earlier tokens will ever be asked for, and who has it?",
+        ),
+        Wrong(
+            "a new cache for each token",
+            """
+            import torch
+            from course_utils.reference.generation import Cache, hidden_states
+
+            @torch.no_grad()
+            def generate(model, prompt, num_new):
+                (b, s), new = prompt.shape, prompt
+                cache = Cache(model, b, s)
+                for _ in range(num_new):
+                    states = hidden_states(model, new, cache)
+                    new = model.head(states[:, -1]).argmax(-1)[:, None]
+                    prompt = torch.cat([prompt, new], 1)
+                    longer = Cache(model, b, prompt.size(1))
+                    for old, large in zip(cache.tensors, longer.tensors):
+                        large[:, : cache.length] = old
+                    longer.length, cache = cache.length, longer
+                return prompt
+            """,
+            "have to move for one token more?",
+            points=2.0,
+        ),
+        Wrong(
+            "a token shown twice, unguarded",
+            """
+            import torch
+            from course_utils.reference.generation import Cache, hidden_states
+
+            @torch.inference_mode()
+            def generate(model, prompt, num_new):
+                cache = Cache(model, len(prompt), prompt.size(1) + num_new)
+                new = prompt
+                for _ in range(num_new):
+                    states = hidden_states(model, new, cache)
+                    cache.length += new.size(1)
+                    new = model.head(states[:, -1:]).argmax(-1)
+                    prompt = torch.cat([prompt, new], 1)
+                return prompt
+            """,
+            "Who raises `cache.length` already?",
+        ),
+        Wrong(
+            "another error than one of the cache",
+            """
+            def generate(model, prompt, num_new):
+                b, s = prompt.shape[:1]
+                return prompt
+            """,
+            "How many values are there in this case, and how many names take them?",
+        ),
+        Wrong(
+            "a cache as long as the prompt",
+            """
+            import torch
+            from course_utils.reference.generation import Cache, hidden_states
+
+            @torch.no_grad()
+            def generate(model, prompt, num_new):
+                cache = Cache(model, len(prompt), prompt.size(1))
+                new, tokens = prompt, [prompt]
+                for _ in range(num_new):
+                    new = model.head(hidden_states(model, new, cache)[:, -1:]).argmax(-1)
+                    tokens.append(new)
+                return torch.cat(tokens, 1)
+            """,
+            "?",
         ),
     ],
     right=[
@@ -360,6 +451,38 @@ GENERATE = AnswerBank(
                     new = logits[:, 0].topk(1).indices
                     prompt = torch.cat([prompt, new], 1)
                 return prompt
+        """,
+        """
+        import torch
+        from course_utils.reference.generation import Cache, hidden_states
+
+        @torch.no_grad()
+        def generate(model, prompt, num_new):
+            cache = Cache(model, len(prompt), 64)
+            for each in cache.tensors:
+                each.zero_()
+            for token in prompt.split(1, dim=1):
+                states = hidden_states(model, token, cache)
+            for _ in range(num_new):
+                token = model.head(states[:, 0]).max(-1, keepdim=True).indices
+                prompt = torch.cat([prompt, token], 1)
+                states = hidden_states(model, token, cache)
+            return prompt
+        """,
+        """
+        import torch
+        from course_utils.reference.generation import Cache, hidden_states
+
+        @torch.no_grad()
+        def generate(model, prompt, num_new):
+            rows = []
+            for row in prompt.split(1):
+                cache, new = Cache(model, 1, prompt.size(1) + num_new), row
+                for _ in range(num_new):
+                    new = model.head(hidden_states(model, new, cache)[:, -1:]).argmax(-1)
+                    row = torch.cat([row, new], 1)
+                rows.append(row)
+            return torch.cat(rows)
         """,
     ],
     features={

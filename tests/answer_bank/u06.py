@@ -129,6 +129,27 @@ FORWARD = AnswerBank(
             points=3.0,
         ),
         Wrong(
+            "keys and values held until the next ones are there",
+            _forward("""
+        for i in range(0, n, block_q):
+            here = slice(i, i + block_q)
+            queries = machine.load(q[here])
+            level = machine.full((len(queries), 1), -math.inf)
+            mean = machine.full((len(queries), d), 0.0)
+            for j in range(0, m, block_k):
+                keys = machine.load(k[j : j + block_k])
+                values = machine.load(v[j : j + block_k])
+                scores = queries @ keys.mT * d**-0.5
+                new = torch.logaddexp(level, scores.logsumexp(1, keepdim=True))
+                mean = mean * (level - new).exp() + (scores - new).exp() @ values
+                level = new
+            machine.store(mean, out[here])
+            machine.store(level[:, 0], lse[here])
+            """),
+            "which tiles do you hold there at once",
+            points=3.0,
+        ),
+        Wrong(
             "three passes",
             _forward("""
         for i in range(0, n, block_q):
@@ -251,6 +272,7 @@ FORWARD = AnswerBank(
         "ragged keys": lambda case: case["num_keys"] % case["block_k"] > 0,
         "tall tiles": lambda case: case["block_q"] > case["block_k"],
         "wide tiles": lambda case: case["block_q"] < case["block_k"],
+        "one query, many keys": lambda case: case["block_q"] == 1 and case["block_k"] > 10,
         "very low": lambda case: case["kind"] == "every score very low",
         "loud": lambda case: case["kind"] == "scores of every size",
         "ragged, traffic counted": lambda case: (

@@ -241,6 +241,21 @@ MLP = AnswerBank(
             """,
             "each rank takes a part of x for all hidden units",
         ),
+        Wrong(
+            "a part of x for all hidden units, and one sum",
+            """
+            import torch
+
+            def parallel_mlp(comm, f, g, x, w):
+                def mine(each):
+                    return each.tensor_split(comm.size, 1)[comm.rank]
+
+                both = torch.cat([mine(w["gate"]), mine(w["up"])])
+                gate, up = g(mine(f(x)) @ both.T).chunk(2, 1)
+                return torch.nn.functional.silu(gate) * up @ w["down"].T + w["bias"]
+            """,
+            "one call sums gate and up of all hidden units",
+        ),
     ],
     right=[
         """

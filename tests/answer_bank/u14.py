@@ -311,6 +311,15 @@ def _fitting(case):
     return {key: seconds for key, (taken, seconds) in case["costs"].items() if taken <= memory}
 
 
+def _narrowest(case, below=True):
+    """Bytes between the memory and a plan faster than all others of its bytes or less."""
+    memory = case["machine"]["memory_bytes"]
+    near = {
+        abs(taken - memory) for taken, _ in case["costs"].values() if (taken <= memory) == below
+    }
+    return min(near, default=None)
+
+
 PLAN = AnswerBank(
     function="best_plan",
     wrong=[
@@ -322,7 +331,7 @@ PLAN = AnswerBank(
             def best_plan(model, num_sequences, machine, costs):
                 return Plan(data=machine.num_devices)
             """,
-            "Do you compare the bytes of a plan with the memory of one device?",
+            "Which sizes do you not try",
         ),
         Wrong(
             "a layout that does not fill the machine",
@@ -332,7 +341,7 @@ PLAN = AnswerBank(
             def best_plan(model, num_sequences, machine, costs):
                 return Plan()
             """,
-            "Do your three sizes multiply to all devices",
+            "What do your three sizes multiply to?",
         ),
         Wrong(
             "small micro-batches",
@@ -357,6 +366,28 @@ PLAN = AnswerBank(
                 return min(found, key=lambda each: each[:2])[2]
             """,
             "larger micro-batches",
+        ),
+        Wrong(
+            "numbers without names",
+            """
+            from course_utils.configs import Plan
+
+            def best_plan(model, num_sequences, machine, costs):
+                return Plan(machine.num_devices, 1, 1)
+            """,
+            "Which name belongs to each of your numbers?",
+        ),
+        Wrong(
+            "a micro-batch that leaves sequences over",
+            """
+            from course_utils.configs import Plan
+
+            def best_plan(model, num_sequences, machine, costs):
+                plan = Plan(data=machine.num_devices, micro_batch=num_sequences)
+                costs.seconds_of(plan)
+                return plan
+            """,
+            "Which of them divide the share of a replica?",
         ),
         Wrong(
             "no plan",
@@ -432,6 +463,14 @@ PLAN = AnswerBank(
         "little memory": lambda case: case["machine"]["memory_bytes"] < 40e9,
         "eight devices": lambda case: case["machine"]["num_devices"] == 8,
         "four devices": lambda case: case["machine"]["num_devices"] == 4,
+        "the fastest plan fits to the byte": lambda case: _narrowest(case) == 0,
+        "a faster plan lacks a byte": lambda case: _narrowest(case, below=False) == 1,
+        "a replica's share is no power of two": lambda case: (
+            case["num_sequences"] == 12 and case["machine"]["num_devices"] == 4
+        ),
+        "replicas do not divide the sequences": lambda case: (
+            case["num_sequences"] % case["machine"]["num_devices"] > 0
+        ),
         "only stage 3 fits": lambda case: {key.split(".")[3] for key in _fitting(case)} == {"3"},
         "stage 3 is fastest, others fit": lambda case: (
             min(fits := _fitting(case), key=fits.get).split(".")[3] == "3"

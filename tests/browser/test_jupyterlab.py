@@ -221,6 +221,10 @@ MOVES = {
         ("message, seconds", "Home", "21 seconds"),
         ("order", "zero bubble", "19 seconds"),
     ],
+    ("13_efficient_designs_and_inference", "explorer(decode_step"): [
+        ("sequences", "End", "64 × 1 tokens, 8,191 cached for each sequence"),
+        ("sequences", "ArrowLeft", "436,224,000 bytes of weights and 536,870,912 of cache"),
+    ],
     ("13_efficient_designs_and_inference", "explorer(\n    rates_over_batch"): [
         ("device", "H200", "on one H200, 8,192 cached tokens each"),
         ("device", "H100-SXM", "that fits is 8, 32, 256, 128"),

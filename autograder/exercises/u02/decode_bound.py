@@ -76,6 +76,7 @@ FITS = "if held > hardware.memory_bytes:"
 WEIGHTS, CACHE = "2 * (read + num_sequences * h)", "4 * layers * cached * num_sequences"
 FLOPS = "flops = 2 * num_sequences * products + core"
 RATE = "num_sequences / max(computing, moving)"
+BANDWIDTH = "hardware.bandwidth_bytes_per_second"
 HELD, MOVED = "held += cache * (context + 1)", "moved += cache * (context + 2)"
 NEW_TOKEN = "The new token is missing somewhere. What does a step write, read and multiply for it?"
 ONE_MOVE, NO_MOVE = (
@@ -153,6 +154,14 @@ EDITS = (
         "Your device has more memory than its data sheet says. Are its bytes counted in powers of "
         "two or of ten?",
         {FITS: "if held > hardware.memory_bytes * 2**30 / 10**9:"},
+    ),
+    *(
+        Edit(
+            "Your bandwidth is off by 7 per cent. Are a data sheet's GB/s counted in powers of two "
+            "or of ten?",
+            {BANDWIDTH: f"({BANDWIDTH} {factor})"},
+        )
+        for factor in ("/ 10**9 * 2**30", "/ 2**30 * 10**9")
     ),
     Edit(
         "Somewhere nothing fits, and you decode all the same. Where do all these caches lie?",

@@ -43,20 +43,48 @@ def measured(**case: Any) -> dict[str, Any]:
             tokens = torch.cat([tokens, likely], dim=1)
     b, s = case["num_sequences"], case["seq_len"]
     wanted = {
-        "positions": b * (s + num_new - 1),
-        "head_positions": b * num_new,
-        "logits_moved": 1,
-        "saved_tensors": 0,
-        "reads": 0,
+        "layers": {"positions": b * (s + num_new - 1), "times_cached": 1},
+        "head": {"head_positions": b * num_new},
+        "logits": {"logits_moved": 1},
+        "graph": {"saved_tensors": 0},
+        "waits": {"reads": 0},
     }
-    name = list(wanted)[SCENARIOS.index(case["scenario"])]
-    return {"wrong_shape": 0, "wrong_tokens": 0, name: wanted[name], "tokens": tokens}
+    return dict.fromkeys(QUESTIONS, 0) | wanted[case["scenario"]] | {"tokens": tokens}
 
 
+QUESTIONS = {
+    "flat": "`argmax` has taken a dimension away. Which shape do new tokens have for "
+    "`hidden_states`, and which argument of `argmax` keeps it?",
+    "restarted": "A new token goes to the first position and sees itself alone. What does "
+    "`cache.length` say when it comes, and who has set it?",
+    "raised_twice": "The cache's length grows faster than tokens come, so new ones look at cells "
+    "that nobody has filled. Who raises `cache.length` already?",
+    "shifted": "New tokens lie beside their place in the cache. How many tokens does it hold after "
+    "the prompt, and how many after each new one?",
+    "overwritten": "New tokens are written over earlier ones. What should `cache.length` be when "
+    "the next one comes?",
+    "uncut": "New tokens look at the whole buffer. Which of its cells have been filled by then, "
+    "and which number says so?",
+    "wrong_shape": "The tokens are not all there. What does the function return besides the new "
+    "ones?",
+    "wrong_tokens": "Some tokens are wrong. Is the whole prompt in the cache when the first new "
+    "token looks back, and which position's logits belong to the next one?",
+}
+COPIED = (
+    "The cache is copied for each new token. How long will it be in the end, and how many bytes "
+    "have to move for one token more?"
+)
 LABELS = {
+    "flat": "The new tokens have the shape (b,).",
+    "restarted": "New tokens do not see those before them.",
+    "raised_twice": "New tokens see cells of the cache that are not filled.",
+    "shifted": "New tokens are in the wrong place of the cache.",
+    "overwritten": "New tokens are written over earlier ones.",
+    "uncut": "New tokens see cells of the cache that are not filled.",
     "wrong_shape": "The shape of the tokens is not (b, s + num_new).",
     "wrong_tokens": "Some tokens are wrong.",
     "positions": "the positions that go through the layers",
+    "times_cached": "how often each position is written to a cache",
     "head_positions": "the positions that go through the head",
     "logits_moved": "how often each token's logits are read or written outside of the head",
     "saved_tensors": "the tensors that autograd saves",
@@ -65,15 +93,20 @@ LABELS = {
 
 # Places of the model answer.
 STATES, LAST = "hidden_states(model, new, cache)", "[:, -1]"
-SCORES = "model.head(last)"
+SCORES_MADE = "scores = model.head(last)"
 BEST, GRAD = "scores.argmax(-1, keepdim=True)", "with torch.no_grad():"
 FRESH = "cache = Cache(model, len(prompt), prompt.shape[1] + num_new)"
 POINTS = 2.5
 LESS = round(POINTS * 4 / 5, 6)
-OFF = (
-    "Some tokens are wrong. Is the whole prompt in the cache when the first new token looks back, "
-    "and which position's logits belong to the next one?"
-)
+ADDED = "tokens.append(new)"
+EMPTY = "for each in cache.tensors:\n        each.zero_()"  # else a mistake shows what lay there
+
+
+def _after(line: str, then: str) -> dict[str, str]:
+    """A line of the loop, and another one after it; what the cache does not hold is zero."""
+    return {line: f"{line}\n            {then}", FRESH: f"{FRESH}\n    {EMPTY}"}
+
+
 EDITS = (
     Edit(
         "Every new token sends the whole sequence through the layers again. What of the earlier "
@@ -145,17 +178,41 @@ EDITS = (
         shows=("reads",),
     ),
     Edit(
-        OFF,
+        COPIED,
+        {
+            FRESH: "cache = Cache(model, len(prompt), prompt.shape[1])",
+            ADDED: f"{ADDED}\n"
+            "            for each in (cache.keys, cache.values):\n"
+            "                each[:] = [torch.cat([a, a[:, :1]], dim=1) for a in each]",
+        },
+        LESS,
+        shows=("times_cached",),
+    ),
+    *(
+        Edit(QUESTIONS[name], pieces, shows=(name,))
+        for name, pieces in (
+            ("flat", {", keepdim=True": ""}),
+            ("restarted", _after(ADDED, "cache.length = 0")),
+            ("raised_twice", _after(ADDED, "cache.length += 1")),
+            ("raised_twice", _after(SCORES_MADE, "cache.length += new.shape[1]")),
+            ("shifted", _after(ADDED, "cache.length = prompt.shape[1] + len(tokens) - 3")),
+            ("shifted", _after(ADDED, "cache.length = prompt.shape[1] + len(tokens) - 1")),
+            ("overwritten", _after(ADDED, "cache.length = prompt.shape[1]")),
+            ("uncut", _after(ADDED, "cache.length = prompt.shape[1] + num_new - 1")),
+        )
+    ),
+    Edit(
+        QUESTIONS["wrong_tokens"],
         {LAST: "[:, 0]"},
         shows=("wrong_tokens",),
     ),
     Edit(
-        OFF,
+        QUESTIONS["wrong_tokens"],
         {STATES: "hidden_states(model, new[:, -1:], cache)"},
         shows=("wrong_tokens",),
     ),
     Edit(
-        "The tokens are not all there. What does the function return besides the new ones?",
+        QUESTIONS["wrong_shape"],
         {"tokens = [prompt]": "tokens = [prompt[:, :0]]"},
         shows=("wrong_shape",),
     ),
@@ -169,6 +226,7 @@ CHECK = Check(
         *edited("u02-repair-generate", EDITS, observe=repair_generate.observe),
         scenarios=SCENARIOS,
         summarise=repair_generate.summarise,
+        questions=QUESTIONS | {"times_cached": COPIED},
         labels=LABELS,
     ),
     fallback="course_utils.reference.generation.generate",

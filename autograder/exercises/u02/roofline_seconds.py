@@ -52,6 +52,7 @@ EACH = "max(flops / flops_per_second, num_bytes / bytes_per_second)"
 SUM = f"sum(\n        {EACH}\n        for flops, num_bytes in operations\n    )"
 COMPUTE = "sum(flops for flops, _ in operations) / flops_per_second"
 MEMORY = "sum(num_bytes for _, num_bytes in operations) / bytes_per_second"
+TURNED_OVER = "(flops_per_second / flops if flops else 0.0)"
 EDITS = (
     Edit(
         "You compare the sums. Can the last operation compute while the first one still reads?",
@@ -84,6 +85,21 @@ EDITS = (
     Edit(
         "FLOPs and bytes have changed places. In which order does each pair come?",
         {"for flops, num_bytes in": "for num_bytes, flops in"},
+    ),
+    *(
+        Edit(
+            "You divide a rate by a count. Which way round does the ratio give seconds?",
+            {EACH: f"max({computing}, {moving})"},
+        )
+        for computing, moving in (
+            (TURNED_OVER, "bytes_per_second / num_bytes"),
+            (TURNED_OVER, "num_bytes / bytes_per_second"),
+            ("flops / flops_per_second", "bytes_per_second / num_bytes"),
+        )
+    ),
+    Edit(
+        "You multiply by a rate. What is the unit of FLOPs times FLOP/s, and what gives seconds?",
+        {EACH: EACH.replace("/", "*")},
     ),
     Edit(
         "An operation that lies on the ridge takes no time with you. Which of your two branches "

@@ -24,11 +24,12 @@ def backward_cases(seed: int) -> list[Case]:
     kinds = (APART, PARTS, APART, PARTS, FROZEN)
     for number in range(20):
         block = rng.randint(5, 8)
-        whole = block * (3 if number < 5 else 2)
-        seq_len = whole if number % 2 else whole + rng.randint(1, block - 1)
+        num_tiles = 3 if number < 5 else 2
+        missing = 0 if number % 2 else rng.randint(1, block - 1)  # from the last tile
+        seq_len = num_tiles * block - missing
         heads = ([1], [2], [1, 2])[number % 3]
         cases.append((kinds[number % 5], heads, seq_len, rng.randint(2, 3), block))
-    cases += [(APART, [2], 6, 3, 9), (APART, [1], 5, 2, 1)]
+    cases += [(APART, [2], 6, 3, 9), (APART, [1], 3, 2, 1)]
     return [dict(zip(NAMES, case, strict=True)) for case in cases]
 
 

@@ -41,6 +41,13 @@ ROOM, PER_ROW = "capacity - block_k * head_dim", "2 * head_dim + block_k + 3"
 LARGEST = f"({ROOM}) // ({PER_ROW})"
 BEST = "-(-num_queries // num_tiles)"
 
+
+def _whatever_the_turns(hint: str, *largest: str) -> list[Edit]:
+    """A wrong number of queries that fit: with the last step, cut at all queries, and alone."""
+    lasts: tuple[dict[str, str], ...] = ({}, {BEST: "min(largest, num_queries)"}, {BEST: "largest"})
+    return [Edit(hint, {LARGEST: each, **last}) for each in largest for last in lasts]
+
+
 EDITS = (
     Edit(
         "That is the tallest tile that fits. Which smaller one needs as many turns?",
@@ -51,10 +58,29 @@ EDITS = (
         "which smaller tile needs as many turns?",
         {BEST: "largest"},
     ),
-    Edit(
+    *_whatever_the_turns(
         "M / 4d is the paper's choice, for four tiles of one size. Which tiles lie in this memory, "
         "and how large is each?",
-        {LARGEST: "capacity // (4 * head_dim)"},
+        *("capacity // (4 * head_dim)", "-(-capacity // (4 * head_dim))"),
+        "min(-(-capacity // (4 * head_dim)), head_dim)",
+    ),
+    *_whatever_the_turns(
+        "A quarter of the memory has room for so many numbers, not queries. How many numbers does "
+        "each query of a tile need?",
+        "capacity // 4",
+    ),
+    *_whatever_the_turns(
+        "An eighth of the memory has room for so many numbers, not queries. How many numbers does "
+        "each query of a tile need?",
+        "capacity // 8",
+    ),
+    *(
+        edit
+        for part, num_bytes in (("half", 2), ("a quarter", 4), ("an eighth", 8))
+        for edit in _whatever_the_turns(
+            f"You fill {part} of the memory. Is the capacity given in bytes or in numbers?",
+            f"max(1, (capacity // {num_bytes} - block_k * head_dim) // ({PER_ROW}))",
+        )
     ),
     Edit(
         "A square root would be right if scores took all the room. What else grows with the "
@@ -91,10 +117,6 @@ EDITS = (
     Edit(
         "That is how many tiles there are. How many queries has each?",
         {BEST: "num_tiles"},
-    ),
-    Edit(
-        "Is the capacity given in bytes or in numbers?",
-        {ROOM: "capacity // 2 - block_k * head_dim"},
     ),
 )
 

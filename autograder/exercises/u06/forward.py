@@ -16,7 +16,10 @@ NAMES = ("scenario", "kind", "num_queries", "num_keys", "head_dim", "block_q", "
 
 
 def forward_cases(seed: int) -> list[Case]:
-    """Whole and ragged tiles, taller and wider ones, loud and very low scores."""
+    """Whole and ragged tiles, taller and wider ones, loud and very low scores.
+
+    Last one query and so many keys to a tile that two tiles of keys and one of values do not fit.
+    """
     rng = random.Random(seed)
     cases = [("ordinary", "", 2, 2, 1, 1, 1)]
     for number in range(5):
@@ -35,6 +38,8 @@ def forward_cases(seed: int) -> list[Case]:
         n, m, d = _whole(tile, (rng.randint(2, 3), rng.randint(4, 6)))
         more_n, more_m = (0, 0) if number < 2 else (tile[0] - 1, 1)
         cases.append(("traffic", "", n + more_n, m + more_m, d, *tile))
+    wide = rng.randint(12, 16)
+    cases.append(("traffic", "", rng.randint(2, 3), 3 * wide + 1, rng.randint(8, 10), 1, wide))
     return [dict(zip(NAMES, case, strict=True)) for case in cases]
 
 

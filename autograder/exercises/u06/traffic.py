@@ -84,6 +84,11 @@ EDITS = (
         {Q_TILES: "n // block_q + 1"},
     ),
     Edit(
+        "In your count, `block_k` decides how often keys and values are loaded. Does a smaller "
+        "tile of keys load any key twice?",
+        {Q_TILES: "-(-m // block_k)"},
+    ),
+    Edit(
         "What besides the keys does a tile of queries have to see?",
         {BOTH: "keys_and_values = m * d"},
     ),
@@ -103,10 +108,13 @@ EDITS = (
         {FLASH: "-(-m // block_k) * n * d + n * d + n + q_tiles * keys_and_values"},
         points=1.5,
     ),
-    Edit(
-        "`q_outer` makes a tile of scores and discards it. Which n · m numbers does it store?",
-        {FLASH: f"{FLASH} + 2 * scores"},
-        points=1.5,
+    *(
+        Edit(
+            "`q_outer` makes a tile of scores and discards it. Which n · m numbers does it store?",
+            {FLASH: f"{FLASH} + {times} * scores"},
+            points=1.5,
+        )
+        for times in (2, 4)
     ),
     Edit(
         NOT_WHOLE,

@@ -14,6 +14,7 @@ from autograder.observing.u11 import mlp
 from autograder.observing.u11.blocks import Weights, whole_block
 from autograder.observing.u11.mlp import ABSENT, SCENARIOS, WEIGHTS, tensors_of
 
+FLOAT64_BYTES = 8
 FIELDS = ("scenario", "num_ranks", "num_tokens", "hidden_size", "ffn_size")
 
 
@@ -76,6 +77,12 @@ def _inputs_cut(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str,
     """Two sums of all hidden units, each rank with a part of x, and the whole last product."""
     flops = 4 * n * -(-h // num_ranks) * units + 2 * n * h * units
     return {"forward_calls": 2, "other_calls": 0, "wrong_results": 0, "forward_flops": flops}
+
+
+def _inputs_cut_one_sum(_: str, num_ranks: int, n: int, h: int, units: int) -> dict[str, int]:
+    """As before, with gate and up in one sum, which is seen on one rank, too."""
+    call_bytes = 2 * n * units * FLOAT64_BYTES
+    return _inputs_cut(_, num_ranks, n, h, units) | {"forward_calls": 1, "call_bytes": call_bytes}
 
 
 CUT, DOWN = (
@@ -160,6 +167,12 @@ SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
         "each need a sum over ranks. With which part of gate and up would a rank need nobody's "
         "help before down?",
         _inputs_cut,
+    ),
+    Symptom(
+        "The result is right, and one call sums gate and up of all hidden units: no rank knows "
+        "silu's input before it, and each computes the whole last product after it. How would you "
+        "cut gate and up so that a rank knows some hidden units whole?",
+        _inputs_cut_one_sum,
     ),
 )
 

@@ -96,12 +96,13 @@ EDITS = (
         "You attend to cells that nobody has written. How many tokens are there with the new one?",
         {KEYS: "keys = k_cache", VALUES: "values = v_cache"},
     ),
-    Edit(
-        "The new token does not see itself. How many tokens are in the cache once it is written?",
-        {
-            KEYS: "keys = k_cache[:, :, : max(1, length)]",
-            VALUES: "values = v_cache[:, :, : max(1, length)]",
-        },
+    *(
+        Edit(
+            "The new token does not see itself. How many tokens are in the cache once it is "
+            "written?",
+            {KEYS: f"keys = k_cache[:, :, :{end}]", VALUES: f"values = v_cache[:, :, :{end}]"},
+        )
+        for end in ("length", " max(1, length)")
     ),
     Edit(
         "The kernel shows your one query the first key alone. Which keys does `is_causal` show to "

@@ -49,6 +49,16 @@ def simulated(
 
 
 WORK, BUBBLE = "num_micro_batches * both", "(num_stages - 1) * both"
+FRACTION = "Your bubble is a fraction of something. Which time do you multiply it by?"
+OF_WORK, OF_ALL = (
+    "(num_stages - 1) / num_micro_batches",
+    ("(num_stages - 1) / (num_micro_batches + num_stages - 1)"),
+)
+FRACTIONS = (
+    *(f"{share}{times}" for share in (OF_WORK, OF_ALL) for times in ("", " * both", " * 100")),
+    f"{OF_ALL} * num_micro_batches * both",
+    f"{OF_WORK} * (num_micro_batches + num_stages - 1) * both",
+)
 EXPOSED = "max(reduce_seconds / num_layers, reduce_seconds - hidden)"
 HIDDEN = "backward * (num_layers - 1) / num_layers"
 EDITS = (
@@ -94,11 +104,7 @@ EDITS = (
         {BUBBLE: "num_stages * both"},
         points=2.0,
     ),
-    Edit(
-        "Your bubble is a fraction of something. Which time do you multiply it by?",
-        {BUBBLE: "(num_stages - 1) / (num_micro_batches + num_stages - 1) * both"},
-        points=2.0,
-    ),
+    *(Edit(FRACTION, {BUBBLE: each}, points=2.0) for each in FRACTIONS),
     Edit(
         "Your bubble is that of all micro-batches. How many of them does the last stage wait for?",
         {BUBBLE: "(num_stages - 1) * num_micro_batches * both"},

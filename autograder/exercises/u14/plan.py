@@ -25,15 +25,17 @@ SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 
 MACHINES = ("A100-80", "A100-40")
 FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
+ODD_SHARES = (2, 5)  # new cases with four devices and with eight, which do not divide twelve
 UNCUT = {"num_kv_heads": 1}  # and a prime number of layers: replicas are all that is left
 PRIMES = (17, 19, 23)
 
 
 def task_cases(seed: int) -> list[Case]:
-    """The practice problem and two nodes, new ones of any size, two that need stage 3."""
+    """The practice problem and two nodes, new ones of any size, four on the edge of memory."""
     rng = random.Random(seed)
     cases = [*_known_cases(), *(_new_case(rng, number) for number in range(7))]
     cases += [_stage_or_recomputation(rng), _stage_and_micro_batch(rng)]
+    cases += [_just_fits(rng), _just_too_large(rng)]
     return [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
 
 
@@ -53,7 +55,8 @@ def _new_case(rng: random.Random, number: int) -> Case:
     link = rng.choice(SLOW if number % 3 == 0 else FAST) * 10**9
     devices = 8 if number % 4 == 1 else 4
     machine = replace(machine_of("H100-SXM", devices), link_bytes_per_second=link)
-    task = Task(sizes, rng.choice((2048, 4096)), rng.choice((8, 16)), machine)
+    sequences = 12 if number in ODD_SHARES else rng.choice((8, 16))
+    task = Task(sizes, rng.choice((2048, 4096)), sequences, machine)
     costs = _costs(task)
     needed = sorted(row[0] for row in costs.values())
     return _case(task, costs, int(needed[int(len(needed) * rng.uniform(0.3, 0.6))]))
@@ -70,6 +73,19 @@ def _stage_and_micro_batch(rng: random.Random) -> Case:
     """Only stage 3 fits, and each micro-batch gathers all weights over slow links."""
     task = _uncut_task(rng, rng.choice(MACHINES), 64, rng.choice(SLOW))
     return _case(task, _costs(task), _least_bytes(task, is_recomputed=True) - 1)
+
+
+def _just_fits(rng: random.Random) -> Case:
+    """The fastest plan fits to the byte; with less memory layers must run again."""
+    task = _uncut_task(rng, rng.choice(MACHINES), 8192, rng.choice(SLOW))
+    return _case(task, _costs(task), _least_bytes(task, is_recomputed=False))
+
+
+def _just_too_large(rng: random.Random) -> Case:
+    """The same, but for one byte; others need more and are as fast."""
+    case = _just_fits(rng)
+    case["machine"]["memory_bytes"] -= 1
+    return case
 
 
 def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> Task:
@@ -116,10 +132,14 @@ def tried(
     """The best of the whole table."""
     memory = Machine(**machine).memory_bytes
     best = min(seconds for num_bytes, seconds in costs.values() if num_bytes <= memory)
-    return {"no_such_plan": 0, "too_large": 0, "percent_slower": 0.0, "best": {"seconds": best}}
+    return dict.fromkeys(plan_observer.LABELS, 0.0) | {"best": {"seconds": best}}
 
 
 FITS, CHOICE = "if costs.bytes_of(plan) <= machine.memory_bytes:", "min(seconds, key=seconds.get)"
+TOO_STRICT = (
+    "You refuse plans that fit. Both sides are bytes: did one of yours become GiB, and the other "
+    "GB, or do you keep a reserve?"
+)
 ALL = "data * tensor * pipeline != machine.num_devices"
 DIVIDES = "model.num_kv_heads % tensor or model.num_layers % pipeline or num_sequences % data"
 STAGES, AGAIN = "range(4 if data > 1 else 1)", "(False, True)"
@@ -138,6 +158,36 @@ EDITS = (
         {STAGES: "range(3 if data > 1 else 1)"},
     ),
     Edit("You never ask whether a plan fits. Which memory is the limit?", {FITS: "if True:"}),
+    Edit(
+        TOO_STRICT,
+        {FITS: "if costs.bytes_of(plan) / 10**9 <= machine.memory_bytes / 2**30:"},
+    ),
+    Edit(TOO_STRICT, {FITS: "if costs.bytes_of(plan) <= 0.9 * machine.memory_bytes:"}),
+    Edit(
+        "You take plans that need a little more than there is. Both sides are bytes: did one of "
+        "yours become GiB, and the other GB?",
+        {FITS: "if costs.bytes_of(plan) / 2**30 <= machine.memory_bytes / 10**9:"},
+    ),
+    *(
+        Edit(
+            "You try micro-batches that leave sequences over. Which of them divide the share of a "
+            "replica?",
+            {MICRO_BATCHES: f"[each for each in range(1, {most} + 1) if {whole} % each == 0]"},
+        )
+        for most, whole in (("mine", "0"), ("mine", "num_sequences"), ("num_sequences",) * 2)
+    ),
+    Edit(
+        "You cut layers into stages of unequal size. Which numbers of stages divide them?",
+        {DIVIDES: "model.num_kv_heads % tensor or num_sequences % data"},
+    ),
+    Edit(
+        "You give replicas unequal shares. Which numbers of them divide the sequences of a step?",
+        {DIVIDES: "model.num_kv_heads % tensor or model.num_layers % pipeline"},
+    ),
+    Edit(
+        "You try stages above 0 with a single replica. With whom would it share?",
+        {STAGES: "range(4)"},
+    ),
     Edit(
         "That is the plan with the least memory, not with the least time. What is to be minimal "
         "among those that fit?",
@@ -171,9 +221,15 @@ CHECK = Check(
         summarise=plan_observer.summarise,
         labels=plan_observer.LABELS,
         questions={
-            "no_such_plan": "Do your three sizes multiply to all devices, and does each divide "
-            "what it cuts?",
-            "too_large": "Do you compare the bytes of a plan with the memory of one device?",
+            "without_names": "Which name belongs to each of your numbers?",
+            "not_all_devices": "What do your three sizes multiply to?",
+            "heads_left_over": "Which numbers of tensor ranks divide the key-value heads?",
+            "layers_left_over": "Which numbers of stages divide the layers?",
+            "sequences_left_over": "Which numbers of replicas divide the sequences of a step?",
+            "micro_batch_left_over": "How many sequences has a replica, and does your micro-batch "
+            "divide them?",
+            "nothing_to_share": "With whom would a single replica share its state?",
+            "percent_too_large": "Do you compare the bytes of a plan with the memory of a device?",
             "percent_slower": "Some plan that fits is faster than yours. Which sizes do you not "
             "try: tensor ranks, stages, sharding, larger micro-batches, or layers that run again?",
         },

@@ -1,5 +1,6 @@
 """What is observed of attention weights made with few operations: results, and bytes moved."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +17,9 @@ from autograder.observing.observation import (
     num_different,
     undisturbed,
 )
+from course_utils.instruments.moved_bytes import MOVE_NOTHING, OVERWRITE
 from course_utils.instruments.operands import tensors_in
 
-RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh")
 UNSEEN = 12  # times its bytes count for a tensor that no operation has made
 ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
 
@@ -54,7 +55,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 
 class _Traffic(TorchDispatchMode):
-    """Bytes that operations read and write, as `count_bytes` counts them.
+    """Bytes that operations read and write, as `count_bytes` counts them; lookups read all.
 
     That one is not there where an answer is graded: it would answer other exercises of the unit.
     A tensor that no operation has made, as of numpy or another thread, counts as much as a row of
@@ -71,13 +72,13 @@ class _Traffic(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        kwargs = kwargs or {}
         for each in tensors_in((args, kwargs)):
             self.num_bytes += self.unseen_bytes(each)
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs)
         self._know(tensors_in(result))
-        name = func.overloadpacket.__name__
-        if not func.is_view and name not in RENAME and "empty" not in name:
-            self.num_bytes += _bytes_of((args, kwargs)) + _bytes_of(result)
+        if not func.is_view and func.overloadpacket.__name__ not in MOVE_NOTHING:
+            self.num_bytes += _bytes_of(_read(func, args, kwargs)) + _bytes_of(result)
         return result
 
     def unseen_bytes(self, tensor: Tensor) -> int:
@@ -95,13 +96,26 @@ class _Traffic(TorchDispatchMode):
                 self._places.add(storage.data_ptr())
 
 
+def _read(func: Any, args: Any, kwargs: dict[str, Any]) -> object:
+    """What an operation is given and reads: all but what it only writes over."""
+    outs = {each.name for each in func._schema.arguments if each.is_out}
+    is_overwriting = func.overloadpacket.__name__ in OVERWRITE
+    return args[is_overwriting:], {name: kwargs[name] for name in kwargs.keys() - outs}
+
+
 def _bytes_of(values: object) -> int:
-    """Bytes of the different tensors among some values; none counts more than its storage."""
+    """Bytes of the different tensors among some values; an element shown often counts once."""
     found = {
-        (each.data_ptr(), each.shape): min(each.nbytes, each.untyped_storage().nbytes())
+        (each.data_ptr(), each.shape, each.stride()): each.element_size() * _num_apart(each)
         for each in tensors_in(values)
     }
     return sum(found.values())
+
+
+def _num_apart(tensor: Tensor) -> int:
+    """Elements that lie apart: a stride of zero shows one of them again and again."""
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return math.prod(size for size, stride in sizes if stride or not size)
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:

@@ -16,12 +16,14 @@ from autograder.observing.observation import (
     require_tensor,
     undisturbed,
 )
+from autograder.observing.u02.cache_use import CacheWrites, Looks, cache_mistake, refused
 from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Transformer
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
 RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "reshape", "flatten", "contiguous")
 SCENARIOS = ("layers", "head", "logits", "graph", "waits")
+GAINS = {"query": 3, "key": 3, "output": 10}
 READS = {
     *(Tensor.item, Tensor.tolist, Tensor.numpy, Tensor.__bool__, Tensor.__int__, Tensor.__float__),
     *(Tensor.__index__, Tensor.__contains__, torch.equal, torch.allclose, torch.nonzero),
@@ -30,33 +32,56 @@ READS = {
 
 
 def setup_of(case: Case) -> tuple[Transformer, Tensor, int]:
-    """The same small model and prompt for the same sizes."""
+    """The same small model and prompt for the same sizes.
+
+    Its weights are large enough that a token depends on all that attention may look at.
+    """
     sizes = model_of(case["model"])
     with torch.random.fork_rng([]):
         torch.manual_seed(sizes.vocab_size + case["seq_len"])
-        model = Transformer(sizes)
+        model = _attentive(Transformer(sizes))
         prompt = torch.randint(sizes.vocab_size, (case["num_sequences"], case["seq_len"]))
     model.train(case["is_training"])
     return model, prompt, case["num_new"]
 
 
+@torch.no_grad()
+def _attentive(model: Transformer) -> Transformer:
+    for block in model.blocks:
+        for name, gain in GAINS.items():
+            block.get_submodule(f"attention.{name}").weight.mul_(gain)  # type: ignore[operator]
+    return model
+
+
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Tokens; positions that went through layers and head, logits moved, tensors saved, reads."""
+    """Tokens; positions that went through layers, head and cache; logits, saved tensors, reads.
+
+    Where `hidden_states` refuses what comes, what went before tells why.
+    """
     model, prompt, num_new = setup_of(case)
-    work, reads = _Work(model), _Reads()
-    num_saved = [0]
+    work, reads, looks, writes = _Work(model), _Reads(), Looks(model), CacheWrites(model)
+    num_saved, is_flat, tokens = [0], False, prompt[:, :0]
 
     def save(tensor: Tensor) -> Tensor:
         num_saved[0] += 1
         return tensor
 
     hooks = saved_tensors_hooks(save, lambda tensor: tensor)
-    with undisturbed(), hooks, reads, work:
-        tokens = require_tensor(answer(model, prompt, num_new))
+    try:
+        with undisturbed(), hooks, looks, reads, work, writes:
+            tokens = require_tensor(answer(model, prompt, num_new))
+    except ValueError as error:
+        is_flat, at_last = refused(error)
+        looks.calls += at_last
+        if not (is_flat or cache_mistake(looks.calls)):
+            raise
     return {
         "tokens": tokens.detach().clone(),
+        "is_flat": is_flat,
+        "calls": looks.calls,
         "positions": work.positions,
+        "cached_positions": writes.num_positions,
         "head_positions": work.head_positions,
         "logits_bytes": work.logits_bytes,
         "saved_tensors": num_saved[0],
@@ -122,10 +147,13 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     """Whether the tokens are right; where they are, what the case's scenario is about."""
     numbers = {name: each for name, each in right.items() if type(each) is int}
     tokens, wanted = observed["tokens"], right["tokens"]
-    if tokens.shape != wanted.shape:
-        return numbers | {"wrong_shape": 1}
-    if not torch.equal(tokens.long(), wanted):
-        return numbers | {"wrong_tokens": 1}
+    is_right = tokens.shape == wanted.shape and torch.equal(tokens.long(), wanted)
+    if not is_right and observed["is_flat"]:
+        return numbers | {"flat": 1}
+    if not is_right and (mistake := cache_mistake(observed["calls"])):
+        return numbers | {mistake: 1}
+    if not is_right:
+        return numbers | {"wrong_shape" if tokens.shape != wanted.shape else "wrong_tokens": 1}
     fewest = case["num_sequences"] * (case["seq_len"] + case["num_new"] - 1)
     if observed["positions"] < fewest:  # right tokens, made where nobody looks
         name = list(numbers)[-1]
@@ -134,10 +162,16 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
 
 
 def _positions(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    """Positions that went through the layers; one that nobody needed any more is no fault."""
-    positions: int = observed["positions"]
+    """Positions that went through the layers; one that nobody needed any more is no fault.
+
+    And how often each of them was written to a cache.
+    """
+    positions, cached = observed["positions"], observed["cached_positions"]
     is_few = positions <= right["positions"] + case["num_sequences"]
-    return {"positions": right["positions"] if is_few else positions}
+    return {
+        "positions": right["positions"] if is_few else positions,
+        "times_cached": 1 if cached <= positions else round(cached / positions, 1),
+    }
 
 
 def _head(case: Case, observed: Plain, right: Plain) -> dict[str, int]:

@@ -1,10 +1,11 @@
 """Causal attention as an autograd function: gradients, what it keeps, FLOPs and tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
@@ -14,10 +15,16 @@ from autograder.observing.observation import (
     num_different,
     require_tensor,
     undisturbed,
-    upstream,
 )
-from autograder.observing.u03.kept import kept_bytes, observe_kept, observe_numbers, random_tensors
-from course_utils.instruments import count_flops, trace_memory
+from autograder.observing.u03.kept import (
+    gradients_of,
+    kept_bytes,
+    observe_kept,
+    observe_numbers,
+    random_tensors,
+)
+from course_utils.instruments.flop_count import operation_flops
+from course_utils.instruments.operands import tensors_in
 from course_utils.reference.tiled_forward import tiled_forward
 
 APART, PARTS, FROZEN = "three tensors", "parts of one tensor", "values without a gradient"
@@ -75,9 +82,31 @@ class _Trial:
         return result
 
 
+class _Work(TorchDispatchMode):
+    """What the operations of both passes do.
+
+    Attributes:
+        flops: Of their matrix products.
+        largest_bytes: Of the largest storage among their results.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = self.largest_bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.flops += operation_flops(func, args, dict(kwargs or {}), result)
+        sizes = [each.untyped_storage().nbytes() for each in tensors_in(result)]
+        self.largest_bytes = max(self.largest_bytes, *sizes, 0)
+        return result
+
+
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Numbers of one run, bytes of a second, FLOPs of a third, tensors of a fourth.
+    """Numbers of one run, bytes of a second, FLOPs and the largest tensor of a third.
 
     All of them have to give the same results, and those with a backward pass the same gradients.
     """
@@ -87,44 +116,30 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         first = [None if each is None else each.clone() for each in numbers["gradients"]]
         calls = trial.calls
         kept = observe_kept(trial, inputs_of(case))
-        counted, traced = (_retaining(inputs_of(case)) for _ in range(2))
-        forward_flops, backward_flops = count_flops(lambda: _weighted(trial(*counted)))
-        made_bytes = _made_bytes(trial, traced)
-        gradients = ([e.grad for e in run if e.requires_grad] for run in (counted, traced))
+        work, gradients = _observe_work(trial, inputs_of(case))
         other = sum(num_different([each], trial.results[:1]) for each in trial.results)
         return {
             **numbers,
             "calls": calls,
             **kept,
-            "forward_flops": forward_flops,
-            "backward_flops": backward_flops,
-            "made_bytes": made_bytes,
-            "other_runs": other + sum(num_different(each, first) for each in gradients),
+            **work,
+            "other_runs": other + num_different(gradients, first),
         }
 
 
-def _retaining(inputs: list[Tensor]) -> list[Tensor]:
-    """Inputs that keep their gradients."""
-    for each in inputs:
-        if each.requires_grad:
-            each.retain_grad()
-    return inputs
-
-
-def _weighted(result: Tensor) -> Tensor:
-    """What a gradient of ones goes through to become `upstream`."""
-    return result * upstream(result) if result.requires_grad else result
-
-
-def _made_bytes(trial: _Trial, inputs: Sequence[Tensor]) -> list[int]:
-    """Bytes of every storage that the two passes make."""
-
-    def step() -> None:
+def _observe_work(
+    trial: _Trial, inputs: list[Tensor]
+) -> tuple[dict[str, int], list[Tensor | None]]:
+    """FLOPs of both passes and the bytes of the largest storage; and the gradients."""
+    with _Work() as work:
         result = trial(*inputs)
-        if result.requires_grad:
-            result.backward(upstream(result))
-
-    return [each.storage_bytes for each in trace_memory(step, *inputs).storages if each.born]
+        forward_flops = work.flops
+        gradients = gradients_of(result, inputs)
+    return {
+        "forward_flops": forward_flops,
+        "backward_flops": work.flops - forward_flops,
+        "largest_bytes": work.largest_bytes,
+    }, gradients
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
@@ -143,7 +158,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         **{f"d{name}_checksum": checksum(ours[name], theirs[name]) for name in names},
         "calls_of_forward": observed["calls"],
         **kept_bytes(observed),
-        "square_tensors": int(is_seen and max(observed["made_bytes"]) >= square_bytes),
+        "square_tensors": int(is_seen and observed["largest_bytes"] >= square_bytes),
         "forward_flops": observed["forward_flops"],
         "backward_flops": _backward_flops(case, observed, right),
     }

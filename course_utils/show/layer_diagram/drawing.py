@@ -17,7 +17,7 @@ from course_utils.show.layer_diagram.layout import BETWEEN, LEFT, Box, lay_out
 from course_utils.show.layer_diagram.svg import INK, LINE, PAPER, Point, element, label, line
 
 FONT = "font-family: var(--jp-ui-font-family, system-ui, sans-serif)"
-SMALL = 10.5  # pixels, of numbers under a label
+SMALL, SMALL_LINE = 10.5, 13.0  # pixels, of numbers under a label and between two of their lines
 TO_BEND = 10.0  # pixels, between the bend of a wire and what it leads to
 
 # What the page's script paints takes these; a bar that is not painted is empty.
@@ -54,6 +54,7 @@ def layer_diagram(  # noqa: PLR0913, PLR0917  what passes through the layer, and
     element_bytes: int = 2,
     show: Shown = None,
     kernels: Kernels = DEFAULT_KERNELS,
+    num_cached: int = 0,
 ) -> LayerDiagram:
     """One layer of a model: operations are boxes, tensors bars as high as their numbers per token.
 
@@ -63,15 +64,17 @@ def layer_diagram(  # noqa: PLR0913, PLR0917  what passes through the layer, and
         seq_len: Tokens s of each.
         element_bytes: Bytes of a number: 2 or 4.
         show: The number on each operation: ``"flops"`` of its forward pass, ``"parameters"``, or
-            ``"bytes"`` of its weights, where each tensor has its bytes too.
+            ``"bytes"`` of its weights or its cache, where each tensor has its bytes too.
         kernels: How the layer is computed; without dropout.
+        num_cached: Tokens of each sequence whose keys and values lie in a cache.
 
     Raises:
         ValueError: If the layer is of a kind that is not drawn, or ``show`` is none of these.
     """
     if show not in facts.SHOWN:
         raise ValueError(f"layer_diagram: show must be one of {facts.SHOWN}, got {show!r}")
-    return draw(LayerPass(model, num_sequences, seq_len, element_bytes, kernels), show)
+    run = LayerPass(model, num_sequences, seq_len, element_bytes, kernels, num_cached)
+    return draw(run, show)
 
 
 def draw(run: LayerPass, show: Shown = None, is_clickable: bool = False) -> LayerDiagram:
@@ -180,7 +183,9 @@ class _Drawing:
         if self._show:
             below = box.bottom + 13 if box.is_round else box.y + 13
             number = facts.on_box(self._run, operation, self._show)
-            parts.append(element("text", number, x=box.x, y=below, font_size=SMALL))
+            for line_number, words in enumerate(number.splitlines()):
+                y = below + SMALL_LINE * line_number
+                parts.append(element("text", words, x=box.x, y=y, font_size=SMALL))
         text = facts.of_operation(self._run, operation)
         return self._group("operation", operation.name, text, *parts)
 

@@ -32,25 +32,31 @@ def _short(number: float, base: int, units: Sequence[str], digits: int) -> str:
 
 
 def on_box(run: LayerPass, operation: Operation, show: Shown) -> str:
-    """The number that an operation carries in the drawing."""
+    """The number that an operation carries in the drawing; a second line says of what else."""
     if show == "flops":
         return short_count(run.count(operation.flops))
     parameters = run.parameters(operation)
+    if show == "bytes" and operation.cache:
+        return f"{short_bytes(run.cache_bytes(operation))}\nof cache"
     if show == "bytes" and parameters:
         return short_bytes(run.element_bytes * parameters)
     return short_count(parameters)
 
 
 def of_operation(run: LayerPass, operation: Operation) -> str:
-    """FLOPs forward, parameters and bytes of the weights, with their formulas."""
+    """FLOPs forward, parameters and bytes of the weights and of the cache, with their formulas."""
     flops, parameters = run.count(operation.flops), run.parameters(operation)
-    products = f"{_formula(operation.flops)} = {flops:,} FLOPs forward"
-    terms = " + ".join(map(_formula, operation.weights))
-    weights = f"{terms} = {parameters:,} parameters, {short_bytes(run.element_bytes * parameters)}"
-    return (
-        f"{operation.label}: {products if flops else 'no matrix product'}; "
-        f"{weights if parameters else 'no parameters'}."
-    )
+    products, reads = "no matrix product", "no parameters"
+    if flops:
+        products = f"{_formula(operation.flops)} = {flops:,} FLOPs forward"
+    if parameters:
+        terms = " + ".join(map(_formula, operation.weights))
+        size = short_bytes(run.element_bytes * parameters)
+        reads = f"{terms} = {parameters:,} parameters, {size}"
+    if operation.cache:
+        cached, size = run.count(operation.cache), short_bytes(run.cache_bytes(operation))
+        reads = f"{_formula(operation.cache)} = {cached:,} cached numbers, {size}"
+    return f"{operation.label}: {products}; {reads}."
 
 
 def of_tensor(run: LayerPass, tensor: Tensor) -> str:
@@ -77,12 +83,16 @@ def summary(
     """What the drawing shows, in words."""
     m = run.model
     norm = "LayerNorm" if m.has_biases else "RMSNorm"
-    shared = f" sharing {m.num_kv_heads} key-value heads" if m.num_kv_heads < m.num_heads else ""
+    key_heads = f"{m.num_kv_heads} key-value head{'s' * (m.num_kv_heads > 1)}"
+    shared = f" sharing {key_heads}" if m.num_kv_heads < m.num_heads else ""
     heads = f"{m.num_heads} heads of {m.head_dim}{shared}"
     positions = "" if m.num_positions else ", rotary positions"
     feed_forward = f"{'gated ' * m.is_gated}feed-forward {m.ffn_size:,} wide"
+    tokens = f"{run.num_sequences:,} × {run.seq_len:,} tokens"
+    if run.num_cached:
+        tokens += f", {run.num_cached:,} cached for each sequence"
     sentences = [
-        f"One layer {m.hidden_size:,} wide, {run.num_sequences:,} × {run.seq_len:,} tokens: "
+        f"One layer {m.hidden_size:,} wide, {tokens}: "
         f"{norm}, {heads}{positions}; {norm}, {feed_forward}.",
         *([_total(run, layers, show)] if show else []),
         *([f"The bars of {' and '.join(cut_bars)} are cut."] if cut_bars else []),
@@ -96,7 +106,9 @@ def _total(run: LayerPass, layers: tuple[SubLayer, ...], show: Shown) -> str:
         return f"{sum(run.count(each.flops) for each in operations):,} FLOPs forward."
     parameters = sum(map(run.parameters, operations))
     if show == "bytes":
-        return f"{run.element_bytes * parameters:,} bytes of weights."
+        cached = sum(map(run.cache_bytes, operations))
+        cache = f" and {cached:,} of cache" if cached else ""
+        return f"{run.element_bytes * parameters:,} bytes of weights{cache}."
     return f"{parameters:,} parameters."
 
 

@@ -4,17 +4,17 @@ Each size is written once, in letters: ``"b s a d"`` are the axes of a tensor, `
 FLOPs of a product. Numbers and formulas come from these letters.
 
 Letters: b sequences of s tokens, h hidden size, a query heads, a_kv key and value heads, d head
-dimension, f feed-forward size.
+dimension, f feed-forward size, t tokens that a step of decoding reads: cached ones and its own.
 
 Not drawn: dropout, latent attention and experts; scale and mask of the scores, which keep nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from course_utils import colours
 from course_utils.configs import DEFAULT_KERNELS, Kernels, ModelConfig
-from course_utils.configs.validation import require_positive
+from course_utils.configs.validation import require_not_negative, require_positive
 
 FP32_BYTES = 4
 SCORES = "b a s s"
@@ -43,6 +43,7 @@ class Operation:
         flops: FLOPs of its matrix products, forward, in letters.
         weights: Parameters of each weight and bias, in letters.
         aside: What it makes for the backward pass only.
+        cache: Numbers of the keys and values that a step of decoding reads, in letters.
         colour: Of its part of the layer.
     """
 
@@ -54,6 +55,7 @@ class Operation:
     flops: str = ""
     weights: tuple[str, ...] = ()
     aside: Tensor | None = None
+    cache: str = ""
     colour: str = colours.NEUTRAL
 
 
@@ -79,23 +81,33 @@ class SubLayer:
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One forward pass of one layer: b sequences of s tokens, numbers of ``element_bytes``."""
+    """One forward pass of one layer: b sequences of s tokens, numbers of ``element_bytes``.
+
+    With ``num_cached`` tokens of each sequence in a cache it is a step of decoding.
+    """
 
     model: ModelConfig
     num_sequences: int
     seq_len: int
     element_bytes: int
     kernels: Kernels = DEFAULT_KERNELS
+    num_cached: int = 0
 
     def __post_init__(self) -> None:
         """Reject sizes that make no sense, and layers that are not drawn."""
         require_positive("layer", num_sequences=self.num_sequences, seq_len=self.seq_len)
+        require_not_negative("layer", num_cached=self.num_cached)
         if self.element_bytes not in (2, 4):
             raise ValueError(f"layer: element_bytes must be 2 or 4, got {self.element_bytes!r}")
         if self.model.latent_attention or self.model.experts or self.kernels.dropout_fraction:
             raise ValueError(
                 "the drawing of a layer has no latent attention, experts or dropout: give a model "
                 "and kernels without them"
+            )
+        if self.num_cached and not self.kernels.is_attention_fused:
+            raise ValueError(
+                "the drawing of a layer has a cache only for fused attention: give num_cached = 0 "
+                "or fused kernels"
             )
 
     @property
@@ -109,11 +121,16 @@ class LayerPass:
         m = self.model
         sizes = {"b": self.num_sequences, "s": self.seq_len, "h": m.hidden_size, "f": m.ffn_size}
         sizes |= {"a": m.num_heads, "a_kv": m.num_kv_heads, "d": m.head_dim}
+        sizes["t"] = self.num_cached + self.seq_len
         return prod(sizes.get(each) or int(each) for each in letters.split()) if letters else 0
 
     def parameters(self, operation: Operation) -> int:
         """Parameters of the weights and biases of an operation."""
         return sum(map(self.count, operation.weights))
+
+    def cache_bytes(self, operation: Operation) -> int:
+        """Bytes of the keys and values that an operation reads of a cache and of this step."""
+        return self.element_bytes * self.count(operation.cache)
 
     def tensor_bytes(self, tensor: Tensor) -> int:
         """Bytes of a tensor."""
@@ -208,10 +225,11 @@ def _copied(run: LayerPass, before: Operation, how: str, mark: str, axes: str) -
 def _core(run: LayerPass, q: Tensor, k: Tensor, v: Tensor) -> list[tuple[Operation, ...]]:
     colour, out = colours.ATTENTION_CORE, run.tensor("o", "b s a d")
     if run.kernels.is_attention_fused:
+        core = Operation("core", "attention", (q, k, v), out, colour=colour)
+        if run.num_cached:
+            return [(replace(core, flops="4 b s t a d", cache="2 b t a_kv d"),)]
         aside = Tensor("log_sum_exp", "log-sum-exp", "b a s", FP32_BYTES)
-        all_flops, reads = "4 b s s a d", (q, k, v)
-        core = Operation("core", "attention", reads, out, 0, all_flops, aside=aside, colour=colour)
-        return [(core,)]
+        return [(replace(core, flops="4 b s s a d", aside=aside),)]
     scores, weights = run.tensor("S", SCORES), run.tensor("P", SCORES)
     flops, lane = "2 b s s a d", -1
     return [

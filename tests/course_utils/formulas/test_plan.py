@@ -56,7 +56,8 @@ def test_a_step_of_the_practice_problem():
     assert [round(gigabytes(data=4, micro_batch=b)) for b in (1, 4)] == [31, 65]
     assert seconds(data=4) < seconds(data=4, is_recomputed=True) < 1.34 * seconds(data=4)
     assert 1.01 < seconds(tensor=4) / seconds(data=4) < 1.3
-    assert seconds(pipeline=4) / seconds(data=4) == pytest.approx(259 / 256, rel=2e-3)
+    of_replicas = seconds(data=4, zero_stage=1)  # they share the update, as stages do
+    assert seconds(pipeline=4) / of_replicas == pytest.approx(259 / 256, rel=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(20))

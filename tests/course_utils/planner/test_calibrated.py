@@ -4,12 +4,17 @@ import numpy as np
 import pytest
 
 from course_utils.configs import REACHED
-from course_utils.formulas.calibration import held_out_errors
-from course_utils.planner.calibrated import DEVICES, constants_of, held_out, row_of_run
+from course_utils.formulas.step_parts import token_seconds
+from course_utils.planner.calibrated import (
+    DEVICES,
+    constants_of,
+    held_out,
+    machine_of_run,
+    model_of_run,
+    row_of_run,
+    settled_runs,
+)
 from course_utils.records import one_node_runs
-
-# Left out after a look at the errors, so no measure of how well the model does.
-TROUBLED = {"760m at 512", "760m at 1,024", "30b at 8,192", "13b at 2,048"}
 
 
 def percents(errors):
@@ -19,22 +24,16 @@ def percents(errors):
     return [round(float(each), 1) for each in numbers]
 
 
-def without_trouble(device):
-    runs = [run for run in one_node_runs(device) if run.name not in TROUBLED]
-    errors = held_out_errors([row_of_run(run) for run in runs], [run.model for run in runs])
-    return dict(zip(runs, errors, strict=True))
-
-
 @pytest.mark.parametrize(
     ("device", "wanted"),
     [
-        ("A100-80", [4.1, 5.7, 10.3, 34.6]),
-        ("H100", [2.0, 3.7, 8.5, 30.3]),
-        ("A100-40", [5.1, 6.4, 13.9, 20.0]),
+        ("A100-80", [4.1, 5.6, 10.1, 34.5]),
+        ("H100", [2.0, 3.4, 7.2, 30.3]),
+        ("A100-40", [4.9, 6.3, 13.8, 19.9]),
     ],
 )
 def test_errors_on_all_rows_of_one_node(device, wanted):
-    errors = held_out(device)
+    errors = held_out(one_node_runs(device))
     for run, error in errors.items():
         micro_batch = run.micro_batch_sequences
         print(f"{device:8}{run.name:16}micro-batch {micro_batch:3}{100 * error:+7.1f} %")
@@ -42,27 +41,40 @@ def test_errors_on_all_rows_of_one_node(device, wanted):
 
 
 @pytest.mark.parametrize(
-    ("device", "wanted"), [("A100-80", [4.1, 4.0, 6.5, 8.0]), ("H100", [2.1, 2.3, 4.0, 7.6])]
+    ("device", "num_runs", "wanted"),
+    [("A100-80", 52, [4.1, 3.8, 5.9, 7.3]), ("H100", 36, [1.8, 2.6, 6.6, 8.5])],
 )
-def test_errors_without_four_troubled_rows(device, wanted):
-    assert percents(without_trouble(device).values()) == wanted
+def test_errors_where_the_source_does_not_contradict_itself(device, num_runs, wanted):
+    """The goal is a median of 5 % and a maximum of 10 %."""
+    errors = held_out(settled_runs(device))
+    assert len(errors) == num_runs
+    assert percents(errors.values()) == wanted
+
+
+def test_the_update_matters_where_a_step_has_few_tokens():
+    """13b on H100s: a step of 4,096 tokens on each device, 45 GB of which an update moves."""
+    (run,) = (each for each in settled_runs("H100") if each.name == "13b at 2,048")
+    update = 28 * run.num_parameters / 8 / 3.35e12 / 4096
+    without = token_seconds(model_of_run(run), 2048, machine_of_run(run), False)["elementwise"]
+    assert row_of_run(run)[2] == pytest.approx(without + update)
+    assert update > 0.4 * without
 
 
 def test_the_rate_of_links_matters_little(monkeypatch):
     monkeypatch.setitem(REACHED["H100-SXM"], "link", 370e9)
-    assert percents(without_trouble("H100").values()) == [2.1, 2.4, 4.0, 7.7]
+    assert percents(held_out(settled_runs("H100")).values()) == [1.8, 2.6, 6.7, 8.5]
 
 
 def test_held_out_rows_of_the_practice_problem():
-    wanted = {"A100-80": 5.1, "A100-40": 5.2, "H100": -2.6}
+    wanted = {"A100-80": 5.0, "H100": -0.7}
     for device, percent in wanted.items():
-        errors = {run.name: each for run, each in without_trouble(device).items()}
+        errors = {run.name: each for run, each in held_out(settled_runs(device)).items()}
         assert round(100 * errors["1b at 4,096"], 1) == percent
 
 
 @pytest.mark.parametrize("device", ["A100-80", "H100"])
 def test_machines_have_the_constants_of_these_rows(device):
-    constants = constants_of([*without_trouble(device)])
+    constants = constants_of(settled_runs(device))
     reached = REACHED[DEVICES[device]]
     assert {name: round(each, 2) for name, each in constants.items()} == {
         name: reached[name] for name in constants

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from course_utils.configs import machine_of, preset
+from course_utils.formulas.best_plan import best_plan
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report, course_function
 from course_utils.planner.quantities import days_of_fastest
 from course_utils.planner.sensitivity import DOUBLED, doubled
@@ -35,6 +36,27 @@ def test_a_report_is_about_its_mission():
 def test_a_report_uses_the_functions_that_it_is_given():
     twice = COURSE | {"training_flops_per_token": lambda *_: 2 * 57_912_852_480}
     assert values(Report(MISSION, twice))["work"] == "11.6 ·10²¹ FLOPs"
+
+
+def test_memory_time_and_cost_ask_once_for_the_fastest_plan():
+    asked = []
+
+    def chosen(model, num_sequences, machine, costs):
+        asked.append(machine)
+        return best_plan(model, num_sequences, machine, costs)
+
+    said = values(Report(SMALL, COURSE | {"best_plan": chosen}))
+    assert said == values(Report(SMALL, COURSE))
+    assert len(asked) == len(DOUBLED)  # as it is, and each doubled; more tokens change no plan
+
+
+def test_what_is_not_ones_own_is_the_courses_and_named():
+    own = {name: COURSE[name] for name in [*COURSE_FUNCTIONS][2:]}
+    first, second = [*COURSE_FUNCTIONS][:2]
+    report = Report.of(SMALL, own)
+    assert values(report) == values(Report(SMALL, COURSE))
+    assert report.notes == [f"From the course: `{first}`, `{second}`."]
+    assert Report.of(SMALL, COURSE).notes == []
 
 
 def test_where_no_plan_fits_the_report_says_so_and_no_more():

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from xml.etree import ElementTree
@@ -225,6 +226,53 @@ def test_every_operation_carries_its_number():
     assert carried["flops"]["gelu"] == carried["bytes"]["gelu"] == "0"
 
 
+def test_a_step_of_decoding_carries_the_bytes_of_its_cache():
+    step = layer_diagram(preset("Llama-3-8B"), 3, 1, show="bytes", num_cached=8191)
+    shown = elements(step.svg, "operation")
+    small = {name: [each.text for each in group.findall("text")] for name, group in shown.items()}
+    # keys and values of 8,192 tokens, 8 heads of 128, 2 bytes: 32 MiB for each sequence
+    assert small["core"] == ["attention", "96 MiB", "of cache"]
+    assert small["attention.key"][1:] == ["8 MiB"]
+    assert step.caption.startswith(
+        "One layer 4,096 wide, 3 × 1 tokens, 8,191 cached for each sequence: "
+    )
+    assert step.caption.endswith("436,224,000 bytes of weights and 100,663,296 of cache.")
+    assert "log_sum_exp" not in elements(step.svg, "tensor")
+
+
+@every_model
+def test_a_step_of_decoding_computes_and_reads_what_the_instruments_count(model):
+    run = LayerPass(model, 3, 1, 2, num_cached=9)
+    with fake_tensors():
+        new, cached = (
+            torch.empty(3, heads, tokens, model.head_dim, dtype=torch.bfloat16)
+            for heads, tokens in ((model.num_heads, 1), (model.num_kv_heads, 10))
+        )
+        k, v = torch.empty_like(cached), torch.empty_like(cached)
+
+        def step():
+            return F.scaled_dot_product_attention(new, k, v, enable_gqa=True)
+
+        flops, moved = count_flops(step).forward_flops, count_bytes(step, cache=[k, v])
+    core = next(each for each in operations_of(run) if each.name == "core")
+    assert run.count(core.flops) == flops
+    assert run.cache_bytes(core) == moved.of("cache").read_bytes
+
+
+def test_every_query_of_a_step_of_decoding_meets_all_cached_keys():
+    run = LayerPass(gpt(48, 3), 2, 1, 2, num_cached=99)
+    core = next(each for each in operations_of(run) if each.name == "core")
+    assert facts.of_operation(run, core) == (
+        "attention: 4·b·s·t·a·d = 38,400 FLOPs forward; "
+        "2·b·t·a_kv·d = 19,200 cached numbers, 37.5 KiB."
+    )
+
+
+def test_one_key_head_is_called_one():
+    model = replace(preset("Llama-3-8B"), num_heads=4, num_kv_heads=1)
+    assert "sharing 1 key-value head," in layer_diagram(model).caption
+
+
 def test_with_bytes_every_tensor_carries_its_own():
     shown = elements(layer_diagram(gpt(48, 3), 2, 5, show="bytes").svg, "tensor")
     small = {name: group.findall("text")[-1].text for name, group in shown.items()}
@@ -276,7 +324,15 @@ def is_inside(one, other):
 @every_kernel
 @every_model
 def test_no_text_covers_another_or_is_cut_off(model, kernels, show):
-    svg = layer_diagram(model, 2, 4096, show=show, kernels=kernels).svg
+    assert_texts_are_apart(layer_diagram(model, 2, 4096, show=show, kernels=kernels).svg)
+
+
+@every_model
+def test_no_text_covers_another_in_a_step_of_decoding(model):
+    assert_texts_are_apart(layer_diagram(model, 64, 1, show="bytes", num_cached=8191).svg)
+
+
+def assert_texts_are_apart(svg):
     *_, width, height = map(float, re.search(r'viewBox="([^"]+)"', svg)[1].split())
     boxes = list(text_boxes(svg))
     for one, (left, right, top, bottom) in boxes:
@@ -338,6 +394,12 @@ def test_facts_of_an_operation_and_a_tensor():
         (gpt(8, 2), {"seq_len": 0}, "seq_len must be above zero"),
         (gpt(8, 2), {"element_bytes": 1}, "element_bytes must be 2 or 4"),
         (gpt(8, 2), {"show": "time"}, "show must be one of"),
+        (gpt(8, 2), {"num_cached": -1}, "num_cached must be zero or above"),
+        (
+            gpt(8, 2),
+            {"num_cached": 1, "kernels": Kernels(is_attention_fused=False)},
+            "a cache only for fused attention",
+        ),
     ],
 )
 def test_what_is_not_drawn_is_refused(model, options, words):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from course_utils.configs import Plan, machine_of, preset
 from course_utils.formulas.plan import Task
 from course_utils.planner.calibrated import held_out
-from course_utils.records import foundry_runs
+from course_utils.records import foundry_runs, one_node_runs
 from course_utils.show import errors_by_size, plans_side_by_side, rates_over_devices
 from tests.course_utils.show.texts import overlapping_texts
 
@@ -14,9 +14,9 @@ PLANS = {"replicas": Plan(data=4, micro_batch=4), "tensor ranks": Plan(tensor=4)
 
 
 def test_errors_in_words():
-    picture = errors_by_size(held_out("A100-80"))
+    picture = errors_by_size(held_out(one_node_runs("A100-80")))
     assert picture.caption == (
-        "59 rows, each predicted without its own model size: median error 4.1 %, 7 beyond 10 %, "
+        "59 rows, each predicted without its own model size: median error 4.1 %, 6 beyond 10 %, "
         "the worst 30b at 8,192 with +35 %."
     )
     assert overlapping_texts(picture.figure) == []
@@ -36,7 +36,7 @@ def test_rates_in_words():
 def test_plans_in_words():
     picture = plans_side_by_side(TASK, PLANS)
     assert picture.caption == (
-        "2 of 2 fit; the fastest of them is “replicas” with 12.46 s and 65.0 GB."
+        "2 of 2 fit; the fastest of them is “replicas” with 12.47 s and 65.0 GB."
     )
     assert overlapping_texts(picture.figure) == []
     tiny = replace(TASK, machine=replace(TASK.machine, memory_bytes=10**9))

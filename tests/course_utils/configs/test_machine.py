@@ -1,0 +1,29 @@
+"""A plan is made with names, is copied like any data, and a table says which plan it lacks."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from course_utils.configs import PLAN_TAKES_NAMES, Costs, NoSuchPlan, Plan
+
+
+def test_numbers_without_names_are_refused_in_words():
+    with pytest.raises(TypeError, match="got 2 without a name") as error:
+        Plan(4, 1)
+    assert str(error.value).startswith(PLAN_TAKES_NAMES)
+
+
+def test_a_plan_is_copied_like_any_data():
+    plan = Plan(data=4, zero_stage=1)
+    for same in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan)), replace(plan, data=4)):
+        assert same == plan
+
+
+def test_a_table_names_the_plan_that_it_lacks():
+    costs = Costs({Costs.key(Plan(data=4)): [10, 2.0]})
+    assert (costs.bytes_of(Plan(data=4)), costs.seconds_of(Plan(data=4))) == (10, 2.0)
+    with pytest.raises(NoSuchPlan, match="d 2 t 1 p 1, stage 0, micro-batch 1: no such plan") as it:
+        costs.bytes_of(Plan(data=2))
+    assert it.value.plan == Plan(data=2)
