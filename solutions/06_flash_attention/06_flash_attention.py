@@ -62,11 +62,11 @@ from course_utils.instruments import (
     measure_roofline,
     time_call,
 )
+from course_utils.instruments.triton_attention import INSTALL, compare_kernel, is_installed, tl
 from course_utils.reference import Block
 from course_utils.reference.tiled_attention import flash_forward as flash_forward_queries_outer
 from course_utils.reference.tiled_attention import materialised_forward
 from course_utils.reference.tiled_forward import tiled_forward
-from course_utils.reference.triton_attention import INSTALL, compare_kernel, is_installed, tl
 from course_utils.show import (
     Choice,
     blocks_and_traffic,

@@ -5,9 +5,9 @@ import linecache
 
 import pytest
 
-from course_utils.reference import triton_attention
+from course_utils.instruments import triton_attention
+from course_utils.instruments.triton_attention import CASES, compare_kernel, is_installed, tl
 from course_utils.reference.tiled_attention import flash_forward
-from course_utils.reference.triton_attention import CASES, compare_kernel, is_installed, tl
 
 needs_triton = pytest.mark.skipif(not is_installed(), reason="Triton is not installed")
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from course_utils.instruments import Machine
+from course_utils.instruments.machine import Machine
 
 INSTALL = (
     "Triton is not installed: run `pip install triton` on Linux (a download of 290 MB, 1 GB on "
