@@ -1,0 +1,84 @@
+"""Which answers in words are alike, so that a person reads them once?
+
+Case, spaces, punctuation and the form of numbers do not count. Texts are near when nearly all their
+words agree in order; but never when a number, its unit, or a word that turns a sentence round
+differs: those decide whether an answer is right.
+
+    >>> groups_of(["It is 21.90 GB!", "it is 21.9 GB", "It is 23.9 GB"])
+    [[0, 1], [2]]
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+NEAR = 0.9  # share of the words that agree, in order
+MAX_WORDS = 600  # longer texts are alike only when equal; comparing takes the square of it
+TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|[<>≤≥]")
+TURNING = frozenset(
+    (
+        *("<", ">", "≤", "≥", "no", "not", "none", "never", "nor", "neither", "without", "cannot"),
+        *("only", "more", "less", "fewer", "larger", "smaller", "higher", "lower", "before"),
+        *("after", "above", "below", "inside", "outside", "grow", "grows", "shrink", "shrinks"),
+        *("rise", "rises", "fall", "falls"),
+    )
+)
+
+
+def groups_of(texts: Sequence[str]) -> list[list[int]]:
+    """Indices of like texts, in the order of their first ones."""
+    equal: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, text in enumerate(texts):
+        equal[words(text)].append(index)
+    groups: list[tuple[tuple[str, ...], list[int]]] = []
+    for said, members in sorted(equal.items(), key=lambda each: (-len(each[1]), each[0])):
+        near = next((group for first, group in groups if _is_near(first, said)), None)
+        if near is None:
+            groups.append((said, members))
+        else:
+            near += members
+    return sorted(sorted(members) for _, members in groups)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words and numbers of a text, each in one form."""
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    return tuple(_number(each) if each[0].isdigit() else each for each in TOKEN.findall(plain))
+
+
+def differences(text: str, first: str) -> Iterator[tuple[str, bool]]:
+    """A text in pieces, each with whether it differs from the first text of its group."""
+    pieces, others = re.findall(r"\s+|\S+", text), re.findall(r"\s+|\S+", first)
+    if max(len(pieces), len(others)) > 2 * MAX_WORDS:
+        yield text, text != first
+        return
+    matcher = SequenceMatcher(None, others, pieces, autojunk=False)
+    for kind, _, _, start, end in matcher.get_opcodes():
+        if start < end:
+            yield "".join(pieces[start:end]), kind != "equal"
+
+
+def _number(digits: str) -> str:
+    """A number without separators of thousands and zeros that say nothing."""
+    whole, _, part = digits.replace(",", "").partition(".")
+    return ".".join(filter(None, (whole.lstrip("0") or "0", part.rstrip("0"))))
+
+
+def _is_near(one: Sequence[str], other: Sequence[str]) -> bool:
+    if max(len(one), len(other)) > MAX_WORDS or _deciding(one) != _deciding(other):
+        return False
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # cheap ones first
+    return all(bound() >= NEAR for bound in bounds)
+
+
+def _deciding(said: Sequence[str]) -> list[str]:
+    """Numbers with what follows them, and words that turn a sentence round, in order."""
+    return [
+        each
+        for before, each in pairwise(("", *said))
+        if each[0].isdigit() or before[:1].isdigit() or each in TURNING or each.endswith("'t")
+    ]
