@@ -188,11 +188,12 @@ document.addEventListener("keydown", (event) => {
   const saves = event.key === "Enter" && (event.ctrlKey || event.target.id === "points");
   if ((typing && !saves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
   if (!typing && event.key === "Enter" && event.target.closest("a, button, summary")) return;
-  const saved = digit && event.shiftKey && $("saved").children[digit - 1];
-  const job = saved ? () => toggle(saved.querySelector("span").textContent) : digit ? items[digit - 1] && (() => turn(items[digit - 1])) : keys[event.key] && (() => keys[event.key](event));
+  const chosen = event.shiftKey ? $("saved") : $("rubric"); // looked up when earlier keys have done their work
+  const job = digit ? () => chosen.querySelectorAll("button")[digit - 1]?.click() : Object.hasOwn(keys, event.key) && (() => keys[event.key](event));
   if (!job) return;
   event.preventDefault();
   if (opens) return;
+  if (saves) event.target.blur(); // what comes next is no text
   opens = "pc".includes(event.key);
   run(job);
 });
@@ -203,8 +204,8 @@ document.querySelector("aside").addEventListener("click", (event) => {
   if (event.detail) button.blur(); // after a mouse, Enter saves
   const named = { save: "Enter", full: "f", none: "x", undo: "u", back: "ArrowLeft", on: "ArrowRight", split: "o" }[button.id];
   if (named) run(() => keys[named](event));
-  else if (items.includes(button)) run(() => turn(button));
-  else run(() => toggle(button.querySelector("span").textContent));
+  else if (items.includes(button)) turn(button);
+  else toggle(button.querySelector("span").textContent);
 });
 
 $("points").addEventListener("input", () => items.forEach((item) => press(item, 0)));

@@ -48,7 +48,9 @@ def graded_class(root: Path, texts: Mapping[str, str]) -> None:
 
 def stub() -> str:
     """What a student finds in place of a text."""
-    return next(cell.source for cell in released(UNIT.folder).cells if cell_key(cell) == EXERCISE.id)
+    return next(
+        cell.source for cell in released(UNIT.folder).cells if cell_key(cell) == EXERCISE.id
+    )
 
 
 def result_of(student: str, text: str, n: int = 0) -> SubmissionResult:

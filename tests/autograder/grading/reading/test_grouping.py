@@ -40,7 +40,9 @@ def test_texts_that_say_the_same_in_the_same_words_are_together(other):
         TEXT.replace("is the only one below", "is the only one above"),
         TEXT.replace("would choose", "would not choose"),
         TEXT.replace("would choose", "wouldn’t choose"),
-        TEXT.replace("nothing is recomputed", "it is all the same to me whatever one chooses there"),
+        TEXT.replace(
+            "nothing is recomputed", "it is all the same to me whatever one chooses there"
+        ),
         "",
     ],
 )
