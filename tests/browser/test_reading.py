@@ -129,12 +129,14 @@ def marks(course: Path) -> dict[str, Mark]:
 
 def untouched(course: Path) -> dict[str, Mark]:
     """The class as it was graded; what tests have written before is taken back."""
-    book, wanted = Marks(course), {}
-    for each in book.of_unit(UNIT.folder):
-        if each.cell == EXERCISE.id:
-            wanted[each.student] = Mark(None, "", each.auto_score is None)
-            book.change([Change(each, each.mark, wanted[each.student])])
-    return wanted
+    book = Marks(course)
+    changes = {
+        each.student: Change(each, each.mark, Mark(None, "", each.auto_score is None))
+        for each in book.of_unit(UNIT.folder)
+        if each.cell == EXERCISE.id
+    }
+    book.change([*changes.values()])
+    return {student: each.wanted for student, each in changes.items()}
 
 
 def test_sixty_texts_are_read_by_keys_alone(reader: Reader, course: Path) -> None:

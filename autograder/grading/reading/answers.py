@@ -99,10 +99,10 @@ class Card:
     answers: Sequence[Answer]
 
     @property
-    def pieces(self) -> list[list[tuple[str, bool]]]:
-        """The text of each in pieces, with whether a piece differs from the first text."""
+    def in_pieces(self) -> list[tuple[Answer, list[tuple[str, bool]]]]:
+        """Each with its text in pieces, and whether a piece differs from the first text."""
         first = self.answers[0].text
-        return [[*differences(each.text, first)] for each in self.answers]
+        return [(each, differences(each.text, first)) for each in self.answers]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ differs: those decide whether an answer is right.
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
@@ -49,16 +49,17 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_number(each) if each[0].isdigit() else each for each in TOKEN.findall(plain))
 
 
-def differences(text: str, first: str) -> Iterator[tuple[str, bool]]:
-    """A text in pieces, each with whether it differs from the first text of its group."""
-    pieces, others = re.findall(r"\s+|\S+", text), re.findall(r"\s+|\S+", first)
-    if max(len(pieces), len(others)) > 2 * MAX_WORDS:
-        yield text, text != first
-        return
-    matcher = SequenceMatcher(None, others, pieces, autojunk=False)
-    for kind, _, _, start, end in matcher.get_opcodes():
-        if start < end:
-            yield "".join(pieces[start:end]), kind != "equal"
+def differences(text: str, first: str) -> list[tuple[str, bool]]:
+    """A text in pieces, each with whether its words differ from the first text of its group."""
+    pieces, others = re.findall(r"\s*\S+\s*", text), first.split()
+    if max(len(pieces), len(others)) > MAX_WORDS:
+        return [(text, words(text) != words(first))]
+    matcher = SequenceMatcher(None, [*map(words, others)], [*map(words, pieces)], autojunk=False)
+    return [
+        ("".join(pieces[start:end]), kind != "equal")
+        for kind, _, _, start, end in matcher.get_opcodes()
+        if start < end
+    ]
 
 
 def _number(digits: str) -> str:

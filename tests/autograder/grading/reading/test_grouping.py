@@ -68,16 +68,13 @@ def test_numbers_have_one_form():
 
 def test_what_differs_is_told_and_nothing_is_left_out():
     first, text = "It is full, since I say so.", "It is full,  because I\nsay so!"
-    pieces = [*differences(text, first)]
+    pieces = differences(text, first)
     assert "".join(piece for piece, _ in pieces) == text
-    assert [piece.strip() for piece, differs in pieces if differs and piece.strip()] == [
-        "because",
-        "so!",
-    ]
-    assert [*differences(first, first)] == [(first, False)]
+    assert [piece.strip() for piece, differs in pieces if differs] == ["because"]
+    assert differences(first.upper(), first) == [(first.upper(), False)]
 
 
 def test_endless_texts_are_apart_unless_they_are_equal():
     long = "word " * 200_000
     assert groups_of([long, long.upper(), long + "more"]) == [[0, 1], [2]]
-    assert [*differences(long + "more", long)] == [(long + "more", True)]
+    assert differences(long + "more", long) == [(long + "more", True)]
