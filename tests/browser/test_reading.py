@@ -232,6 +232,17 @@ def test_a_missing_number_of_points_is_asked_for(reader: Reader, course: Path) -
     assert marks(course) == before
 
 
+def test_a_key_that_is_held_marks_one_card(reader: Reader, course: Path) -> None:
+    untouched(course)
+    reader.open()
+    for _ in range(5):
+        reader.page.keyboard.down("f")
+    reader.page.keyboard.up("f")
+    reader.press("m")
+    assert {mark.score for mark in marks(course).values()} == {None, 2.0}
+    assert "Card 2 of" in reader.page.inner_text("article:not([hidden]) h2")
+
+
 def test_like_answers_are_marked_together_or_one_by_one(reader: Reader, course: Path) -> None:
     untouched(course)
     reader.open()
@@ -318,6 +329,10 @@ def test_without_the_token_there_is_nothing(browser: Any, address: Any, course: 
     assert "/login" in page.url
     reply = page.request.post(f"http://{address.netloc}/{PAGE}", data={"changes": []})
     assert reply.status == 403
+    page.goto(f"http://{address.netloc}/{PAGE}?{address.query}")
+    assert page.locator("article").count()
+    reply = page.request.post(f"http://{address.netloc}/{PAGE}", data={"changes": []})
+    assert reply.status == 403, "another site could send this with the reader's cookie"
     assert marks(course) == before
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+Words = tuple[str, ...]
+
 NEAR = 0.9  # share of the words that agree, in order
 MAX_WORDS = 600  # longer texts are alike only when equal; comparing takes the square of it
 TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|[<>≤≥]")
@@ -30,20 +32,22 @@ TURNING = frozenset(
 
 def groups_of(texts: Sequence[str]) -> list[list[int]]:
     """Indices of like texts, in the order of their first ones."""
-    equal: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    equal: defaultdict[Words, list[int]] = defaultdict(list)
     for index, text in enumerate(texts):
         equal[words(text)].append(index)
-    groups: list[tuple[tuple[str, ...], list[int]]] = []
+    # Only texts with the same deciding words can be near: groups by them, with their first text.
+    groups: defaultdict[Words, list[tuple[Words, list[int]]]] = defaultdict(list)
     for said, members in sorted(equal.items(), key=lambda each: (-len(each[1]), each[0])):
-        near = next((group for first, group in groups if _is_near(first, said)), None)
+        candidates = groups[_deciding(said)]
+        near = next((group for first, group in candidates if _is_near(first, said)), None)
         if near is None:
-            groups.append((said, members))
+            candidates.append((said, members))
         else:
             near += members
-    return sorted(sorted(members) for _, members in groups)
+    return sorted(sorted(group) for each in groups.values() for _, group in each)
 
 
-def words(text: str) -> tuple[str, ...]:
+def words(text: str) -> Words:
     """The words and numbers of a text, each in one form."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return tuple(_number(each) if each[0].isdigit() else each for each in TOKEN.findall(plain))
@@ -68,18 +72,18 @@ def _number(digits: str) -> str:
     return ".".join(filter(None, (whole.lstrip("0") or "0", part.rstrip("0"))))
 
 
-def _is_near(one: Sequence[str], other: Sequence[str]) -> bool:
-    if max(len(one), len(other)) > MAX_WORDS or _deciding(one) != _deciding(other):
+def _is_near(one: Words, other: Words) -> bool:
+    if max(len(one), len(other)) > MAX_WORDS:
         return False
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # cheap ones first
     return all(bound() >= NEAR for bound in bounds)
 
 
-def _deciding(said: Sequence[str]) -> list[str]:
+def _deciding(said: Words) -> Words:
     """Numbers with what follows them, and words that turn a sentence round, in order."""
-    return [
+    return tuple(
         each
         for before, each in pairwise(("", *said))
         if each[0].isdigit() or before[:1].isdigit() or each in TURNING or each.endswith("'t")
-    ]
+    )

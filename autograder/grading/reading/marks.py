@@ -5,7 +5,6 @@ with all that was to be changed with it, so that two readers at once lose nothin
 """
 
 import contextlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from sqlalchemy import Connection, create_engine, func, select, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from autograder.grading.errors import GradingError
@@ -151,8 +150,6 @@ class Marks:
                 raise GradingError(
                     f"Points are from 0 to {each.graded.max_points:g}; got {score:g}."
                 )
-            if score is not None and math.isnan(score):
-                raise GradingError("Points are a number.")
         with self._transaction() as book:
             for each in changes:
                 _change(book, each)
@@ -164,7 +161,7 @@ class Marks:
         try:
             with self._engine.begin() as connection:
                 yield connection
-        except OperationalError as error:
+        except DatabaseError as error:
             raise GradingError(
                 f"The gradebook cannot be used now ({error.orig}), so nothing was written. Wait "
                 "for a grading run to end, then do it again."

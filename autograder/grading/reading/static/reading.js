@@ -175,7 +175,7 @@ function run(job) {
   jobs = jobs.then(async () => {
     if (mine === round && (await job()) === false) round += 1;
     opens = false;
-  });
+  }).catch((error) => say(`Load the page anew: ${error}`));
 }
 
 document.addEventListener("keydown", (event) => {
@@ -188,13 +188,14 @@ document.addEventListener("keydown", (event) => {
   const saves = event.key === "Enter" && (event.ctrlKey || event.target.id === "points");
   if ((typing && !saves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
   if (!typing && event.key === "Enter" && event.target.closest("a, button, summary")) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const chosen = event.shiftKey ? $("saved") : $("rubric"); // looked up when earlier keys have done their work
-  const job = digit ? () => chosen.querySelectorAll("button")[digit - 1]?.click() : Object.hasOwn(keys, event.key) && (() => keys[event.key](event));
+  const job = digit ? () => chosen.querySelectorAll("button")[digit - 1]?.click() : Object.hasOwn(keys, key) && (() => keys[key](event));
   if (!job) return;
   event.preventDefault();
-  if (opens) return;
+  if (opens || event.repeat) return; // a key that is held marks one card, not all
   if (saves) event.target.blur(); // what comes next is no text
-  opens = "pc".includes(event.key);
+  opens = "pc".includes(key);
   run(job);
 });
 
