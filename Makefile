@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test acceptance build exercise submit fresh planner collect grade report student-bundle lint
+.PHONY: help lab author test acceptance build exercise submit fresh planner collect grade read report student-bundle lint
 
 help:
 	@$(COURSE) help
@@ -19,8 +19,9 @@ submit fresh:
 planner:
 	@$(COURSE) $@
 
-# make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]      make report UNIT=01
-collect grade report:
+# make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
+# make read UNIT=01 [ARGS="--port 8890"]     make report UNIT=01
+collect grade read report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
 
 # make build [UNIT=01]      make test ARGS="tests/autograder/student -k port"
