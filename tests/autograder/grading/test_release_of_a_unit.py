@@ -233,26 +233,37 @@ def test_a_release_that_is_lost_is_named(course):
     with pytest.raises(GradingError, match="Release 1 of 00_start_here is not whole in"):
         course.grade()
     released(course)
-    assert course.grade(students=("bob",))
-
-
-def killing(patch, where, name, when, count=1):
-    """Make a function end this process as SIGKILL does, at one of its calls."""
-    function, calls = getattr(where, name), []
-
-    def wrapper(*arguments, **options):
-        calls.append(name)
-        if when == "before" and len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = function(*arguments, **options)
-        if when == "after" and len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    patch.setattr(where, name, wrapper)
+    assert course.grade() == [], "the same notebook as before"
 
 
 WRITER = gradebook_writer.GradebookWriter
+
+
+def killing(patch, where, name, when, count=1):
+    """Make a function end this process as SIGKILL does, at one of its calls.
+
+    Calls count from the copy of the gradebook on, with which each change begins.
+    """
+    function, back_up = getattr(where, name), WRITER.back_up
+    calls, begun = [], [name] if name == "back_up" else []
+
+    def beginning(writer):
+        back_up(writer)
+        begun.append(name)
+
+    def wrapper(*arguments, **options):
+        calls.extend([name] if begun else [])
+        if when == "before" and begun and len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments, **options)
+        if when == "after" and begun and len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    patch.setattr(WRITER, "back_up", beginning)
+    patch.setattr(where, name, wrapper)
+
+
 GRADES = gradebook_writer.beside_grades
 MOMENTS = {
     "before the copy of the gradebook": (WRITER, "back_up", "before"),
