@@ -71,6 +71,6 @@ def test_feedback_is_points_and_hints_and_then_only_the_students_cells(tmp_path)
     assert "What a paper prints and what torch prints</h3>" in rest
     for given in ("A tour in two minutes", "Every exercise has a", "Explorer: run this cell"):
         assert given not in page, given
-    assert "#toc { display: none }" in page
+    assert "#toc, .prompt { display: none }" in page
     assert MODEL in solved(UNIT)["u00-view"]
     assert MODEL not in page
