@@ -42,7 +42,7 @@ class Releasing:
         """Release what the build left; lines that say what changes."""
         form, old = built(self.root, self.unit), self._current()
         lines = differences(old.form, form) if old else []
-        if old and not lines:
+        if old and not lines and self._gradebook_has(form):
             yield f"Nothing of {self.unit} has changed since {old}."
             return
         yield f"{self.unit}, " + (f"changed since {old}:" if old else "as the build left it:")
@@ -84,6 +84,14 @@ class Releasing:
         except GradingError as error:
             print(error, file=sys.stderr)
             return None
+
+    def _gradebook_has(self, form: Form) -> bool:
+        """Whether the gradebook's cells are those of a form, as nobody else should change them."""
+        try:
+            self.store.check(self.unit, form.notebook)
+        except GradingError:
+            return False
+        return True
 
     def _switch(self, form: Form, keep: Callable[[], int]) -> int:
         with lock(path_of(self.root, self.unit)):

@@ -22,6 +22,7 @@ from tests.autograder.grading.changing import (
     give,
     hand_in,
     judge_by_text,
+    opened,
     place_of,
     put,
     scores,
@@ -225,6 +226,17 @@ def test_two_builds_are_not_released(course, whole, capsys):
     assert release([UNIT], course.root) == 1
     assert f"are of two builds (gone: {NEW}): run `make build UNIT=00`" in capsys.readouterr().err
     assert archive.Archive(course.root, UNIT).numbers() == [1]
+
+
+def test_a_gradebook_that_something_else_changed_is_put_right(course):
+    with opened(course) as book:
+        book.find_grade_cell(f"{DEARER}-test", UNIT, UNIT).max_score = 7
+        book.db.commit()
+    with pytest.raises(GradingError, match=rf"\(changed: {DEARER}\)\. `make release UNIT=00`"):
+        course.grade()
+    released(course)
+    assert course.grade() == []
+    assert (f"{DEARER}-test", 2.0) in {row[1:3] for row in cells(course)}
 
 
 def test_a_release_that_is_lost_is_named(course):
