@@ -15,6 +15,7 @@ from autograder.cells import cell_key, nbgrader_metadata
 from autograder.checking.verdict import Verdict
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import Journal, grade_key, path_of
+from autograder.grading.release.archive import built
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import configuration
 from autograder.grading.task import GradedSubmission
@@ -40,7 +41,7 @@ def graded_class(root: Path, texts: Mapping[str, str]) -> None:
     (root / "home").mkdir()
     (root / "grading_seed").write_text("a secret of this test")
     store = GradebookWriter(root, configuration(root), "a secret of this test")
-    store.learn(folder, released(folder))
+    store.take(folder, built(root, folder), lambda: 1)
     for n, (student, text) in enumerate(texts.items()):
         store_result(root, store, result_of(student, text, n))
     store.close()
