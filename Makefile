@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test acceptance build exercise submit fresh planner collect grade report student-bundle lint
+.PHONY: help lab author test acceptance build exercise submit fresh planner release collect grade late read report student-bundle lint
 
 help:
 	@$(COURSE) help
@@ -19,9 +19,15 @@ submit fresh:
 planner:
 	@$(COURSE) $@
 
-# make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]      make report UNIT=01
-collect grade report:
+# make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
+# make read UNIT=01 [ARGS="--port 8890"]     make report UNIT=01
+# make release UNIT=01 [ARGS=--dry-run] [ARGS=--undo]
+release collect grade read report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
+
+# make late UNIT=01      make late UNIT=01 STUDENT=ada DAYS=2
+late:
+	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(STUDENT),--student "$(STUDENT)") $(if $(DAYS),--days "$(DAYS)")
 
 # make build [UNIT=01]      make test ARGS="tests/autograder/student -k port"
 build:

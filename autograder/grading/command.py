@@ -14,6 +14,7 @@ from autograder.grading.journal import results_of
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import Options, Run, configuration, left_out, nothing_to_do
 from autograder.grading.sandbox import protection
+from autograder.grading.standings import what_waits, who_was_late
 from autograder.student.environment import ROOT
 
 USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     options = _parser().parse_args(arguments)
     try:
         run = Run(root, options.unit, _options(options), configuration(root))
-        for line in left_out(root, run.unit):
+        for line in (*left_out(root, run.unit), *filter(None, [run.unreleased])):
             print(line)
         if not options.scheduler:
             print("\n".join(protection.describe(options.unsafe)))
@@ -45,6 +46,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     for result in results_of(root, run.unit):
         if result.needs_human and result.student in unchanged:
             print(f"  {result.student}: still needs a human: {' '.join(result.needs_human)}")
+    found = run.store.standings(run.unit)
+    print("\n".join([*what_waits(found), *who_was_late(found)]) or "Nothing waits for a reader.")
     return 0
 
 
@@ -70,7 +73,7 @@ def changes(
     changed: dict[str, list[str]] = {}
     for result in sorted(results, key=lambda each: each.student):
         before = earlier.get(result.student)
-        if before is None or before.answers != result.answers:
+        if before is None or not _has_same_answers(before, result):
             continue
         points = {each.exercise: each.points for each in before.verdicts}
         for each in result.verdicts:
@@ -81,6 +84,12 @@ def changes(
     return [
         f"  {name}: other points than before: {', '.join(who)}" for name, who in changed.items()
     ]
+
+
+def _has_same_answers(one: SubmissionResult, other: SubmissionResult) -> bool:
+    """Whether the answers to all exercises that both have are the same."""
+    both = one.answers.keys() & other.answers.keys()
+    return bool(both) and all(one.answers[name] == other.answers[name] for name in both)
 
 
 class _Bar:
@@ -114,7 +123,6 @@ def _options(given: argparse.Namespace) -> Options:
         students=tuple(name for name in given.student.split(",") if name),
         exercise=given.exercise,
         again=given.again,
-        accepts_changes=given.accept_changes,
         is_unsafe=given.unsafe,
         scheduler=given.scheduler,
     )
@@ -127,9 +135,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--student", default="", help="only these, with commas between them")
     parser.add_argument("--exercise", default="", help="ask again for this exercise only")
     parser.add_argument("--again", action="store_true", help="also what is graded already")
-    parser.add_argument(
-        "--accept-changes", action="store_true", help="take a changed unit into the gradebook"
-    )
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
     parser.add_argument("--unsafe", action="store_true", help="without the sandbox")
     return parser

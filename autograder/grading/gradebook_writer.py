@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import nbformat
@@ -24,10 +24,15 @@ from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
+from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.files import read_line, replacing, write_whole
-from autograder.grading import timestamp, unit_in_gradebook
+from autograder.grading import beside_grades, lateness, timestamp, unit_in_gradebook
 from autograder.grading.errors import GradingError
+from autograder.grading.intake.merge import is_added
+from autograder.grading.release.archive import Form
+from autograder.grading.release.difference import exercise_of
 from autograder.grading.result import SubmissionResult
+from autograder.grading.standings import Standing, standings
 from autograder.grading.task import GradedSubmission
 
 NUM_BACKUPS = 10
@@ -48,52 +53,61 @@ class GradebookWriter:
         self._book: Gradebook | None = None
         self.url = f"sqlite:///{self.gradebook}"
 
-    def check(self, unit: str, release: NotebookNode, *, accepts_changes: bool = False) -> None:
-        """Check that grades of a unit in the form of its release fit into the gradebook.
+    def check(self, unit: str, release: NotebookNode) -> None:
+        """Check that grades of a unit in the form of a release fit into the gradebook.
 
         Raises:
             GradingError: If not; the message says what to do.
         """
         if not self.gradebook.exists():
             return
-        self._check_tables()
         with self._open() as book:
-            if accepts_changes or not unit_in_gradebook.knows(book, unit):
+            if not unit_in_gradebook.knows(book, unit):
                 return
             if changes := unit_in_gradebook.changes(book, unit, release):
                 raise GradingError(
-                    f"{unit} has changed since the gradebook learned it ({changes}). Shall the "
-                    f"gradebook take it as it is now? `make grade UNIT={unit[:2]} "
-                    "ARGS=--accept-changes` keeps a copy of the gradebook in gradebook_backups, "
-                    "takes the new form, and grades everybody again; grades of what is gone stay "
-                    "in the copy only."
+                    f"{unit} has changed since the gradebook learned it ({changes}). `make release "
+                    f"UNIT={unit[:2]}` takes it as it is now and keeps all grades by exercise."
                 )
 
-    def learn(self, unit: str, release: NotebookNode) -> None:
-        """Let the gradebook take the cells of a unit as they are now, if it does not have them.
+    def release_of(self, unit: str) -> int:
+        """Number of the release of a unit whose form the gradebook has; 0 if there is none."""
+        if not self.gradebook.exists():
+            return 0
+        self._check_tables()
+        with self._open() as book:
+            return beside_grades.release_of(book, unit)
+
+    def knows(self, unit: str) -> bool:
+        """Whether the gradebook has the cells of a unit."""
+        with self._open() as book:
+            return unit_in_gradebook.knows(book, unit)
+
+    def take(self, unit: str, form: Form, keep: Callable[[], int]) -> int:
+        """Let the gradebook take the cells of a unit as they are in a form: a release counts.
+
+        Args:
+            unit: The unit's folder name.
+            form: The form.
+            keep: Keeps the form and returns its number as a release; called before the switch.
 
         Raises:
-            GradingError: If the instructor's notebook, which has the hidden tests, is not there.
+            GradingError: If the two notebooks of the form do not fit together.
         """
         with self._open() as book:
-            if unit_in_gradebook.knows(book, unit) and not unit_in_gradebook.changes(
-                book, unit, release
-            ):
-                return
-            path = self.root / "solutions" / unit / f"{unit}.ipynb"
-            if not path.is_file():
-                raise GradingError(
-                    f"{path} is not there: the gradebook takes the cells of {unit} from it."
-                )
-            self.back_up()
+            if unit_in_gradebook.knows(book, unit):
+                self.back_up()
             with _in_one_transaction(book):
-                instructor = nbformat.read(path, as_version=4)
+                instructor = nbformat.reads(form.instructor, as_version=4)
                 unit_in_gradebook.learn(book, unit, instructor, self._config)
-                if changes := unit_in_gradebook.changes(book, unit, release):
+                if changes := unit_in_gradebook.changes(book, unit, form.notebook):
                     raise GradingError(
-                        f"{path} and its release are of two builds ({changes}): run `make build "
-                        f"UNIT={unit[:2]}`, then grade again."
+                        f"The notebooks of {unit} in solutions/ and in notebooks/ are of two "
+                        f"builds ({changes}): run `make build UNIT={unit[:2]}`, then again."
                     )
+                number = keep()
+                beside_grades.set_release(book, unit, number)
+        return number
 
     def _check_tables(self) -> None:
         """Check that the gradebook has the tables of this version of nbgrader."""
@@ -112,9 +126,10 @@ class GradebookWriter:
         """A function that gives a student's deadline and extension for a unit, as text."""
         with self._open() as book:
             common = book.find_assignment(unit).duedate
-            extensions = {
-                each.student_id: each.extension for each in book.assignment_submissions(unit)
-            }
+            promised = beside_grades.promised_days(book, unit)
+            extensions = {who: timedelta(days=days) for who, days in promised.items()}
+            for each in book.assignment_submissions(unit):
+                extensions[each.student_id] = each.extension
         return lambda student: f"{common} {extensions.get(student)}"
 
     def graded(self, unit: str) -> set[str]:
@@ -127,6 +142,44 @@ class GradebookWriter:
         with self._open() as book:
             submissions = book.assignment_submissions(unit)
             return {each.student_id for each in submissions if each.needs_manual_grade}
+
+    def standings(self, unit: str) -> list[Standing]:
+        """How each student who handed in a unit stands; nobody where it is not known."""
+        if not self.gradebook.exists():
+            return []
+        with self._open() as book:
+            return standings(book, unit) if unit_in_gradebook.knows(book, unit) else []
+
+    def set_aside(self, unit: str) -> set[str]:
+        """Exercises that a release of a unit took out, whose grades are kept."""
+        if not self.gradebook.exists():
+            return set()
+        with self._open() as book:
+            return set(map(exercise_of, beside_grades.cells_set_aside(book, unit)))
+
+    def due_date(self, unit: str) -> datetime | None:
+        """When a unit was due, in UTC; None if that was never said."""
+        if not self.gradebook.exists() or not self.knows(unit):
+            return None
+        with self._open() as book:
+            due: datetime | None = book.find_assignment(unit).duedate
+        return due
+
+    def days_given(self) -> dict[str, dict[str, float]]:
+        """Days of extension by student and unit."""
+        if not self.gradebook.exists():
+            return {}
+        with self._open() as book:
+            return lateness.days_given(book)
+
+    def extend(self, unit: str, student: str, days: float) -> None:
+        """Give a student days more for a unit, in place of those given before; 0 are none.
+
+        Raises:
+            GradingError: If the gradebook knows no such unit or student.
+        """
+        with self._open() as book, _in_one_transaction(book):
+            lateness.extend(book, unit, student, days)
 
     def back_up(self) -> Path:
         """Copy the gradebook; keep the latest copies and the first of each of the last days."""
@@ -150,6 +203,7 @@ class GradebookWriter:
                 book.update_or_create_student(result.student)
                 when = parse_utc(time_line) if time_line else None
                 book.update_or_create_submission(result.unit, result.student, timestamp=when)
+                lateness.grant_promised(book, result.unit, result.student)
                 self._save_grades(book, graded)
                 _leave_settled(book, result, settled)
             self._save_penalty(book.find_submission(result.unit, result.student))
@@ -157,27 +211,34 @@ class GradebookWriter:
                 _ask_for_a_person(book, result, settled)
         self._put_files(graded, submitted)  # last, since `_settled` compares with the file
 
-    def renew_penalties(self, unit: str, students: Collection[str]) -> None:
+    def renew_penalties(self, unit: str, students: Collection[str] | None = None) -> None:
         """Compute late penalties from the present points, those by people included."""
         with self._open() as book:
             for each in book.assignment_submissions(unit):
-                if each.student_id in students:
+                if students is None or each.student_id in students:
                     self._save_penalty(each)
 
     def _settled(self, book: Gradebook, graded: GradedSubmission) -> Settled:
-        """Cells whose manual points still hold, because the notebook's texts are unchanged."""
+        """Cells whose manual points still hold: same answers of the student, same worth."""
         unit, student = graded.result.unit, graded.result.student
         path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
         try:
-            if _texts(path.read_text("utf-8")) != _texts(graded.notebook):
+            before, now = (
+                nbformat.reads(text, as_version=4)
+                for text in (path.read_text("utf-8"), graded.notebook)
+            )
+            if _has_other_answers(before, now):
                 return {}
+            same = {
+                name for name, worth in _worth(now).items() if _worth(before).get(name) == worth
+            }
             grades = book.find_submission_notebook(unit, unit, student).grades
         except (OSError, ValueError, KeyError, AttributeError, MissingEntry):
             return {}  # no graded notebook, or a damaged one
         return {
             each.name: each.auto_score
             for each in grades
-            if each.manual_score is not None and not each.needs_manual_grade
+            if each.manual_score is not None and not each.needs_manual_grade and each.name in same
         }
 
     def _put_files(self, graded: GradedSubmission, submitted: Path) -> None:
@@ -298,8 +359,26 @@ def _in_one_transaction(book: Gradebook) -> Iterator[None]:
     book.db.commit()
 
 
-def _texts(notebook: str) -> list[str]:
-    return [cell.source for cell in nbformat.reads(notebook, as_version=4).cells]
+def _has_other_answers(before: NotebookNode, now: NotebookNode) -> bool:
+    """Whether a student wrote something else, in answers that both have or in cells of their own.
+
+    What only the course changed, in its own cells or with an exercise more, is no other answer.
+    """
+    old, new = _answers(before), _answers(now)
+    return _added(before) != _added(now) or any(old.get(key, new[key]) != new[key] for key in new)
+
+
+def _answers(notebook: NotebookNode) -> dict[str, str]:
+    return {cell_key(cell): cell.source for cell in notebook.cells if is_solution(cell)}
+
+
+def _added(notebook: NotebookNode) -> list[str]:
+    return [cell.source for cell in notebook.cells if is_added(cell)]
+
+
+def _worth(notebook: NotebookNode) -> dict[str, float]:
+    graded = (nbgrader_metadata(cell) for cell in notebook.cells)
+    return {each["grade_id"]: each["points"] for each in graded if each.get("grade")}
 
 
 def _leave_settled(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:

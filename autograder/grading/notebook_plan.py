@@ -29,11 +29,12 @@ class RunCell:
 
 @dataclass(frozen=True)
 class Question:
-    """Judge the object with a name as the answer to an exercise."""
+    """Judge the object with a name as the answer to an exercise, for points."""
 
     position: int
     exercise: str
     name: str
+    points: float
 
 
 def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Question]:
@@ -69,7 +70,7 @@ def questions(notebook: NotebookNode) -> Iterator[Question]:
         meta = nbgrader_metadata(cell)
         if cell.cell_type == "code" and meta.get("grade") and not meta.get("solution"):
             exercise, name = next(_checks(cell.source))
-            yield Question(position, exercise, name)
+            yield Question(position, exercise, name, float(meta["points"]))
 
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:

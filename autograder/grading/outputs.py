@@ -17,6 +17,7 @@ from autograder.grading.sandbox.ipython_shell import (
 )
 
 PNG = b"\x89PNG\r\n\x1a\n"
+TOLD = "verdict"  # in the metadata of an output: what a student is told
 STREAMS = ("stdout", "stderr")
 MAX_BYTES = 5_000_000
 LINE_BYTES = 16  # what a notebook's file adds to each line of text
@@ -57,7 +58,14 @@ def of_verdict(verdict: Verdict) -> list[NotebookNode]:
     """What `grade` shows: to students the verdict, to nbgrader the points."""
     points = Points(verdict)
     shown = {"text/plain": repr(points), "text/html": points._repr_html_()}
-    return [new_output("execute_result", data=shown, execution_count=None)]
+    told = {TOLD: [verdict.sentence, verdict.hint] if not verdict.passed else []}
+    return [new_output("execute_result", data=shown, metadata=told, execution_count=None)]
+
+
+def told_by(cell: NotebookNode) -> str:
+    """What the verdict in a cell says to a student who did not get all points."""
+    found = [each.get("metadata", {}).get(TOLD) for each in cell.get("outputs", [])]
+    return " ".join(filter(None, next(filter(None, found), [])))
 
 
 def _sanitized(entry: Any) -> Iterator[NotebookNode]:

@@ -3,22 +3,28 @@
 `nbgrader_config.py` names both; they change what is shown, and no file.
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor, Preprocessor
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbformat.v4 import new_markdown_cell
+from nbgrader.api import Grade, Gradebook
 from nbgrader.preprocessors import GetGrades
 from traitlets import Bool
 
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
+from autograder.grading import outputs
+from autograder.grading.intake.merge import is_added
+from autograder.grading.result import REMARKS_CELL
 
 Shown = tuple[NotebookNode, dict[str, Any]]
 
 EXERCISES = catalogue.by_graded_cell()
+STYLE = Path(__file__).with_name("feedback.css").read_text(encoding="utf-8")
 
 
 class ModelAnswers(Preprocessor):
@@ -47,33 +53,53 @@ class ModelAnswers(Preprocessor):
 
 
 class Overview(Preprocessor):
-    """The first cell of a student's feedback: each exercise by its title, with its points."""
+    """A student's feedback: points by exercise with what went wrong, then only their own cells."""
 
     enabled = Bool(True).tag(config=True)
 
     def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
-        """Insert it."""
+        """Begin with the table, and leave out what the course gave."""
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as book:
-            found = book.find_submission_notebook(
-                about["notebook"], about["assignment"], about["student"]
-            )
-            grades = {grade.name: grade for grade in found.grades}
-            names = [
-                cell_key(cell)
-                for cell in notebook.cells
-                if cell_key(cell) in grades.keys() & EXERCISES
-            ]
-            rows = [f"| [{EXERCISES[n].title}](#{n}) | {_points(n, grades[n])} |" for n in names]
-        text = "\n".join(["| your exercises | points |", "|---|---|", *rows])
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))
+            place = (about["notebook"], about["assignment"], about["student"])
+            found = book.find_submission_notebook(*place)
+            rows = _rows(notebook, {grade.name: grade for grade in found.grades})
+            if about.get("late_penalty"):
+                rows.append(f"| Handed in late | −{about['late_penalty']:g} | |")
+        total = f"| **All** | **{about['score']:g} of {about['max_score']:g}** | |"
+        table = ["| your exercises | points | what went wrong |", "|---|---|---|", *rows, total]
+        notebook.cells = [new_markdown_cell("\n".join(table)), *_students_part(notebook)]
+        resources["inlining"]["css"].append(STYLE)
         return notebook, resources
 
 
 OF_FEEDBACK = [GetGrades, CSSHTMLHeaderPreprocessor, Overview]
 
 
-def _points(name: str, grade: Any) -> str:
+def _rows(notebook: NotebookNode, grades: Mapping[str, Grade]) -> list[str]:
+    rows = []
+    for cell in notebook.cells:
+        name = cell_key(cell)
+        if name in grades.keys() & EXERCISES:
+            is_given = grades[name].manual_score is not None
+            told = "" if is_given else " ".join(outputs.told_by(cell).split()).replace("|", "\\|")
+            title = f"[{EXERCISES[name].title}](#{name})"
+            rows.append(f"| {title} | {_points(name, grades[name])} | {told} |")
+    return rows
+
+
+def _students_part(notebook: NotebookNode) -> Iterator[NotebookNode]:
+    """Answers under their titles, verdicts, cells of the student's own, and remarks."""
+    titles = {item.id: item.title for item in EXERCISES.values()}
+    for cell in notebook.cells:
+        if is_solution(cell) and cell_key(cell) in titles:
+            yield new_markdown_cell(f"### {titles[cell_key(cell)]}")
+        is_graded = nbgrader_metadata(cell).get("grade")
+        if is_solution(cell) or is_graded or is_added(cell) or cell.id == REMARKS_CELL:
+            yield cell
+
+
+def _points(name: str, grade: Grade) -> str:
     if grade.needs_manual_grade and grade.manual_score is None:
         return "a person has yet to read it"
     extra = ", extra" if EXERCISES[name].extra else ""
@@ -82,5 +108,5 @@ def _points(name: str, grade: Any) -> str:
 
 def _folded(title: str, text: str) -> NotebookNode:
     source = f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
-    cell: NotebookNode = nbformat.v4.new_markdown_cell(source)
+    cell: NotebookNode = new_markdown_cell(source)
     return cell

@@ -11,7 +11,6 @@ from functools import cache
 
 from nbformat import NotebookNode
 
-from autograder import catalogue
 from autograder.checking import error_hints
 from autograder.checking.answer_result import AnswerResult
 from autograder.checking.exercise_check import Case
@@ -103,20 +102,19 @@ def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> 
 def judge_answer(session: Session, question: Question, seeds: Seeds) -> Verdict:
     """The verdict on one answer; no points if the check itself fails."""
     try:
-        return _verdict(question.exercise, _answer_result(session, question, seeds))
+        return _verdict(question, _answer_result(session, question, seeds))
     except Exception as error:
         trouble: dict[str, Plain] = {"trouble": "not judged", "error": type(error).__name__}
-        return _verdict(question.exercise, AnswerResult(trouble=trouble))
+        return _verdict(question, AnswerResult(trouble=trouble))
 
 
-def not_judged(exercise: str) -> Verdict:
+def not_judged(question: Question) -> Verdict:
     """No points for an answer that could not be graded, whatever it is worth."""
-    max_points = catalogue.exercise(exercise).points
     sentence = "Not judged: this notebook could not be graded. A person will look at it."
     return Verdict(
-        exercise=exercise,
+        exercise=question.exercise,
         points=0.0,
-        max_points=max_points,
+        max_points=question.points,
         sentence=sentence,
         written=False,
         hidden=True,
@@ -147,8 +145,8 @@ def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     return cases
 
 
-def _verdict(exercise: str, result: AnswerResult) -> Verdict:
-    return result.verdict(exercise, catalogue.exercise(exercise).points, tell_all=False)
+def _verdict(question: Question, result: AnswerResult) -> Verdict:
+    return result.verdict(question.exercise, question.points, tell_all=False)
 
 
 def _answer_result(session: Session, question: Question, seeds: Seeds) -> AnswerResult:

@@ -57,19 +57,28 @@ ALARMS = {  # by the exit code of the student process
 }
 
 
-def on_unusual_code(notebook: NotebookNode, release: NotebookNode) -> Iterator[str]:
-    """One sentence for each of the student's cells that uses something unusual."""
-    trees = [_parsed(cell.source) for cell in release.cells if cell.cell_type == "code"]
+def on_unusual_code(
+    notebook: NotebookNode, release: NotebookNode, given: NotebookNode | None = None
+) -> Iterator[str]:
+    """One sentence for each of the student's cells that uses something unusual.
+
+    Args:
+        notebook: The release with the student's cells.
+        release: The notebook that is graded.
+        given: The notebook that the student had, if it was another release.
+    """
+    course = [*release.cells, *(given.cells if given else ())]
+    trees = [_parsed(cell.source) for cell in course if cell.cell_type == "code"]
     imports = {name: path for tree in trees if tree for name, path in _imports(tree)}
-    given = {path for tree in trees if tree for path in _paths(tree, imports)}
-    told = {word for cell in release.cells for word in re.findall(r"\b_\w+", cell.source)}
+    usual = {path for tree in trees if tree for path in _paths(tree, imports)}
+    told = {word for cell in course for word in re.findall(r"\b_\w+", cell.source)}
     for cell in _students_cells(notebook, release):
         tree = _parsed(cell.source)
         if tree is None:
             yield f"{_label(cell)} cannot be read as Python; a person has to see what it does."
             continue
         forbidden, allowed = _rules_of(cell_key(cell))
-        known = {*given, *allowed}
+        known = {*usual, *allowed}
         owners = [path for path in known if "." in path and path not in sys.modules]
         names = imports | dict(_imports(tree))
         found = {

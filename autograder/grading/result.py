@@ -7,6 +7,8 @@ from typing import Any
 
 from autograder.checking.verdict import Verdict
 
+REMARKS_CELL = "remarks-of-the-grader"  # id of the cell of a graded notebook that holds them
+
 
 @dataclass(frozen=True, kw_only=True)
 class SubmissionResult:

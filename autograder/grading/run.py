@@ -9,7 +9,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +26,10 @@ from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.intake.wording import shown
 from autograder.grading.journal import Journal, Key, grade_key, lock, path_of
+from autograder.grading.notebook_plan import questions
 from autograder.grading.pool import DaskPool, LocalPool, stream
+from autograder.grading.release.archive import Archive, Release, built
+from autograder.grading.release.difference import differences
 from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.task import GradedSubmission, Task
@@ -47,7 +50,6 @@ class Options:
         students: Only these, or all who handed in.
         exercise: Judge only this exercise again; other verdicts stay.
         again: Whether to grade again what is graded already.
-        accepts_changes: Whether the gradebook takes a unit that has changed as it is now.
         is_unsafe: Whether students' code may run without a sandbox.
         scheduler: Address of a Dask scheduler instead of processes on this machine.
     """
@@ -56,7 +58,6 @@ class Options:
     students: tuple[str, ...] = ()
     exercise: str = ""
     again: bool = False
-    accepts_changes: bool = False
     is_unsafe: bool = False
     scheduler: str = ""
 
@@ -77,11 +78,18 @@ class Run:
         """
         self.root, self.options = root, options
         self.unit, self.release = _find_release(root, unit)
-        self._fresh = nbformat.reads(self.release, as_version=4)
         secret = secret_of(root)
         self.seeds = seeds_from(secret)
         self.store = GradebookWriter(root, config, secret)
-        self.store.check(self.unit, self._fresh, accepts_changes=options.accepts_changes)
+        self._archive = Archive(root, self.unit)
+        self.unreleased = ""
+        if number := self.store.release_of(self.unit):
+            current = self._archive.read(number)
+            self.unreleased = _unreleased(current, self.release)
+            self.release = current.form.release
+        self._fresh = nbformat.reads(self.release, as_version=4)
+        self.store.check(self.unit, self._fresh)
+        self._check_catalogue()
         self.students = self._students()
         self.earlier: dict[str, SubmissionResult] = {}
         if options.exercise:
@@ -101,7 +109,7 @@ class Run:
         results: list[SubmissionResult] = []
         path, tidy = path_of(self.root, self.unit), contextlib.closing(self.store)
         with lock(path), tidy, self.store.one_sentence_errors(), self._pool() as pool:
-            self.store.learn(self.unit, self._fresh)
+            self._release_first()
             journal, keys = Journal(path), dict[str, Key]()
             self.earlier = dict(journal.results)
             for graded in stream(pool, self._tasks(journal, keys)):
@@ -125,13 +133,14 @@ class Run:
         if self.options.scheduler:
             return DaskPool(self.options.scheduler)
         jobs = max(1, min(self.options.jobs, len(self.students)))
-        names = [self.options.exercise] if self.options.exercise else _checked_exercises(self.unit)
+        names = [self.options.exercise] if self.options.exercise else self._checked_exercises
         warm_up = [partial(referee.prepare, name, self.seeds) for name in names]
         return LocalPool(jobs, self.options.is_unsafe, self.root / "grading" / "measured", warm_up)
 
     def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
         """The submissions to grade; their keys are added to `keys`."""
         due, in_gradebook = self.store.deadlines(self.unit), self.store.graded(self.unit)
+        others = self._archive.others(self.store.release_of(self.unit))
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
@@ -144,6 +153,7 @@ class Run:
                     student=student,
                     raw=found.raw,
                     release=self.release,
+                    other_releases=others,
                     seeds=self.seeds,
                     remarks=found.remarks,
                     known=self._known(journal, student, key),
@@ -179,8 +189,35 @@ class Run:
     def _folder(self, student: str) -> Path:
         return self.root / "submitted" / student / self.unit
 
+    @property
+    def _checked_exercises(self) -> list[str]:
+        """Ids of the exercises that a check judges."""
+        return [question.exercise for question in questions(self._fresh)]
+
+    def _release_first(self) -> None:
+        """Make the unit's first release of what the build left, unless there is one."""
+        if self.store.release_of(self.unit):
+            return
+        try:
+            form = built(self.root, self.unit)
+        except GradingError:
+            if not self.store.knows(self.unit):
+                raise
+            return  # taught by nbgrader, with no instructor's notebook here
+        self.store.take(self.unit, form, lambda: self._archive.keep(form, after=0))
+
+    def _check_catalogue(self) -> None:
+        """Check that the course still has all exercises of the release."""
+        known = {item.id for unit in catalogue.units() for item in unit.exercises}
+        if gone := [name for name in self._checked_exercises if name not in known]:
+            raise GradingError(
+                f"{self.unit} was released with {', '.join(gone)}, and the course has no such "
+                f"exercise now: `make release UNIT={self.unit[:2]}` takes it out and keeps its "
+                "grades, or bring it back."
+            )
+
     def _check_exercise(self) -> None:
-        names = _checked_exercises(self.unit)
+        names = self._checked_exercises
         if self.options.exercise not in names:
             raise GradingError(
                 f"{self.unit} has no exercise `{self.options.exercise}` that a check judges: name "
@@ -204,10 +241,16 @@ def _find_release(root: Path, unit: str) -> tuple[str, str]:
     return folder, (root / "notebooks" / folder / f"{folder}.ipynb").read_text("utf-8")
 
 
-def _checked_exercises(unit: str) -> list[str]:
-    """Ids of the exercises that a check judges."""
-    found = next(each for each in catalogue.units() if each.folder == unit)
-    return [item.id for item in found.exercises if not item.manual]
+def _unreleased(current: Release, release: str) -> str:
+    """A sentence if the build left another form than the release that counts."""
+    if release == current.form.release:
+        return ""
+    form = replace(current.form, release=release)
+    lines = "; ".join(differences(current.form, form))
+    return (
+        f"It is graded as in {current}. The notebook has changed since ({lines}): "
+        "`make release` takes that."
+    )
 
 
 def nothing_to_do(num_students: int) -> str:

@@ -21,7 +21,7 @@ from autograder.checking.verdict import Verdict
 from autograder.grading import course_version, intake, outputs, referee, remarks, throwaway
 from autograder.grading.errors import GradingError, SandboxGoneError
 from autograder.grading.notebook_plan import questions
-from autograder.grading.result import SubmissionResult
+from autograder.grading.result import REMARKS_CELL, SubmissionResult
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.sandbox.client import Client
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
@@ -37,6 +37,7 @@ class Task:
         student: Id of the student.
         raw: The notebook as it was handed in, or None if it cannot be read.
         release: The notebook as students got it, as JSON.
+        other_releases: Those of other releases, which some students may have.
         seeds: Seeds of the hidden cases.
         remarks: What was found while the files were read.
         known: Verdicts that still hold, by exercise.
@@ -51,6 +52,7 @@ class Task:
     raw: bytes | None
     release: str
     seeds: tuple[int, ...]
+    other_releases: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
@@ -69,7 +71,7 @@ class Task:
         entry = json.loads(message)
         raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
         known = {name: Verdict(**each) for name, each in entry["known"].items()}
-        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks")}
+        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks", "other_releases")}
         limits, bounds = Limits(**entry["limits"]), throwaway.Bounds(**entry["bounds"])
         objects = {"raw": raw, "known": known, "limits": limits, "bounds": bounds}
         return cls(**entry | objects | lists)
@@ -151,7 +153,8 @@ def _judge(task: Task, client: Client | SubprocessFallback) -> GradedSubmission:
     stopwatch = _Stopwatch()
     release = nbformat.reads(task.release, as_version=4)
     with stopwatch.phase("intake"):
-        merged = intake.merge(task.raw, release)
+        others = [nbformat.reads(text, as_version=4) for text in task.other_releases]
+        merged = intake.merge(task.raw, release, others)
     if merged.is_foreign:
         return ungraded(task, merged.needs_human[0], *merged.remarks)
     session = Session(client, task.limits)
@@ -165,7 +168,7 @@ def _judge(task: Task, client: Client | SubprocessFallback) -> GradedSubmission:
         remarks=(
             *task.remarks,
             *merged.remarks,
-            *remarks.on_unusual_code(merged.notebook, release),
+            *remarks.on_unusual_code(merged.notebook, release, merged.given),
             *remarks.on_stopped_cells(merged.notebook, release),
         ),
         needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
@@ -188,7 +191,7 @@ def ungraded(task: Task, why: str, *remarks: str, is_final: bool = True) -> Grad
     notebook = nbformat.reads(task.release, as_version=4)
     verdicts = []
     for question in questions(notebook):
-        verdicts.append(referee.not_judged(question.exercise))
+        verdicts.append(referee.not_judged(question))
         notebook.cells[question.position].outputs = outputs.of_verdict(verdicts[-1])
     result = SubmissionResult(
         unit=task.unit,
@@ -208,7 +211,7 @@ def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookN
     if lines:
         safe = (" ".join(line.split()).replace("<", "‹") for line in lines)  # no tag, no comment
         text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in safe)])
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id="remarks-of-the-grader"))
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id=REMARKS_CELL))
     return notebook
 
 

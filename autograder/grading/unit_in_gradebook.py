@@ -1,7 +1,8 @@
 """The cells of a unit in the gradebook: how they differ from the release, and how it learns them.
 
 `nbgrader generate_assignment` refuses a unit with submissions as soon as a cell comes or goes, and
-deletes its release. Here the grades of all cells that stay are kept.
+deletes its release. Here the grades of all cells that stay are kept; those of cells that go are set
+aside, and come back with them.
 """
 
 import json
@@ -22,6 +23,7 @@ from nbgrader.preprocessors import (
 from traitlets.config import Config
 
 from autograder.cells import cell_key, nbgrader_metadata
+from autograder.grading import beside_grades
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 BEFORE_SAVING = (LockCells, ClearSolutions, ClearOutput, CheckCellMetadata, ComputeChecksums)
@@ -78,7 +80,7 @@ def changes(book: Gradebook, unit: str, release: NotebookNode) -> Changes:
 def learn(book: Gradebook, unit: str, instructor: NotebookNode, config: Config) -> None:
     """Make the cells of a unit in the gradebook those of the instructor's notebook.
 
-    Grades and comments on cells that stay are kept; on cells that are gone they go.
+    Grades and comments on cells that stay are kept; those on cells that go are set aside.
     """
     notebook, resources = deepcopy(instructor), ResourcesDict()
     for step in BEFORE_SAVING:
@@ -113,8 +115,10 @@ def _learn_cell(book: Gradebook, unit: str, cell: NotebookNode) -> None:
 def _forget_all_but(book: Gradebook, notebook: Notebook, names: Collection[str]) -> None:
     for cell in (*notebook.grade_cells, *notebook.solution_cells):
         if cell.name not in names:
-            for row in (*cell.grades, *cell.comments, cell):
+            for row in (*cell.grades, *cell.comments):
+                beside_grades.set_aside(book, row)
                 book.db.delete(row)
+            book.db.delete(cell)
     for cell in notebook.source_cells:
         if cell.name not in names:
             book.db.delete(cell)
@@ -127,10 +131,14 @@ def _complete_submissions(book: Gradebook, notebook: Notebook) -> None:
         commented = {comment.cell_id for comment in submitted.comments}
         for cell in notebook.grade_cells:
             if cell.id not in graded:
-                book.db.add(Grade(cell_id=cell.id, notebook=submitted))
+                grade = Grade(cell_id=cell.id, notebook=submitted)
+                book.db.add(grade)
+                beside_grades.bring_back(book, grade, submitted, cell.name)
         for cell in notebook.solution_cells:
             if cell.id not in commented:
-                book.db.add(Comment(cell_id=cell.id, notebook=submitted))
+                comment = Comment(cell_id=cell.id, notebook=submitted)
+                book.db.add(comment)
+                beside_grades.bring_back(book, comment, submitted, cell.name)
 
 
 def _marked(notebook: NotebookNode) -> Iterator[NotebookNode]:

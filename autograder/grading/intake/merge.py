@@ -3,6 +3,7 @@
 The release supplies every cell of the course with its type, metadata and points; the file supplies
 the text of the answers and the cells that the student added. Each repair becomes a remark, one
 sentence for a teacher. If nothing can be taken, the release stays unchanged and a person looks.
+A file is compared with the release that its student had, so that no later one is held against it.
 """
 
 from collections import Counter
@@ -23,6 +24,7 @@ from autograder.student.merge_answers import merge_answers
 
 MAX_ADDED_CELLS = 200
 MAX_CHARACTERS = 200_000
+ADDED = "added-"
 GRADING = ("points", "grade", "solution", "locked", "task")
 
 
@@ -30,39 +32,71 @@ GRADING = ("points", "grade", "solution", "locked", "task")
 class Merged:
     """A notebook to grade, remarks for a teacher, and why a person has to look.
 
-    Nothing was taken from a foreign file: it is not a notebook, or not one of this unit.
+    Nothing was taken from a foreign file: it is not a notebook, or not one of this unit. `given` is
+    the release that the student had, if it is another one.
     """
 
     notebook: NotebookNode
     remarks: tuple[str, ...] = ()
     needs_human: tuple[str, ...] = ()
     is_foreign: bool = False
+    given: NotebookNode | None = None
 
 
-def merge(raw: bytes | None, fresh: NotebookNode) -> Merged:
+def merge(raw: bytes | None, fresh: NotebookNode, others: Sequence[NotebookNode] = ()) -> Merged:
     """The release with the answers and the added cells of a file; never raises.
 
     Args:
         raw: What was handed in, or None if nothing could be read.
         fresh: The notebook as the course released it.
+        others: The notebooks of other releases, which some students may have.
     """
     if raw is None:
-        return Merged(
-            deepcopy(fresh), needs_human=("There is no notebook to grade.",), is_foreign=True
-        )
+        why = "There is no notebook to grade."
+        return Merged(deepcopy(fresh), needs_human=(why,), is_foreign=True)
     try:
         cells, odd = read(raw)
     except Unreadable as error:
         why = f"The file is no notebook: {error}."
         return Merged(deepcopy(fresh), needs_human=(why,), is_foreign=True)
-    submission = _Submission(cells, fresh)
+    given = _given(cells, [fresh, *others])
+    submission = _Submission(cells, given)
     if reason := submission.foreign():
         return Merged(deepcopy(fresh), tuple(odd), (reason,), is_foreign=True)
-    return Merged(
-        merge_answers(submission.answers(), fresh),
-        (*odd, *submission.remarks()),
-        tuple(submission.lost_answers()),
-    )
+    merged = merge_answers(submission.answers(), given)
+    told = (*odd, *submission.remarks()), tuple(submission.lost_answers())
+    if given is fresh:
+        return Merged(merged, *told)
+    return Merged(_carried_over(merged, given, fresh), *told, given=given)
+
+
+def is_added(cell: NotebookNode) -> bool:
+    """Whether a cell of a merged notebook is one that the student added."""
+    return str(cell.get("id", "")).startswith(ADDED)
+
+
+def _given(cells: Sequence[Cell], releases: Sequence[NotebookNode]) -> NotebookNode:
+    """The release whose own texts a file has and lacks fewest of; the first among equals."""
+    texts = {cell.source for cell in cells}
+
+    def likeness(release: NotebookNode) -> int:
+        given = [cell.source in texts for cell in release.cells if not is_solution(cell)]
+        return 2 * sum(given) - len(given)
+
+    return max(releases, key=likeness)
+
+
+def _carried_over(merged: NotebookNode, given: NotebookNode, fresh: NotebookNode) -> NotebookNode:
+    """The student's part of a notebook in another release: written answers, and added cells."""
+    stubs = {(cell_key(cell), cell.source) for cell in given.cells if is_solution(cell)}
+    places = {(cell_key(cell), cell.cell_type) for cell in fresh.cells}
+    taken = [
+        cell
+        for cell in merged.cells
+        if is_added(cell)
+        or ((key := cell_key(cell), cell.cell_type) in places and (key, cell.source) not in stubs)
+    ]
+    return merge_answers(NotebookNode(cells=taken), fresh)
 
 
 class _Submission:
@@ -133,7 +167,7 @@ class _Submission:
         solution = bool(name) and is_solution(self.known[name])
         entry = {
             "cell_type": cell.kind,
-            "id": f"added-{index}",
+            "id": f"{ADDED}{index}",
             "metadata": {"nbgrader": {"grade_id": name, "solution": solution}} if name else {},
             "source": cell.source,
         }

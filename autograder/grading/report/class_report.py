@@ -1,6 +1,7 @@
 """The report of a graded class, as data and as one self-contained page."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,15 @@ from markupsafe import Markup
 
 from autograder import catalogue
 from autograder.catalogue import Unit
+from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import results_of
 from autograder.grading.report.course_texts import course_texts_of
-from autograder.grading.report.figure import outcome_picture
+from autograder.grading.report.figure import outcome_picture, points_picture
 from autograder.grading.report.likeness import Alike, find_alike, is_too_short, surest_first
-from autograder.grading.report.tables import exercise_table, submission_table
+from autograder.grading.report.tables import exercise_table, submission_table, text_table
+from autograder.grading.result import SubmissionResult
+from autograder.grading.run import configuration
+from autograder.grading.standings import Score, Standing, what_waits, who_was_late
 from course_utils import colours
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -27,6 +32,8 @@ class ClassReport:
     Attributes:
         exercises: One row an exercise, as `exercise_table` gives it.
         submissions: One row a student, as `submission_table` gives it.
+        texts: One row an exercise that a person reads, as `text_table` gives it.
+        standings: How each student stands, by id.
         alike: Answers that resemble each other.
         too_short: Exercises whose answers are too short to compare.
     """
@@ -34,6 +41,8 @@ class ClassReport:
     unit: Unit
     exercises: pd.DataFrame
     submissions: pd.DataFrame
+    texts: pd.DataFrame
+    standings: tuple[Standing, ...]
     alike: tuple[Alike, ...]
     too_short: tuple[str, ...]
 
@@ -41,11 +50,18 @@ class ClassReport:
         """The report as HTML: no script, nothing to fetch, every text escaped."""
         environment = Environment(autoescape=True, undefined=StrictUndefined)
         template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-        picture = outcome_picture(self.exercises)
+        pictures = [outcome_picture(self.exercises)]
+        if self.standings:
+            points = [each.points for each in self.standings]
+            pictures.append(points_picture(points, self._core_points))
         return template.render(
             unit=self.unit,
             colours=colours,
-            picture=Markup(picture._repr_html_()),
+            pictures=[Markup(picture._repr_html_()) for picture in pictures],
+            texts=self.texts.rename_axis("id").reset_index().to_dict("records"),
+            standings=self.standings,
+            columns=[item for item in self.unit.exercises if item.id in self._worth],
+            waiting=[*what_waits(self.standings), *who_was_late(self.standings)],
             states=self._states,
             cpu_seconds=self.submissions["cpu_seconds"].median(),
             exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
@@ -53,6 +69,16 @@ class ClassReport:
             alike=self.alike,
             too_short=self.too_short,
         )
+
+    @property
+    def _worth(self) -> dict[str, float]:
+        """What each exercise is worth."""
+        scores = (item for each in self.standings for item in each.scores.items())
+        return {exercise: score.max_points for exercise, score in scores}
+
+    @property
+    def _core_points(self) -> float:
+        return sum(self._worth.get(item.id, 0) for item in self.unit.exercises if not item.extra)
 
     @property
     def _states(self) -> str:
@@ -68,6 +94,7 @@ class ClassReport:
         lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
         if self.alike:
             lines.append(f"Groups of answers that resemble each other: {len(self.alike)}.")
+        lines += [*what_waits(self.standings), *who_was_late(self.standings)]
         return "\n".join(lines)
 
 
@@ -93,10 +120,26 @@ def report_on(root: Path, unit: str) -> ClassReport:
         alike += find_alike(course, written)
         if is_too_short(course, len(written) + len(course.answers)):
             too_short.append(course.exercise)
+    found = _standings(root, unit, results)
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),
         submissions=submission_table(results, alike),
+        texts=text_table(known, found),
+        standings=tuple(found),
         alike=tuple(sorted(alike, key=surest_first)),
         too_short=tuple(too_short),
     )
+
+
+def _standings(root: Path, unit: str, results: Sequence[SubmissionResult]) -> list[Standing]:
+    """How each student stands by the gradebook; by the checks alone where it is not there."""
+    if (root / "gradebook.db").exists():
+        return GradebookWriter(root, configuration(root), "").standings(unit)
+    return [
+        Standing(
+            student=each.student,
+            scores={v.exercise: Score(v.points, v.max_points) for v in each.verdicts},
+        )
+        for each in results
+    ]

@@ -1,6 +1,9 @@
-"""The outcome of each exercise in a class, as one horizontal bar."""
+"""Two figures of a class: the outcome of each exercise as a bar, and a histogram of points."""
 
+import math
 import textwrap
+from collections import Counter
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -13,6 +16,7 @@ OUTCOMES = {
     "wrong": ("wrong", {"color": colours.WRONG}),
     "not_written": ("not written", {"color": "white", "edgecolor": colours.OPEN, "hatch": "////"}),
 }
+MAX_BARS = 20
 TITLE_WIDTH = 42  # characters of an exercise's title
 
 
@@ -56,3 +60,28 @@ def headline(table: pd.DataFrame) -> str:
     if unwritten["not_written"] <= hardest["not_written"]:
         return f"{where}: {share}, {hardest['not_written']} wrote nothing"
     return f"{where}: {share}"
+
+
+def points_picture(points: Sequence[float], most: float) -> Picture:
+    """How many students have how many points.
+
+    Args:
+        points: Those of each student, at least one.
+        most: Points possible without extra exercises.
+    """
+    width = max(1, math.ceil(max([most, *points]) / MAX_BARS))
+    bars = Counter(int(each // width) for each in points)
+    last = int(max([most, *points]) // width)
+    figure, pair = axes(9.0, 2.4)
+    pair.bar(
+        [width * (n + 0.5) for n in range(last + 1)],
+        [bars[n] for n in range(last + 1)],
+        width=0.9 * width,
+        color=colours.NEUTRAL,
+    )
+    pair.set_xlabel(f"points, of {most:g} and extra ones")
+    pair.set_ylabel("students")
+    for axis in (pair.xaxis, pair.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    half = sorted(points)[len(points) // 2]
+    return Picture(figure, f"Half of the class has {half:g} points or more, of {most:g}")

@@ -137,14 +137,13 @@ def points(submission: SubmittedAssignment) -> float:
 
 
 def core_points(assignment: Assignment) -> float:
-    """Points possible without those of extra exercises."""
-    items = [
-        item
-        for unit in catalogue.units()
-        if unit.folder == assignment.name
-        for item in unit.exercises
-    ]
-    return float(assignment.max_score - sum(item.points for item in items if item.extra))
+    """Points possible, as they were released, without those of extra exercises."""
+    cells = (cell for notebook in assignment.notebooks for cell in notebook.grade_cells)
+    return float(sum(cell.max_score for cell in cells if not _is_extra(cell.name)))
+
+
+def _is_extra(cell: str) -> bool:
+    return cell in EXERCISES and EXERCISES[cell].extra
 
 
 def comments(submission: SubmittedAssignment, verdicts: dict[str, Verdict]) -> str:

@@ -9,6 +9,7 @@ from autograder.catalogue import Unit
 from autograder.checking.verdict import Verdict
 from autograder.grading.report.likeness import Alike
 from autograder.grading.result import SubmissionResult
+from autograder.grading.standings import Standing
 
 NUM_HINTS = 3
 
@@ -48,6 +49,28 @@ def _outcome(verdict: Verdict) -> str:
     if not verdict.written:
         return "not_written"
     return "part" if verdict.points else "wrong"
+
+
+def text_table(unit: Unit, found: Sequence[Standing]) -> pd.DataFrame:
+    """One row for each exercise that a person reads.
+
+    Columns: ``title``; ``handed_in``, the number of submissions, and ``read`` of them;
+    ``full_fraction`` of those read, and ``points_fraction`` of their points.
+    """
+    rows = {}
+    for item in unit.exercises:
+        if item.manual:
+            scores = [each.scores[item.id] for each in found if item.id in each.scores]
+            read = [each for each in scores if not each.is_unread]
+            most = sum(each.max_points for each in read)
+            rows[item.id] = {
+                "title": item.title,
+                "handed_in": len(scores),
+                "read": len(read),
+                "full_fraction": sum(s.points >= s.max_points for s in read) / max(1, len(read)),
+                "points_fraction": sum(each.points for each in read) / most if most else 0.0,
+            }
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def submission_table(results: Iterable[SubmissionResult], alike: Iterable[Alike]) -> pd.DataFrame:

@@ -13,7 +13,12 @@ from tests.notebooks.filling import UNITS, filled, released, solved
 def a_cell(source, name, *, solution=False, grade=False, tags=()):
     cell = new_code_cell(source, id=name)
     if solution or grade:
-        cell.metadata["nbgrader"] = {"grade_id": name, "solution": solution, "grade": grade}
+        cell.metadata["nbgrader"] = {
+            "grade_id": name,
+            "solution": solution,
+            "grade": grade,
+            "points": 1.0,
+        }
     cell.metadata["tags"] = list(tags)
     return cell
 

@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
 
 from autograder.checking.verdict import Verdict
-from autograder.grading.outputs import of_stopped_cell, of_verdict, sanitized
+from autograder.grading.outputs import of_stopped_cell, of_verdict, sanitized, told_by
 from autograder.grading.sandbox.ipython_shell import MAX_CHARACTERS, MAX_OUTPUTS
 
 SIGNED = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -21,6 +21,15 @@ def picture(width: int, height: int) -> str:
 
 PNG = picture(640, 480)
 TEXT = {"output_type": "stream", "name": "stdout", "text": "hello"}
+
+
+def test_a_verdict_tells_a_student_what_went_wrong():
+    about = {"exercise": "u00-tensor-bytes", "max_points": 2.0, "sentence": "3 cases are wrong."}
+    wrong, right = (Verdict(**about, points=points, hint="Why?") for points in (1.0, 2.0))
+    assert told_by(new_code_cell(outputs=of_verdict(wrong))) == "3 cases are wrong. Why?"
+    assert told_by(new_code_cell(outputs=of_verdict(right))) == ""
+    forged = TEXT | {"metadata": {"verdict": ["forged"]}}
+    assert told_by(new_code_cell(outputs=sanitized([forged]))) == ""
 
 
 def test_text_pictures_and_errors_are_shown():

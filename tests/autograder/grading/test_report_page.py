@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
@@ -10,10 +11,16 @@ from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.report.__main__ import main
 from autograder.grading.report.class_report import report_on
-from autograder.grading.report.figure import OUTCOMES, headline, outcome_picture
+from autograder.grading.report.figure import (
+    OUTCOMES,
+    headline,
+    outcome_picture,
+    points_picture,
+)
 from autograder.grading.report.likeness import Alike
-from autograder.grading.report.tables import exercise_table, submission_table
+from autograder.grading.report.tables import exercise_table, submission_table, text_table
 from autograder.grading.result import SubmissionResult
+from autograder.grading.standings import Score, Standing, what_waits, who_was_late
 from tests.autograder.grading.classes import results_of_a_class, write_journal
 from tests.notebooks.filling import ROOT, UNITS
 
@@ -114,6 +121,66 @@ def test_title_says_what_was_found():
     part = told(EXERCISES[1].id, 1.0)
     results[1] = a_result("b", full[0], part, wrong, *full[3:])
     assert f"“{title}” is the hardest: 1 of 2" in headline(exercise_table(CATALOGUE, results))
+
+
+TEXT = next(item for item in CATALOGUE.exercises if item.manual)
+FIRST = EXERCISES[0].id
+STANDINGS = (
+    Standing(student="ada", scores={FIRST: Score(2, 2), TEXT.id: Score(0, 1, is_unread=True)}),
+    Standing(
+        student="bob",
+        scores={FIRST: Score(1, 2, is_doubtful=True), TEXT.id: Score(0.5, 1)},
+        late=timedelta(days=1),
+        extension=timedelta(hours=2),
+        penalty=0.25,
+    ),
+    Standing(student="cyd", scores={FIRST: Score(0, 2), TEXT.id: Score(1, 1)}, penalty=3.0),
+)
+
+
+def test_numbers_of_a_text_are_those_of_who_was_read():
+    row = text_table(CATALOGUE, STANDINGS).loc[TEXT.id]
+    assert (row["title"], row["handed_in"], row["read"]) == (TEXT.title, 3, 2)
+    assert (row["full_fraction"], row["points_fraction"]) == (1 / 2, 3 / 4)
+
+
+def test_what_waits_and_who_was_late_is_counted():
+    assert what_waits(STANDINGS) == [
+        f"1 text waits for a reader: {TEXT.id} 1.",
+        f"1 score waits for a second look: {FIRST} 1.",
+    ]
+    assert who_was_late(STANDINGS[:2]) == [
+        "Due date: bob 1 d late, 0.25 points less, extension of 2 h."
+    ]
+    assert what_waits(STANDINGS[2:]) == who_was_late(STANDINGS[:1]) == []
+
+
+def test_points_are_after_the_penalty_and_not_below_zero():
+    assert [each.points for each in STANDINGS] == [2, 1.25, 0]
+
+
+@pytest.mark.parametrize("most", [7, 40])
+def test_the_histogram_counts_everybody_once(most):
+    points = [0, 0.5, 1, 6.75, most, most + 1]
+    picture = points_picture(points, most)
+    (pair,) = picture.figure.axes
+    assert sum(bar.get_height() for bar in pair.patches) == len(points)
+    for bar in pair.patches:
+        middle, width = bar.get_x() + bar.get_width() / 2, bar.get_width() / 0.9
+        start, end = round(middle - width / 2, 9), round(middle + width / 2, 9)
+        inside = [each for each in points if start <= each < end]
+        assert bar.get_height() == len(inside)
+    assert "has 6.75 points or more" in picture.caption
+
+
+def test_the_page_shows_students_by_exercise(root):
+    write_journal(root, results_of_a_class(UNIT, 3))
+    page = dataclasses.replace(report_on(root, UNIT), standings=STANDINGS).page()
+    (row,) = (row for row in page.split("<tr>") if row.startswith("<td>bob"))
+    shown = [cell.partition(">")[2].partition("<")[0].strip() for cell in row.split("<td")[1:]]
+    assert (shown[0], shown[1], shown[2]) == ("bob", "1 ?", "0.5")
+    assert "1 d late, 0.25 points less, extension of 2 h" in page
+    assert "<b>1 text waits for a reader:" in page
 
 
 class Page(HTMLParser):

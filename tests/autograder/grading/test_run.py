@@ -435,14 +435,15 @@ def test_the_summary_names_everyone_with_something_to_say(graded, capsys, monkey
     assert command.main([UNIT], graded.root) == 0
     said = capsys.readouterr().out.splitlines()
     told = [line for line in said if line.startswith("  s")]
-    assert "2 submissions in" in said[-len(told) - 1]
-    assert "1 unchanged" in said[-len(told) - 1]
+    assert "2 submissions in" in said[said.index(told[0]) - 1]
+    assert "1 unchanged" in said[said.index(told[0]) - 1]
     assert {line.split(":")[0].strip() for line in told} == {"s001", "s002"}
     assert any(line.startswith("  s002: needs a human: ") for line in told)
     assert command.main([UNIT], graded.root) == 0
-    *_, nothing, still = capsys.readouterr().out.splitlines()
+    *_, nothing, still, waits = capsys.readouterr().out.splitlines()
     assert nothing.startswith("Nothing has changed since all 3 were graded. `--again`")
     assert still.startswith("  s002: still needs a human: The file is no notebook")
+    assert waits == "2 texts wait for a reader: u00-view 2."
 
 
 def test_what_nobody_could_read_is_not_called_unwritten(graded):

@@ -1,0 +1,1 @@
+"""Releases of a unit: what was given out, how it changed, and which form of it is graded."""

@@ -1,0 +1,160 @@
+"""What a reader gets of a class: like texts together, numbers in place of names."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from autograder import catalogue
+from autograder.grading.errors import GradingError
+from autograder.grading.gradebook_writer import GradebookWriter
+from autograder.grading.reading import __main__ as command
+from autograder.grading.reading.answers import Answers, cards_of, saved_comments
+from autograder.grading.reading.marks import ChangedMeanwhileError, Mark
+from autograder.grading.run import configuration
+from tests.autograder.grading.reading.conftest import TEXTS
+from tests.autograder.grading.reading.graded_class import (
+    EXERCISE,
+    UNIT,
+    result_of,
+    store_result,
+)
+
+GIVEN = Mark(1.5, "Which peak?\n\nSay more.", False)
+
+
+@pytest.fixture
+def answers(root):
+    return Answers(root)
+
+
+def request(answer, wanted: Mark) -> dict:
+    return {
+        "id": answer.graded.id,
+        "version": answer.version,
+        "seen": answer.graded.mark.to_json(),
+        "wanted": wanted.to_json(),
+    }
+
+
+def by_student(answers) -> dict:
+    return {each.graded.student: each for each in answers.to_read(UNIT, EXERCISE)}
+
+
+def give(answers, student: str, wanted: Mark) -> None:
+    answers.change(UNIT, EXERCISE, [request(by_student(answers)[student], wanted)])
+
+
+def grade_again(root, student: str, text: str, n: int = 0) -> None:
+    store = GradebookWriter(root, configuration(root), "a secret of this test")
+    store_result(root, store, result_of(student, text, n))
+    store.close()
+
+
+def test_written_texts_are_to_read_and_stubs_are_not(answers):
+    found = by_student(answers)
+    assert {name: each.text for name, each in found.items()} == {
+        name: text for name, text in TEXTS.items() if name != "mary"
+    }
+    assert {each.state for each in found.values()} == {"waits"}
+
+
+def test_verdicts_of_checks_are_in_the_same_table(answers):
+    rows = answers.of_unit(UNIT)
+    assert [*rows] == [1, 2, 3, 4]
+    for row in rows.values():
+        assert row.keys() == {item.id for item in UNIT.exercises}
+        checked = [each for each in row.values() if each.verdict]
+        assert {each.state for each in checked} == {"full", "part", "no"}
+        assert all(each.points == each.verdict.points for each in checked)
+
+
+def test_like_texts_are_a_card_until_their_marks_differ(answers):
+    cards = cards_of(answers.to_read(UNIT, EXERCISE))
+    assert sorted(len(card.answers) for card in cards) == [1, 2]
+    give(answers, "ada", GIVEN)
+    assert [len(card.answers) for card in cards_of(answers.to_read(UNIT, EXERCISE))] == [1] * 3
+
+
+def test_numbers_stay_when_somebody_comes_later(root, answers):
+    before = {each.graded.student: each.number for each in answers.to_read(UNIT, EXERCISE)}
+    grade_again(root, "zoe", "Mine.")
+    after = {each.graded.student: each.number for each in answers.to_read(UNIT, EXERCISE)}
+    assert after == before | {"zoe": 5}
+
+
+def test_a_mark_is_written_and_taken_back(answers):
+    given = by_student(answers)["ada"]
+    answers.change(UNIT, EXERCISE, [request(given, GIVEN)])
+    marked = by_student(answers)["ada"]
+    assert (marked.graded.mark, marked.state) == (GIVEN, "part")
+    answers.change(UNIT, EXERCISE, [request(marked, given.graded.mark)])
+    assert by_student(answers)["ada"] == given
+    with pytest.raises(ChangedMeanwhileError):
+        answers.change(UNIT, EXERCISE, [request(marked, GIVEN)])
+
+
+def test_no_mark_for_a_text_that_nobody_has_seen(root, answers):
+    seen = request(by_student(answers)["ada"], GIVEN)
+    grade_again(root, "ada", "Something else.")
+    with pytest.raises(GradingError, match="load the page anew"):
+        answers.change(UNIT, EXERCISE, [seen])
+    assert by_student(answers)["ada"].graded.mark == Mark(None, "", True)
+
+
+def test_no_points_in_place_of_those_of_another_verdict(root, answers):
+    item = UNIT.exercises[0]
+    seen = next(e for e in answers.to_read(UNIT, item) if e.graded.student == "ada")
+    grade_again(root, "ada", TEXTS["ada"], n=1)
+    with pytest.raises(GradingError, match="load the page anew"):
+        answers.change(UNIT, item, [request(seen, replace(GIVEN, score=1.0))])
+
+
+def test_points_in_place_of_a_check_are_nbgraders(answers):
+    item = UNIT.exercises[0]
+    seen = answers.to_read(UNIT, item)[0]
+    answers.change(UNIT, item, [request(seen, replace(GIVEN, score=1.0))])
+    marked = next(e for e in answers.to_read(UNIT, item) if e.number == seen.number)
+    assert (marked.points, marked.graded.mark.comment) == (1.0, GIVEN.comment)
+
+
+@pytest.mark.parametrize("entry", [None, {}, {"id": "nobody"}, "x"])
+def test_what_is_no_change_is_refused(answers, entry):
+    with pytest.raises(GradingError, match="no change"):
+        answers.change(UNIT, EXERCISE, [entry])
+
+
+def test_comments_of_an_exercise_are_at_hand_by_paragraph(answers):
+    give(answers, "ada", GIVEN)
+    give(answers, "alan", replace(GIVEN, comment="Say more."))
+    assert saved_comments(answers.to_read(UNIT, EXERCISE)) == ["Say more.", "Which peak?"]
+
+
+def test_what_a_page_knows_of_an_answer_names_nobody(answers):
+    for each in answers.to_read(UNIT, EXERCISE):
+        assert each.graded.student not in json.dumps(each.to_json()) + each.graded.id
+
+
+def test_question_and_model_answer_are_those_of_the_exercise(answers):
+    task = answers.task(UNIT, EXERCISE)
+    assert "Which row would you choose" in task.question
+    assert "<div" not in task.question
+    assert "Full recomputation alone peaks at" in task.model_answer
+    assert len(task.rubric.items) == 4
+    code = answers.task(UNIT, UNIT.exercises[0])
+    assert code.model_answer.startswith("```python")
+    assert not code.rubric.items
+
+
+def test_the_command_says_what_is_missing(root, capsys):
+    assert command.main(["77"], root) == 1
+    assert "no unit `77`" in capsys.readouterr().err
+    (root / "grading" / f"{UNIT.folder}.jsonl").unlink()
+    assert command.main(["05"], root) == 1
+    assert "make grade" in capsys.readouterr().err
+
+
+def test_units_that_were_graded_are_listed(answers, tmp_path):
+    assert answers.units() == [UNIT]
+    assert Answers(tmp_path).units() == []
+    assert UNIT in catalogue.units()

@@ -1,0 +1,339 @@
+"""A unit that changes after its release: every grade stays, nobody is blamed, and it can be undone.
+
+The class is that of a new teacher: three students, of whom one has a cell of their own, texts that
+a person reads, and a score that a person gave instead of a check's.
+"""
+
+import os
+import signal
+from contextlib import suppress
+
+import nbformat
+import pytest
+from sqlalchemy.orm import Session
+
+from autograder.grading import command, gradebook_writer, unit_in_gradebook
+from autograder.grading.errors import GradingError
+from autograder.grading.release import archive
+from autograder.grading.release.__main__ import main as release
+from tests.autograder.grading.changing import (
+    beside,
+    cells,
+    give,
+    hand_in,
+    judge_by_text,
+    opened,
+    place_of,
+    put,
+    scores,
+    waiting,
+    with_points,
+    with_text,
+    without,
+)
+from tests.autograder.grading.small import SEED, UNIT, Small, generated
+from tests.notebooks.filling import ROOT, composite, solved
+
+__all__ = ["generated"]
+
+TEXT, MENDED, DEARER, NEW = "u00-view", "u00-four-memories", "u00-tensor-bytes", "u00-state-gib"
+OWN_CELL = "import itertools\nlist(itertools.chain([1], [2]))"
+STUDENTS = ("ada", "grace", "bob")
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
+
+
+CHECKED = (DEARER, "u00-step-seconds", MENDED)
+
+
+@pytest.fixture(scope="module")
+def first(generated, whole, tmp_path_factory):
+    """Release 1, with one exercise less, graded while a check was broken; texts were read."""
+    made = generated.copy(tmp_path_factory.mktemp("first") / "course")
+    (made.root / "gradebook.db").unlink()
+    put(made, without(whole, NEW))
+    assert release([UNIT], made.root) == 0
+    hand_in(made, "ada", solved(UNIT) | {TEXT: "A view."}, OWN_CELL)
+    hand_in(made, "grace", solved(UNIT) | composite(UNIT, 0) | {TEXT: "A stride."})
+    hand_in(made, "bob", {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_GRADING_SEED", SEED)
+        judge_by_text(patch, broken=MENDED)
+        made.grade()
+    assert waiting(made) == {
+        *((student, TEXT) for student in ("ada", "grace")),
+        *((student, f"{name}-test") for student in ("ada", "grace") for name in CHECKED),
+    }
+    give(made, "ada", TEXT, 0.75)
+    give(made, "grace", TEXT, 0.5)
+    give(made, "grace", f"{DEARER}-test", 1.25)
+    return made
+
+
+@pytest.fixture
+def course(first, tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_GRADING_SEED", SEED)
+    judge_by_text(monkeypatch)
+    return first.copy(tmp_path / "course")
+
+
+def released(course: Small, *options: str) -> None:
+    assert release([UNIT, *options], course.root) == 0
+
+
+def graded_anew(course: Small, **options) -> dict[str, dict[str, float | None]]:
+    """The points of everybody after a grading in which nobody is blamed for anything."""
+    results = course.grade(**options)
+    assert {each.student for each in results} == set(STUDENTS)
+    assert {each.student: each.remarks + each.needs_human for each in results} == dict.fromkeys(
+        STUDENTS, ()
+    )
+    return {student: scores(course, student) for student in STUDENTS}
+
+
+def test_four_changes_and_back(course, whole, capsys):
+    """In one course, since each step goes on from the one before."""
+    assert {student: scores(course, student) for student in ("ada", "grace")} == {
+        "ada": {DEARER: 2, TEXT: 0.75, "u00-step-seconds": 1, MENDED: 0},
+        "grace": {DEARER: 1.25, TEXT: 0.5, "u00-step-seconds": 0, MENDED: 0},
+    }
+    first_form = without(whole, NEW)
+    told = Said(capsys)
+    right = a_mended_check(course, first_form, told)
+    text = with_text(first_form, "Every exercise has a **check**", "Each exercise has a **check**")
+    a_text(course, text, told, right)
+    dearer = other_points(course, with_points(text, DEARER, 3), told, right)
+    more = with_text(whole, "Every exercise has a **check**", "Each exercise has a **check**")
+    an_exercise_more(course, with_points(more, DEARER, 3), told, dearer)
+    back_again(course, told, dearer, right)
+
+
+class Said:
+    """What a command printed, and what of it must be there."""
+
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def by(self, course: Small, *options: str) -> str:
+        self._capsys.readouterr()
+        released(course, *options)
+        return self._capsys.readouterr().out
+
+
+MENDED_CHECK = {MENDED.replace("-", "_"): "mended"}
+
+
+def a_mended_check(course, form, told):
+    """It gives what it should, and what people gave stays."""
+    put(course, form, **MENDED_CHECK)
+    said = told.by(course)
+    assert f"  check, or what it uses: {MENDED}\n" in said
+    assert "Grades of 3 students in 4 exercises stay as they are.\n" in said
+    assert "This is release 2 now.\n" in said
+    assert "`make release UNIT=00 ARGS=--undo` goes back to release 1 of " in said
+    before = {student: scores(course, student) for student in STUDENTS}
+    right = graded_anew(course, again=True)
+    assert right == before | {
+        "ada": before["ada"] | {MENDED: 2},
+        "grace": before["grace"] | {MENDED: right["grace"][MENDED]},
+    }
+    assert waiting(course) == set()
+    return right
+
+
+def a_text(course, form, told, right):
+    """All points stay, and nobody has to look at anything again."""
+    put(course, form, **MENDED_CHECK)
+    said = told.by(course, "--dry-run")
+    assert f"  text or given code of: {DEARER}\n" in said
+    assert said.endswith("Nothing was written.\n")
+    assert course.grade() == []
+    released(course)
+    assert graded_anew(course) == right
+    assert waiting(course) == set()
+
+
+def other_points(course, form, told, right):
+    """What a check gave grows with them; a score that a person gave waits for a look."""
+    put(course, form, **MENDED_CHECK)
+    assert f"  points: {DEARER} 2 → 3\n" in told.by(course)
+    after = graded_anew(course)
+    assert after == right | {"ada": right["ada"] | {DEARER: 3}}
+    assert waiting(course) == {("grace", f"{DEARER}-test")}
+    give(course, "grace", f"{DEARER}-test", 2.0)
+    return after | {"grace": after["grace"] | {DEARER: 2}}
+
+
+def an_exercise_more(course, form, told, before):
+    """Nobody who has the notebook of release 1 could know it."""
+    put(course, form, **MENDED_CHECK)
+    assert f"  exercise more: {NEW} (1)\n" in told.by(course)
+    after = graded_anew(course)
+    assert after == {student: before[student] | {NEW: 0} for student in STUDENTS}
+    assert waiting(course) == set()
+    hand_in(course, "ada", solved(UNIT) | {TEXT: "A view."}, OWN_CELL)  # with the new notebook
+    (result,) = course.grade()
+    assert (result.remarks, scores(course, "ada")[NEW]) == ((), 1)
+
+
+def back_again(course, told, dearer, right):
+    """Grades of an exercise that goes are set aside, and come back with it."""
+    said = told.by(course, "--undo")
+    assert f"Set aside, and back whenever the exercise is: grades of {NEW}.\n" in said
+    assert NEW not in scores(course, "ada")
+    assert graded_anew(course) == dearer
+    released(course, "--undo")
+    again = graded_anew(course)
+    assert again["ada"] == right["ada"]
+    assert again["grace"] == right["grace"] | {DEARER: 2}, "what a person gave is theirs"
+    assert f"Back again: the grades of {NEW} that were set aside.\n" in told.by(course)
+    assert scores(course, "ada")[NEW] == 1
+    numbers = archive.Archive(course.root, UNIT).numbers()
+    assert numbers == [1, 2, 3, 4, 5, 6], "none was ever deleted"
+
+
+def test_a_build_counts_when_it_is_released_and_not_before(course, whole, capsys):
+    put(course, whole)
+    assert course.grade() == []
+    capsys.readouterr()
+    assert command.main([UNIT, "--jobs", "1"], course.root) == 0
+    said = capsys.readouterr().out
+    assert "It is graded as in release 1 of " in said
+    assert f"The notebook has changed since (exercise more: {NEW} (1)" in said
+    assert NEW not in scores(course, "ada")
+
+
+def test_nothing_is_released_twice_and_the_first_not_undone(course, whole, capsys):
+    capsys.readouterr()
+    released(course)
+    assert "Nothing of 00_start_here has changed since release 1 of " in capsys.readouterr().out
+    assert release([UNIT, "--undo"], course.root) == 1
+    assert "has no release before the one that counts" in capsys.readouterr().err
+    put(course, whole)
+    for _ in range(2):
+        released(course)
+        released(course, "--undo")
+    assert archive.Archive(course.root, UNIT).numbers() == [1, 2]
+
+
+def test_two_builds_are_not_released(course, whole, capsys):
+    old = place_of(course, "notebooks").read_text()
+    put(course, whole)
+    place_of(course, "notebooks").write_text(old)
+    assert release([UNIT], course.root) == 1
+    assert f"are of two builds (gone: {NEW}): run `make build UNIT=00`" in capsys.readouterr().err
+    assert archive.Archive(course.root, UNIT).numbers() == [1]
+
+
+def test_a_gradebook_that_something_else_changed_is_put_right(course):
+    with opened(course) as book:
+        book.find_grade_cell(f"{DEARER}-test", UNIT, UNIT).max_score = 7
+        book.db.commit()
+    with pytest.raises(GradingError, match=rf"\(changed: {DEARER}\)\. `make release UNIT=00`"):
+        course.grade()
+    released(course)
+    assert course.grade() == []
+    assert (f"{DEARER}-test", 2.0) in {row[1:3] for row in cells(course)}
+
+
+def test_a_release_that_is_lost_is_named(course):
+    (folder,) = (course.root / "releases" / UNIT).iterdir()
+    (folder / "about.json").unlink()
+    with pytest.raises(GradingError, match="Release 1 of 00_start_here is not whole in"):
+        course.grade()
+    released(course)
+    assert course.grade() == [], "the same notebook as before"
+
+
+WRITER = gradebook_writer.GradebookWriter
+
+
+def killing(patch, where, name, when, count=1):
+    """Make a function end this process as SIGKILL does, at one of its calls.
+
+    Calls count from the copy of the gradebook on, with which each change begins.
+    """
+    function, back_up = getattr(where, name), WRITER.back_up
+    calls, begun = [], [name] if name == "back_up" else []
+
+    def beginning(writer):
+        back_up(writer)
+        begun.append(name)
+
+    def wrapper(*arguments, **options):
+        calls.extend([name] if begun else [])
+        if when == "before" and begun and len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments, **options)
+        if when == "after" and begun and len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    patch.setattr(WRITER, "back_up", beginning)
+    patch.setattr(where, name, wrapper)
+
+
+GRADES = gradebook_writer.beside_grades
+MOMENTS = {
+    "before the copy of the gradebook": (WRITER, "back_up", "before"),
+    "after the copy of the gradebook": (WRITER, "back_up", "after"),
+    "after cells that go": (unit_in_gradebook, "_forget_all_but", "after"),
+    "between two cells": (unit_in_gradebook, "_learn_cell", "after", 5),
+    "after the grades of new cells": (unit_in_gradebook, "_complete_submissions", "after"),
+    "after the cells": (unit_in_gradebook, "learn", "after"),
+    "after the first file": (archive, "write_synced", "after", 1),
+    "before the last file": (archive, "write_synced", "before", 3),
+    "after the last file": (archive, "write_synced", "after", 3),
+    "after the folder has its name": (archive.Archive, "keep", "after"),
+    "after the number": (GRADES, "set_release", "after"),
+    "before the commit": (Session, "commit", "before"),
+    "after the commit": (Session, "commit", "after"),
+}
+ON_THE_WAY_BACK = [name for name in MOMENTS if "file" not in name and "folder" not in name]
+
+
+def killed(course: Small, moment: str, *options: str) -> None:
+    """Release in a process of its own, which is killed at a moment."""
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException), pytest.MonkeyPatch.context() as patch:
+            killing(patch, *MOMENTS[moment])
+            release([UNIT, *options], course.root)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, moment
+
+
+def state(course: Small) -> tuple:
+    """All that counts: cells and grades, which release, and that its files are whole."""
+    (number,) = (int(row[-1]) for row in beside(course) if row[0] == "release")
+    kept = archive.Archive(course.root, UNIT).read(number)
+    return cells(course), course.contents(), beside(course), kept.form.release
+
+
+def test_killed_at_any_moment_it_is_the_old_release_or_the_new_one(course, whole, tmp_path):
+    put(course, with_points(whole, DEARER, 3))
+    done = course.copy(tmp_path / "done")
+    old = state(course)
+    released(done)
+    new = state(done)
+    assert old != new
+    for moment in MOMENTS:
+        copy = course.copy(tmp_path / f"to the new one, {moment}")
+        killed(copy, moment)
+        assert state(copy) == (new if moment == "after the commit" else old), moment
+        released(copy)
+        assert state(copy) == new, moment
+    for moment in ON_THE_WAY_BACK:
+        copy = done.copy(tmp_path / f"back to the old one, {moment}")
+        killed(copy, moment, "--undo")
+        is_back = moment == "after the commit"
+        found = state(copy)
+        assert (found[0], found[3]) == ((old if is_back else new)[0], (old if is_back else new)[3])
+        assert is_back or found == new, moment
+        if not is_back:
+            released(copy, "--undo")
+        assert state(copy)[1] == old[1], moment
