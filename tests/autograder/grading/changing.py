@@ -19,7 +19,7 @@ from autograder.grading import outputs, task
 from autograder.grading.notebook_plan import questions
 from autograder.grading.run import Run
 from tests.autograder.grading.conftest import NOON
-from tests.autograder.grading.small import UNIT, Small
+from tests.autograder.grading.small import UNIT, InThisProcess, Small
 from tests.notebooks.filling import ROOT, solved
 
 CELLS = """
@@ -31,23 +31,15 @@ order by 1, 2
 BESIDE = "select kind, unit, student, name, content from course_beside_grades order by 1, 2, 3, 4"
 
 
-class ByText:
+class ByText(InThisProcess):
     """Grades as a process does, but judges by the text: a model answer is right, all else wrong.
 
     So many gradings take seconds, and no sandbox.
     """
 
-    jobs = 1
-
     def __init__(self, broken: str):
         """Take an exercise whose check fails by itself; it may be none."""
         self.broken = broken
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
 
     def submit(self, message: bytes) -> Future:
         future = Future()

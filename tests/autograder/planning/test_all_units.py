@@ -1,8 +1,5 @@
 """The last unit's report, with none of the earlier units done, and with all of them."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -14,7 +11,7 @@ from autograder.planning.folder import FRONT
 from autograder.planning.own_code import module_source
 from course_utils.configs import machine_of, preset
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report
-from tests.notebooks.filling import ROOT
+from tests.autograder.planning.test_plan import imported
 
 OTHER = replace(
     MISSION,
@@ -46,15 +43,7 @@ def own_module(function: str) -> str:
 
 def reports(work) -> list[str]:
     """What the plan of a work folder says, in a Python of its own, of two missions."""
-    said = subprocess.run(
-        [sys.executable, "-c", USE],
-        cwd=work,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [each.strip() for each in said.stdout.split("---")]
+    return [each.strip() for each in imported(work, USE).split("---")]
 
 
 @pytest.fixture
