@@ -144,8 +144,9 @@ class EqualTo:
 class Behaviour(EqualTo):
     """A judge of what an implementation did: all its numbers must be right.
 
-    An error that `observe` caught and described with `describe_error` fails that case alone. If
-    there are scenarios, each earns an equal share; a case names its own as ``"scenario"``.
+    An error that `observe` caught and described with `describe_error` fails that case alone, and so
+    does what an answer with right numbers has left changed (``"left"``). If there are scenarios,
+    each earns an equal share; a case names its own as ``"scenario"``.
     """
 
     def __init__(  # noqa: PLR0913  all but the first by name
@@ -182,6 +183,8 @@ class Behaviour(EqualTo):
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the numbers of a case; a wrong one costs only its own scenario."""
         result = _result_of_trouble(got) if "trouble" in got else super().__call__(case, got)
+        if result.passed and "left" in got:
+            result = _result_of_trouble(got["left"])
         if not self.scenarios:
             return result
         right = {name: result.passed or name != case["scenario"] for name in self.scenarios}
@@ -194,6 +197,8 @@ class Behaviour(EqualTo):
 
     def given(self, case: Case, got: Plain) -> Plain:
         """The numbers that an observation stands for."""
+        if isinstance(got, dict):
+            got = {name: each for name, each in got.items() if name != "left"}
         return self.summarise(case, got, self.measurement(case)) if self.summarise else got
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
-from autograder.observing.surroundings import LeftChanged, left_as_found
+from autograder.observing.surroundings import settings_put_back, watched
 
 # The same operations on the same numbers; autocast rounds its results to 8 bits.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2**-7}
@@ -96,15 +96,16 @@ def keep(results: list[Tensor], result: object) -> Tensor:
 def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
     """Make an ``observe`` return an error of the student's code as plain data: one case fails.
 
-    What the answer leaves changed around it counts as one, as in all exercises.
+    What the answer leaves changed around it stands beside the observation as ``"left"``: a judge
+    says it where nothing else is wrong.
     """
 
     @functools.wraps(observe)
     def observe_or_error(answer: Any, case: Case) -> object:
+        complaints: list[str] = []
         try:
-            return observe(left_as_found(answer), case)
-        except LeftChanged as error:
-            return {"trouble": "left", "what": str(error), "printed_characters": 0}
+            with settings_put_back():
+                observed = observe(watched(answer, complaints), case)
         except _NotATensor as error:
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
@@ -112,6 +113,10 @@ def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Cas
             if bounded_call.is_unwritten(error):
                 raise
             return bounded_call.describe_error(error)
+        if not complaints:
+            return observed
+        left = {"trouble": "left", "what": complaints[0], "printed_characters": 0}
+        return observed | {"left": left} if isinstance(observed, dict) else left
 
     return observe_or_error
 

@@ -6,7 +6,7 @@ itself and spoils what runs next. No exercise asks for that, so none has to look
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +15,6 @@ import torch
 from torch import nn
 
 from course_utils.instruments.operands import tensors_in
-
-
-class LeftChanged(Exception):
-    """An answer left something changed; the message is a sentence that says what."""
 
 
 @dataclass(frozen=True)
@@ -56,44 +52,41 @@ SETTINGS = (
 WANTS_GRADIENTS = "Your function changes whether a tensor that it was given wants a gradient"
 
 
-def left_as_found(answer: Any) -> Any:
-    """The answer, which raises `LeftChanged` where it leaves changed what it found."""
+def watched(answer: Any, complaints: list[str]) -> Any:
+    """The answer, which adds a sentence to the complaints for all that it leaves changed.
+
+    Nothing is put back here: what an exercise observes afterwards may be that very change.
+    """
     if not inspect.isfunction(answer):
         return answer
 
     @functools.wraps(answer)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        with _compared(args, kwargs):
-            return answer(*args, **kwargs)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        settings = [(setting, setting.get()) for setting in SETTINGS]
+        wants = [(leaf, leaf.requires_grad) for leaf in _leaves(args, kwargs)]
+        result = answer(*args, **kwargs)
+        complaints.extend(each.changed for each, value in settings if each.get() != value)
+        if any(leaf.is_leaf and leaf.requires_grad != wanted for leaf, wanted in wants):
+            complaints.append(WANTS_GRADIENTS)
+        return result
 
-    return watched
+    return noted
 
 
 @contextmanager
-def _compared(*given: Any) -> Iterator[None]:
-    """Put back what is found changed, so that the next case is not spoiled; then say so."""
-    settings = [(setting, setting.get()) for setting in SETTINGS]
-    wants = [(leaf, leaf.requires_grad) for leaf in _leaves(given)]
-    complaints = []
+def settings_put_back() -> Iterator[None]:
+    """Give all settings their values of before, so that the next case is not spoiled."""
+    before = [(setting, setting.get()) for setting in SETTINGS]
     try:
         yield
     finally:
-        for setting, value in settings:
-            if setting.get() != value:
-                setting.put(value)
-                complaints.append(setting.changed)
-        for leaf, wanted in wants:
-            if leaf.is_leaf and leaf.requires_grad != wanted:
-                leaf.requires_grad_(wanted)
-                complaints.append(WANTS_GRADIENTS)
-    if complaints:
-        raise LeftChanged(complaints[0])
+        for setting, value in before:
+            setting.put(value)
 
 
-def _leaves(given: Any) -> Iterator[torch.Tensor]:
+def _leaves(positional: Sequence[Any], named: Mapping[str, Any]) -> Iterator[torch.Tensor]:
     """Leaves among what was given: tensors, also in lists and dictionaries, and parameters."""
-    yield from (each for each in tensors_in(given) if each.is_leaf)
-    positional, named = given
+    yield from (each for each in tensors_in([positional, dict(named)]) if each.is_leaf)
     for module in (*positional, *named.values()):
         if isinstance(module, nn.Module):
             yield from module.parameters()

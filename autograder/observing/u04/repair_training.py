@@ -4,7 +4,6 @@ Memory that piles up shows between two batches and more of them. In each scenari
 together hold less than one unit of what is counted.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -107,7 +106,6 @@ def hold(call: Callable[[], object], *owners: Any) -> Held:
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result, state and bytes; where the loop trains on many batches, also the peak of a few."""
-    answer = inspect.unwrap(answer)  # its questions about what is left changed are sharper
     observed = _observed(answer, case)
     if case["num_batches"] > FEW:
         few = _observed(answer, case | {"num_batches": FEW})

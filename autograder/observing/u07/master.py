@@ -1,6 +1,5 @@
 """What is observed of an SGD step on fp32 master weights: tensors, gradients, memory."""
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +62,6 @@ def idle_index(case: Case) -> int | None:
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Tensors after all steps, whose grad is left, addresses, and bytes in the last step."""
-    answer = inspect.unwrap(answer)  # its questions about what is left changed are sharper
     trial = trial_of(case)
     weights, masters = trial.weights, [each.clone() for each in trial.start]
     tensors = [*weights, *masters]
