@@ -64,6 +64,7 @@ from course_utils.distributed import (
     VirtualCluster,
     run_ranks,
 )
+from course_utils.distributed.ddp_log import logged_buckets
 from course_utils.instruments import time_call, trace_memory
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
@@ -81,6 +82,7 @@ from course_utils.show import (
     try_it,
 )
 from course_utils.show.picture import axes
+from course_utils.show.torch_source import DDP_SOURCE, Excerpts
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -852,7 +854,7 @@ try_it(collectives_together, accumulate_together, 3)
 # %% [markdown]
 # ### All of it at once
 #
-# Sixteen layers of 2 MiB each, with your buckets. Find a setting with an efficiency (computing over step) above 95 % at 512 tokens, or a reason why there is none.
+# Sixteen layers of 2 MiB, your buckets. Is there a setting with an efficiency (computing over step) above 95 % at 512 tokens?
 
 
 # %% folded=true
@@ -887,7 +889,7 @@ explorer(
 # %% [markdown]
 # ### What the machine says
 #
-# **Guess first.** Two processes on this machine sum a tensor of 32 MiB; in a ring of two, each sends 32 MiB. If the link were as fast as memory, this would take about as long as a copy inside one process. How many times longer does it take?
+# **Guess first.** Two processes on this machine sum a tensor of 32 MiB, so each sends 32 MiB. How many times longer does it take than a copy inside one process?
 
 # %%
 predict("u09-gloo", None, "times a copy")
@@ -923,7 +925,7 @@ for mib in (1, 8):
 compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
 
 # %% [markdown]
-# On a quiet machine the formula, with these $\lambda$ and $W$, is within a third at other sizes. But this $W$ is far below memory's. These processes talk through gloo, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. (Times vary: run the cell twice.)
+# On a quiet machine the formula is within a third at other sizes. But $W$ is far below memory's: gloo talks over a socket, where each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's.
 
 # %% [markdown]
 # ### How large should a bucket be?
@@ -1082,7 +1084,7 @@ try_it(on_a_batch, backward_flat, 2)
 # %% [markdown]
 # <details><summary>Hint: the call is made, and grad stays as it was</summary>
 #
-# Is your buffer a copy of the gradients, or are they parts of it? Who brings the sums back?
+# Is your buffer a copy of the gradients? Who brings the sums back?
 # </details>
 
 # %% [markdown]
@@ -1143,7 +1145,7 @@ try_it(filled_buckets, make_buckets, 96)
 # %% [markdown]
 # <details><summary>Hint: backward fills grad, and my buckets stay zero</summary>
 #
-# Which operations give a part that shares a tensor's numbers, and which make new ones? Compare `untyped_storage().data_ptr()`.
+# Which operations give a view, and which a copy? Compare `untyped_storage().data_ptr()`.
 # </details>
 
 
@@ -1219,7 +1221,7 @@ try_it(begin, start_equal, 3)
 # %% [markdown]
 # ### Parameters that a rank does not use
 #
-# An expert that no token chose gets no gradient, and its hook never fires. If another rank has used it, the buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
+# An expert that no token chose gets no gradient, and its hook never fires: buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
 
 # %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=22 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
@@ -1292,8 +1294,88 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # %% [markdown]
 # <details><summary>Hint: rank 0 waits for a bucket, rank 1 for another one</summary>
 #
-# If the second bucket is complete before the first, what would another rank send at that moment?
+# If the second bucket is complete first, what would another rank send?
 # </details>
+
+# %% [markdown]
+# ### Read the real thing
+#
+# Your buckets and PyTorch's, question by question, in the lines of the version that runs here:
+
+# %% folded=true tags=["nbval-check-output"]
+# Excerpts of PyTorch: its reducer, and what stands around it
+Excerpts(DDP_SOURCE)
+
+# %% [markdown]
+# Yours fills a bucket in the order of arrival from the first step on. PyTorch first fixes its buckets, as every rank must have the same ones.
+
+# %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
+# **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.
+#
+# - `parameter_bytes` are in the order of definition. `arrival` lists their places in the order in which gradients arrive.
+# - As in yours, a bucket ends with the gradient that brings it to *at least* its limit: `first_limit_bytes` for the first that is filled, `limit_bytes` for others.
+# - `finds_unused` is `find_unused_parameters`. Buckets are then filled in the order of definition, and their *list* is reversed.
+#
+# *By hand:* parameters of 48, 96 and 64 bytes that arrive in reverse, limits 40 and 100 → **208**, later **64** and **144**.
+
+
+# %% solution="u09-ddp-buckets"
+def ddp_buckets(
+    parameter_bytes: list[int],
+    arrival: list[int],
+    first_limit_bytes: int,
+    limit_bytes: int,
+    finds_unused: bool,
+) -> tuple[list[int], list[int]]:
+    """Bytes of the buckets in the first step, and in later ones."""
+
+    ### BEGIN SOLUTION
+    def filled(sizes: list[int]) -> list[int]:
+        full: list[int] = []
+        waiting = 0
+        for size in sizes:
+            limit = limit_bytes if full else first_limit_bytes
+            waiting += size
+            if waiting >= limit:
+                full.append(waiting)
+                waiting = 0
+        return [*full, waiting] if waiting else full
+
+    if finds_unused:
+        guessed = filled(parameter_bytes)[::-1]
+        return guessed, guessed
+    arrived = [parameter_bytes[place] for place in arrival]
+    first = [sum(parameter_bytes)]
+    return first, filled(arrived)
+    ### END SOLUTION
+
+
+# %%
+try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, False)
+try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, True)
+
+# %% check="u09-ddp-buckets"
+# Against PyTorch's own functions: arrival in any order, limits met exactly, unused parameters looked for or not.
+
+# %% [markdown]
+# <details><summary>Hint: right for one limit, wrong for two</summary>
+#
+# Which bucket is filled first, and which is sent first?
+# </details>
+#
+# **Compare with** the log of a real DDP, on two processes:
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
+ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
+logs = {flag: run_ranks(logged_buckets, 2, (256, 512, 768, 512), flag)[0] for flag in (False, True)}
+for finds_unused, log in logs.items():
+    predicted = ddp_buckets_of(
+        log["parameter_bytes"], log["arrival"], 2**20, 25 * 2**20, finds_unused
+    )
+    print(f"find_unused_parameters={finds_unused}")
+    for step, mine in zip(("first_step", "later_steps"), predicted, strict=True):
+        print(f"  {step}: predicted {mine}, DDP's log {log[step]}")
 
 # %% [markdown]
 # ## What you know now
