@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.parallel import DistributedDataParallel
 
 from course_utils.distributed import run_ranks
@@ -86,3 +88,27 @@ def error_without_a_gradient(comm):
 def test_a_parameter_without_a_gradient_makes_the_next_forward_pass_raise():
     for message in run_ranks(error_without_a_gradient, 2):
         assert "Expected to have finished reduction in the prior iteration" in message
+
+
+def collectives_of_groups(comm, num_blocks, are_blocks_groups):
+    blocks = nn.Sequential(
+        *(nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 4)) for _ in range(num_blocks))
+    )
+    model = nn.Sequential(nn.Embedding(5, 4), blocks, nn.Linear(4, 5, bias=False))
+    if are_blocks_groups:
+        for each in blocks:
+            fully_shard(each)
+    fully_shard(model)
+    with CommDebugMode() as seen:
+        model(torch.arange(5)).sum().backward()
+    return sorted(seen.get_comm_counts().values())
+
+
+# A block is gathered for forward and again for backward; the root, with what is left, only once.
+@pytest.mark.parametrize(
+    ("num_blocks", "are_groups", "wanted"),
+    [(2, True, [3, 5]), (4, True, [5, 9]), (4, False, [1, 1])],
+)
+def test_each_group_is_gathered_as_the_page_says(num_blocks, are_groups, wanted):
+    for counts in run_ranks(collectives_of_groups, 2, num_blocks, are_groups):
+        assert counts == wanted
