@@ -174,5 +174,5 @@ CHECK = Check(
         summarise=ddp_buckets.summarise,
     ),
     fallback="course_utils.formulas.ddp_buckets.ddp_buckets",
-    answers=(*BUCKETERS, "torch.distributed._compute_bucket_assignment_by_size"),
+    answers=BUCKETERS,
 )
