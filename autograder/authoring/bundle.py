@@ -21,6 +21,7 @@ AS_THEY_ARE = (
     "pyproject.toml",
     "docs/lectures.md",
     "docs/privacy.md",
+    "docs/torchrun.md",
 )
 SUFFIXES = (".py", ".csv", ".json", ".safetensors", ".js", ".css")
 FOR_STAFF = ("autograder/authoring", "autograder/exercises", "autograder/grading")

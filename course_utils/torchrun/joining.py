@@ -110,8 +110,8 @@ def join(unit: str, backend: str | None, limit_seconds: float) -> RealComm:
     if missing := [name for name in VARIABLES if name not in os.environ]:
         raise ValueError(
             f"Each rank reads {', '.join(VARIABLES)} from its environment, where torchrun sets "
-            f"them, and {', '.join(missing)} came not: start it by `{command}`. What one of 64 "
-            f"ranks would send, a single process says: "
+            f"them. Missing: {', '.join(missing)}. Start it with `{command}`. What one of 64 ranks "
+            f"would send, a single process says: "
             f"`python -m course_utils.torchrun {unit} --dry-run 64`."
         )
     has_gpus = dist.is_nccl_available() and torch.cuda.is_available()

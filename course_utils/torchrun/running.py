@@ -71,8 +71,10 @@ def run_trial(comm: RealComm, trial: Trial, own: Mapping[str, Any], sizes: Sizes
     return Outcome(
         differences,
         allowed_difference(trial, sizes, comm.size),
-        *([int(each) for each in column] for column in columns[:2]),
-        *columns[2:],
+        sent_bytes=[int(each) for each in columns[0]],
+        calls=[int(each) for each in columns[1]],
+        seconds=columns[2],
+        largest=columns[3],
     )
 
 

@@ -134,8 +134,11 @@ def _train(sizes: Sizes, parameters: Sequence[Tensor], backward: Callable[[], No
 
 def _trained_alone(sizes: Sizes, layers: Sequence[nn.Module]) -> nn.Sequential:
     model = nn.Sequential(*layers)
-    loss = lambda: sizes.share_of_loss(model(sizes.batch()))  # noqa: E731
-    _train(sizes, list(model.parameters()), lambda: loss().backward())
+
+    def backward() -> None:
+        sizes.share_of_loss(model(sizes.batch())).backward()
+
+    _train(sizes, list(model.parameters()), backward)
     return model
 
 
@@ -186,9 +189,9 @@ def _owned_alone(rank: int, num_ranks: int, sizes: Sizes) -> Tensors:
 
 
 def _sharded(comm: Comm, functions: Functions, sizes: Sizes) -> Tensors:
-    layer, shape = functions["ShardedLinear"], (sizes.width, sizes.width)
+    sharded, shape = functions["ShardedLinear"], (sizes.width, sizes.width)
     rows = _part(sizes.batch(), comm.rank, comm.size)
-    wholes = [each[0].weight for each in sizes.layers(bias=False)]
+    wholes = [each for layer in sizes.layers(bias=False) for each in layer.parameters()]
     parts = [_part(each.flatten(), comm.rank, comm.size).clone() for each in wholes]
     for each in parts:
         each.requires_grad_()
@@ -196,8 +199,8 @@ def _sharded(comm: Comm, functions: Functions, sizes: Sizes) -> Tensors:
     def backward() -> None:
         y = rows
         for part in parts:
-            y = torch.tanh(layer.apply(comm, y, part, shape))
-        sizes.share_of_loss(y).backward()  # type: ignore[no-untyped-call]
+            y = torch.tanh(sharded.apply(comm, y, part, shape))
+        sizes.share_of_loss(y).backward()
 
     _train(sizes, parts, backward)
     return {f"part of weight {number}": each.detach() for number, each in enumerate(parts)}
@@ -235,7 +238,7 @@ def _tensor_parallel(comm: Comm, functions: Functions, sizes: Sizes) -> Tensors:
 
     def backward() -> None:
         z = functions["parallel_mlp"](comm, f, g, x, weights)
-        sizes.share_of_loss(z).backward()  # type: ignore[no-untyped-call]
+        sizes.share_of_loss(z).backward()
 
     _train(sizes, list(weights.values()), backward)
     assert x.grad is not None
@@ -247,7 +250,7 @@ def _tensor_parallel_alone(rank: int, num_ranks: int, sizes: Sizes) -> Tensors:
 
     def backward() -> None:
         z = (F.silu(x @ w["gate"].T) * (x @ w["up"].T)) @ w["down"].T + w["bias"]
-        sizes.share_of_loss(z).backward()  # type: ignore[no-untyped-call]
+        sizes.share_of_loss(z).backward()
 
     _train(sizes, list(w.values()), backward)
     assert x.grad is not None

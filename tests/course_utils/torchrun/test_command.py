@@ -106,7 +106,7 @@ def test_a_function_that_raises_names_rank_and_call(tmp_path):
 
 def test_what_cannot_start_says_what_to_do(capsys, monkeypatch):
     refused = {
-        ("09",): "MASTER_PORT came not: start it by `torchrun --standalone --nproc-per-node 2 -m "
+        ("09",): "MASTER_PORT. Start it with `torchrun --standalone --nproc-per-node 2 -m "
         "course_utils.torchrun 09`",
         ("09", "--dry-run", "3"): "64 came, which 3 does not divide: give `--rows 63`",
         ("09", "--dry-run", "4", "--rank", "4"): "has ranks 0 to 3, and 4 came",
