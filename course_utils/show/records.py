@@ -15,7 +15,10 @@ from course_utils import records
 def recorded(
     part: str, columns: Sequence[str], *, folder: Path = records.FOLDER
 ) -> pd.DataFrame | None:
-    """Print the source of each record of one part and return their rows; None without records.
+    """Print the source of each record of one part and return their rows.
+
+    Without records nothing is printed and None is returned: a cell that ends with this call then
+    shows nothing.
 
     Args:
         part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
@@ -25,7 +28,6 @@ def recorded(
     """
     found = records.measured(part, folder)
     if not found:
-        print("Nothing has been recorded on a GPU yet: without a record there is no number here.")
         return None
     for each in found:
         print(
