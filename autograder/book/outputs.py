@@ -1,9 +1,9 @@
 """Which outputs of an instructor notebook may a reader see? Those of cells that need no answer.
 
 An instructor notebook was run with the model answers. A given cell may be shown with what it
-printed where it calls no answer, or only what `answer(...)` gave it: in a notebook without a line of
-the student's, that is the course's own function, which students have. What calls an answer itself
-(`try_it`, a check), and what was made from one, stays out.
+printed where it calls no answer, or only what `answer(...)` gave it: in a notebook without a line
+of the student's, that is the course's own function, which students have. What calls an answer
+itself (`try_it`, a check), and what was made from one, stays out.
 """
 
 import ast
@@ -108,7 +108,5 @@ def _readable(output: NotebookNode) -> NotebookNode | None:
     if output.output_type == "stream":
         text = OF_AN_ANSWER.sub("", output.text)
         return NotebookNode(output | {"text": text}) if text.strip() else None
-    data: Mapping[str, str] = {
-        kind: each for kind, each in output.data.items() if kind != WIDGET
-    }
+    data: Mapping[str, str] = {kind: each for kind, each in output.data.items() if kind != WIDGET}
     return NotebookNode(output | {"data": NotebookNode(data)}) if data else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 UNTOUCHED = re.compile(
     r"```.*?```|`[^`\n]+`|\$\$.*?\$\$|\$[^$\n]+\$|<[a-z/][^>]*>|!?\[[^\]]*\]\([^)]*\)"
-    r"|\{[a-z]+\}|^#.*$|^\([\w-]+\)=$|^:{3,}.*$",
+    r"|\{[a-z]+\}|^#[^\n]*$|^\([\w-]+\)=$|^:{3,}[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
 UNITS = re.compile(r"\bunits? \d\d(?:, \d\d)*(?: and \d\d)?")

@@ -53,7 +53,8 @@ def _path(folder: Path, unit: Unit) -> Path:
 
 
 def _notebook(folder: Path, unit: Unit) -> NotebookNode:
-    return nbformat.read(_path(folder, unit), as_version=4)
+    notebook: NotebookNode = nbformat.read(_path(folder, unit), as_version=4)
+    return notebook
 
 
 def _fill(page: Path, name: str, text: str) -> None:

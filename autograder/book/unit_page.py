@@ -75,13 +75,16 @@ def _facts(item: Exercise) -> str:
 def _folds(cell: NotebookNode) -> NotebookNode:
     """What is folded in the book: plumbing, and what is measured after a guess."""
     first = cell.source.partition("\n")[0].removeprefix("# ")
-    metadata = NotebookNode({"tags": []})
-    if cell.metadata.get("jupyter", {}).get("source_hidden"):
-        metadata.tags.append("hide-input")
-        metadata.mystnb = {"code_prompt_show": first, "code_prompt_hide": first}
-    if cell.outputs and re.search(r"^\s*compare\(", cell.source, re.MULTILINE):
-        metadata.tags.append("hide-output")
-    return metadata
+    is_folded = cell.metadata.get("jupyter", {}).get("source_hidden")
+    is_measured = cell.outputs and re.search(r"^\s*compare\(", cell.source, re.MULTILINE)
+    tags = {
+        (True, True): ["hide-cell"],
+        (True, False): ["hide-input"],
+        (False, True): ["hide-output"],
+        (False, False): [],
+    }[bool(is_folded), bool(is_measured)]
+    prompts = {"code_prompt_show": first, "code_prompt_hide": first} if is_folded else {}
+    return NotebookNode({"tags": tags, "mystnb": prompts})
 
 
 def _with_download(unit: Unit, source: str) -> str:

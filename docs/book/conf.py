@@ -5,7 +5,7 @@ from latex2mathml.converter import convert
 
 project = "Training large language models efficiently"
 author = "The authors of the course"
-copyright = "2026, prose and figures: CC BY 4.0; code: MIT"  # noqa: A001 (Sphinx's name)
+copyright = "2026, prose and figures: CC BY 4.0; code: MIT"
 html_title = project
 
 extensions = ["myst_nb"]
@@ -18,6 +18,7 @@ html_theme = "sphinx_book_theme"
 html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
+    "navbar_persistent": [],
     "show_navbar_depth": 1,
     "show_toc_level": 2,
     "pygments_light_style": "a11y-light",
