@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test acceptance build exercise submit fresh planner release collect grade late read report student-bundle lint
+.PHONY: help lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle lint
 
 help:
 	@$(COURSE) help
@@ -37,5 +37,5 @@ build:
 exercise:
 	@$(COURSE) $@ "$(UNIT)" "$(NAME)"
 
-test acceptance lint student-bundle:
+test acceptance lint book student-bundle:
 	@$(COURSE) $@ $(ARGS)

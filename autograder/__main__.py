@@ -50,6 +50,7 @@ COMMANDS = {
         "style and types",
     ),
     "build": ("dev", ["-m autograder.authoring.build"], "text masters to notebooks"),
+    "book": ("dev", ["-m autograder.book"], "the course as a web page to read"),
     "exercise": ("dev", ["-m autograder.authoring.scaffold"], "the files of a new exercise"),
     "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
 }

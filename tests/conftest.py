@@ -1,12 +1,13 @@
-"""One browser and one JupyterLab for all tests that drive them; one thread for small tensors."""
+"""One book, browser and JupyterLab for all tests that use them; one thread for small tensors."""
 
 import signal
 
 import torch
 
+from tests.autograder.book.fixtures import book
 from tests.browser.fixtures import browser, notebooks, server
 
-__all__ = ["browser", "notebooks", "server"]
+__all__ = ["book", "browser", "notebooks", "server"]
 
 torch.set_num_threads(1)
 

@@ -27,12 +27,13 @@ AUTOGRADER = {
     "exercises": {"checking", "observing"},
     "grading": {"checking", "exercises", "student"},
     "authoring": set(),
+    "book": {"student"},
     "planning": {"student"},
     "student": set(),
 }
 MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}
 # These use nothing of the subject: they run before anything is installed, or build what uses it.
-WITHOUT_THE_SUBJECT = {"authoring", "student"}
+WITHOUT_THE_SUBJECT = {"authoring", "book", "student"}
 
 DRAWS = {"matplotlib", "ipywidgets", "anywidget"}
 HEAVY = {*DRAWS, "torch", "pandas"}

@@ -24,7 +24,7 @@ AS_THEY_ARE = (
     "docs/torchrun.md",
 )
 SUFFIXES = (".py", ".csv", ".json", ".safetensors", ".js", ".css")
-FOR_STAFF = ("autograder/authoring", "autograder/exercises", "autograder/grading")
+FOR_STAFF = tuple(f"autograder/{room}" for room in ("authoring", "book", "exercises", "grading"))
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 DATE = (1980, 1, 1, 0, 0, 0)
 

@@ -1,20 +1,24 @@
 """What students get runs by itself and holds nothing that is not for them."""
 
-import ast
 import re
 import subprocess
 import sys
-import textwrap
 import zipfile
 
 import nbformat
 import pytest
 
 from autograder import catalogue
-from autograder.authoring import master
 from autograder.authoring.bundle import NAME, bundle
-from autograder.checking import practice_pack
-from autograder.exercises.model_answers import model_source
+from tests.autograder.secrets import (
+    RECORDED,
+    TEACHES,
+    model_trees,
+    said_of,
+    secrets_of,
+    syntax_trees,
+    words,
+)
 from tests.notebooks.filling import ROOT, UNITS
 
 
@@ -29,24 +33,6 @@ def unpacked(tmp_path_factory):
 def texts(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     return {each: each.read_text("utf-8") for each in files if each.suffix != ".safetensors"}
-
-
-RECORDED = [
-    item.id
-    for unit in catalogue.units()
-    for item in unit.exercises
-    if not item.manual and practice_pack.path_of(item.id).exists()
-]
-TEACHES = {"formulas", "reference"}  # rooms of the package that hold what exercises ask for
-
-
-def syntax_trees(source):
-    """Each function of a source as a syntax tree, without docstring, types and name."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            names = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-            yield str([names, *map(ast.dump, body)])
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +51,7 @@ def trees_of_students(unpacked):
 
 @pytest.mark.parametrize("exercise", RECORDED)
 def test_no_model_answer_is_in_it(unpacked, trees_of_students, exercise):
-    source = model_source(exercise)
-    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
-    texts = (textwrap.dedent(ast.get_source_segment(source, n, padded=True)) for n in functions)
-    # what holds an answer may have functions and methods that the notebook hands out
-    model = {next(syntax_trees(text)) for text in texts if "BEGIN SOLUTION" in text}
-    assert model
-    assert not model & trees_of_students
+    assert not model_trees(exercise) & trees_of_students
     assert not (
         unpacked / f"{catalogue.exercise(exercise).check_module.replace('.', '/')}.py"
     ).exists()
@@ -83,18 +63,20 @@ def test_functions_of_notebooks_are_among_those_that_are_searched(trees_of_stude
 
 def test_no_solution_test_or_grading_is_in_it(unpacked):
     parts = {part for path in texts(unpacked) for part in path.relative_to(unpacked).parts}
-    assert not parts & {"solutions", "tests", "grading", "authoring", "exercises"}
+    assert not parts & {"solutions", "tests", "authoring", "book", "exercises", "grading"}
     assert not parts & {"gradebook.db", "work"}
     assert {"notebooks", "autograder", "course_utils", "Makefile", "README.md", "LICENSE"} <= parts
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_solution_body_or_hidden_test_is_in_a_notebook(unpacked, unit):
-    solved = master.read(ROOT / "solutions" / unit / f"{unit}.py").notebook
-    released = (unpacked / "notebooks" / unit / f"{unit}.ipynb").read_text(encoding="utf-8")
-    for secret in master.solution_bodies(solved) + master.hidden_tests(solved):
-        assert secret not in released
-        assert "END HIDDEN" not in released
+    path = unpacked / "notebooks" / unit / f"{unit}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    released = words("\n".join(cell.source for cell in cells))
+    found = [said for secret in secrets_of(unit) for said in said_of(secret) if said in released]
+    assert found == []
+    assert "END HIDDEN" not in path.read_text(encoding="utf-8")
+    assert not any(cell.get("outputs") for cell in cells)
 
 
 def test_every_link_of_its_readme_leads_somewhere(unpacked):

@@ -1,0 +1,1 @@
+"""The course as a web page to read: the students' notebooks, with figures, without an answer."""
