@@ -15,11 +15,15 @@ from course_utils import __version__
 ROOT = Path(__file__).parents[2]
 NAME = f"efficient-llm-training-{__version__}"
 AS_THEY_ARE = (
+    ".devcontainer/devcontainer.json",
+    ".dockerignore",
+    "Dockerfile",
     "LICENSE",
     "Makefile",
     "requirements.txt",
     "pyproject.toml",
     "docs/lectures.md",
+    "docs/places.md",
     "docs/privacy.md",
 )
 SUFFIXES = (".py", ".csv", ".json", ".safetensors", ".js", ".css")
