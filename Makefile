@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle lint
+.PHONY: help setup lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle student-repository lint
 
 help:
 	@$(COURSE) help
@@ -33,6 +33,10 @@ late:
 # make build [UNIT=01]      make test ARGS="tests/autograder/student -k port"
 build:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(ARGS)
+
+# make student-repository REPO=owner/name
+student-repository:
+	@$(COURSE) $@ "$(REPO)"
 
 # make exercise UNIT=00 NAME=tensor-words
 exercise:

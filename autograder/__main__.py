@@ -57,6 +57,11 @@ COMMANDS = {
     "build": ("dev", ["-m autograder.authoring.build"], "text masters to notebooks"),
     "book": ("dev", ["-m autograder.book"], "the course as a web page to read"),
     "exercise": ("dev", ["-m autograder.authoring.scaffold"], "the files of a new exercise"),
+    "student-repository": (
+        "dev",
+        ["-m autograder.authoring.student_repository"],
+        "what students get, as a git repository",
+    ),
     "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
 }
 

@@ -20,6 +20,7 @@ AS_THEY_ARE = (
     "Dockerfile",
     "LICENSE",
     "Makefile",
+    "requirements-hosted.txt",
     "requirements.txt",
     "pyproject.toml",
     "docs/lectures.md",
@@ -42,12 +43,22 @@ def bundle(root: Path, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{NAME}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(_files(root)):
-            entry = zipfile.ZipInfo(f"{NAME}/{file.relative_to(root).as_posix()}", DATE)
+        for name, content in files_for_students(root):
+            entry = zipfile.ZipInfo(f"{NAME}/{name}", DATE)
             entry.external_attr = 0o644 << 16
-            content = _for_students(file) if file.name == "README.md" else file.read_bytes()
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return path
+
+
+def files_for_students(root: Path) -> Iterator[tuple[str, bytes]]:
+    """Path from the course's folder and content of each file that students get, in order.
+
+    Args:
+        root: The full repository, built.
+    """
+    for file in sorted(_files(root)):
+        content = _for_students(file) if file.name == "README.md" else file.read_bytes()
+        yield file.relative_to(root).as_posix(), content
 
 
 def _for_students(readme: Path) -> bytes:
