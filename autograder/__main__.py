@@ -62,6 +62,7 @@ COMMANDS = {
         ["-m autograder.authoring.student_repository"],
         "what students get, as a git repository",
     ),
+    "version": ("dev", ["-m autograder.authoring.version"], "tag a version and pack it"),
     "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
 }
 

@@ -7,7 +7,7 @@ the same bytes.
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from course_utils import __version__
@@ -40,11 +40,21 @@ def bundle(root: Path, target: Path) -> Path:
         root: The full repository, built.
         target: Folder for the archive.
     """
-    target.mkdir(parents=True, exist_ok=True)
-    path = target / f"{NAME}.zip"
+    return write_zip(target / f"{NAME}.zip", NAME, files_for_students(root))
+
+
+def write_zip(path: Path, folder: str, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Write an archive whose bytes depend on its files alone, and give its path.
+
+    Args:
+        path: The archive; the folder for it is made.
+        folder: The one folder in it.
+        files: Path in that folder and content of each file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files_for_students(root):
-            entry = zipfile.ZipInfo(f"{NAME}/{name}", DATE)
+        for name, content in files:
+            entry = zipfile.ZipInfo(f"{folder}/{name}", DATE)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return path
