@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle lint
+.PHONY: help setup lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -15,8 +15,9 @@ lab author:
 submit fresh:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
 
+# make setup: the environment and your notebooks, where something else starts Jupyter
 # make planner: your plan as a package that needs nothing of the course
-planner:
+setup planner:
 	@$(COURSE) $@
 
 # make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
@@ -33,9 +34,13 @@ late:
 build:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(ARGS)
 
+# make student-repository REPO=owner/name
+student-repository:
+	@$(COURSE) $@ "$(REPO)"
+
 # make exercise UNIT=00 NAME=tensor-words
 exercise:
 	@$(COURSE) $@ "$(UNIT)" "$(NAME)"
 
-test acceptance lint book student-bundle:
+test acceptance lint book version student-bundle:
 	@$(COURSE) $@ $(ARGS)

@@ -23,6 +23,11 @@ ACCEPTANCE = (
 
 # name: profile of the environment, what its Python runs, help text
 COMMANDS = {
+    "setup": (
+        "student",
+        ["-m autograder.student.launch setup"],
+        "make .venv and work/, and start nothing",
+    ),
     "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
     "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
     "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
@@ -52,6 +57,12 @@ COMMANDS = {
     "build": ("dev", ["-m autograder.authoring.build"], "text masters to notebooks"),
     "book": ("dev", ["-m autograder.book"], "the course as a web page to read"),
     "exercise": ("dev", ["-m autograder.authoring.scaffold"], "the files of a new exercise"),
+    "student-repository": (
+        "dev",
+        ["-m autograder.authoring.student_repository"],
+        "what students get, as a git repository",
+    ),
+    "version": ("dev", ["-m autograder.authoring.version"], "tag a version and pack it"),
     "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
 }
 
@@ -84,7 +95,8 @@ def complaint_about_command(name):
     if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
         return (
             "`" + name + "` belongs to the full repository of the course, and this is the copy for "
-            "students: use `lab`, `submit`, `fresh` or `planner` here, or get the repository."
+            "students: use `setup`, `lab`, `submit`, `fresh` or `planner` here, or get the "
+            "repository."
         )
     return ""
 

@@ -7,7 +7,7 @@ the same bytes.
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from course_utils import __version__
@@ -15,11 +15,16 @@ from course_utils import __version__
 ROOT = Path(__file__).parents[2]
 NAME = f"efficient-llm-training-{__version__}"
 AS_THEY_ARE = (
+    ".devcontainer/devcontainer.json",
+    ".dockerignore",
+    "Dockerfile",
     "LICENSE",
     "Makefile",
+    "requirements-hosted.txt",
     "requirements.txt",
     "pyproject.toml",
     "docs/lectures.md",
+    "docs/places.md",
     "docs/privacy.md",
     "docs/torchrun.md",
 )
@@ -36,15 +41,35 @@ def bundle(root: Path, target: Path) -> Path:
         root: The full repository, built.
         target: Folder for the archive.
     """
-    target.mkdir(parents=True, exist_ok=True)
-    path = target / f"{NAME}.zip"
+    return write_zip(target / f"{NAME}.zip", NAME, files_for_students(root))
+
+
+def write_zip(path: Path, folder: str, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Write an archive whose bytes depend on its files alone, and give its path.
+
+    Args:
+        path: The archive; the folder for it is made.
+        folder: The one folder in it.
+        files: Path in that folder and content of each file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(_files(root)):
-            entry = zipfile.ZipInfo(f"{NAME}/{file.relative_to(root).as_posix()}", DATE)
+        for name, content in files:
+            entry = zipfile.ZipInfo(f"{folder}/{name}", DATE)
             entry.external_attr = 0o644 << 16
-            content = _for_students(file) if file.name == "README.md" else file.read_bytes()
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return path
+
+
+def files_for_students(root: Path) -> Iterator[tuple[str, bytes]]:
+    """Path from the course's folder and content of each file that students get, in order.
+
+    Args:
+        root: The full repository, built.
+    """
+    for file in sorted(_files(root)):
+        content = _for_students(file) if file.name == "README.md" else file.read_bytes()
+        yield file.relative_to(root).as_posix(), content
 
 
 def _for_students(readme: Path) -> bytes:

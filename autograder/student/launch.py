@@ -8,6 +8,7 @@ cannot tell a text master from a module, opens both as notebooks, and its autosa
 notebook's header into the module.
 
     python -m autograder.student.launch lab --unit 01 --port 8890
+    python -m autograder.student.launch setup  # where something else starts Jupyter
 """
 
 from __future__ import annotations
@@ -174,19 +175,20 @@ def port_number(text: str) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m autograder", description=__doc__)
-    parser.add_argument("command", choices=["lab", "author"])
+    parser.add_argument("command", choices=["setup", "lab", "author"])
     parser.add_argument("--unit", default="", help="the unit to open: its number or its name")
     parser.add_argument("--port", type=port_number, help="port to use if it is free")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Choose the page and serve it; 0 if it was stopped in the ordinary way."""
+    """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
     options = parse(arguments)
-    profile = {"lab": "student", "author": "author"}[options.command]
+    profile = "author" if options.command == "author" else "student"
     try:
         page = (student_page if profile == "student" else author_page)(root, options.unit)
-        serve(root, profile, page, options.port)
+        if options.command != "setup":
+            serve(root, profile, page, options.port)
     except CommandError as error:
         print(error, file=sys.stderr)
         return 1
