@@ -1,0 +1,183 @@
+"""Check of a gradient that is clipped by the norm of the whole batch's."""
+
+import random
+from typing import Any
+
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
+from autograder.observing.observation import length_of
+from autograder.observing.u15 import clip
+from autograder.observing.u15.clip import WITH_EPSILON
+
+# What ranks do, and the limit over the norm of the whole gradient.
+KINDS = (("equal", 0.5), ("mixed", 0.7), ("opposed", 4.0), ("mixed", 3.0), ("equal", 1.5))
+
+
+def clipping_cases(seed: int) -> list[Case]:
+    """Norms above the limit and below; ranks that agree, that nearly cancel, or neither.
+
+    The limit lies between the norm of a rank and that of all where they cancel.
+    """
+    rng = random.Random(seed)
+    cases = [_case("equal", 4, 2, 0.5)]
+    for ranks in ((2, 3), (4, 2), (2, 4), (3, 2)):
+        for number, (kind, times) in enumerate(KINDS):
+            num_ranks = 2 if kind == "opposed" else ranks[number % 2]
+            cases.append(_case(kind, num_ranks, rng.randint(2, 5), times))
+    return [*cases, _case("mixed", 1, 3, 0.5)]
+
+
+def _case(kind: str, num_ranks: int, width: int, times: float) -> Case:
+    case = {"kind": kind, "num_ranks": num_ranks, "width": width}
+    return case | {"max_norm": times * length_of(_gradients(case))}
+
+
+def _gradients(case: Case) -> list[Tensor]:
+    """The gradient of the whole batch by one rank."""
+    model: nn.Module = clip.model_of(case)
+    for rank in range(case["num_ranks"]):
+        clip.loss_of(model, case, rank).backward()
+    return [each.grad for each in model.parameters() if each.grad is not None]
+
+
+def measured(**case: Any) -> dict[str, Any]:
+    """Norm and clipping of the whole batch's gradient, and a call for each parameter."""
+    gradients = _gradients(case)
+    norm = length_of(gradients)
+    scale = min(1.0, case["max_norm"] / norm)
+    return {
+        "forged_calls": 0,
+        "missing": 0,
+        "calls": len(gradients),
+        "bytes": sum(each.nbytes for each in gradients),
+        "length": norm * scale,
+        "wrong_ranks": 0,
+        "norm": norm,
+        "norm_on_last": norm,
+        "gradients": [each * scale for each in gradients],
+    }
+
+
+BACKWARD, CALL = "loss.backward()", "comm.all_reduce(each.grad)"
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
+RETURN = f"return {CLIP}"
+NORM = "nn.utils.get_total_norm([each.grad for each in model.parameters()])"
+OWN_FACTOR = (
+    "Ranks end with different gradients: each scales the sum by a factor of its own. Whose norm "
+    "is in your factor?"
+)
+EDITS = (
+    Edit(
+        "Each rank clips its own part, and the sum of short gradients can be as long as the limit "
+        "times the ranks, in another direction. Which gradient is to be short?",
+        {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"},
+        shows=("length",),
+    ),
+    Edit(
+        "With a smaller limit on each rank the sum is short enough, and has another direction. "
+        "Which gradient does one rank with all rows clip?",
+        {
+            BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size\n    norm = {CLIP}",
+            RETURN: "return norm",
+        },
+        shows=("length",),
+    ),
+    Edit(
+        "You clip twice. What has the first clipping done to the direction?",
+        {BACKWARD: f"{BACKWARD}\n    {CLIP}"},
+        shows=("length",),
+    ),
+    Edit(
+        OWN_FACTOR,
+        {
+            BACKWARD: f"{BACKWARD}\n    norm = {NORM}",
+            RETURN: "for parameter in model.parameters():\n"
+            "        parameter.grad *= min(1.0, float(max_norm / norm))\n    return norm",
+        },
+        shows=("length",),
+    ),
+    Edit(
+        "Each parameter is clipped by its own norm. What is shortened as one vector?",
+        {
+            RETURN: f"norm = {NORM}\n    for parameter in model.parameters():\n"
+            "        nn.utils.clip_grad_norm_([parameter], max_norm)\n    return norm"
+        },
+        shows=("length",),
+    ),
+    Edit(
+        "Numbers are cut off one by one. Which operation shortens a gradient and keeps its "
+        "direction?",
+        {
+            RETURN: f"norm = {NORM}\n    nn.utils.clip_grad_value_(model.parameters(), max_norm)\n"
+            "    return norm"
+        },
+        shows=("length",),
+    ),
+    Edit(
+        "Gradients below the limit grow. When is nothing to be done?",
+        {
+            RETURN: f"norm = {NORM}\n    for parameter in model.parameters():\n"
+            "        parameter.grad *= max_norm / norm\n    return norm"
+        },
+        shows=("length",),
+    ),
+    Edit(
+        "The gradient is right, and the norm that you return is that of after clipping. Which one "
+        "tells whether anything was clipped?",
+        {RETURN: f"{CLIP}\n    return {NORM}"},
+        shows=("norm",),
+    ),
+    Edit(
+        "The gradient is right, and the norm that you return is that of this rank's own part. "
+        "When is the gradient complete?",
+        {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
+        shows=("norm",),
+    ),
+    Edit(
+        "You add up the ranks' squared norms, as if each had a piece of one gradient. What do the "
+        "ranks have here: pieces, or terms of a sum?",
+        {
+            BACKWARD: f"{BACKWARD}\n    norm = {NORM} ** 2\n    comm.all_reduce(norm)\n"
+            "    norm = norm.sqrt()",
+            RETURN: "for parameter in model.parameters():\n"
+            "        parameter.grad *= min(1.0, float(max_norm / norm))\n    return norm",
+        },
+    ),
+    Edit(
+        "After the sum all ranks have the same gradient, and you send its norm once more. Who "
+        "needs that call?",
+        {
+            RETURN: f"norm = {CLIP}\n    comm.all_reduce(norm)\n    return norm / comm.size",
+        },
+    ),
+    Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}),
+    Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
+    Edit("Nothing is clipped. Which line shortens the gradient?", {RETURN: f"return {NORM}"}),
+)
+
+CHECK = Check(
+    cases=clipping_cases,
+    observe=clip.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u15-clip", EDITS, observe=clip.observe),
+        summarise=clip.summarise,
+        relative_tolerance=WITH_EPSILON,
+        questions={
+            "calls": "How many calls are needed until every rank can compute the norm by itself?",
+            "length": "Which gradient has to be no longer than the limit, and when is it complete?",
+            "norm": "Of which gradient is the norm that you return?",
+        },
+        labels=LABELS
+        | {
+            "norm": "the norm that rank 0 returns",
+            "norm_on_last": "the norm that the last rank returns",
+            "wrong_ranks": "ranks without the clipped gradient of the whole batch",
+        },
+    ),
+    answers=TRAINERS,
+)

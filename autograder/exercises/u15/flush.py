@@ -1,0 +1,151 @@
+"""Check of gradients that travel several in one call, the last of them too."""
+
+import random
+from itertools import pairwise
+from typing import Any
+
+from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judges import Behaviour
+from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.u09.shared.backward_steps import grouped
+from autograder.exercises.u15.shared.gradients import LABELS, TOO_SHORT, TRAINERS
+from autograder.observing.observation import length_of
+from autograder.observing.u09.after_backward import gradients_of
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.observing.u15 import flush
+
+KINDS = ("rest", "exact", "never full", "single", "last alone")
+FIELDS = ("widths", "num_ranks", "bucket_bytes")
+
+
+def bucket_cases(seed: int) -> list[Case]:
+    """Buckets that leave a rest or none; all in one that is never full; one for each gradient."""
+    rng = random.Random(seed)
+    cases = [dict(zip(FIELDS, ([2, 3, 4], 2, 72), strict=True))]
+    for num_ranks in (2, 3, 4, 1):
+        for kind in KINDS:
+            widths = [rng.randint(2, 3)]
+            while len(widths) < 4:
+                widths.append(widths[-1] + rng.randint(1, 2))
+            values = (widths, num_ranks, _bucket_bytes(widths, kind))
+            cases.append(dict(zip(FIELDS, values, strict=True)))
+    return cases
+
+
+def sizes_of(widths: list[int]) -> list[int]:
+    """Bytes of each weight and bias, first to last."""
+    return [FLOAT64_BYTES * each for a, b in pairwise(widths) for each in (a * b, b)]
+
+
+def _bucket_bytes(widths: list[int], kind: str) -> int:
+    sizes = sizes_of(widths)
+    return {
+        "rest": sum(sizes[:3]),
+        "exact": sum(sizes),
+        "never full": sum(sizes) + FLOAT64_BYTES,
+        "single": FLOAT64_BYTES,
+        "last alone": sizes[-1],
+    }[kind]
+
+
+def measured(**case: Any) -> dict[str, Any]:
+    """The gradient of the whole batch by one rank, in buckets that end when they are full."""
+    model = flush.model_of(case)
+    for rank in range(case["num_ranks"]):
+        flush.loss_of(model, case, rank).backward()
+    gradients = gradients_of(list(model.parameters()))
+    buckets = [sum(each) for each in grouped(sizes_of(case["widths"]), case["bucket_bytes"])]
+    length = length_of(gradients)
+    return {
+        "forged_calls": 0,
+        "missing": 0,
+        "calls": len(buckets),
+        "other_buckets": 0,
+        "bytes": sum(buckets),
+        "length": length,
+        "length_on_last": length,
+        "wrong_ranks": 0,
+        "buckets": buckets,
+        "gradients": gradients,
+    }
+
+
+BACKWARD, FULL = "loss.backward()", "num_bytes >= bucket_bytes"
+REST = "    if waiting:\n        send(comm, waiting)"
+IF_FULL = f"if {FULL}:\n            send(comm, waiting)\n            waiting, num_bytes = [], 0"
+LOST = (
+    "Gradients that fill no bucket are never sent: each rank keeps its own. What is in the bucket "
+    "when the loop is over?"
+)
+ALONE = (
+    "Each gradient travels by itself. The bug is gone, and so are the buckets: how many bytes "
+    "should wait before one is sent?"
+)
+EDITS = (
+    Edit(LOST, {f"\n{REST}": ""}, shows=("calls",)),
+    Edit(ALONE, {FULL: "waiting"}, shows=("calls",)),
+    Edit(
+        "Nothing is sent before the loop is over. From how many bytes on does a bucket leave?",
+        {FULL: "False"},
+        shows=("calls",),
+    ),
+    Edit(
+        "The last bucket is sent whether it is full or not, and with it gradients that have been "
+        "sent before. What is left in the bucket after a full one?",
+        {IF_FULL: IF_FULL.replace("waiting, num_bytes = [], 0", "num_bytes = 0")},
+        shows=("calls", "bytes"),
+    ),
+    Edit(
+        "After the loop all gradients are sent once more, those too that have been. Which ones "
+        "are still waiting?",
+        {REST: "    send(comm, list(model.parameters()))"},
+        shows=("calls", "bytes"),
+    ),
+    Edit(
+        "After the loop only one gradient is sent. How many may be waiting there?",
+        {REST: "    if waiting:\n        send(comm, waiting[-1:])"},
+        shows=("bytes",),
+    ),
+    Edit(
+        "A bucket that is exactly full waits for one gradient more. What does the exercise say of "
+        "a bucket with just as many bytes?",
+        {FULL: "num_bytes > bucket_bytes"},
+        shows=("calls", "other_buckets"),
+    ),
+    Edit(
+        "No gradient waits for the next bucket, but the last one of the model ends its bucket "
+        "early or late. Which count decides that a bucket is full: that of parameters, or bytes?",
+        {FULL: "len(waiting) == 2"},
+        shows=("calls", "other_buckets"),
+    ),
+    Edit(
+        "Buckets are eight times too large. Does the exercise count numbers or bytes?",
+        {"each.grad.nbytes": "each.grad.numel()"},
+        shows=("calls",),
+    ),
+    Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
+    Edit(
+        "What is left over is sent by a call for each gradient. How many calls does a bucket take?",
+        {REST: "    for one in waiting:\n        send(comm, [one])"},
+        shows=("calls",),
+    ),
+)
+
+CHECK = Check(
+    cases=bucket_cases,
+    observe=flush.observe,
+    judge=Behaviour(
+        measured,
+        *edited("u15-flush", EDITS, observe=flush.observe),
+        summarise=flush.summarise,
+        relative_tolerance=ROUNDING,
+        questions={
+            "calls": "How many buckets are there, with the one that is not full?",
+            "other_buckets": "Which gradients are in which bucket, from the first to the last?",
+            "bytes": "How often is each gradient sent?",
+            "length": "Which gradients are the sum over all ranks, and which are one rank's own?",
+        },
+        labels=LABELS | {"other_buckets": "buckets with other bytes"},
+    ),
+    answers=TRAINERS,
+)
