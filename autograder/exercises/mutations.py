@@ -8,11 +8,11 @@ in the exercise's text. Other names of the model answer mean nothing to a studen
 """
 
 import ast
-import copy
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 QUESTIONS = {
     "factor": (
@@ -42,6 +42,26 @@ QUESTIONS = {
         "Your numbers fit an answer where a comparison in {part} is wrong at a tie. What holds "
         "when the two sides are equal?"
     ),
+    "sign": (
+        "Your numbers fit an answer where a sign in {part} is wrong. What is added there, and "
+        "what is taken away?"
+    ),
+    "inverted": (
+        "Your numbers fit an answer where a quotient in {part} is upside down. What is divided "
+        "by what?"
+    ),
+    "multiplied": (
+        "Your numbers fit an answer where {part} multiplies by what it should be divided by. "
+        "Should it grow with that?"
+    ),
+    "direction": (
+        "Your numbers fit an answer where a division in {part} is rounded the other way. Does "
+        "what is left over count as a whole one?"
+    ),
+    "extreme": (
+        "Your numbers fit an answer where {part} takes the smaller of two numbers for the "
+        "larger, or the larger for the smaller. Which one decides?"
+    ),
 }
 ONE_STEP, LAST_STEP = "one step", "the last step"
 SHORTEST = 4  # letters of a name that stands in a text by no chance
@@ -53,6 +73,7 @@ OTHER_COMPARISON = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
 }
+OTHER_EXTREME = {"min": "max", "max": "min"}
 
 
 @dataclass(frozen=True)
@@ -84,27 +105,52 @@ def mutations(answer: str, statement: str = "") -> tuple[Mutation, ...]:
         statement: The text of the exercise, as students read it.
     """
     tree = ast.parse(answer)
-    names, seen = _sizes(tree), {ast.unparse(tree)}
+    sizes, seen = _sizes(tree), {ast.unparse(tree)}
+    places = _places(tree)
     found = []
-    for position, node in enumerate(ast.walk(tree)):
-        for number, (kind, _) in enumerate(_changes(node, names)):
-            changed = copy.deepcopy(tree)
-            old = list(ast.walk(changed))[position]
-            _, new = _changes(old, names)[number]
-            source = ast.unparse(ast.fix_missing_locations(_Replacing(old, new).visit(changed)))
+    for node in list(ast.walk(tree)):
+        for kind, new in _changes(node, sizes):
+            source = _source_with(tree, places[node], new)
             if source not in seen:
                 seen.add(source)
-                found.append(Mutation(kind, _part_around(tree, node, statement), source))
+                found.append(Mutation(kind, _part_around(places, node, statement), source))
     return tuple(found)
 
 
-class _Replacing(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
+class _Place(NamedTuple):
+    """Where a node stands: in a field of its parent, and where in it if that is a list."""
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        """The new node in place of the old one."""
-        return self._new if node is self._old else super().generic_visit(node)
+    parent: ast.AST
+    field: str
+    position: int | None
+
+    def put(self, node: ast.AST) -> None:
+        """Let another node stand there."""
+        if self.position is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.position] = node
+
+
+def _places(tree: ast.AST) -> dict[ast.AST, _Place]:
+    places = {}
+    for parent in ast.walk(tree):
+        for field, value in ast.iter_fields(parent):
+            for position, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(each, ast.AST):
+                    places[each] = _Place(parent, field, position)
+    return places
+
+
+def _source_with(tree: ast.AST, place: _Place, new: ast.AST) -> str:
+    """The source with another node in a place; the tree stays as it was."""
+    value = getattr(place.parent, place.field)
+    old = value if place.position is None else value[place.position]
+    place.put(new)
+    try:
+        return ast.unparse(tree)
+    finally:
+        place.put(old)
 
 
 def _sizes(tree: ast.AST) -> list[str]:
@@ -132,39 +178,64 @@ def _changes(node: ast.AST, sizes: Sequence[str]) -> list[tuple[str, ast.expr]]:
             return [("factor", left), ("factor", right)]
         case ast.BinOp(op=ast.Pow(), left=left):
             return [("factor", left)]
-        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
-            return [("term", left), ("term", right)]
-        case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
-            return [("unrounded", ast.BinOp(left, ast.Div(), right)), ("divisor", left)]
-        case ast.BinOp(op=ast.Div(), left=left, right=right):
-            return [("rounded", ast.BinOp(left, ast.FloorDiv(), right)), ("divisor", left)]
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            other = ast.BinOp(left, ast.Sub(), right)
+            return [("term", left), ("term", right), ("sign", other)]
+        case ast.BinOp(op=ast.Sub(), left=left, right=right):
+            other = ast.BinOp(left, ast.Add(), right)
+            return [("term", left), ("term", right), ("sign", other)]
+        case ast.UnaryOp(
+            ast.USub(), ast.BinOp(ast.UnaryOp(ast.USub(), left), ast.FloorDiv(), right)
+        ):
+            return [("direction", ast.BinOp(left, ast.FloorDiv(), right))]
+        case ast.BinOp(op=ast.FloorDiv() | ast.Div(), left=left, right=right):
+            return _other_quotients(node, left, right)
         case ast.Constant(value=value) if type(value) is int:
             numbers = {value + 1, value - 1, 2 * value, value // 2} - {value}
             return [("constant", ast.Constant(number)) for number in sorted(numbers)]
         case ast.Compare(ops=[op], left=left, comparators=right) if type(op) in OTHER_COMPARISON:
             return [("limit", ast.Compare(left, [OTHER_COMPARISON[type(op)]()], right))]
+        case ast.Call(func=ast.Name(id=("min" | "max") as name), args=args, keywords=keywords):
+            return [("extreme", ast.Call(ast.Name(OTHER_EXTREME[name]), args, keywords))]
         case ast.Name() | ast.Attribute() if ast.unparse(node) in sizes:
             others = (each for each in sizes if each != ast.unparse(node))
             return [("size", ast.parse(each, mode="eval").body) for each in others]
     return []
 
 
-def _part_around(tree: ast.AST, node: ast.AST, statement: str) -> str:
+def _other_quotients(
+    node: ast.BinOp, left: ast.expr, right: ast.expr
+) -> list[tuple[str, ast.expr]]:
+    is_whole = isinstance(node.op, ast.FloorDiv)
+    kind, other = ("unrounded", ast.Div()) if is_whole else ("rounded", ast.FloorDiv())
+    return [
+        (kind, ast.BinOp(left, other, right)),
+        ("divisor", left),
+        ("inverted", ast.BinOp(right, node.op, left)),
+        ("multiplied", ast.BinOp(left, ast.Mult(), right)),
+        *([("direction", _rounded_up(left, right))] if is_whole else []),
+    ]
+
+
+def _rounded_up(left: ast.expr, right: ast.expr) -> ast.expr:
+    negative = ast.UnaryOp(ast.USub(), left)
+    return ast.UnaryOp(ast.USub(), ast.BinOp(negative, ast.FloorDiv(), right))
+
+
+def _part_around(places: Mapping[ast.AST, _Place], node: ast.AST, statement: str) -> str:
     """What a node is a part of: a key of the result, or what it is assigned to."""
-    part = LAST_STEP
-    for outer in _path_to(tree, node):
+    part, path = LAST_STEP, _path_to(places, node)
+    for outer in path:
         match outer:
             case ast.Assign(targets=[ast.Name(id=target)]):
                 part = _named(target, statement)
             case ast.AugAssign(target=ast.Name(id=target)):
                 part = _named(target, statement)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = zip(targets, values, strict=False)
-                target = next((ast.unparse(t) for t, value in pairs if _holds(value, node)), "")
-                part = _named(target, statement)
+                named = _beside(targets, values, path)
+                part = _named(ast.unparse(named) if named else "", statement)
             case ast.Dict(keys=keys, values=values):
-                entries = zip(keys, values, strict=True)
-                key = next((_text(key) for key, v in entries if _holds(v, node)), "")
+                key = _text(_beside(keys, values, path))
                 part = _quoted(key) if key else part
     return part
 
@@ -185,13 +256,17 @@ def _text(key: ast.expr | None) -> str:
     return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
 
 
-def _path_to(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes around a node, the outermost first."""
-    for inner in ast.iter_child_nodes(tree):
-        if _holds(inner, node):
-            yield inner
-            yield from _path_to(inner, node)
+def _beside(
+    names: Sequence[ast.expr | None], values: Sequence[ast.expr], path: Sequence[ast.AST]
+) -> ast.expr | None:
+    """The name of the value that is on a path."""
+    pairs = zip(names, values, strict=False)
+    return next((name for name, value in pairs if value in path), None)
 
 
-def _holds(outer: ast.AST, node: ast.AST) -> bool:
-    return any(each is node for each in ast.walk(outer))
+def _path_to(places: Mapping[ast.AST, _Place], node: ast.AST) -> list[ast.AST]:
+    """The nodes around a node, the outermost first, and the node."""
+    path = [node]
+    while path[-1] in places:
+        path.append(places[path[-1]].parent)
+    return path[::-1]

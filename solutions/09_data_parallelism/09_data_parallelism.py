@@ -44,6 +44,7 @@ check_setup()
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pandas as pd
 import torch
@@ -64,7 +65,9 @@ from course_utils.distributed import (
     VirtualCluster,
     run_ranks,
 )
+from course_utils.distributed.ddp_log import logged_buckets
 from course_utils.instruments import time_call, trace_memory
+from course_utils.records.ddp_step import recorded_ddp_step
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
 from course_utils.reference.bucketing import accumulate_together as together_of_course
@@ -81,6 +84,8 @@ from course_utils.show import (
     try_it,
 )
 from course_utils.show.picture import axes
+from course_utils.show.step_trace import step_trace_picture
+from course_utils.show.torch_source import DDP_SOURCE, Excerpts
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -260,7 +265,7 @@ ring_steps(3)
 #
 # $$2(d-1)\,\lambda + 2\,\frac{d-1}{d}\,\frac{S}{W}$$
 #
-# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. $W$ and $\lambda$ are measured, never looked up: NVIDIA's benchmarks print $W$ as *bus bandwidth*. (In the extras you can write the ring, and measure your own machine.)
+# From two ranks to a thousand the second term does not even double. The first grows with every rank, and is paid again for *each call*. The virtual cluster uses this formula. $W$ and $\lambda$ are measured, never looked up: NVIDIA's benchmarks print $W$ as *bus bandwidth*.
 
 # %% [markdown]
 # ## Gradient by gradient
@@ -515,10 +520,10 @@ compare("u09-sets", "sets", measured=two_layers)
 # | name | what it is |
 # |---|---|
 # | `Reducer` | sets the hooks, fills the buckets, starts their all-reduces |
-# | `bucket_cap_mb` | 25 by default; the first bucket has 1 MiB, to send something early |
-# | `mul_out` | divides a gradient by $d$ on its way into the bucket, *before* the all-reduce: the average of means |
-# | `gradient_as_bucket_view` | each `grad` is a view of its bucket: no second set of gradients |
-# | `find_unused_parameters` | after forward, marks unused parameters as ready, or their bucket would never fill |
+# | `bucket_cap_mb` | 25 by default, and 1 MiB for the first bucket |
+# | `mul_out` | divides a gradient by $d$ *before* the all-reduce: the average of means |
+# | `gradient_as_bucket_view` | each `grad` is a view of its bucket |
+# | `find_unused_parameters` | marks unused parameters as ready, or their bucket would never fill |
 # | `torchrun` | starts one process per device, with its `RANK` and `WORLD_SIZE`; here `run_ranks` does |
 #
 # A **profiler** records when each operation ran, here in a step of DDP on two processes of this machine:
@@ -844,15 +849,9 @@ try_it(collectives_together, accumulate_together, 3)
 # Gradients in float64; collectives and bytes; how many micro-batches are in memory at once.
 
 # %% [markdown]
-# <details><summary>Hint: my gradients are too large</summary>
-#
-# What is in `grad` before a second exchange: the sum of this rank, or already that of all?
-# </details>
-
-# %% [markdown]
 # ### All of it at once
 #
-# Sixteen layers of 2 MiB each, with your buckets. Find a setting with an efficiency (computing over step) above 95 % at 512 tokens, or a reason why there is none.
+# Sixteen layers of 2 MiB, your buckets. Is there a setting with an efficiency (computing over step) above 95 % at 512 tokens?
 
 
 # %% folded=true
@@ -881,13 +880,13 @@ explorer(
 # %% [markdown]
 # <details><summary>Is there one?</summary>
 #
-# No: 94 % is the best. The last bucket has nothing left to hide behind.
+# No: 94 % is the best. The last bucket has nothing to hide behind.
 # </details>
 
 # %% [markdown]
 # ### What the machine says
 #
-# **Guess first.** Two processes on this machine sum a tensor of 32 MiB; in a ring of two, each sends 32 MiB. If the link were as fast as memory, this would take about as long as a copy inside one process. How many times longer does it take?
+# **Guess first.** Two processes on this machine sum a tensor of 32 MiB, so each sends 32 MiB. How many times longer does it take than a copy inside one process?
 
 # %%
 predict("u09-gloo", None, "times a copy")
@@ -923,7 +922,7 @@ for mib in (1, 8):
 compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
 
 # %% [markdown]
-# On a quiet machine the formula, with these $\lambda$ and $W$, is within a third at other sizes. But this $W$ is far below memory's. These processes talk through gloo, over a socket: each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's. (Times vary: run the cell twice.)
+# On a quiet machine the formula is within a third at other sizes. But $W$ is far below memory's: gloo talks over a socket, where each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's.
 
 # %% [markdown]
 # ### How large should a bucket be?
@@ -945,7 +944,7 @@ compute_seconds = VirtualCluster(1).run(stack_step, stack_of(48, 1024), 8192, 1)
 step_over_bucket_bytes(sweeps, compute_seconds)
 
 # %% [markdown]
-# Small buckets pay latency; large ones have a long tail with nothing left to hide it.
+# Small buckets pay latency; large ones have a long tail.
 
 # %% [markdown]
 # ### Write the ring
@@ -1080,12 +1079,6 @@ try_it(on_a_batch, backward_flat, 2)
 # Gradients in float64 on one rank to four; one call and its bytes; sets of gradients at the peak and afterwards.
 
 # %% [markdown]
-# <details><summary>Hint: the call is made, and grad stays as it was</summary>
-#
-# Is your buffer a copy of the gradients, or are they parts of it? Who brings the sums back?
-# </details>
-
-# %% [markdown]
 # ### Gradients that live in buckets
 #
 # A bucket that exists *before* backward costs no second set of gradients, if each `grad` is a view of it: backward adds into the bucket.
@@ -1143,7 +1136,7 @@ try_it(filled_buckets, make_buckets, 96)
 # %% [markdown]
 # <details><summary>Hint: backward fills grad, and my buckets stay zero</summary>
 #
-# Which operations give a part that shares a tensor's numbers, and which make new ones? Compare `untyped_storage().data_ptr()`.
+# Which operations give a view, and which a copy? Compare `untyped_storage().data_ptr()`.
 # </details>
 
 
@@ -1211,15 +1204,9 @@ try_it(begin, start_equal, 3)
 # Weights and buffers of all ranks; random numbers; bytes that are sent.
 
 # %% [markdown]
-# <details><summary>Hint: only buffers differ</summary>
-#
-# Which model state isn't a parameter, such as a norm's running mean?
-# </details>
-
-# %% [markdown]
 # ### Parameters that a rank does not use
 #
-# An expert that no token chose gets no gradient, and its hook never fires. If another rank has used it, the buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
+# An expert that no token chose gets no gradient, and its hook never fires: buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
 
 # %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=22 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
@@ -1292,8 +1279,160 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # %% [markdown]
 # <details><summary>Hint: rank 0 waits for a bucket, rank 1 for another one</summary>
 #
-# If the second bucket is complete before the first, what would another rank send at that moment?
+# If the second bucket is complete first, what would another rank send?
 # </details>
+
+# %% [markdown]
+# ### Read the real thing
+#
+# Your buckets and PyTorch's, question by question, in the lines of the version that runs here:
+
+# %% folded=true tags=["nbval-check-output"]
+# Excerpts of PyTorch: its reducer, and what stands around it
+Excerpts(DDP_SOURCE)
+
+# %% [markdown]
+# PyTorch fixes its buckets beforehand, as all ranks must have the same ones.
+
+# %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
+# **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.
+#
+# - `parameter_bytes` are in the order of definition. `arrival` lists their places in the order in which gradients arrive.
+# - As in yours, a bucket ends with the gradient that brings it to *at least* its limit: `first_limit_bytes` for the first that is filled, `limit_bytes` for others.
+# - `finds_unused` is `find_unused_parameters`. Buckets are then filled in the order of definition, and their *list* is reversed.
+#
+# *By hand:* parameters of 48, 96 and 64 bytes that arrive in reverse, limits 40 and 100 → **208**, later **64** and **144**.
+
+
+# %% solution="u09-ddp-buckets"
+def ddp_buckets(
+    parameter_bytes: list[int],
+    arrival: list[int],
+    first_limit_bytes: int,
+    limit_bytes: int,
+    finds_unused: bool,
+) -> tuple[list[int], list[int]]:
+    """Bytes of the buckets in the first step, and in later ones."""
+
+    ### BEGIN SOLUTION
+    def filled(sizes: list[int]) -> list[int]:
+        full: list[int] = []
+        waiting = 0
+        for size in sizes:
+            limit = limit_bytes if full else first_limit_bytes
+            waiting += size
+            if waiting >= limit:
+                full.append(waiting)
+                waiting = 0
+        return [*full, waiting] if waiting else full
+
+    if finds_unused:
+        guessed = filled(parameter_bytes)[::-1]
+        return guessed, guessed
+    arrived = [parameter_bytes[place] for place in arrival]
+    first = [sum(parameter_bytes)]
+    return first, filled(arrived)
+    ### END SOLUTION
+
+
+# %%
+try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, False)
+try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, True)
+
+# %% check="u09-ddp-buckets"
+# Against PyTorch's own functions: arrival in any order, limits met exactly, unused parameters looked for or not.
+
+# %% [markdown]
+# **Compare with** the log of a real DDP, on two processes:
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
+ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
+logs = {flag: run_ranks(logged_buckets, 2, (256, 512, 768, 512), flag)[0] for flag in (False, True)}
+for finds_unused, log in logs.items():
+    predicted = ddp_buckets_of(
+        log["parameter_bytes"], log["arrival"], 2**20, 25 * 2**20, finds_unused
+    )
+    print(f"find_unused_parameters={finds_unused}")
+    for step, mine in zip(("first_step", "later_steps"), predicted, strict=True):
+        print(f"  {step}: predicted {mine}, DDP's log {log[step]}")
+
+# %% [markdown]
+# A real step on two processes, recorded by the course:
+
+# %% folded=true tags=["nbval-check-output"]
+# Figure: five layers, four buckets, two of gloo's threads on each rank
+recorded = recorded_ddp_step()
+step_trace_picture(recorded)
+
+# %% Read a real trace [markdown] exercise="u09-read-step" points=1.5 minutes=12 difficulty=3 importance=5 extra=true
+# **Write** `read_step`: three whole numbers from the events of one rank, which come in any order. A third of the points each:
+#
+# - `first_bytes` of the bucket that is sent first,
+# - `tail_ns` from the end of backward to the end of the last all-reduce,
+# - `exposed_ns` in which at least one all-reduce runs and no operator does.
+#
+# `gloo:all_reduce` sends a bucket; `c10d::allreduce_` only hands it over. All but `gloo:all_reduce` are operators; names of backward's begin with `autograd::`.
+#
+# *By hand:* backward from 0 to 54 with a gap from 34 to 36, all-reduces from 33 to 60 (800 bytes) and 53 to 70 (400 bytes), a copy from 60 to 63 → **800**, **16** and **15**.
+
+
+# %% solution="u09-read-step"
+def read_step(events: list[dict]) -> dict[str, int]:
+    """Bytes of the first bucket; nanoseconds of the tail and of exposed communication."""
+
+    ### BEGIN SOLUTION
+    def runs(some: list[dict], moment: int) -> bool:
+        return any(each["start_ns"] <= moment < each["end_ns"] for each in some)
+
+    sent = [each for each in events if each["name"] == "gloo:all_reduce"]
+    others = [each for each in events if each not in sent]
+    nodes = [each for each in others if each["name"].startswith("autograd::")]
+    moments = sorted({each[key] for each in events for key in ("start_ns", "end_ns")})
+    exposed_ns = 0
+    for start, end in pairwise(moments):
+        if runs(sent, start) and not runs(others, start):
+            exposed_ns += end - start
+    return {
+        "first_bytes": min(sent, key=lambda each: each["start_ns"])["bytes"],
+        "tail_ns": max(each["end_ns"] for each in sent) - max(each["end_ns"] for each in nodes),
+        "exposed_ns": exposed_ns,
+    }
+    ### END SOLUTION
+
+
+# %% folded=true
+# Given: the events of the worked case
+by_hand = [
+    {"name": name, "start_ns": start, "end_ns": end, "bytes": num_bytes}
+    for name, start, end, num_bytes in (
+        ("autograd::engine::evaluate_function: MmBackward0", 0, 30, 0),
+        ("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 30, 34, 0),
+        ("c10d::allreduce_", 32, 33, 800),
+        ("autograd::engine::evaluate_function: MmBackward0", 36, 50, 0),
+        ("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 50, 54, 0),
+        ("c10d::allreduce_", 52, 53, 400),
+        ("gloo:all_reduce", 33, 60, 800),
+        ("gloo:all_reduce", 53, 70, 400),
+        ("torch.distributed.ddp.reducer::copy_bucket_to_grad", 60, 63, 0),
+    )
+]
+
+# %%
+try_it(read_step, by_hand)
+
+# %% check="u09-read-step"
+# Against the course's instrument: slow links and fast ones, last buckets that overtake, events in any order.
+
+# %% folded=true tags=["nbval-check-output"]
+# Compare with: DDP's log of its buckets, and what each rank's trace says
+read_step_of = answer("u09-read-step", read_step)
+print("DDP's log:", recorded["buckets"])
+for rank, events in recorded["events"].items():
+    found = read_step_of(events)
+    milliseconds = {name: found[f"{name}_ns"] / 1e6 for name in ("tail", "exposed")}
+    times = ", ".join(f"{name} {each:.1f} ms" for name, each in milliseconds.items())
+    print(f"rank {rank}: first bucket {found['first_bytes']:,} bytes, {times}")
 
 # %% [markdown]
 # ## What you know now

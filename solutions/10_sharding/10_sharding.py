@@ -65,6 +65,7 @@ from course_utils.show import (
     kept_and_sent,
     try_it,
 )
+from course_utils.show.torch_source import FSDP_SOURCE, Excerpts
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -875,6 +876,53 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 
 # %% [markdown]
 # The state is 16/64 bytes for each number in a matrix, as your formula says (norms are left out). And most of the step is exposed: 63 messages of 10 µs in each of 243 calls take 153 ms. FSDP gathers a whole transformer layer in one call.
+
+# %% [markdown]
+# ### Read the real thing
+#
+# FSDP2 sends groups of parameters, in the lines of the version that runs here:
+
+# %% folded=true tags=["nbval-check-output"]
+# Excerpts of PyTorch: groups of parameters
+Excerpts(FSDP_SOURCE)
+
+# %% [markdown]
+# **Guess first.** A model has an embedding, four blocks of two layers each, and a head. `fully_shard` is called on each block, then on the model. How many all-gathers does one step make, forward and backward together?
+
+# %%
+predict("u10-groups", None, "all-gathers")
+
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: collectives of FSDP2, two processes (some 10 seconds)
+class Blocks(nn.Module):
+    def __init__(self, num_blocks):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        blocks = (nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 8)) for _ in range(num_blocks))
+        self.blocks = nn.Sequential(*blocks)
+
+    def forward(self, ids):
+        return self.head(self.blocks(self.embedding(ids)))
+
+
+def collectives_of_groups(comm, num_blocks):
+    model = Blocks(num_blocks)
+    for each in model.blocks:
+        fully_shard(each)
+    fully_shard(model)
+    with CommDebugMode() as seen:
+        model(torch.arange(11)).sum().backward()
+    counts = seen.get_comm_counts().items()
+    return {str(name).split(".")[-1].strip("_"): count for name, count in counts}
+
+
+groups = run_ranks(collectives_of_groups, 2, 4)[0]
+print(groups)
+compare("u10-groups", "all-gathers", computed=2 * 4 + 1, measured=groups["allgather_base"])
+
+# %% [markdown]
+# Five groups: each block, and what is left of the model for the root, embedding and head together. Blocks are gathered twice. The root stays whole from its forward pass to its backward pass, so it is gathered once. Without the calls on blocks there would be one group: one gather, and all weights whole at once.
 
 # %% [markdown]
 # ## What you know now

@@ -103,9 +103,16 @@ def hold(call: Callable[[], object], *owners: Any) -> Held:
     return Held(max(trace.working_bytes), left_bytes, results[0])
 
 
-@errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Result, state and bytes; where the loop trains on many batches, also the peak of a few."""
+    """Result, state and bytes; what is left changed counts in one scenario, the evaluation's."""
+    observed: Any = _all_observed(answer, case)
+    counts_here = case["scenario"] == "loss"
+    return {name: each for name, each in observed.items() if name != "left" or counts_here}
+
+
+@errors_as_data
+def _all_observed(answer: Any, case: Case) -> dict[str, Any]:
+    """All that is observed; where the loop trains on many batches, also the peak of a few."""
     observed = _observed(answer, case)
     if case["num_batches"] > FEW:
         few = _observed(answer, case | {"num_batches": FEW})

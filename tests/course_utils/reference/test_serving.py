@@ -120,11 +120,24 @@ def test_a_refused_token_changes_nothing():
     assert cache.append("b") == (0, 0)
 
 
-def test_the_tiny_model_knows_its_text():
-    model = trained(MODEL, num_steps=220)
-    written = generate(model, ids_of(TEXT[:7])[None], 50)[0]
-    assert text_of(written) == TEXT[:57]
+def share_guessed(model: Transformer) -> float:
+    """The share of the text's letters that a model guesses from those before them."""
+    ids = ids_of(TEXT)
+    guessed = model(ids[None, :-1]).argmax(-1)[0] == ids[1:]
+    return guessed.float().mean().item()
+
+
+def test_the_tiny_model_knows_most_of_its_text_and_the_draft_less():
+    # over 8 seeds 0.73 to 0.85 and 0.56 to 0.68; the letters themselves differ between processors
+    model = share_guessed(trained(MODEL, num_steps=220))
+    draft = share_guessed(trained(DRAFT, num_steps=120))
+    assert 0.7 < model < 1 and 0.5 < draft < model
+    assert share_guessed(Transformer(MODEL)) < 0.2
     assert sum(each.numel() for each in Transformer(DRAFT).parameters()) < 20_000
+
+
+def test_ids_and_text_are_each_others_inverse():
+    assert text_of(ids_of(TEXT)) == TEXT
 
 
 def test_a_letter_without_a_token_is_named():
