@@ -19,13 +19,15 @@
 # %% [markdown] opening=true
 # ![One step of four layers on two devices, to scale: 11 ms of computing and 8 ms of exchange, one after the other, 19 ms in all. Every gradient is right.](hero.svg)
 #
-# Eight data-parallel trainers, each with one bug of a line or two. No type checker catches them, and only one of them stops. You see what a colleague would bring you: a timeline, a loss curve, a norm, a message.
+# Eight data-parallel trainers, each with one bug of a line or two. No type checker catches them, and only one of them hangs. You see what a colleague would show you: a timeline, a loss curve, a norm, an error message.
 #
-# This unit is **optional**: all points are a bonus, and sections can be done in any order.
+# Your training plan counts on eight devices to do the work of one, eight times faster. Each of these bugs breaks that promise.
+#
+# This unit is **optional**: all points are a bonus, and you can take the sections in any order.
 #
 # 1. **Recognise** a bug by its symptom, before you read the code.
-# 2. **Predict** the number that the bug makes.
-# 3. **Repair** it, so that ranks compute what one rank with all rows would.
+# 2. **Predict** the number that the bug produces.
+# 3. **Repair** it, so that several ranks compute what one rank with all rows would.
 
 # %% setup=true
 from course_utils.preflight import check_setup
@@ -48,24 +50,24 @@ from course_utils.show import Choice, Picture, cluster_timeline, explorer, try_i
 from course_utils.show.picture import axes
 
 # %% [markdown]
-# Each bug comes in the same order:
+# Every section has three steps:
 #
 # 1. *Symptom*: a folded cell runs the broken trainer and shows what happens.
 # 2. *Guess*: name the bug in two words, and predict its number in another run. The list below helps.
-# 3. *Repair*: open the trainer's folded cell, copy its body into the answer cell, and mend it. Change as little as you can.
+# 3. *Repair*: open the trainer's folded cell, copy its body into the answer cell, and fix it. Change as little as you can.
 #
-# Ranks begin with equal models, except in number 4. A rank's loss is its **share** of the whole batch's loss, so gradients are *summed* over ranks (S17), not averaged. A repair is right if every rank ends with what one rank with all rows would have, with no more calls than that takes.
+# Ranks start with equal models, except in section 4. A rank's loss is its **share** of the whole batch's loss, so gradients are *summed* over ranks (S17), not averaged. A repair is right if every rank ends with what one rank with all rows would have, and makes no extra calls.
 #
-# <details><summary>The eight suspects, in no order</summary>
+# <details><summary>The eight suspects, in no particular order</summary>
 #
 # - A seed that all ranks share.
 # - A wait in the wrong place.
-# - A gradient that is shortened too early.
+# - A gradient that is scaled down too early.
 # - A rank that skips its calls.
 # - A gradient that is summed twice.
-# - A start that ranks do not share.
+# - A starting point that ranks do not share.
 # - A mean that is taken twice.
-# - A rest that nobody sends.
+# - A remainder that nobody sends.
 # </details>
 
 # %% folded=true
@@ -88,12 +90,12 @@ def share_of_loss(comm, model):
 # %% [markdown]
 # ## 1. One weight runs away
 #
-# "The loss explodes, but only since the last layer uses the weight of the first."
+# "The loss explodes, but only since we tied the last layer's weight to the first's."
 
 
 # %% folded=true
 # Trainer 1, broken: guess first, then open it
-def broken_tied(comm, model, loss):
+def broken_1(comm, model, loss):
     loss.backward()
     for layer in model.modules():
         for parameter in layer.parameters(recurse=False):
@@ -102,7 +104,7 @@ def broken_tied(comm, model, loss):
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Symptom: the length of each gradient, over that of one rank with all rows
+# Symptom: the norm of each gradient, over that on one rank with all rows
 def tied_layers(num_places):
     layers = layers_between(4, 4, 4, 4, 4)
     for number in range(1, num_places):
@@ -110,7 +112,7 @@ def tied_layers(num_places):
     return layers
 
 
-def times_too_long(trainer, num_ranks, num_places):
+def times_too_large(trainer, num_ranks, num_places):
     def step(comm, model):
         trainer(comm, model, share_of_loss(comm, model))
         return [each.grad.norm() for each in model.parameters()]
@@ -122,25 +124,25 @@ def times_too_long(trainer, num_ranks, num_places):
     return {name: round(float(one / each.grad.norm()), 6) for (name, each), one in named}
 
 
-times_too_long(broken_tied, 2, 2)
+times_too_large(broken_1, 2, 2)
 
 # %% [markdown]
-# **Guess first.** Eight ranks, and the weight is used in *three* places. How many times too long is its gradient?
+# **Guess first.** Eight ranks, and *three* layers share the weight. How many times too large is its gradient?
 
 # %%
-predict("u15-tied", None, "times too long")
+predict("u15-tied", None, "times too large")
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the same trainer on eight ranks, with the weight in three places
-compare("u15-tied", "times too long", measured=times_too_long(broken_tied, 8, 3)["0.weight"])
+compare("u15-tied", "times too large", measured=times_too_large(broken_1, 8, 3)["0.weight"])
 
 # %% One weight runs away [markdown] exercise="u15-tied" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
-# **Repair** `backward_tied`: backward, then one all-reduce for each parameter that requires a gradient, however many layers share it.
+# **Repair** `backward_tied`: backward, then one all-reduce for each parameter that requires a gradient, however many layers use it.
 #
-# - Layers may share a weight, a bias or all they have. Layers with equal numbers need not share.
-# - A frozen parameter's `grad` from earlier stays as it is.
+# - Layers may share a weight, a bias or both. Two layers with equal values are not tied.
+# - A frozen parameter may have a `grad` from earlier: leave it alone.
 #
-# *By hand:* four layers with biases, a weight shared by two, two ranks → **7** calls.
+# *By hand:* four layers with biases, two of which share their weight, on two ranks → **7** calls.
 
 
 # %% solution="u15-tied"
@@ -155,21 +157,21 @@ def backward_tied(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 # %%
-try_it(times_too_long, backward_tied, 2, 2)
-try_it(times_too_long, backward_tied, 8, 3)
+try_it(times_too_large, backward_tied, 2, 2)
+try_it(times_too_large, backward_tied, 8, 3)
 
 # %% check="u15-tied"
-# Gradients in float64 on one rank to four; calls and bytes; weights, biases and layers that are shared, and layers that are only equal.
+# Gradients in float64 on one to four ranks; calls and bytes; shared weights, biases and layers, and layers that are merely equal.
 
 # %% [markdown]
 # ## 2. It stops on Sunday
 #
-# "It ran for a week. Then the last batch of the epoch came, and nothing happens any more."
+# "It ran for a week. Then came the last batch of the epoch, and since then nothing has happened."
 
 
 # %% folded=true
 # Trainer 2, broken: guess first, then open it
-def broken_empty(comm, model, rows):
+def broken_2(comm, model, rows):
     per_rank = -(-len(rows) // comm.size)  # rounded up, so that no row is lost
     mine = rows[per_rank * comm.rank :][:per_rank]
     if len(mine) == 0:
@@ -181,7 +183,7 @@ def broken_empty(comm, model, rows):
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Symptom: sixteen rows on seven ranks, as the virtual cluster sees it
+# Symptom: sixteen rows on seven ranks, on the virtual cluster
 def what_happens(trainer, num_ranks, num_rows):
     rows = data.repeat(10, 1)[:num_rows]
     try:
@@ -191,13 +193,13 @@ def what_happens(trainer, num_ranks, num_rows):
     return f"all {num_ranks} ranks return, after {len(run.communications())} calls each"
 
 
-print(what_happens(broken_empty, 7, 16))
+print(what_happens(broken_2, 7, 16))
 
 # %% [markdown]
-# On a real cluster, each of the six would wait until a timeout. **Guess first.** The same trainer cuts 130 rows for 64 ranks, two rows for each and two to spare. How many ranks return at once?
+# On a real cluster, the six would wait until a timeout. **Guess first.** The same trainer splits 130 rows over 64 ranks: two rows per rank, and two left over. How many ranks return at once?
 
 # %%
-predict("u15-empty", None, "ranks")
+predict("u15-hang", None, "ranks")
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -214,22 +216,22 @@ def ranks_that_return(trainer, num_ranks, num_rows):
     return len(returned)
 
 
-compare("u15-empty", "ranks", measured=ranks_that_return(broken_empty, 64, 130))
+compare("u15-hang", "ranks", measured=ranks_that_return(broken_2, 64, 130))
 
 # %% [markdown]
-# Parts are rounded up to three rows: 43 ranks have a full part, the next one a single row, and 20 have none. More rows than ranks are no protection.
+# Shares are rounded up to three rows: 43 ranks get three, the next gets one, and 20 get none. Having more rows than ranks is no protection.
 
-# %% It stops on Sunday [markdown] exercise="u15-empty" points=1.5 minutes=7 difficulty=2 importance=5 extra=true
-# **Repair** `backward_of_rows`: every rank makes all calls, with rows or without, and ends with the gradient of all rows, in every `grad`.
+# %% It stops on Sunday [markdown] exercise="u15-hang" points=1.5 minutes=7 difficulty=2 importance=5 extra=true
+# **Repair** `backward_of_rows`: every rank makes every call, with or without rows, and ends with the gradient of all rows in every `grad`.
 #
-# - Each row counts once. How rows are dealt out is up to you. The loss is the sum of squares over all rows, divided by their number.
-# - `grad` may hold this rank's earlier gradients, not yet summed. They stay part of the total, on ranks without rows too.
+# - Each row counts once. How you split the rows is up to you. The loss is the sum of squares over all rows, divided by their number.
+# - `grad` may hold gradients that this rank has accumulated and not yet summed. They belong to the total, on ranks without rows too.
 # - One all-reduce for each parameter, and no other call.
 #
-# *By hand:* five rows on four ranks, parts of two: the last rank has none, and makes **4** calls for two layers with biases.
+# *By hand:* five rows on four ranks, in shares of two: the last rank has none, and still makes **4** calls for two layers with biases.
 
 
-# %% solution="u15-empty"
+# %% solution="u15-hang"
 def backward_of_rows(comm: Comm, model: nn.Module, rows: Tensor) -> None:
     """Backward of this rank's rows, then one all-reduce for each gradient."""
     ### BEGIN SOLUTION
@@ -244,23 +246,23 @@ def backward_of_rows(comm: Comm, model: nn.Module, rows: Tensor) -> None:
 # %%
 try_it(what_happens, backward_of_rows, 7, 16)
 
-# %% check="u15-empty"
-# Gradients in float64; fewer rows than ranks, and more; gradients from before; calls of every rank.
+# %% check="u15-hang"
+# Gradients in float64; fewer rows than ranks, and more; accumulated gradients; every rank's calls.
 
 # %% [markdown]
 # <details><summary>Hint: must I treat a rank without rows as a special case?</summary>
 #
-# What does a layer make of a tensor with no rows, and what is the sum of no numbers? What would `.mean()` give?
+# What does a layer return for a tensor with no rows? What is the sum of no numbers, and what is their `.mean()`?
 # </details>
 
 # %% [markdown]
 # ## 3. Overlap that hides nothing
 #
-# "We send each gradient in a hook, asynchronously, while backward computes (S18). Yet the step is as long as computing and exchange together."
+# "We send each gradient in a hook, asynchronously, while backward computes (S18). Yet the step takes as long as compute and communication added up."
 
 
 # %% [markdown]
-# `hooks_on` is from unit 09: it calls a function as soon as a gradient is complete.
+# `hooks_on`, from unit 09, calls a function as soon as a gradient is complete.
 
 
 # %%
@@ -277,7 +279,7 @@ def hooks_on(model, hook):
 
 # %% folded=true
 # Trainer 3, broken: guess first, then open it
-def broken_hooks(comm, model, loss):
+def broken_3(comm, model, loss):
     def send(parameter):
         comm.all_reduce(parameter.grad, async_op=True).wait()
 
@@ -286,7 +288,7 @@ def broken_hooks(comm, model, loss):
 
 
 # %% folded=true
-# Symptom: four layers on two ranks; each product takes 1 ms, each gradient 2 ms on the links
+# Symptom: four layers on two ranks; each matmul takes 1 ms, each gradient 2 ms on the links
 PRODUCT_FLOPS, GRADIENT_BYTES = 2 * 64**3, 4 * 64**2
 
 
@@ -301,19 +303,19 @@ def run_of_four_layers(trainer, exchange_ms=2.0):
     return cluster.run(step, nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(4))))
 
 
-cluster_timeline(run_of_four_layers(broken_hooks), ranks=[0])
+cluster_timeline(run_of_four_layers(broken_3), ranks=[0])
 
 # %% [markdown]
-# The forward pass has four products of 1 ms; backward has seven, two for each layer but the first, whose input needs no gradient. Each of the four gradients takes 2 ms on the links, one after the other.
+# The forward pass has four matmuls of 1 ms. Backward has seven: two per layer, but one for the first, whose input needs no gradient. Each of the four gradients takes 2 ms on the links, one after the other.
 #
-# **Guess first.** With nothing but the bug gone: how long is the step?
+# **Guess first.** Without the bug, how long is the step?
 
 # %%
 predict("u15-hooks", None, "ms")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the course's own overlap, with one gradient in each call
+# Measured: the course's own overlap, with one gradient per call
 def overlapping(comm, model, loss):
     with_overlap(comm, model, loss, bucket_bytes=1)
 
@@ -322,10 +324,10 @@ repaired = run_of_four_layers(overlapping)
 compare("u15-hooks", "ms", measured=round(1e3 * repaired.step_seconds, 9))
 
 # %% Overlap that hides nothing [markdown] exercise="u15-hooks" points=1.5 minutes=7 difficulty=3 importance=5 extra=true
-# **Repair** `backward_in_hooks`: one asynchronous all-reduce for each gradient, started at the earliest moment. Backward never waits, and when the function returns, every `grad` is the sum over all ranks.
+# **Repair** `backward_in_hooks`: one asynchronous all-reduce per gradient, started as early as possible. Backward never waits, and when the function returns, every `grad` is the sum over all ranks.
 #
-# - `grad` may hold this rank's gradients from before. Backward adds to them, and the total travels.
-# - No hook stays on the model.
+# - `grad` may hold gradients that this rank has accumulated. Backward adds to them, and you send the total.
+# - Leave no hook on the model.
 #
 # *By hand:* three gradients that are complete after 3, 5 and 6 s and take 2 s each on the links → the step ends after **9** s.
 
@@ -357,21 +359,21 @@ def milliseconds(trainer):
 
 
 # %%
-try_it(milliseconds, broken_hooks)
+try_it(milliseconds, broken_3)
 try_it(milliseconds, backward_in_hooks)
 
 # %% check="u15-hooks"
-# Gradients in float64; number and moment of the calls; waits during backward; the virtual time of the step; hooks that stay.
+# Gradients in float64; number and time of the calls; waits during backward; the virtual time of the step; hooks left behind.
 
 # %% [markdown]
-# What is the bug worth on other links? Find the speed at which it costs the largest share of the step. Why does it cost less on faster links, and on slower ones?
+# What does the bug cost on other links? Find the speed at which it costs the largest share of the step. Why does it cost less on faster links, and on slower ones?
 
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
 def step_on_links(trainer, exchange_ms):
-    trainers = {"waits in the hook": broken_hooks, "overlaps": overlapping}
-    longest = run_of_four_layers(broken_hooks, exchange_ms).step_seconds
+    trainers = {"waits in the hook": broken_3, "overlaps": overlapping}
+    longest = run_of_four_layers(broken_3, exchange_ms).step_seconds
     run = run_of_four_layers(trainers[trainer], exchange_ms)
     return cluster_timeline(run, ranks=[0], limit_seconds=longest)
 
@@ -385,18 +387,18 @@ explorer(
 # %% [markdown]
 # <details><summary>The answer</summary>
 #
-# At 2 ms: as long as the two products that a layer's backward pass takes, so that nearly all could be hidden. It costs 5 ms of 19 there. On faster links there is little to hide; on slower ones there is too little to hide it behind.
+# At 2 ms, which is as long as the two matmuls of a layer's backward pass: nearly all of it could be hidden. The bug costs 5 ms of 19 there. Faster links leave little to hide; on slower ones there is too little compute to hide it behind.
 # </details>
 
 # %% [markdown]
 # ## 4. Equal gradients, different models
 #
-# "After every exchange I compare gradients: they are the same on all ranks, to the last bit. The models are not."
+# "I compare gradients after every all-reduce: they are identical on all ranks, to the last bit. The models are not."
 
 
 # %% folded=true
 # Trainer 4, broken: guess first, then open it
-def broken_start(comm, model, batches, learning_rate):
+def broken_4(comm, model, batches, learning_rate):
     for rows in batches:
         mine = rows.tensor_split(comm.size)[comm.rank]
         (model(mine).square().sum() / len(rows)).backward()
@@ -427,41 +429,42 @@ def losses_of_ranks(trainer, num_steps):
     return [round(loss, 6) for loss, _ in train_on_ranks(trainer, num_steps)]
 
 
-losses_of_ranks(broken_start, 50)
+losses_of_ranks(broken_4, 50)
 
 # %% [markdown]
-# **Guess first.** How far apart are the weights of ranks 0 and 1 after 50 steps, over their distance before the first?
+# **Guess first.** Take the distance between the weights of ranks 0 and 1. How many times as large is it after 50 steps as before the first?
 
 # %%
-predict("u15-start", None, "times as far")
+predict("u15-apart", None, "times as far apart")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the distance of the weights of two ranks
+# Measured: the distance between two ranks' weights
 def distance(num_steps):
-    (_, one), (_, other), *_ = train_on_ranks(broken_start, num_steps)
+    (_, one), (_, other), *_ = train_on_ranks(broken_4, num_steps)
     return float((one - other).norm())
 
 
-compare("u15-start", "times as far", measured=round(distance(50) / distance(0), 9))
+compare("u15-apart", "times as far apart", measured=round(distance(50) / distance(0), 9))
 
 # %% [markdown]
-# All ranks take the same steps, so they stay as far apart as they began. No comparison of gradients can see it.
+# All ranks take the same steps, so they stay as far apart as they started. Comparing gradients cannot reveal it.
 
-# %% Equal gradients, different models [markdown] exercise="u15-start" points=1.5 minutes=7 difficulty=2 importance=5 extra=true
-# **Repair** `train_together`: plain gradient descent in which all ranks end with the weights and buffers that rank 0 alone would have, trained on all rows.
+# %% Equal gradients, different models [markdown] exercise="u15-apart" points=1.5 minutes=7 difficulty=2 importance=5 extra=true
+# **Repair** `train_together`: plain gradient descent, after which all ranks have the weights and buffers that rank 0 would have had, training alone on all rows.
 #
-# - Ranks come with weights *and buffers* of their own, and begin with those of rank 0: `comm.broadcast(tensor, source=0)`, inside `torch.no_grad()`.
-# - Each tensor of the model is sent once, each gradient once a step. With no batch, ranks still end equal.
+# - Ranks are given different weights *and buffers*. Gradient descent leaves buffers alone.
+# - Each tensor of the model is sent once, each gradient once per step. Without a batch, ranks still end equal.
+# - `comm.broadcast(tensor, source=0)` copies rank 0's tensor to all ranks, in place.
 #
-# *By hand:* two layers with biases, a buffer, two steps → 5 broadcasts and 8 all-reduces, **13** calls.
+# *By hand:* two layers with biases and a buffer, two steps → 5 + 8 = **13** calls.
 
 
-# %% solution="u15-start"
+# %% solution="u15-apart"
 def train_together(
     comm: Comm, model: nn.Module, batches: Sequence[Tensor], learning_rate: float
 ) -> None:
-    """Steps of gradient descent; all ranks begin as rank 0."""
+    """Steps of gradient descent; all ranks start from rank 0's model."""
     ### BEGIN SOLUTION
     for tensor in [*model.parameters(), *model.buffers()]:
         comm.broadcast(tensor.detach(), source=0)
@@ -478,8 +481,8 @@ def train_together(
 # %%
 try_it(losses_of_ranks, train_together, 50)
 
-# %% check="u15-start"
-# Weights and buffers of all ranks after no step to three, in float64; what is sent, and how often.
+# %% check="u15-apart"
+# Weights and buffers of all ranks after zero to three steps, in float64; what is sent, and how often.
 
 # %% [markdown]
 # ## 5. Longer than its limit
@@ -489,7 +492,7 @@ try_it(losses_of_ranks, train_together, 50)
 
 # %% folded=true
 # Trainer 5, broken: guess first, then open it
-def broken_clip(comm, model, loss, max_norm):
+def broken_5(comm, model, loss, max_norm):
     loss.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     for parameter in model.parameters():
@@ -511,7 +514,7 @@ def norms_on_ranks(trainer, num_ranks, batches):
 
 torch.manual_seed(0)
 five_batches = 8 * torch.randn(5, 4, 2, 4, dtype=torch.float64)  # steps, ranks, rows, width
-norms_on_ranks(broken_clip, 4, five_batches)
+norms_on_ranks(broken_5, 4, five_batches)
 
 # %% [markdown]
 # **Guess first.** On sixteen ranks: what is the largest norm that the optimizer can get?
@@ -520,22 +523,19 @@ norms_on_ranks(broken_clip, 4, five_batches)
 predict("u15-clip", None, "times the limit")
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: sixteen ranks with the same rows, so that all gradients point in one direction
+# Measured: sixteen ranks with the same rows, so that all gradients are equal
 same_rows = five_batches[:1, :1].expand(1, 16, 2, 4)
 compare(
     "u15-clip",
     "times the limit",
     computed=16,
-    measured=round(norms_on_ranks(broken_clip, 16, same_rows)[0], 3),
+    measured=round(norms_on_ranks(broken_5, 16, same_rows)[0], 3),
 )
-
-# %% [markdown]
-# Length is the smaller harm. A rank with a huge gradient now counts no more than any other, so the *direction* changes too.
 
 # %% Longer than its limit [markdown] exercise="u15-clip" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
 # **Repair** `backward_clipped`: every rank ends with the gradient of the whole batch, clipped by *its* norm, and returns this norm as it was before clipping.
 #
-# - A gradient that is short enough stays as it is.
+# - A gradient below the limit stays as it is.
 # - One all-reduce for each parameter, and no other call. Models have two layers with biases.
 #
 # *By hand:* two ranks with gradients (3, 0) and (0, 4), limit 1 → every rank has **(0.6, 0.8)** and returns **5**.
@@ -559,14 +559,17 @@ try_it(norms_on_ranks, backward_clipped, 4, five_batches)
 # Gradients and norms above the limit and below; ranks that agree and ranks that nearly cancel.
 
 # %% [markdown]
+# The norm is the smaller harm. The broken trainer cuts a rank with a huge gradient down to the size of any other, so the *direction* is wrong too.
+
+# %% [markdown]
 # ## 6. Eight devices, one slow learner
 #
-# "Same batch, same learning rate, eight devices instead of one. No error, no odd number. It just learns slowly."
+# "Same batch, same learning rate, eight devices instead of one. No error, no NaN. It just learns slowly."
 
 
 # %% folded=true
 # Trainer 6, broken: guess first, then open it
-def broken_scale(comm, model, micro_batches):
+def broken_6(comm, model, micro_batches):
     for rows in micro_batches:
         loss = model(rows).square().mean() / (comm.size * len(micro_batches))
         loss.backward()
@@ -576,7 +579,7 @@ def broken_scale(comm, model, micro_batches):
 
 
 # %% folded=true
-# Symptom: the loss of plain gradient descent, on one rank and on eight
+# Symptom: the loss under plain gradient descent, on one rank and on eight
 def losses_over_steps(trainer, num_ranks, num_steps=60):
     def train(comm, model):
         losses = []
@@ -605,18 +608,18 @@ def loss_curves(trainer):
     return Picture(figure, "The loss of the same 16 rows, on one rank and shared by eight.")
 
 
-loss_curves(broken_scale)
+loss_curves(broken_6)
 
 # %% [markdown]
-# **Guess first.** On eight ranks, with two micro-batches each: how long is this gradient, over what it should be?
+# **Guess first.** On eight ranks, with two micro-batches each: what fraction of the right norm does this gradient have?
 
 # %%
-predict("u15-scale", None, "of its length")
+predict("u15-scale", None, "of the right norm")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the length of the gradient on eight ranks, over that on one
-def gradient_length(trainer, num_ranks):
+# Measured: the norm of the gradient on eight ranks, over that on one
+def gradient_norm(trainer, num_ranks):
     def step(comm, model):
         trainer(comm, model, list(data.tensor_split(comm.size)[comm.rank].split(1)))
         return float(torch.cat([each.grad.flatten() for each in model.parameters()]).norm())
@@ -624,25 +627,22 @@ def gradient_length(trainer, num_ranks):
     return VirtualCluster(num_ranks).run(step, layers_between(4, 4, 2)).results[0]
 
 
-def length_over_right(trainer, num_ranks):
+def norm_over_right(trainer, num_ranks):
     model = layers_between(4, 4, 2)
     model(data).square().mean().backward()
     right = float(torch.cat([each.grad.flatten() for each in model.parameters()]).norm())
-    return round(gradient_length(trainer, num_ranks) / right, 9)
+    return round(gradient_norm(trainer, num_ranks) / right, 9)
 
 
-compare("u15-scale", "of its length", measured=length_over_right(broken_scale, 8))
-
-# %% [markdown]
-# With AdamW this bug hardly shows: its step does not depend on the gradient's scale, but for $\epsilon$. The norm that is logged or clipped is wrong all the same. PyTorch's DDP divides by the number of ranks *for you*: code that comes with a division of its own has this very bug (B9).
+compare("u15-scale", "of the right norm", measured=norm_over_right(broken_6, 8))
 
 # %% Eight devices, one slow learner [markdown] exercise="u15-scale" points=1 minutes=5 difficulty=1 importance=4 extra=true
 # **Repair** `backward_of_mean`: every rank ends with the gradient of the mean of all squares, over all rows of all micro-batches of all ranks.
 #
-# - All micro-batches have the same number of rows, and all ranks as many micro-batches. `grad` is None before.
+# - All micro-batches have the same number of rows, and all ranks have the same number of micro-batches. `grad` is None before.
 # - One all-reduce for each parameter.
 #
-# *By hand:* two ranks with three micro-batches each, six rows in all, whose losses alone have gradients 1 to 6 → **3.5** on both ranks.
+# *By hand:* two ranks with three micro-batches of one row each, and the six rows' own gradients are 1 to 6 → **3.5** on both ranks.
 
 
 # %% solution="u15-scale"
@@ -658,15 +658,18 @@ def backward_of_mean(comm: Comm, model: nn.Module, micro_batches: Sequence[Tenso
 
 
 # %%
-try_it(length_over_right, backward_of_mean, 8)
+try_it(norm_over_right, backward_of_mean, 8)
 
 # %% check="u15-scale"
-# Gradients in float64 on one rank to four, with one micro-batch to four; calls of every rank.
+# Gradients in float64 on one to four ranks, with one to four micro-batches; every rank's calls.
+
+# %% [markdown]
+# AdamW hides this bug: apart from $\epsilon$, its step does not depend on the gradient's scale. The norm that you log or clip is wrong all the same. PyTorch's DDP divides by the number of ranks *for you* (B9); code that divides by it once more has this very bug.
 
 # %% [markdown]
 # ## 7. The head drifts
 #
-# "All layers agree on all ranks. All but the last one."
+# "Every layer agrees across ranks, except the last."
 
 
 # %%
@@ -681,7 +684,7 @@ def send(comm: Comm, bucket: Sequence[nn.Parameter]) -> None:
 
 # %% folded=true
 # Trainer 7, broken: guess first, then open it
-def broken_flush(comm, model, loss, bucket_bytes):
+def broken_7(comm, model, loss, bucket_bytes):
     loss.backward()
     bucket, held = [], 0
     for parameter in model.parameters():
@@ -706,19 +709,19 @@ def differences(trainer, widths, bucket_bytes):
     return {name: round(float((a - b).abs().max()), 4) for name, a, b in pairs}
 
 
-differences(broken_flush, [4, 4, 2], 160)
+differences(broken_7, [4, 4, 2], 160)
 
 # %% [markdown]
-# The bytes of these gradients are 128, 32, 64 and 16, and a bucket is sent when it has at least 160.
+# These gradients have 128, 32, 64 and 16 bytes. A bucket is sent when it holds at least 160.
 #
-# **Guess first.** Eight gradients, of 512, 64, 2,048, 256, 2,048, 64, 512 and 64 bytes, and buckets of 2,048. How many bytes are never sent?
+# **Guess first.** Eight gradients of 512, 64, 2,048, 256, 2,048, 64, 512 and 64 bytes; a bucket is sent at 2,048. How many bytes are never sent?
 
 # %%
-predict("u15-flush", None, "bytes")
+predict("u15-drift", None, "bytes")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: bytes of the gradients, without those that were sent
+# Measured: all bytes of the gradients, less those that were sent
 def never_sent(trainer, widths, bucket_bytes):
     def step(comm, model):
         loss = model(torch.ones(1, widths[0], dtype=torch.float64)).sum()
@@ -729,18 +732,18 @@ def never_sent(trainer, widths, bucket_bytes):
     return sum(each.nbytes for each in model.parameters()) - sum(each.num_bytes for each in sent)
 
 
-compare("u15-flush", "bytes", measured=never_sent(broken_flush, [8, 8, 32, 8, 8], 2048))
+compare("u15-drift", "bytes", measured=never_sent(broken_7, [8, 8, 32, 8, 8], 2048))
 
-# %% The head drifts [markdown] exercise="u15-flush" points=1 minutes=6 difficulty=2 importance=4 extra=true
-# **Repair** `exchange_in_buckets`: every gradient is summed, each in one bucket.
+# %% The head drifts [markdown] exercise="u15-drift" points=1 minutes=6 difficulty=2 importance=4 extra=true
+# **Repair** `exchange_in_buckets`: every gradient is summed over ranks, in exactly one bucket.
 #
-# - Parameters go in the order of `model.parameters()`. A bucket is sent as soon as it has at least `bucket_bytes`; the rest travels together.
-# - No call is empty. If nothing is left, nothing is sent.
+# - Fill buckets in the order of `model.parameters()`. Send one as soon as it holds at least `bucket_bytes`; what remains goes in one last bucket.
+# - If nothing remains, send nothing.
 #
 # *By hand:* gradients of 48, 24, 96 and 32 bytes, `bucket_bytes=72` → buckets of **72**, **96** and **32**.
 
 
-# %% solution="u15-flush"
+# %% solution="u15-drift"
 def exchange_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
     """Backward, then an all-reduce of each bucket."""
     ### BEGIN SOLUTION
@@ -761,18 +764,18 @@ def exchange_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
 try_it(differences, exchange_in_buckets, [4, 4, 2], 160)
 try_it(never_sent, exchange_in_buckets, [8, 8, 32, 8, 8], 2048)
 
-# %% check="u15-flush"
-# Gradients in float64; number and bytes of the buckets, with a rest and without one.
+# %% check="u15-drift"
+# Gradients in float64; number and bytes of the buckets, with a remainder and without.
 
 # %% [markdown]
 # ## 8. Sixteen devices, the noise of one
 #
-# "Dropout adds noise to the gradient. More devices should average it away. They don't."
+# "Dropout adds noise to the gradient. More devices should average it out. They don't."
 
 
 # %% folded=true
 # Trainer 8, broken: guess first, then open it
-def broken_masks(comm, model, batches, seed):
+def broken_8(comm, model, batches, seed):
     torch.manual_seed(seed)  # so that the run can be repeated
     for rows in batches:
         mine = rows.tensor_split(comm.size)[comm.rank]
@@ -782,7 +785,7 @@ def broken_masks(comm, model, batches, seed):
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Symptom: the 32 hidden numbers of a row on four ranks, in two steps; a dot is dropped
+# Symptom: 32 hidden units on four ranks, in two steps; a dot is a dropped unit
 def dropped(trainer, seed):
     def run(comm):
         torch.manual_seed(0)
@@ -795,26 +798,26 @@ def dropped(trainer, seed):
     return {f"rank {n}": each for n, each in enumerate(VirtualCluster(4).run(run).results)}
 
 
-try_it(dropped, broken_masks, 7)
+try_it(dropped, broken_8, 7)
 
 # %% [markdown]
-# **Guess first.** On sixteen ranks: how many times as much noise (standard deviation) does dropout add to their mean, compared with ranks that drop different units?
+# **Guess first.** On sixteen ranks, how many times as noisy is the mean (standard deviation) as it would be if each rank dropped other units?
 
 # %%
 predict("u15-masks", None, "times the noise")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: the mean of a dropped 1 over sixteen ranks, 20,000 times
+# Measured: a 1 after dropout, averaged over sixteen ranks, 20,000 times
 torch.manual_seed(0)
 equal, different = (F.dropout(torch.ones(20_000, masks)).mean(1).std() for masks in (1, 16))
 compare("u15-masks", "times the noise", computed=4, measured=round(float(equal / different), 2))
 
 # %% Sixteen devices, the noise of one [markdown] exercise="u15-masks" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
-# **Repair** `backward_with_dropout`: no two ranks drop the same units, in no two steps.
+# **Repair** `backward_with_dropout`: no two ranks and no two steps drop the same units.
 #
-# - The same `seed` gives the same run again, whatever ran before; another seed gives another run.
-# - Dropout stays on. All else is as it was: the gradients of all ranks and batches are summed, one all-reduce for each parameter.
+# - The same `seed` gives the same masks again, whatever ran before. Another seed gives other masks on every rank.
+# - Dropout stays on. The gradients of all ranks and batches are still summed, with one all-reduce for each parameter.
 #
 # *By hand:* two ranks and two batches → **4** different masks.
 
@@ -823,7 +826,7 @@ compare("u15-masks", "times the noise", computed=4, measured=round(float(equal /
 def backward_with_dropout(
     comm: Comm, model: nn.Module, batches: Sequence[Tensor], seed: int
 ) -> None:
-    """Backward of several batches under dropout, then one all-reduce for each gradient."""
+    """Backward of several batches with dropout, then one all-reduce for each gradient."""
     ### BEGIN SOLUTION
     torch.manual_seed(seed + comm.rank)
     for batch in batches:
@@ -838,28 +841,28 @@ def backward_with_dropout(
 try_it(dropped, backward_with_dropout, 7)
 
 # %% check="u15-masks"
-# Masks of all ranks and steps, in a run, in its repetition and with another seed; gradients under these masks.
+# Masks of all ranks and steps, in one run, in a second with the same seed and in one with another; gradients with these masks.
 
 # %% [markdown]
 # ## What you know now
 #
-# <details><summary>The eight bugs, by name: open it when you have found them</summary>
+# <details><summary>The eight bugs by name: open when you have found them</summary>
 #
 # | symptom | bug | what shows it at once |
 # |---|---|---|
-# | one weight's gradient too long by a power of $d$ | a tied weight is reduced once per layer | calls over parameters |
-# | waits forever, on some batches | a rank without rows skips its collectives | calls of each rank |
-# | step = computing + exchange | `wait` inside the hook | waits before backward ends |
-# | equal gradients, unequal weights | no broadcast at the start | a checksum of the *weights* |
+# | one weight's gradient too large by a power of $d$ | a tied weight is reduced once per layer | number of calls against number of parameters |
+# | hangs on some batches | a rank without rows skips its collectives | calls of each rank |
+# | step = compute + communication | `wait` inside the hook | waits during backward |
+# | equal gradients, different weights | no broadcast at the start | a checksum of the *weights* |
 # | norm above the limit, up to $d$ times | clipping before the reduction | the norm *after* the reduction |
-# | gradient $1/d$ of its length | divided by $d$ twice | one rank against two, same rows |
-# | the last parameters differ between ranks | the last bucket is never sent | bytes sent over bytes of gradients |
-# | noise that does not shrink with $d$ | one dropout seed for all ranks | masks side by side |
+# | gradient $1/d$ of the right size | divided by $d$ twice | one rank against two, same rows |
+# | the last parameters differ between ranks | the last bucket is never sent | bytes sent against bytes of gradients |
+# | noise that does not shrink with $d$ | one dropout seed for all ranks | the masks, side by side |
 # </details>
 #
-# Two tests find six of the eight: *one rank against several on the same rows*, also with fewer rows than ranks, and *a checksum of the weights after a step, on all ranks*. Which two need a clock, or another eye? Write the tests before you need them.
+# Two tests find six of the eight: *one rank against several on the same rows*, fewer rows than ranks included, and *a checksum of all ranks' weights after a step*. Which two do they miss? Write both tests before you need them.
 #
-# *Further reading:* Li et al. 2020, *PyTorch Distributed*, sections 3 and 4 (20 minutes): equal starts, buckets, overlap, and ranks that would wait forever, as PyTorch's own trainer handles them.
+# *Further reading:* Li et al. 2020, *PyTorch Distributed*, sections 3 and 4 (20 minutes): how PyTorch's DDP handles equal starts, buckets, overlap, and ranks that would wait forever.
 
 # %%
 progress("15")

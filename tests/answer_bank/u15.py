@@ -58,14 +58,12 @@ TIED = AnswerBank(
     wrong=[
         Wrong(
             "the broken trainer",
-            _broken("broken_tied", "backward_tied"),
+            _broken("broken_1", "backward_tied"),
             "its sum is summed again",
         ),
         Wrong(
             "layers without the last",
-            _broken(
-                "broken_tied", "backward_tied", ("model.modules()", "list(model.modules())[:-1]")
-            ),
+            _broken("broken_1", "backward_tied", ("model.modules()", "list(model.modules())[:-1]")),
             "each counted once",
         ),
         Wrong(
@@ -84,7 +82,7 @@ def backward_tied(comm, model, loss):
         Wrong(
             "divided by the number of ranks",
             _broken(
-                "broken_tied",
+                "broken_1",
                 "backward_tied",
                 (
                     "comm.all_reduce(parameter.grad)",
@@ -120,7 +118,7 @@ def backward_tied(comm, model, loss):
     ],
     right=[
         _broken(
-            "broken_tied",
+            "broken_1",
             "backward_tied",
             ("    for layer", "    sent = set()\n    for layer"),
             (
@@ -152,11 +150,11 @@ PER_RANK, MINE = "per_rank = -(-len(rows) // comm.size)", "per_rank * comm.rank 
 EMPTY = AnswerBank(
     function="backward_of_rows",
     wrong=[
-        Wrong("the broken trainer", _broken("broken_empty", "backward_of_rows"), WHICH_CALL),
+        Wrong("the broken trainer", _broken("broken_2", "backward_of_rows"), WHICH_CALL),
         Wrong(
             "a barrier instead",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 ("return  # nothing to do", "return comm.barrier()"),
             ),
@@ -165,7 +163,7 @@ EMPTY = AnswerBank(
         Wrong(
             "all zeros in one call",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 (
                     "return  # nothing to do",
@@ -178,7 +176,7 @@ EMPTY = AnswerBank(
         Wrong(
             "dealt out evenly, and the rank without rows still returns",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 (f"rows[{MINE}", "rows.tensor_split(comm.size)[comm.rank]"),
             ),
@@ -187,7 +185,7 @@ EMPTY = AnswerBank(
         Wrong(
             "no loss, and None is sent",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 ("return  # nothing to do", "pass"),
                 ("    loss.backward()", "    if len(mine):\n        loss.backward()"),
@@ -197,7 +195,7 @@ EMPTY = AnswerBank(
         Wrong(
             "chunks, of which there are too few",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 (f"rows[{MINE}", "rows.chunk(comm.size)[comm.rank]"),
             ),
@@ -206,17 +204,17 @@ EMPTY = AnswerBank(
         Wrong(
             "the mean of this rank's rows",
             _broken(
-                "broken_empty",
+                "broken_2",
                 "backward_of_rows",
                 ("    if len(mine) == 0:\n        return  # nothing to do\n", ""),
                 (".sum() / len(rows)", ".mean()"),
             ),
-            "which sum of none is fine?",
+            "What is the mean of no numbers",
         ),
     ],
     right=[
         _broken(
-            "broken_empty",
+            "broken_2",
             "backward_of_rows",
             ("    if len(mine) == 0:\n        return  # nothing to do\n", ""),
             (f"rows[{MINE}", "rows[comm.rank :: comm.size]"),
@@ -252,18 +250,16 @@ SEND_AND_WAIT = "comm.all_reduce(parameter.grad, async_op=True).wait()"
 HOOKS = AnswerBank(
     function="backward_in_hooks",
     wrong=[
-        Wrong("the broken trainer", _broken("broken_hooks", "backward_in_hooks"), IN_HOOK),
+        Wrong("the broken trainer", _broken("broken_3", "backward_in_hooks"), IN_HOOK),
         Wrong(
             "nobody waits",
-            _broken(
-                "broken_hooks", "backward_in_hooks", ("async_op=True).wait()", "async_op=True)")
-            ),
+            _broken("broken_3", "backward_in_hooks", ("async_op=True).wait()", "async_op=True)")),
             "What must a hook return",
         ),
         Wrong(
             "the handle is dropped",
             _broken(
-                "broken_hooks",
+                "broken_3",
                 "backward_in_hooks",
                 (SEND_AND_WAIT, "handle = comm.all_reduce(parameter.grad, async_op=True)"),
             ),
@@ -272,7 +268,7 @@ HOOKS = AnswerBank(
         Wrong(
             "waits for the last call alone",
             _broken(
-                "broken_hooks",
+                "broken_3",
                 "backward_in_hooks",
                 (
                     SEND_AND_WAIT,
@@ -322,7 +318,7 @@ def backward_in_hooks(comm, model, loss):
     ],
     right=[
         _broken(
-            "broken_hooks",
+            "broken_3",
             "backward_in_hooks",
             (SEND_AND_WAIT, f"started.append({SEND_AND_WAIT.removesuffix('.wait()')})"),
             ("    def send", "    started = []\n\n    def send"),
@@ -355,20 +351,20 @@ def backward_in_hooks(comm, model, loss):
     },
 )
 
-FROM_PLACES = "Ranks take equal steps from different places"
+FROM_PLACES = "Ranks take equal steps from different starting points"
 LOOP = "    for rows in batches:"
 
 
 def _started(*lines: str, changes: tuple[tuple[str, str], ...] = ()) -> str:
     """Trainer 4, with lines before its loop."""
     before = "".join(f"    {line}\n" for line in lines)
-    return _broken("broken_start", "train_together", (LOOP, f"{before}{LOOP}"), *changes)
+    return _broken("broken_4", "train_together", (LOOP, f"{before}{LOOP}"), *changes)
 
 
 START = AnswerBank(
     function="train_together",
     wrong=[
-        Wrong("the broken trainer", _broken("broken_start", "train_together"), FROM_PLACES),
+        Wrong("the broken trainer", _broken("broken_4", "train_together"), FROM_PLACES),
         Wrong("the same seed", _started("torch.manual_seed(0)"), FROM_PLACES),
         Wrong(
             "every rank sends its own",
@@ -432,13 +428,13 @@ CLIP = AnswerBank(
     wrong=[
         Wrong(
             "the broken trainer",
-            _broken("broken_clip", "backward_clipped"),
-            "Which gradient is to be short?",
+            _broken("broken_5", "backward_clipped"),
+            "Which gradient should obey the limit?",
         ),
         Wrong(
             "divided by the number of ranks",
             _broken(
-                "broken_clip",
+                "broken_5",
                 "backward_clipped",
                 (
                     "comm.all_reduce(parameter.grad)",
@@ -450,7 +446,7 @@ CLIP = AnswerBank(
         Wrong(
             "nothing returned",
             _broken(
-                "broken_clip",
+                "broken_5",
                 "backward_clipped",
                 (CLIP_LINE, ""),
                 ("return norm", CLIP_LINE.strip()),
@@ -460,7 +456,7 @@ CLIP = AnswerBank(
         Wrong(
             "clipped between the calls",
             _broken(
-                "broken_clip",
+                "broken_5",
                 "backward_clipped",
                 (CLIP_LINE, ""),
                 (
@@ -473,7 +469,7 @@ CLIP = AnswerBank(
         Wrong(
             "the largest norm of all ranks",
             _broken(
-                "broken_clip",
+                "broken_5",
                 "backward_clipped",
                 (CLIP_LINE, ""),
                 (
@@ -488,7 +484,7 @@ CLIP = AnswerBank(
     ],
     right=[
         _broken(
-            "broken_clip",
+            "broken_5",
             "backward_clipped",
             (CLIP_LINE, ""),
             ("    return norm", CLIP_LINE + "    return norm.item()"),
@@ -520,18 +516,18 @@ SCALE = AnswerBank(
     wrong=[
         Wrong(
             "the broken trainer",
-            _broken("broken_scale", "backward_of_mean"),
+            _broken("broken_6", "backward_of_mean"),
             "two of your lines divide by it",
         ),
         Wrong(
             "multiplied in the end",
-            _broken("broken_scale", "backward_of_mean", (DIVIDE, DIVIDE.replace("/=", "*="))),
-            "One of two divisions was one too many",
+            _broken("broken_6", "backward_of_mean", (DIVIDE, DIVIDE.replace("/=", "*="))),
+            "One of the two divisions was one too many",
         ),
         Wrong(
             "divided by ranks and micro-batches in the end too",
             _broken(
-                "broken_scale",
+                "broken_6",
                 "backward_of_mean",
                 (DIVIDE, f"{DIVIDE} * len(micro_batches)"),
             ),
@@ -540,12 +536,12 @@ SCALE = AnswerBank(
         Wrong(
             "only the micro-batches are left",
             _broken(
-                "broken_scale",
+                "broken_6",
                 "backward_of_mean",
                 (DIVIDE, ""),
                 ("(comm.size * len(micro_batches))", "len(micro_batches)"),
             ),
-            "One of two divisions was one too many",
+            "One of the two divisions was one too many",
         ),
         Wrong(
             "the last micro-batch is taken off the list",
@@ -561,8 +557,8 @@ def backward_of_mean(comm, model, micro_batches):
         ),
     ],
     right=[
-        _broken("broken_scale", "backward_of_mean", (DIVIDE, "")),
-        _broken("broken_scale", "backward_of_mean", ("comm.size * ", "")),
+        _broken("broken_6", "backward_of_mean", (DIVIDE, "")),
+        _broken("broken_6", "backward_of_mean", ("comm.size * ", "")),
         _answer("""
 def backward_of_mean(comm, model, micro_batches):
     model(torch.cat(list(micro_batches))).square().mean().backward()
@@ -580,21 +576,21 @@ def backward_of_mean(comm, model, micro_batches):
     },
 )
 
-LOST = "What is in the bucket when the loop is over?"
+LOST = "What is still in the bucket when the loop is over?"
 END = "            bucket, held = [], 0"
 FLUSH = AnswerBank(
     function="exchange_in_buckets",
     wrong=[
-        Wrong("the broken trainer", _broken("broken_flush", "exchange_in_buckets"), LOST),
+        Wrong("the broken trainer", _broken("broken_7", "exchange_in_buckets"), LOST),
         Wrong(
             "the rest, even if there is none",
-            _broken("broken_flush", "exchange_in_buckets", (END, f"{END}\n    send(comm, bucket)")),
+            _broken("broken_7", "exchange_in_buckets", (END, f"{END}\n    send(comm, bucket)")),
             "In which cases is there nothing to join?",
         ),
         Wrong(
             "the rest inside the loop",
             _broken(
-                "broken_flush",
+                "broken_7",
                 "exchange_in_buckets",
                 (END, f"{END}\n        if bucket:\n            send(comm, bucket)"),
             ),
@@ -603,7 +599,7 @@ FLUSH = AnswerBank(
         Wrong(
             "the rest on rank 0",
             _broken(
-                "broken_flush",
+                "broken_7",
                 "exchange_in_buckets",
                 (END, f"{END}\n    if bucket and comm.rank == 0:\n        send(comm, bucket)"),
             ),
@@ -631,7 +627,7 @@ def exchange_in_buckets(comm, model, loss, bucket_bytes):
     ],
     right=[
         _broken(
-            "broken_flush",
+            "broken_7",
             "exchange_in_buckets",
             (END, f"{END}\n    if held:\n        send(comm, bucket)"),
         ),
@@ -669,32 +665,32 @@ MASKS = AnswerBank(
     wrong=[
         Wrong(
             "the broken trainer",
-            _broken("broken_masks", "backward_with_dropout"),
+            _broken("broken_8", "backward_with_dropout"),
             "What could their seeds differ by?",
         ),
         Wrong(
             "seeded on rank 0 alone",
             _broken(
-                "broken_masks",
+                "broken_8",
                 "backward_with_dropout",
                 (SEED_LINE, "if comm.rank == 0: torch.manual_seed(seed)"),
             ),
-            "What does your generator begin from",
+            "What does your generator start from",
         ),
         Wrong(
             "seeded again by the rank in every step",
             _broken(
-                "broken_masks",
+                "broken_8",
                 "backward_with_dropout",
                 (SEED_LINE, "pass"),
                 (LOOP, f"{LOOP}\n        torch.manual_seed(1000 * seed + comm.rank)"),
             ),
-            "How often is a seed set in a run?",
+            "How often should a run set its seed?",
         ),
         Wrong(
             "a number is drawn on each rank",
             _broken(
-                "broken_masks",
+                "broken_8",
                 "backward_with_dropout",
                 (SEED_LINE, "torch.manual_seed(seed); torch.rand(comm.size)"),
             ),
@@ -703,7 +699,7 @@ MASKS = AnswerBank(
         Wrong(
             "the gradients are not summed",
             _broken(
-                "broken_masks",
+                "broken_8",
                 "backward_with_dropout",
                 (SEED_LINE, "torch.manual_seed(seed + comm.rank)"),
                 ("comm.all_reduce(parameter.grad)", "pass"),
@@ -713,12 +709,12 @@ MASKS = AnswerBank(
     ],
     right=[
         _broken(
-            "broken_masks",
+            "broken_8",
             "backward_with_dropout",
             (SEED_LINE, "torch.manual_seed(seed * comm.size + comm.rank)"),
         ),
         _broken(
-            "broken_masks",
+            "broken_8",
             "backward_with_dropout",
             (SEED_LINE, "pass"),
             (
@@ -728,7 +724,7 @@ MASKS = AnswerBank(
             ),
         ),
         _broken(
-            "broken_masks",
+            "broken_8",
             "backward_with_dropout",
             (
                 SEED_LINE,
@@ -748,11 +744,11 @@ MASKS = AnswerBank(
 
 BANKS = {
     "u15-tied": TIED,
-    "u15-empty": EMPTY,
+    "u15-hang": EMPTY,
     "u15-hooks": HOOKS,
-    "u15-start": START,
+    "u15-apart": START,
     "u15-clip": CLIP,
     "u15-scale": SCALE,
-    "u15-flush": FLUSH,
+    "u15-drift": FLUSH,
     "u15-masks": MASKS,
 }

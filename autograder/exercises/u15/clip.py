@@ -67,19 +67,19 @@ CLIP = "nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
 RETURN = f"return {CLIP}"
 NORM = "nn.utils.get_total_norm([each.grad for each in model.parameters()])"
 OWN_FACTOR = (
-    "Ranks end with different gradients: each scales the sum by a factor of its own. Whose norm "
-    "is in your factor?"
+    "Ranks end with different gradients: each scales the sum by its own factor. Whose norm is in "
+    "that factor?"
 )
 EDITS = (
     Edit(
-        "Each rank clips its own part, and the sum of short gradients can be as long as the limit "
-        "times the ranks, in another direction. Which gradient is to be short?",
+        "Each rank clips its own gradient. Their sum can have the limit's norm times the number "
+        "of ranks, and another direction. Which gradient should obey the limit?",
         {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"},
         shows=("length",),
     ),
     Edit(
-        "With a smaller limit on each rank the sum is short enough, and has another direction. "
-        "Which gradient does one rank with all rows clip?",
+        "With a smaller limit per rank the sum obeys the limit, but has another direction. Which "
+        "gradient does one rank with all rows clip?",
         {
             BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size\n    norm = {CLIP}",
             RETURN: "return norm",
@@ -101,7 +101,7 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "Each parameter is clipped by its own norm. What is shortened as one vector?",
+        "You clip each parameter by its own norm. What is the norm of a model's gradient?",
         {
             RETURN: f"norm = {NORM}\n    for parameter in model.parameters():\n"
             "        nn.utils.clip_grad_norm_([parameter], max_norm)\n    return norm"
@@ -109,7 +109,7 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "Numbers are cut off one by one. Which operation shortens a gradient and keeps its "
+        "You clip element by element. Which operation makes a gradient smaller and keeps its "
         "direction?",
         {
             RETURN: f"norm = {NORM}\n    nn.utils.clip_grad_value_(model.parameters(), max_norm)\n"
@@ -118,7 +118,7 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "Gradients below the limit grow. When is nothing to be done?",
+        "Gradients below the limit grow. When should clipping do nothing?",
         {
             RETURN: f"norm = {NORM}\n    for parameter in model.parameters():\n"
             "        parameter.grad *= max_norm / norm\n    return norm"
@@ -126,20 +126,20 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "The gradient is right, and the norm that you return is that of after clipping. Which one "
-        "tells whether anything was clipped?",
+        "The gradient is right, but you return its norm after clipping. Which norm tells whether "
+        "anything was clipped?",
         {RETURN: f"{CLIP}\n    return {NORM}"},
         shows=("norm",),
     ),
     Edit(
-        "The gradient is right, and the norm that you return is that of this rank's own part. "
-        "When is the gradient complete?",
+        "The gradient is right, but you return the norm of this rank's own part. When is the "
+        "gradient complete?",
         {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
         shows=("norm",),
     ),
     Edit(
-        "You add up the ranks' squared norms, as if each had a piece of one gradient. What do the "
-        "ranks have here: pieces, or terms of a sum?",
+        "You add up the ranks' squared norms, as if each rank held a shard of the gradient. What "
+        "do ranks hold here: shards, or terms of a sum?",
         {
             BACKWARD: f"{BACKWARD}\n    norm = {NORM} ** 2\n    comm.all_reduce(norm)\n"
             "    norm = norm.sqrt()",
@@ -148,15 +148,17 @@ EDITS = (
         },
     ),
     Edit(
-        "After the sum all ranks have the same gradient, and you send its norm once more. Who "
-        "needs that call?",
+        "After the all-reduce all ranks have the same gradient, and you send its norm as well. "
+        "Who needs that call?",
         {
             RETURN: f"norm = {CLIP}\n    comm.all_reduce(norm)\n    return norm / comm.size",
         },
     ),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
-    Edit("Nothing is clipped. Which line shortens the gradient?", {RETURN: f"return {NORM}"}),
+    Edit(
+        "Nothing is clipped. Which of your lines changes the gradient?", {RETURN: f"return {NORM}"}
+    ),
 )
 
 CHECK = Check(
@@ -169,8 +171,8 @@ CHECK = Check(
         relative_tolerance=WITH_EPSILON,
         questions={
             "calls": "How many calls are needed until every rank can compute the norm by itself?",
-            "length": "Which gradient has to be no longer than the limit, and when is it complete?",
-            "norm": "Of which gradient is the norm that you return?",
+            "length": "Which gradient should obey the limit, and when is it complete?",
+            "norm": "Which gradient's norm do you return?",
         },
         labels=LABELS
         | {

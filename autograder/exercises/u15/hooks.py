@@ -63,19 +63,19 @@ SEND = f"{KEEP}{START})"
 WITH, BACKWARD = "with hooks_on(model, start):", "loss.backward()"
 WAIT = "for call in calls:\n        call.wait()"
 IN_HOOK = (
-    "Backward stands still until a gradient has arrived, each time. What does the next layer's "
-    "backward pass need of the other ranks?"
+    "Backward stops at every layer until that layer's gradient has arrived. What does the next "
+    "layer's backward pass need from the other ranks?"
 )
 AFTERWARDS = (
-    "No hook waits, and nothing overlaps: the first call is made when backward is over. Who knows "
-    "earlier that a gradient is complete?"
+    "No hook waits, but nothing overlaps either: you make the first call when backward is over. "
+    "What tells you earlier that a gradient is complete?"
 )
 EDITS = (
     Edit(IN_HOOK, {SEND: f"{START}.wait()"}, shows=("waits",)),
     Edit(IN_HOOK, {SEND: "comm.all_reduce(weight.grad)"}, shows=("waits",)),
     Edit(
-        "The hook waits for the call before it. Who else sees to it that calls travel one after "
-        "the other?",
+        "The hook waits for the call before it. What goes wrong if two calls are in flight at "
+        "once?",
         {SEND: f"if calls:\n            calls[-1].wait()\n        {SEND}"},
         shows=("waits",),
     ),
@@ -111,8 +111,8 @@ EDITS = (
         shows=("other_bytes",),
     ),
     Edit(
-        "Your hooks are still there when the function returns. What will the next backward pass "
-        "set off?",
+        "Your hooks are still there when the function returns. What will they do in the next "
+        "backward pass?",
         {
             f"{WITH}\n        {BACKWARD}": "for weight in model.parameters():\n"
             f"        weight.register_post_accumulate_grad_hook(start)\n    {BACKWARD}"
@@ -120,7 +120,7 @@ EDITS = (
         shows=("hooks_left",),
     ),
     Edit(
-        "What was in grad before is gone. Who may set it to zero?",
+        "You clear the gradients that were accumulated before. Whose job is that?",
         {WITH: f"model.zero_grad()\n    {WITH}"},
         shows=("length",),
     ),
@@ -137,7 +137,7 @@ EDITS = (
     Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
     Edit(NOT_REACHED, {START: "comm.all_reduce(weight.grad.clone(), async_op=True)"}),
     Edit(
-        "Every gradient is sent twice. Which of your calls sums what has been summed?",
+        "Every gradient is sent twice. Which of your calls sums what is already a sum?",
         {
             WAIT: f"{WAIT}\n    for weight in model.parameters():\n"
             "        comm.all_reduce(weight.grad)"
@@ -158,18 +158,18 @@ CHECK = Check(
             "calls": "How many gradients are there, and how many calls does each need?",
             "length": "When may a gradient be read, and is anything divided?",
             "waits": "Which line waits while backward could go on?",
-            "late_calls": "Who starts a call at the moment at which its gradient is complete?",
-            "step_seconds": "The calls are right, and the step takes longer. Who waits, and when?",
+            "late_calls": "What runs at the very moment when a gradient is complete?",
+            "step_seconds": "The calls are right, but the step takes longer. Who waits, and when?",
         },
         labels=LABELS
         | {
             "backward_passes": "backward passes through the loss",
-            "other_bytes": "calls with the bytes of another gradient",
+            "other_bytes": "calls out of order",
             "wrong_gradients": "gradients that are not the sum of all ranks'",
             "waits": "waits before backward is over",
-            "late_calls": "calls that are made later than they could be",
+            "late_calls": "calls made later than possible",
             "step_seconds": "the seconds of the step",
-            "hooks_left": "hooks that are left afterwards",
+            "hooks_left": "hooks left behind",
         },
     ),
     answers=TRAINERS,

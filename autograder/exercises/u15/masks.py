@@ -46,16 +46,16 @@ def measured(**case: Any) -> dict[str, Any]:
 SEED, STEPS = "torch.manual_seed(seed + comm.rank)", "for batch in batches:"
 CALL = "comm.all_reduce(each.grad)"
 EVERY_STEP = (
-    "Every step drops the same units: the generator begins anew each time. How often is a seed "
-    "set in a run?"
+    "Every step drops the same units, because you seed the generator again each time. How often "
+    "should a run set its seed?"
 )
 AGAIN_EQUAL = (
-    "All ranks draw the same numbers, so that all drop the same units. What could their seeds "
+    "All ranks draw the same random numbers, so all drop the same units. What could their seeds "
     "differ by?"
 )
 NO_SEED = (
-    "The same seed gives other masks in the next run. What does your generator begin from, and "
-    "who knows that number tomorrow?"
+    "The same seed gives other masks in the next run. What does your generator start from, and "
+    "how would you repeat it tomorrow?"
 )
 EDITS = (
     Edit(AGAIN_EQUAL, {SEED: "torch.manual_seed(seed)"}, shows=("on_other_rank",)),
@@ -78,7 +78,8 @@ EDITS = (
         shows=("in_other_step",),
     ),
     Edit(
-        "Ranks agree in each step: only the step is in the seed. What else tells two masks apart?",
+        "All ranks drop the same units in a step: only the step is in your seed. What else must "
+        "be in it?",
         {
             SEED: "pass",
             STEPS: f"for step, batch in enumerate(batches):\n        {SEED}".replace(
@@ -88,8 +89,8 @@ EDITS = (
         shows=("on_other_rank",),
     ),
     Edit(
-        "A rank drops in one step what its neighbour drops in the next: sums of rank and step "
-        "meet. Which number is different for every pair of them?",
+        "A rank drops in one step what its neighbour drops in another: different ranks and steps "
+        "have the same sum. Which number is different for every rank and step?",
         {
             SEED: "pass",
             STEPS: f"for step, batch in enumerate(batches):\n        {SEED}".replace(
@@ -111,7 +112,7 @@ EDITS = (
     Edit(NO_SEED, {SEED: "pass"}, shows=("unrepeatable",)),
     Edit(NO_SEED, {SEED: "torch.seed()"}, shows=("unrepeatable",)),
     Edit(
-        "Nothing is dropped any more, so that no masks can be equal. Who asked for no dropout?",
+        "Nothing is dropped any more. Was dropout the bug?",
         {SEED: "model.eval()"},
         shows=("kept_all",),
     ),
@@ -132,15 +133,15 @@ CHECK = Check(
         questions={
             "masks": "How often does each rank run the model?",
             "on_other_rank": "Which seeds do two ranks have, and are they different?",
-            "in_other_step": "How often does the generator begin anew?",
-            "elsewhere": "Which masks have the same seed, of other ranks and other steps?",
+            "in_other_step": "How often do you seed the generator?",
+            "elsewhere": "Which rank and step share a seed with another rank's other step?",
             "wrong_ranks": "Is each rank's gradient the sum of all ranks', and of all steps?",
             "calls": "How often is each gradient summed?",
         },
         labels=LABELS
         | {
             "masks": "masks of all ranks and steps",
-            "other_rows": "forward passes with rows that are another rank's",
+            "other_rows": "forward passes with the wrong number of rows",
             "kept_all": "masks that drop nothing",
             "unrepeatable": "ranks that drop other units in a second run",
             "seedless": "ranks that drop the same units with another seed",

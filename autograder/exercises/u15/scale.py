@@ -49,38 +49,38 @@ def measured(**case: Any) -> dict[str, Any]:
 BACKWARD = "(model(batch).square().mean() / num_parts).backward()"
 CALL, BOTH = "comm.all_reduce(each.grad)", "comm.size * len(micro_batches)"
 TIMES_RANKS = (
-    "Too long by a factor, the number of ranks. One of two divisions was one too many: how many "
-    "are left?"
+    "Too large by a factor of the number of ranks. One of the two divisions was one too many: how "
+    "many are left?"
 )
 EDITS = (
     Edit(
-        "Too short by a factor, the number of ranks: two of your lines divide by it. What does "
-        "the sum over ranks of these losses stand for already?",
+        "Too small by a factor of the number of ranks: two of your lines divide by it. What is "
+        "the sum of these losses over ranks, before the second one?",
         {CALL: f"{CALL}\n        each.grad /= comm.size"},
     ),
     Edit(TIMES_RANKS, {BOTH: "len(micro_batches)"}, shows=("length",)),
     Edit(TIMES_RANKS, {CALL: f"{CALL}\n        each.grad *= comm.size"}, shows=("length",)),
     Edit(
-        "Too long by a factor, the number of micro-batches. backward adds up: by what has the "
-        "mean over all of them to be divided?",
+        "Too large by a factor of the number of micro-batches. Backward adds gradients up: what "
+        "turns their sum into a mean?",
         {BOTH: "comm.size"},
         shows=("length",),
     ),
     Edit(
-        "Too short by a factor, the number of micro-batches: two of your lines divide by it. "
-        "Which one suffices?",
+        "Too small by a factor of the number of micro-batches: two of your lines divide by it. "
+        "Which one is enough?",
         {CALL: f"{CALL}\n        each.grad /= len(micro_batches)"},
         shows=("length",),
     ),
     Edit(
-        "Nothing is divided any more, by ranks or by micro-batches. Of how many numbers is this "
-        "the mean?",
+        "You no longer divide by anything. How many means does this add up, over ranks and "
+        "micro-batches?",
         {BOTH: "1"},
         shows=("length",),
     ),
     Edit(
-        "The ranks sum after every micro-batch, and what has been summed before is summed again. "
-        "What is in grad when the next micro-batch is over?",
+        "You sum over ranks after every micro-batch, so earlier sums are summed again. What is in "
+        "`grad` when the next micro-batch is done?",
         {
             BACKWARD: f"{BACKWARD}\n        for weight in model.parameters():\n"
             "            comm.all_reduce(weight.grad)",
@@ -89,13 +89,14 @@ EDITS = (
         shows=("calls",),
     ),
     Edit(
-        "A micro-batch's loss is the sum over its rows and outputs. Of what is the mean wanted?",
+        "A micro-batch's loss is the sum over its rows and outputs. What mean does the exercise "
+        "ask for?",
         {"mean()": "sum()"},
         shows=("length",),
     ),
     Edit(
-        "Only the last micro-batch is in the gradient. What does backward do with the grad that "
-        "is there?",
+        "Only the last micro-batch is in the gradient. What does backward do with a `grad` that "
+        "is already there?",
         {BACKWARD: f"model.zero_grad()\n        {BACKWARD}"},
         shows=("length",),
     ),
@@ -105,8 +106,7 @@ EDITS = (
         {CALL: f"{CALL}\n        if comm.rank == 0:\n            each.grad /= comm.size"},
     ),
     Edit(
-        "All ranks have rank 0's gradient, and nobody has learned from the other ranks' rows. "
-        "Which call adds up?",
+        "All ranks have rank 0's gradient; the other ranks' rows are lost. Which call adds up?",
         {CALL: "comm.broadcast(each.grad, source=0)"},
     ),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
@@ -121,11 +121,11 @@ CHECK = Check(
         summarise=scale.summarise,
         relative_tolerance=ROUNDING,
         questions={
-            "calls": "How often do the ranks have to talk, for one step of the optimizer?",
-            "length": "By which factor is the gradient too long or too short, and which of your "
+            "calls": "How often do ranks have to communicate, for one optimizer step?",
+            "length": "By which factor is the gradient too large or too small, and which of your "
             "lines divide?",
         },
-        labels=LABELS | {"lost": "micro-batches that a list lacks afterwards"},
+        labels=LABELS | {"lost": "micro-batches removed from the list"},
     ),
     answers=TRAINERS,
 )

@@ -64,13 +64,13 @@ PARAMETERS, CALL = "model.parameters()", "comm.all_reduce(each.grad)"
 LOOP = f"for each in {PARAMETERS}:\n        if each.requires_grad:\n            {CALL}"
 IN_LAYERS = "[p for m in model.modules() for p in m.parameters(recurse=False)]"
 AGAIN = (
-    "A weight that layers share travels once for each of them, so that its sum is summed again. "
+    "A weight that layers share is sent once for each of them, so its sum is summed again. "
     "How many gradients does it have?"
 )
 EDITS = (
     Edit(
-        "Numbers are right, and a shared weight still travels once for each layer: what is too "
-        "much is divided away. Which of its calls could be left out?",
+        "The values are right, but a shared weight is still sent once per layer, and the excess "
+        "is divided out again. Which of its calls can you leave out?",
         {
             LOOP: f"seen = set()\n    for each in {IN_LAYERS}:\n"
             "        if each.requires_grad:\n"
@@ -88,22 +88,22 @@ EDITS = (
         shows=("calls", "bytes"),
     ),
     Edit(
-        "What layers share is sent by nobody: each rank keeps its own gradient of it. What should "
-        "happen where a weight comes for the first time, and what where it comes again?",
+        "Shared weights are never sent: each rank keeps its own gradient of them. What should "
+        "happen when you meet a weight for the first time, and what when you meet it again?",
         {
             PARAMETERS: f"[p for p in {PARAMETERS} if sum(p is q for q in {IN_LAYERS}) == 1]",
         },
         shows=("calls", "bytes"),
     ),
     Edit(
-        "You take weights of one shape for one weight. What is the same in a tied weight, beside "
-        "its shape?",
+        "You treat two weights of the same shape as one weight. What do tied layers share, other "
+        "than a shape?",
         {PARAMETERS: "{p.shape: p for p in model.parameters() if p.requires_grad}.values()"},
         shows=("calls", "bytes"),
     ),
     Edit(
-        "Two layers with equal numbers are no tied layers: only one of them is summed. Which "
-        "operator asks whether two names stand for one object?",
+        "You treat two layers with equal values as tied, so only one of them is summed. Which "
+        "operator asks whether two names mean the same object?",
         {
             LOOP: f"seen = []\n    for each in {PARAMETERS}:\n"
             "        if not each.requires_grad:\n            continue\n"
@@ -113,16 +113,16 @@ EDITS = (
         shows=("calls", "bytes"),
     ),
     Edit(
-        "A layer that is frozen and has a gradient from before takes part. Which attribute says "
-        "that a parameter is trained?",
+        "A frozen parameter that still has a gradient from earlier is sent too. Which attribute "
+        "says that a parameter is trained?",
         {"if each.requires_grad:": "if each.grad is not None:"},
         shows=("calls", "bytes"),
     ),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n            each.grad /= comm.size"}, shows=("length",)),
     Edit(
-        "One call where the exercise asks for one for each parameter. What of the given trainer "
-        "has to change?",
+        "You make one call; the exercise asks for one per parameter. Which line of the broken "
+        "trainer really has to change?",
         {
             LOOP: "flat = torch.cat([p.grad.flatten() for p in model.parameters() "
             "if p.requires_grad])\n    comm.all_reduce(flat)"
@@ -130,7 +130,7 @@ EDITS = (
         shows=("calls",),
     ),
     Edit(
-        "Weights are sent, biases are not. Which parameters does your choice leave out?",
+        "Weights are sent, biases are not. Which parameters does your condition leave out?",
         {"if each.requires_grad:": "if each.requires_grad and each.dim() == 2:"},
         shows=("calls", "bytes"),
     ),
@@ -147,7 +147,7 @@ CHECK = Check(
         questions={
             "calls": "How many parameters are trained, each counted once, and how many calls do "
             "you make?",
-            "length": "Which gradients are too long or too short, and by which factor?",
+            "length": "Which gradients are too large or too small, and by which factor?",
         },
         labels=LABELS | {"changed_frozen": "frozen parameters whose grad has changed"},
     ),

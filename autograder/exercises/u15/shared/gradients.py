@@ -19,10 +19,10 @@ TRAINERS = (
 )
 
 TOO_SHORT = (
-    "Every gradient is too short by a factor, the number of ranks. Each rank's loss is its share "
-    "of the whole batch's: what does your division divide?"
+    "Every gradient is too small by a factor of the number of ranks. Each rank's loss is already "
+    "its share of the whole batch's: what is left to divide?"
 )
 NOT_REACHED = (
-    "The calls are right, and each rank still has the gradient of its own rows. Into which tensor "
-    "does a call write, and what is it to the parameter?"
+    "The calls are right, yet each rank still has the gradient of its own rows. Which tensor does "
+    "your call write into, and is it the parameter's `grad`?"
 )

@@ -11,8 +11,8 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u15.shared.gradients import LABELS, TRAINERS
 from autograder.observing.u09.on_ranks import ROUNDING
-from autograder.observing.u15 import start
-from autograder.observing.u15.start import LEARNING_RATE
+from autograder.observing.u15 import apart
+from autograder.observing.u15.apart import LEARNING_RATE
 
 FIELDS = ("num_ranks", "num_steps", "num_rows", "width")
 
@@ -29,9 +29,9 @@ def training_cases(seed: int) -> list[Case]:
 
 def measured(**case: Any) -> dict[str, Any]:
     """Plain gradient descent by one rank that begins as rank 0."""
-    model = copy.deepcopy(start.model_of(case, 0))
+    model = copy.deepcopy(apart.model_of(case, 0))
     weights = list(model.parameters())
-    for batch in start.batches_of(case):
+    for batch in apart.batches_of(case):
         gradients = torch.autograd.grad(model(batch).square().sum() / len(batch), weights)
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
@@ -60,55 +60,55 @@ STEPS, REDUCE, NONE = (
     "each.grad = None",
 )
 NEVER = (
-    "Ranks take equal steps from different places, and stay as far apart as they were. Which call "
-    "gives all of them the weights of one?"
+    "Ranks take equal steps from different starting points, and stay as far apart as they were. "
+    "Which call gives all of them one rank's weights?"
 )
 EDITS = (
     Edit(NEVER, {CALL: "pass"}, shows=("calls",)),
     Edit(NEVER, {CALL: "torch.manual_seed(0)"}, shows=("calls",)),
     Edit(
-        "What the call fills is thrown away: ranks still begin apart. Is your tensor the weight, "
-        "or a copy of it?",
+        "Ranks still start apart: what your call receives is thrown away. Is your tensor the "
+        "weight, or a copy of it?",
         {CALL: "comm.broadcast(tensor.detach().clone(), source=0)"},
         shows=("apart",),
     ),
     Edit(
-        "Weights are equal, and ranks multiply by different buffers. What of a model's state is "
-        "no parameter?",
+        "Ranks get equal weights and keep different buffers. Which of a model's tensors are not "
+        "parameters?",
         {ALL: "model.parameters()"},
         shows=("calls",),
     ),
     Edit(
-        "Ranks agree, and begin with a mean of their weights. What is the mean of several random "
-        "starts, and whose weights are wanted?",
+        "Ranks agree, but start from the mean of their weights. Whose weights does the exercise "
+        "ask for?",
         {CALL: "comm.all_reduce(tensor.detach())\n        tensor.detach().div_(comm.size)"},
         shows=("wrong_buffers", "distance"),
     ),
     Edit(
-        "Ranks agree, and begin with the sum of their weights. Which call gives one rank's tensor "
+        "Ranks agree, but start from the sum of their weights. Which call gives one rank's tensor "
         "to all?",
         {CALL: "comm.all_reduce(tensor.detach())"},
         shows=("wrong_buffers", "distance"),
     ),
     Edit(
-        "Ranks agree, and begin as the last of them. Whose weights does the exercise ask for?",
+        "Ranks agree, but start from another rank's weights. Whose does the exercise ask for?",
         {"source=0": "source=comm.size - 1"},
         shows=("wrong_buffers", "distance"),
     ),
     Edit(
-        "Ranks are made equal in the end, after gradients of different models have been added "
-        "up. When do they have to be equal for the first time?",
+        "You make ranks equal after a step, when they have already added up gradients of "
+        "different models. When must they be equal for the first time?",
         {BEGIN: "pass", NONE: f"{NONE}\n    {BEGIN}"},
         shows=("wrong_weights", "distance"),
     ),
     Edit(
-        "Weights are sent again in every step. If ranks begin equal and take equal steps, what "
-        "could make them differ?",
+        "You send the weights again in every step. If ranks start equal and take equal steps, "
+        "what could make them differ?",
         {STEPS: f"{STEPS}\n        " + BEGIN.replace("\n", "\n    ")},
         shows=("calls",),
     ),
     Edit(
-        "Ranks are made equal at each step, and without a step they never are. How often is "
+        "You make ranks equal in each step, so without a step they never are. How often is "
         "enough, and when?",
         {BEGIN: "pass", STEPS: f"{STEPS}\n        " + BEGIN.replace("\n", "\n    ")},
     ),
@@ -118,13 +118,13 @@ EDITS = (
         shows=("wrong_weights", "distance"),
     ),
     Edit(
-        "Ranks begin equal, and drift apart: each takes steps of its own. What has to be summed?",
+        "Ranks start equal and drift apart: each follows its own gradient. What must be summed?",
         {REDUCE: "pass"},
         shows=("calls",),
     ),
     Edit(
-        "Steps are too short by a factor, the number of ranks. A rank's loss is its share of the "
-        "batch's: what does your division divide?",
+        "Steps are too small by a factor of the number of ranks. A rank's loss is already its "
+        "share of the batch's: what is left to divide?",
         {REDUCE: f"{REDUCE}\n            each.grad /= comm.size"},
         shows=("distance",),
     ),
@@ -132,17 +132,18 @@ EDITS = (
 
 CHECK = Check(
     cases=training_cases,
-    observe=start.observe,
+    observe=apart.observe,
     judge=Behaviour(
         measured,
-        *edited("u15-start", EDITS, observe=start.observe),
-        summarise=start.summarise,
+        *edited("u15-apart", EDITS, observe=apart.observe),
+        summarise=apart.summarise,
         relative_tolerance=ROUNDING,
         questions={
-            "apart": "Ranks have different weights at the end. Were they equal at the beginning?",
-            "wrong_buffers": "Which of a model's tensors are no parameters, and who sends them?",
-            "wrong_weights": "Ranks agree, on other weights than one rank would have. Where do "
-            "they begin, and which steps do they take?",
+            "apart": "Ranks end with different weights. Were they equal at the start?",
+            "wrong_buffers": "Which of a model's tensors are not parameters, and whose should "
+            "all ranks have?",
+            "wrong_weights": "Ranks agree, but on other weights than one rank would reach. Where "
+            "do they start, and which steps do they take?",
             "calls": "What is sent once, what in every step, and what never?",
             "bytes": "What is sent once, what in every step, and what never?",
         },

@@ -12,7 +12,7 @@ from autograder.exercises.u15.shared.gradients import LABELS, TOO_SHORT, TRAINER
 from autograder.observing.observation import length_of
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
-from autograder.observing.u15 import flush
+from autograder.observing.u15 import drift
 
 KINDS = ("rest", "exact", "never full", "single", "last alone")
 FIELDS = ("widths", "num_ranks", "bucket_bytes")
@@ -50,9 +50,9 @@ def _bucket_bytes(widths: list[int], kind: str) -> int:
 
 def measured(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch by one rank, in buckets that end when they are full."""
-    model = flush.model_of(case)
+    model = drift.model_of(case)
     for rank in range(case["num_ranks"]):
-        flush.loss_of(model, case, rank).backward()
+        drift.loss_of(model, case, rank).backward()
     gradients = gradients_of(list(model.parameters()))
     buckets = [sum(each) for each in grouped(sizes_of(case["widths"]), case["bucket_bytes"])]
     length = length_of(gradients)
@@ -74,58 +74,58 @@ BACKWARD, FULL = "loss.backward()", "num_bytes >= bucket_bytes"
 REST = "    if waiting:\n        send(comm, waiting)"
 IF_FULL = f"if {FULL}:\n            send(comm, waiting)\n            waiting, num_bytes = [], 0"
 LOST = (
-    "Gradients that fill no bucket are never sent: each rank keeps its own. What is in the bucket "
+    "The last gradients are never sent: each rank keeps its own. What is still in the bucket "
     "when the loop is over?"
 )
 ALONE = (
-    "Each gradient travels by itself. The bug is gone, and so are the buckets: how many bytes "
-    "should wait before one is sent?"
+    "Every gradient gets a call of its own. The bug is gone, and so are the buckets: how many "
+    "bytes should a bucket hold before you send it?"
 )
 EDITS = (
     Edit(LOST, {f"\n{REST}": ""}, shows=("calls",)),
     Edit(ALONE, {FULL: "waiting"}, shows=("calls",)),
     Edit(
-        "Nothing is sent before the loop is over. From how many bytes on does a bucket leave?",
+        "Nothing is sent before the loop is over. How many bytes make a bucket full?",
         {FULL: "False"},
         shows=("calls",),
     ),
     Edit(
-        "The last bucket is sent whether it is full or not, and with it gradients that have been "
-        "sent before. What is left in the bucket after a full one?",
+        "Your last bucket repeats gradients that were already sent. What should be left in the "
+        "bucket after it has been sent?",
         {IF_FULL: IF_FULL.replace("waiting, num_bytes = [], 0", "num_bytes = 0")},
         shows=("calls", "bytes"),
     ),
     Edit(
-        "After the loop all gradients are sent once more, those too that have been. Which ones "
-        "are still waiting?",
+        "After the loop you send all gradients, although most were sent before. Which ones are "
+        "still waiting?",
         {REST: "    send(comm, list(model.parameters()))"},
         shows=("calls", "bytes"),
     ),
     Edit(
-        "After the loop only one gradient is sent. How many may be waiting there?",
+        "After the loop you send a single gradient. How many may be waiting there?",
         {REST: "    if waiting:\n        send(comm, waiting[-1:])"},
         shows=("bytes",),
     ),
     Edit(
-        "A bucket that is exactly full waits for one gradient more. What does the exercise say of "
-        "a bucket with just as many bytes?",
+        "A bucket that is exactly full waits for one more gradient. What does the exercise say "
+        "about a bucket with exactly that many bytes?",
         {FULL: "num_bytes > bucket_bytes"},
         shows=("calls", "other_buckets"),
     ),
     Edit(
-        "No gradient waits for the next bucket, but the last one of the model ends its bucket "
-        "early or late. Which count decides that a bucket is full: that of parameters, or bytes?",
+        "You fill each bucket with the same number of parameters. What should decide that a "
+        "bucket is full?",
         {FULL: "len(waiting) == 2"},
         shows=("calls", "other_buckets"),
     ),
     Edit(
-        "Buckets are eight times too large. Does the exercise count numbers or bytes?",
+        "Your buckets are eight times too large. Does `bucket_bytes` count elements or bytes?",
         {"each.grad.nbytes": "each.grad.numel()"},
         shows=("calls",),
     ),
     Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
     Edit(
-        "What is left over is sent by a call for each gradient. How many calls does a bucket take?",
+        "You send what remains with one call per gradient. How many calls does a bucket take?",
         {REST: "    for one in waiting:\n        send(comm, [one])"},
         shows=("calls",),
     ),
@@ -133,19 +133,19 @@ EDITS = (
 
 CHECK = Check(
     cases=bucket_cases,
-    observe=flush.observe,
+    observe=drift.observe,
     judge=Behaviour(
         measured,
-        *edited("u15-flush", EDITS, observe=flush.observe),
-        summarise=flush.summarise,
+        *edited("u15-drift", EDITS, observe=drift.observe),
+        summarise=drift.summarise,
         relative_tolerance=ROUNDING,
         questions={
             "calls": "How many buckets are there, with the one that is not full?",
-            "other_buckets": "Which gradients are in which bucket, from the first to the last?",
+            "other_buckets": "Which gradients belong to which bucket, from first to last?",
             "bytes": "How often is each gradient sent?",
-            "length": "Which gradients are the sum over all ranks, and which are one rank's own?",
+            "length": "Which gradients are the sum over all ranks, and which still one rank's own?",
         },
-        labels=LABELS | {"other_buckets": "buckets with other bytes"},
+        labels=LABELS | {"other_buckets": "buckets of the wrong size"},
     ),
     answers=TRAINERS,
 )

@@ -9,7 +9,7 @@ from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
 from autograder.observing.observation import length_of
 from autograder.observing.u09.on_ranks import ROUNDING
-from autograder.observing.u15 import empty
+from autograder.observing.u15 import hang
 
 # Ranks and rows: none without rows, fewer rows than ranks, and as many whose chunks do not reach.
 SIZES = ((2, 4), (4, 2), (4, 5), (3, 4), (2, 1), (4, 8), (1, 3), (5, 6), (3, 1), (4, 6))
@@ -27,17 +27,17 @@ def share_cases(seed: int) -> list[Case]:
 
 def measured(**case: Any) -> dict[str, Any]:
     """The gradient of all rows by one rank, and a call for each parameter."""
-    model = empty.model_of(case, 0)
+    model = hang.model_of(case, 0)
     gradients = [each.grad for each in model.parameters()]
     for rank in range(1, case["num_ranks"]):
-        others = [each.grad for each in empty.model_of(case, rank).parameters()]
+        others = [each.grad for each in hang.model_of(case, rank).parameters()]
         gradients = [
             None if mine is None or other is None else mine + other
             for mine, other in zip(gradients, others, strict=True)
         ]
     for each, before in zip(model.parameters(), gradients, strict=True):
         each.grad = before
-    batch = empty.batch_of(case)
+    batch = hang.batch_of(case)
     (model(batch).square().sum() / len(batch)).backward()
     whole = [each.grad for each in model.parameters()]
     length = length_of(whole)
@@ -58,24 +58,24 @@ SHARE = "share = rows[part * comm.rank :][:part]"
 BACKWARD = "(model(share).square().sum() / len(rows)).backward()"
 CALL, PER_RANK = "comm.all_reduce(each.grad)", "-(-len(rows) // comm.size)"
 LOST_ROWS = (
-    "Nobody hangs, and some rows are in no rank's share. When the rows are cut into parts that "
-    "are rounded down, where is the rest?"
+    "Nobody hangs, but some rows are in no rank's share. If the share is rounded down, who gets "
+    "the rows left over?"
 )
 NO_NUMBER = (
-    "The gradient is not a number where a rank has no rows. What is the mean of no numbers, and "
-    "which sum of none is fine?"
+    "The gradient is NaN where a rank has no rows. What is the mean of no numbers, and what is "
+    "their sum?"
 )
 EDITS = (
     Edit(
-        "With fewer rows than ranks nobody sends anything, and each rank has a gradient of its "
-        "own. The hang is gone: and the rows of the others?",
+        "With fewer rows than ranks, nobody sends anything. The hang is gone, but how does a rank "
+        "learn from the others' rows?",
         {BACKWARD: f"{BACKWARD}\n    if len(rows) < comm.size:\n        return"},
         shows=("calls",),
     ),
     Edit(LOST_ROWS, {PER_RANK: "len(rows) // comm.size"}, shows=("length",)),
     Edit(LOST_ROWS, {PER_RANK: "max(1, len(rows) // comm.size)"}, shows=("length",)),
     Edit(
-        "A rank without rows computes a row that another rank has too. Who counts it twice?",
+        "A rank without rows takes a row that another rank has too. How often does that row count?",
         {SHARE: f"{SHARE}\n    share = share if len(share) else rows[-1:]"},
         shows=("length",),
     ),
@@ -85,14 +85,14 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "Each rank divides by its own number of rows. By which number is a share divided, and "
-        "what is it on a rank without rows?",
+        "Each rank divides by its own number of rows. How many rows does the whole batch's loss "
+        "divide by?",
         {BACKWARD: BACKWARD.replace("len(rows)", "max(1, len(share))")},
         shows=("length",),
     ),
     Edit(
-        "A rank without rows throws away the gradients that it had from before. What is added to "
-        "them by no rows?",
+        "A rank without rows throws away the gradients that it had accumulated. What does a "
+        "backward pass over no rows add to them?",
         {
             BACKWARD: f"{BACKWARD}\n    if len(share) == 0:\n"
             "        for weight in model.parameters():\n"
@@ -101,8 +101,8 @@ EDITS = (
         shows=("length",),
     ),
     Edit(
-        "A rank without rows sends zeros, and the sum that comes back is not in its grad. Into "
-        "which tensor does the call write there?",
+        "A rank without rows sends zeros, and the sum that comes back is not in its `grad`. Which "
+        "tensor does the call write into there?",
         {
             BACKWARD: f"if len(share):\n        {BACKWARD}",
             CALL: "comm.all_reduce(torch.zeros_like(each) if each.grad is None else each.grad)",
@@ -110,22 +110,21 @@ EDITS = (
         shows=("missing",),
     ),
     Edit(
-        "You divide by more rows than there are: by those that would be there if every rank had "
-        "a full part. How many rows has the batch?",
+        "You divide by more rows than there are, as if every rank had a full share. How many rows "
+        "does the batch have?",
         {BACKWARD: BACKWARD.replace("len(rows)", "(part * comm.size)")},
         shows=("length",),
     ),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}, shows=("length",)),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}, shows=("length",)),
     Edit(
-        "All ranks compute all rows, so that each row counts once for every rank. How many ranks "
-        "should a row have?",
+        "Every rank computes all rows. How often does each row count in the sum over ranks?",
         {SHARE: "share = rows"},
         shows=("length",),
     ),
     Edit(
-        "Numbers are right, and there are more calls than parameters. What do the ranks tell "
-        "each other that each could work out?",
+        "The gradients are right, but you make more calls than there are parameters. What do the "
+        "ranks tell each other that each could work out alone?",
         {BACKWARD: f"comm.all_reduce(torch.tensor(len(share)))\n    {BACKWARD}"},
         shows=("calls",),
     ),
@@ -133,11 +132,11 @@ EDITS = (
 
 CHECK = Check(
     cases=share_cases,
-    observe=empty.observe,
+    observe=hang.observe,
     judge=Behaviour(
         measured,
-        *edited("u15-empty", EDITS, observe=empty.observe),
-        summarise=empty.summarise,
+        *edited("u15-hang", EDITS, observe=hang.observe),
+        summarise=hang.summarise,
         relative_tolerance=ROUNDING,
         questions={
             "calls": "How many calls does each rank make, and how many parameters are there?",
