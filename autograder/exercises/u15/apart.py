@@ -63,7 +63,48 @@ NEVER = (
     "Ranks take equal steps from different starting points, and stay as far apart as they were. "
     "Which call gives all of them one rank's weights?"
 )
+IN_STEP = BEGIN.replace("\n", "\n        ")
+FLAT = "nn.utils.parameters_to_vector(tensors).detach()"
 EDITS = (
+    Edit(
+        "Ranks become equal with the first batch, and without a batch they never do. Where does "
+        "the start of a training belong?",
+        {
+            BEGIN: "pass",
+            STEPS: f"{STEPS}\n        if batch is batches[0]:\n            {IN_STEP}",
+        },
+    ),
+    Edit(
+        "You send a gradient that all ranks already have. Which of your calls can go?",
+        {REDUCE: f"{REDUCE}\n            comm.broadcast(each.grad, source=0)"},
+    ),
+    Edit(
+        "You send a gradient that all ranks already have. Which of your calls can go?",
+        {
+            BEGIN: "pass",
+            REDUCE: f"{REDUCE}\n            comm.broadcast(each.grad, source=0)",
+        },
+    ),
+    Edit(
+        "You make ranks equal after a step, when they have already added up gradients of "
+        "different models. When must they be equal for the first time?",
+        {
+            BEGIN: "pass",
+            NONE: f"{NONE}\n            comm.broadcast(each.detach(), source=0)",
+        },
+    ),
+    Edit(
+        "You pack all tensors into one call. How many calls does the exercise ask for?",
+        {
+            BEGIN: f"tensors = {ALL}\n    flat = {FLAT}\n    comm.broadcast(flat, source=0)\n"
+            "    nn.utils.vector_to_parameters(flat, tensors)"
+        },
+    ),
+    Edit(
+        "Your call fills a copy of each weight, and buffers are not sent at all. Which tensors "
+        "make up the model, and what changes if you write into a copy?",
+        {ALL: "model.parameters()", "tensor.detach()": "tensor.detach().clone()"},
+    ),
     Edit(NEVER, {CALL: "pass"}, shows=("calls",)),
     Edit(NEVER, {CALL: "torch.manual_seed(0)"}, shows=("calls",)),
     Edit(

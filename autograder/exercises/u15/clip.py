@@ -70,26 +70,83 @@ OWN_FACTOR = (
     "Ranks end with different gradients: each scales the sum by its own factor. Whose norm is in "
     "that factor?"
 )
+PER_RANK = (
+    "With a smaller limit per rank the sum obeys the limit, but has another direction. Which "
+    "gradient does one rank with all rows clip?"
+)
+TWICE = "You clip twice. What has the first clipping done to the direction?"
+OWN = (
+    "Each rank clips its own gradient. Their sum can have the limit's norm times the number "
+    "of ranks, and another direction. Which gradient should obey the limit?"
+)
+AFTER = (
+    "The gradient is right, but you return its norm after clipping. Which norm tells whether "
+    "anything was clipped?"
+)
+SCALED = "    if norm > max_norm:\n        for p in model.parameters():\n            p.grad *="
 EDITS = (
+    Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    {CLIP}"}),
+    Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: f"{CLIP}\n    return norm"}),
+    Edit(OWN, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"}),
     Edit(
-        "Each rank clips its own gradient. Their sum can have the limit's norm times the number "
-        "of ranks, and another direction. Which gradient should obey the limit?",
-        {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"},
-        shows=("length",),
+        "Each rank clips its own gradient, and you add up their norms. Is the norm of a sum the "
+        "sum of the norms?",
+        {
+            BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
+            RETURN: "comm.all_reduce(norm)\n    return norm",
+        },
     ),
     Edit(
-        "With a smaller limit per rank the sum obeys the limit, but has another direction. Which "
-        "gradient does one rank with all rows clip?",
+        "Each rank clips its own gradient, and then you divide their sum. A rank's loss is already "
+        "its share of the whole batch's: what is left to divide, and which gradient to clip?",
+        {
+            BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
+            CALL: f"{CALL}\n        each.grad /= comm.size",
+            RETURN: "return norm",
+        },
+    ),
+    Edit(
+        PER_RANK,
         {
             BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size\n    norm = {CLIP}",
             RETURN: "return norm",
         },
-        shows=("length",),
     ),
     Edit(
-        "You clip twice. What has the first clipping done to the direction?",
-        {BACKWARD: f"{BACKWARD}\n    {CLIP}"},
-        shows=("length",),
+        PER_RANK,
+        {
+            BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size**0.5\n    norm = {CLIP}",
+            RETURN: "return norm",
+        },
+    ),
+    Edit(
+        "Only rank 0 clips, so ranks end with different gradients. Which ranks take a step with "
+        "theirs?",
+        {
+            RETURN: f"norm = {NORM}\n    if comm.rank == 0:\n        {CLIP}\n    return norm",
+        },
+    ),
+    Edit(
+        "You leave the biases out of the norm. Which parameters make up the gradient?",
+        {
+            RETURN: "return nn.utils.clip_grad_norm_([p for p in model.parameters() if p.dim() > "
+            "1], max_norm)"
+        },
+    ),
+    Edit(
+        "You add up the norms of the parameters. How do the norms of two parts make the norm of "
+        "the whole?",
+        {
+            RETURN: "norm = sum(p.grad.norm() for p in model.parameters())\n"
+            f"{SCALED} max_norm / norm\n    return norm"
+        },
+    ),
+    Edit(AFTER, {RETURN: f"{CLIP}\n    return {NORM}"}),
+    Edit(AFTER, {RETURN: f"return {CLIP}.clamp(max=max_norm)"}),
+    Edit(
+        "The gradient is right, but you return the norm of this rank's own part. When is the "
+        "gradient complete?",
+        {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
     ),
     Edit(
         OWN_FACTOR,
@@ -124,18 +181,6 @@ EDITS = (
             "        parameter.grad *= max_norm / norm\n    return norm"
         },
         shows=("length",),
-    ),
-    Edit(
-        "The gradient is right, but you return its norm after clipping. Which norm tells whether "
-        "anything was clipped?",
-        {RETURN: f"{CLIP}\n    return {NORM}"},
-        shows=("norm",),
-    ),
-    Edit(
-        "The gradient is right, but you return the norm of this rank's own part. When is the "
-        "gradient complete?",
-        {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
-        shows=("norm",),
     ),
     Edit(
         "You add up the ranks' squared norms, as if each rank held a shard of the gradient. What "

@@ -82,6 +82,44 @@ ALONE = (
     "bytes should a bucket hold before you send it?"
 )
 EDITS = (
+    Edit(
+        "You send what remains with one call per gradient. How many calls does a bucket take?",
+        {REST: "    for one in waiting:\n        send(comm, [one])"},
+    ),
+    Edit(
+        "You send a bucket before it would get too full. When does the exercise send it?",
+        {
+            f"waiting.append(each)\n        num_bytes += each.grad.nbytes\n        {IF_FULL}": ""
+            "if waiting and num_bytes + each.grad.nbytes > bucket_bytes:\n"
+            "            send(comm, waiting)\n            waiting, num_bytes = [], 0\n"
+            "        waiting.append(each)\n        num_bytes += each.grad.nbytes"
+        },
+    ),
+    Edit(
+        "You fill buckets from the last parameter to the first. Which order does the exercise "
+        "ask for?",
+        {"in model.parameters()": "in reversed(list(model.parameters()))"},
+    ),
+    Edit(
+        "You count four bytes per element. Which dtype do these gradients have?",
+        {"each.grad.nbytes": "4 * each.grad.numel()"},
+    ),
+    Edit(
+        "After the first full bucket, every gradient gets a call of its own. What else must start "
+        "from zero when a bucket has been sent?",
+        {IF_FULL: IF_FULL.replace("waiting, num_bytes = [], 0", "waiting = []")},
+    ),
+    Edit(
+        "What remains becomes rank 0's gradient on every rank. Which call adds up?",
+        {
+            REST: "    for one in waiting:\n        comm.broadcast(one.grad, source=0)",
+        },
+    ),
+    Edit(
+        "After the loop you always send the last gradient, and only that one. Which ones are "
+        "still waiting?",
+        {REST: "    send(comm, [each])"},
+    ),
     Edit(LOST, {f"\n{REST}": ""}, shows=("calls",)),
     Edit(ALONE, {FULL: "waiting"}, shows=("calls",)),
     Edit(
@@ -124,11 +162,6 @@ EDITS = (
         shows=("calls",),
     ),
     Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
-    Edit(
-        "You send what remains with one call per gradient. How many calls does a bucket take?",
-        {REST: "    for one in waiting:\n        send(comm, [one])"},
-        shows=("calls",),
-    ),
 )
 
 CHECK = Check(

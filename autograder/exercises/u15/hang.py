@@ -65,7 +65,26 @@ NO_NUMBER = (
     "The gradient is NaN where a rank has no rows. What is the mean of no numbers, and what is "
     "their sum?"
 )
+WEIGHED = (
+    "You take the mean over a rank's own rows, so ranks count the same and rows do not. By what "
+    "should a rank divide the sum over its rows?"
+)
+TWICE = "A rank without rows takes rows that another rank has too. How often do those rows count?"
 EDITS = (
+    Edit(WEIGHED, {BACKWARD: "(model(share).square().mean() / comm.size).backward()"}),
+    Edit(WEIGHED, {BACKWARD: "(model(share).square().sum(1).mean() / comm.size).backward()"}),
+    Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[-1:]"}),
+    Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[:1]"}),
+    Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows"}),
+    Edit(
+        "A rank without rows computes a row of zeros. What do the biases make of it, and what does "
+        "it add to the loss?",
+        {SHARE: f"{SHARE}\n    share = share if len(share) else torch.zeros_like(rows[:1])"},
+    ),
+    Edit(
+        "You clear the gradients that this rank had accumulated. Whose job is that?",
+        {BACKWARD: f"model.zero_grad()\n    {BACKWARD}"},
+    ),
     Edit(
         "With fewer rows than ranks, nobody sends anything. The hang is gone, but how does a rank "
         "learn from the others' rows?",
@@ -74,11 +93,6 @@ EDITS = (
     ),
     Edit(LOST_ROWS, {PER_RANK: "len(rows) // comm.size"}, shows=("length",)),
     Edit(LOST_ROWS, {PER_RANK: "max(1, len(rows) // comm.size)"}, shows=("length",)),
-    Edit(
-        "A rank without rows takes a row that another rank has too. How often does that row count?",
-        {SHARE: f"{SHARE}\n    share = share if len(share) else rows[-1:]"},
-        shows=("length",),
-    ),
     Edit(
         NO_NUMBER,
         {BACKWARD: BACKWARD.replace("sum()", "mean() * 2 * len(share)")},

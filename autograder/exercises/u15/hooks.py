@@ -134,6 +134,11 @@ EDITS = (
         },
         shows=("calls",),
     ),
+    Edit(
+        "No hook ever runs: backward is over before you register any. What must happen inside "
+        "the `with` block?",
+        {f"{WITH}\n        {BACKWARD}": f"{BACKWARD}\n    {WITH}\n        pass"},
+    ),
     Edit(TOO_SHORT, {BACKWARD: "(loss / comm.size).backward()"}, shows=("length",)),
     Edit(NOT_REACHED, {START: "comm.all_reduce(weight.grad.clone(), async_op=True)"}),
     Edit(

@@ -35,6 +35,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "on_other_rank": 0,
         "in_other_step": 0,
         "elsewhere": 0,
+        "shifted": 0,
         "forged_calls": 0,
         "calls": len(parameters),
         "bytes": sum(each.nbytes for each in parameters),
@@ -58,6 +59,20 @@ NO_SEED = (
     "how would you repeat it tomorrow?"
 )
 EDITS = (
+    Edit(
+        "With seed 0, all ranks get the same seed. What is a product with zero?",
+        {"seed + comm.rank": "seed * (comm.rank + 1)"},
+    ),
+    Edit(
+        "Only rank 0 is seeded. What do the other ranks' generators start from?",
+        {SEED: "if comm.rank == 0:\n        torch.manual_seed(seed)"},
+    ),
+    Edit(
+        "Ranks share one stream of random numbers, a few numbers apart: shift a rank's mask by "
+        "some units, and it is another's. What gives a rank a stream of its own?",
+        {SEED: "torch.manual_seed(seed)\n    torch.rand(2 * comm.rank)"},
+        shows=("shifted",),
+    ),
     Edit(AGAIN_EQUAL, {SEED: "torch.manual_seed(seed)"}, shows=("on_other_rank",)),
     Edit(AGAIN_EQUAL, {"seed + comm.rank": "seed + comm.size"}, shows=("on_other_rank",)),
     Edit(
@@ -135,6 +150,7 @@ CHECK = Check(
             "on_other_rank": "Which seeds do two ranks have, and are they different?",
             "in_other_step": "How often do you seed the generator?",
             "elsewhere": "Which rank and step share a seed with another rank's other step?",
+            "shifted": "Whose random numbers does a rank draw, only earlier or later?",
             "wrong_ranks": "Is each rank's gradient the sum of all ranks', and of all steps?",
             "calls": "How often is each gradient summed?",
         },
@@ -148,6 +164,7 @@ CHECK = Check(
             "on_other_rank": "masks that another rank has in the same step",
             "in_other_step": "masks that the rank has in another step",
             "elsewhere": "masks that another rank has in another step",
+            "shifted": "ranks whose masks are another rank's, shifted by some units",
             "wrong_ranks": "ranks without the summed gradients",
         },
     ),

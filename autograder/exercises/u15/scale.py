@@ -54,6 +54,20 @@ TIMES_RANKS = (
 )
 EDITS = (
     Edit(
+        "You took out the wrong division: two lines still divide by the number of ranks, and none "
+        "by the number of micro-batches. Which of the two can go, and what must come back?",
+        {BOTH: "comm.size", CALL: f"{CALL}\n        each.grad /= comm.size"},
+    ),
+    Edit(
+        "You divide by the rows of one micro-batch on one rank. How many numbers are in the mean "
+        "over all rows and outputs?",
+        {"mean() / num_parts": "sum() / len(batch)"},
+    ),
+    Edit(
+        "You divide by the number of rows. How many numbers does each row contribute?",
+        {"mean() / num_parts": "sum() / (len(batch) * num_parts)"},
+    ),
+    Edit(
         "Too small by a factor of the number of ranks: two of your lines divide by it. What is "
         "the sum of these losses over ranks, before the second one?",
         {CALL: f"{CALL}\n        each.grad /= comm.size"},

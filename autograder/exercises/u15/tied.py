@@ -69,6 +69,16 @@ AGAIN = (
 )
 EDITS = (
     Edit(
+        "`model.modules()` yields the model itself and then its layers, and `parameters()` looks "
+        "into all of them. How often do you meet each weight?",
+        {PARAMETERS: "[p for m in model.modules() for p in m.parameters()]"},
+    ),
+    Edit(
+        "You clear the gradient of a frozen parameter. Whose job is that?",
+        {"loss.backward()": "model.zero_grad()\n    loss.backward()"},
+        shows=("changed_frozen",),
+    ),
+    Edit(
         "The values are right, but a shared weight is still sent once per layer, and the excess "
         "is divided out again. Which of its calls can you leave out?",
         {

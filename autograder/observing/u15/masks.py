@@ -95,6 +95,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
         numbers
         | _equal_masks(masks)
         | {
+            "shifted": _num_shifted(masks),
             "unrepeatable": sum(map(_differ, masks, observed["masks_again"])),
             "seedless": sum(not _differ(*pair) for pair in _pairs(masks, observed)),
             "wrong_ranks": _num_wrong_ranks(case, observed),
@@ -123,6 +124,23 @@ def _equal_masks(masks: Masks) -> dict[str, int]:
                 name = "on_other_rank" if is_in_step else "elsewhere"
                 found["in_other_step" if is_on_rank else name] += 1
     return found
+
+
+def _num_shifted(masks: Masks) -> int:
+    """Ranks whose first mask begins inside another rank's masks, if not with one of its rows."""
+    streams = [torch.cat([each.flatten() for each in rank]) for rank in masks]
+    return sum(
+        any(_is_inside(stream[:NUM_HIDDEN], other) for other in streams if other is not stream)
+        for stream in streams
+    )
+
+
+def _is_inside(piece: Tensor, stream: Tensor) -> bool:
+    """Whether numbers stand in a stream somewhere, but not where a row begins."""
+    windows = stream.unfold(0, len(piece), 1)
+    found = (windows == piece).all(1)
+    found[:: len(piece)] = False
+    return bool(found.any())
 
 
 def _num_wrong_ranks(case: Case, observed: Plain) -> int:
