@@ -252,7 +252,7 @@ try_it(what_happens, backward_of_rows, 7, 16)
 # %% [markdown]
 # <details><summary>Hint: must I treat a rank without rows as a special case?</summary>
 #
-# What does a layer return for a tensor with no rows? What is the sum of no numbers, and what is their `.mean()`?
+# What does a layer return for a tensor with no rows, and what is the sum of no numbers?
 # </details>
 
 # %% [markdown]

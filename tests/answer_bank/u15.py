@@ -103,7 +103,7 @@ def backward_tied(comm, model, loss):
                 seen.add(parameter)
                 comm.all_reduce(parameter.grad)
 """),
-            "all ranks",
+            "What does one rank have in these cases that another lacks",
         ),
         Wrong(
             "no backward",
@@ -209,7 +209,7 @@ EMPTY = AnswerBank(
                 ("    if len(mine) == 0:\n        return  # nothing to do\n", ""),
                 (".sum() / len(rows)", ".mean()"),
             ),
-            "What is the mean of no numbers",
+            "By what should a rank divide",
         ),
     ],
     right=[
@@ -254,7 +254,7 @@ HOOKS = AnswerBank(
         Wrong(
             "nobody waits",
             _broken("broken_3", "backward_in_hooks", ("async_op=True).wait()", "async_op=True)")),
-            "What must a hook return",
+            "Where does the handle of that call go",
         ),
         Wrong(
             "the handle is dropped",
@@ -383,15 +383,7 @@ START = AnswerBank(
                 "        if comm.rank == 0:",
                 "            comm.broadcast(each, 0)",
             ),
-            "All ranks must make the same calls",
-        ),
-        Wrong(
-            "under recording",
-            _started(
-                "for each in [*model.parameters(), *model.buffers()]:",
-                "    comm.broadcast(each, 0)",
-            ),
-            "Should it record that line?",
+            "What does one rank have in these cases that another lacks",
         ),
         Wrong(
             "a copy of the state",
@@ -403,6 +395,10 @@ START = AnswerBank(
         ),
     ],
     right=[
+        _started(
+            "for each in [*model.parameters(), *model.buffers()]:",
+            "    comm.broadcast(each, 0)",
+        ),
         _started(
             "for each in model.state_dict().values():",
             "    comm.broadcast(each, 0)",
@@ -464,7 +460,7 @@ CLIP = AnswerBank(
                     "comm.all_reduce(parameter.grad)\n    " + CLIP_LINE.rstrip(),
                 ),
             ),
-            "when is it complete?",
+            "You clip after each call",
         ),
         Wrong(
             "the largest norm of all ranks",
@@ -675,7 +671,7 @@ MASKS = AnswerBank(
                 "backward_with_dropout",
                 (SEED_LINE, "if comm.rank == 0: torch.manual_seed(seed)"),
             ),
-            "What does your generator start from",
+            "Only rank 0 is seeded",
         ),
         Wrong(
             "seeded again by the rank in every step",

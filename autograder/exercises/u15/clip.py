@@ -84,10 +84,16 @@ AFTER = (
     "anything was clipped?"
 )
 SCALED = "    if norm > max_norm:\n        for p in model.parameters():\n            p.grad *="
+# Lengths that PyTorch's epsilon changes count as right: a mistake is known by what else is wrong.
+ANY = ("length", "wrong_ranks", "norm", "norm_on_last")
 EDITS = (
-    Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    {CLIP}"}),
-    Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: f"{CLIP}\n    return norm"}),
-    Edit(OWN, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"}),
+    Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    {CLIP}"}, shows=ANY),
+    Edit(
+        TWICE,
+        {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: f"{CLIP}\n    return norm"},
+        shows=ANY,
+    ),
+    Edit(OWN, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"}, shows=ANY),
     Edit(
         "Each rank clips its own gradient, and you add up their norms. Is the norm of a sum the "
         "sum of the norms?",
@@ -95,6 +101,7 @@ EDITS = (
             BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
             RETURN: "comm.all_reduce(norm)\n    return norm",
         },
+        shows=ANY,
     ),
     Edit(
         "Each rank clips its own gradient, and then you divide their sum. A rank's loss is already "
@@ -104,6 +111,7 @@ EDITS = (
             CALL: f"{CALL}\n        each.grad /= comm.size",
             RETURN: "return norm",
         },
+        shows=ANY,
     ),
     Edit(
         PER_RANK,
@@ -111,6 +119,7 @@ EDITS = (
             BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size\n    norm = {CLIP}",
             RETURN: "return norm",
         },
+        shows=ANY,
     ),
     Edit(
         PER_RANK,
@@ -118,6 +127,13 @@ EDITS = (
             BACKWARD: f"{BACKWARD}\n    max_norm /= comm.size**0.5\n    norm = {CLIP}",
             RETURN: "return norm",
         },
+        shows=ANY,
+    ),
+    Edit(
+        "You clip after each call, when other parameters still have this rank's own gradient. When "
+        "is the whole gradient complete?",
+        {CALL: f"{CALL}\n        norm = {CLIP}", RETURN: "return norm"},
+        shows=ANY,
     ),
     Edit(
         "Only rank 0 clips, so ranks end with different gradients. Which ranks take a step with "
@@ -125,6 +141,7 @@ EDITS = (
         {
             RETURN: f"norm = {NORM}\n    if comm.rank == 0:\n        {CLIP}\n    return norm",
         },
+        shows=ANY,
     ),
     Edit(
         "You leave the biases out of the norm. Which parameters make up the gradient?",
@@ -132,6 +149,7 @@ EDITS = (
             RETURN: "return nn.utils.clip_grad_norm_([p for p in model.parameters() if p.dim() > "
             "1], max_norm)"
         },
+        shows=ANY,
     ),
     Edit(
         "You add up the norms of the parameters. How do the norms of two parts make the norm of "
@@ -140,13 +158,15 @@ EDITS = (
             RETURN: "norm = sum(p.grad.norm() for p in model.parameters())\n"
             f"{SCALED} max_norm / norm\n    return norm"
         },
+        shows=ANY,
     ),
-    Edit(AFTER, {RETURN: f"{CLIP}\n    return {NORM}"}),
-    Edit(AFTER, {RETURN: f"return {CLIP}.clamp(max=max_norm)"}),
+    Edit(AFTER, {RETURN: f"{CLIP}\n    return {NORM}"}, shows=ANY),
+    Edit(AFTER, {RETURN: f"return {CLIP}.clamp(max=max_norm)"}, shows=ANY),
     Edit(
         "The gradient is right, but you return the norm of this rank's own part. When is the "
         "gradient complete?",
         {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
+        shows=ANY,
     ),
     Edit(
         OWN_FACTOR,

@@ -19,7 +19,7 @@ FIELDS = ("widths", "num_ranks", "bucket_bytes")
 
 
 def bucket_cases(seed: int) -> list[Case]:
-    """Buckets that leave a rest or none; all in one that is never full; one for each gradient."""
+    """Buckets with a remainder or none, one that is never full, one for each gradient."""
     rng = random.Random(seed)
     cases = [dict(zip(FIELDS, ([2, 3, 4], 2, 72), strict=True))]
     for num_ranks in (2, 3, 4, 1):
@@ -27,6 +27,8 @@ def bucket_cases(seed: int) -> list[Case]:
             widths = [rng.randint(2, 3)]
             while len(widths) < 4:
                 widths.append(widths[-1] + rng.randint(1, 2))
+            if num_ranks % 2:
+                widths.reverse()
             values = (widths, num_ranks, _bucket_bytes(widths, kind))
             cases.append(dict(zip(FIELDS, values, strict=True)))
     return cases
@@ -120,7 +122,7 @@ EDITS = (
         "still waiting?",
         {REST: "    send(comm, [each])"},
     ),
-    Edit(LOST, {f"\n{REST}": ""}, shows=("calls",)),
+    Edit(LOST, {f"\n{REST}": ""}),
     Edit(ALONE, {FULL: "waiting"}, shows=("calls",)),
     Edit(
         "Nothing is sent before the loop is over. How many bytes make a bucket full?",

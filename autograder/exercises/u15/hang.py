@@ -61,10 +61,6 @@ LOST_ROWS = (
     "Nobody hangs, but some rows are in no rank's share. If the share is rounded down, who gets "
     "the rows left over?"
 )
-NO_NUMBER = (
-    "The gradient is NaN where a rank has no rows. What is the mean of no numbers, and what is "
-    "their sum?"
-)
 WEIGHED = (
     "You take the mean over a rank's own rows, so ranks count the same and rows do not. By what "
     "should a rank divide the sum over its rows?"
@@ -72,6 +68,7 @@ WEIGHED = (
 TWICE = "A rank without rows takes rows that another rank has too. How often do those rows count?"
 EDITS = (
     Edit(WEIGHED, {BACKWARD: "(model(share).square().mean() / comm.size).backward()"}),
+    Edit(WEIGHED, {BACKWARD: "(model(share).square().mean() / len(rows)).backward()"}),
     Edit(WEIGHED, {BACKWARD: "(model(share).square().sum(1).mean() / comm.size).backward()"}),
     Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[-1:]"}),
     Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[:1]"}),
@@ -93,11 +90,6 @@ EDITS = (
     ),
     Edit(LOST_ROWS, {PER_RANK: "len(rows) // comm.size"}, shows=("length",)),
     Edit(LOST_ROWS, {PER_RANK: "max(1, len(rows) // comm.size)"}, shows=("length",)),
-    Edit(
-        NO_NUMBER,
-        {BACKWARD: BACKWARD.replace("sum()", "mean() * 2 * len(share)")},
-        shows=("length",),
-    ),
     Edit(
         "Each rank divides by its own number of rows. How many rows does the whole batch's loss "
         "divide by?",

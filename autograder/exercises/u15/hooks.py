@@ -130,7 +130,9 @@ EDITS = (
         {
             f"{WITH}\n        {BACKWARD}": f"{BACKWARD}\n    flat = torch.cat("
             "[each.grad.flatten() for each in model.parameters()])\n    comm.all_reduce(flat)\n"
-            "    give_back(flat, list(model.parameters()))"
+            "    pieces = flat.split([each.numel() for each in model.parameters()])\n"
+            "    for each, piece in zip(model.parameters(), pieces, strict=True):\n"
+            "        each.grad = piece.view_as(each)"
         },
         shows=("calls",),
     ),

@@ -76,7 +76,6 @@ EDITS = (
     Edit(
         "You clear the gradient of a frozen parameter. Whose job is that?",
         {"loss.backward()": "model.zero_grad()\n    loss.backward()"},
-        shows=("changed_frozen",),
     ),
     Edit(
         "The values are right, but a shared weight is still sent once per layer, and the excess "
