@@ -161,7 +161,7 @@ try_it(times_too_large, backward_tied, 2, 2)
 try_it(times_too_large, backward_tied, 8, 3)
 
 # %% check="u15-tied"
-# Gradients in float64 on one to four ranks; calls and bytes; shared weights, biases and layers, and layers that are merely equal.
+# Gradients in float64; calls and bytes; shared weights, biases and layers; layers that are merely equal.
 
 # %% [markdown]
 # ## 2. It stops on Sunday
@@ -363,7 +363,7 @@ try_it(milliseconds, broken_3)
 try_it(milliseconds, backward_in_hooks)
 
 # %% check="u15-hooks"
-# Gradients in float64; number and time of the calls; waits during backward; the virtual time of the step; hooks left behind.
+# Gradients in float64; calls and their times; waits during backward; the step's virtual time; hooks left behind.
 
 # %% [markdown]
 # What does the bug cost on other links? Find the speed at which it costs the largest share of the step. Why does it cost less on faster links, and on slower ones?
@@ -841,7 +841,7 @@ def backward_with_dropout(
 try_it(dropped, backward_with_dropout, 7)
 
 # %% check="u15-masks"
-# Masks of all ranks and steps, in one run, in a second with the same seed and in one with another; gradients with these masks.
+# Masks of all ranks and steps; a second run with the same seed, and one with another; gradients with these masks.
 
 # %% [markdown]
 # ## What you know now

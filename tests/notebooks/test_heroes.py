@@ -317,13 +317,14 @@ def test_a_step_of_four_layers_that_waits_in_each_hook():
     wanted = [1e3 * (end - start) for start, end in sorted([*forward, *backward, *exposed])]
     assert [width / 40 for width in widths(picture)] == pytest.approx(wanted)
     calls = re.findall(r'class="call" x="([\d.]+)" .*? width="([\d.]+)"', picture)
-    assert [((float(x) - 190) / 40, float(width) / 40) for x, width in calls] == pytest.approx(
-        [
-            (1e3 * each.start_seconds, 1e3 * (each.end_seconds - each.start_seconds))
-            for each in run.communications()
-        ]
-    )
+    drawn_starts = [(float(x) - 190) / 40 for x, _ in calls]
+    drawn_lengths = [float(width) / 40 for _, width in calls]
+    sent = run.communications()
+    starts = [1e3 * each.start_seconds for each in sent]
+    lengths = [1e3 * (each.end_seconds - each.start_seconds) for each in sent]
+    assert drawn_starts == pytest.approx(starts)
+    assert drawn_lengths == pytest.approx(lengths)
     assert f"the step takes {1e3 * run.step_seconds:.0f} ms" in picture
     seconds = run.compute_seconds(), run.communication_seconds()
-    computed, sent = (f"{1e3 * each:.0f} ms" for each in seconds)
-    assert f"{computed} of computing, {sent} of exchange" in picture
+    computed, exchanged = (f"{1e3 * each:.0f} ms" for each in seconds)
+    assert f"{computed} of computing, {exchanged} of exchange" in picture

@@ -69,6 +69,7 @@ TWICE = "A rank without rows takes rows that another rank has too. How often do 
 EDITS = (
     Edit(WEIGHED, {BACKWARD: "(model(share).square().mean() / comm.size).backward()"}),
     Edit(WEIGHED, {BACKWARD: "(model(share).square().mean() / len(rows)).backward()"}),
+    Edit(WEIGHED, {BACKWARD: "model(share).square().mean().backward()"}),
     Edit(WEIGHED, {BACKWARD: "(model(share).square().sum(1).mean() / comm.size).backward()"}),
     Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[-1:]"}),
     Edit(TWICE, {SHARE: f"{SHARE}\n    share = share if len(share) else rows[:1]"}),
