@@ -801,7 +801,7 @@ def dropped(trainer, seed):
 try_it(dropped, broken_8, 7)
 
 # %% [markdown]
-# **Guess first.** On sixteen ranks, how many times as noisy is the mean (standard deviation) as it would be if each rank dropped other units?
+# **Guess first.** On sixteen ranks, how many times as noisy is the mean (standard deviation) as it would be if each rank dropped different units?
 
 # %%
 predict("u15-masks", None, "times the noise")
