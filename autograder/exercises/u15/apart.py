@@ -167,7 +167,7 @@ EDITS = (
         "Steps are too small by a factor of the number of ranks. A rank's loss is already its "
         "share of the batch's: what is left to divide?",
         {REDUCE: f"{REDUCE}\n            each.grad /= comm.size"},
-        shows=("distance",),
+        shows=("wrong_weights", "distance"),
     ),
 )
 

@@ -87,6 +87,12 @@ SCALED = "    if norm > max_norm:\n        for p in model.parameters():\n       
 # Lengths that PyTorch's epsilon changes count as right: a mistake is known by what else is wrong.
 ANY = ("length", "wrong_ranks", "norm", "norm_on_last")
 EDITS = (
+    Edit(
+        "The gradient is right, but you return the norm of this rank's own part. When is the "
+        "gradient complete?",
+        {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
+        shows=("norm", "norm_on_last"),
+    ),
     Edit(TWICE, {BACKWARD: f"{BACKWARD}\n    {CLIP}"}, shows=ANY),
     Edit(
         TWICE,
@@ -101,7 +107,7 @@ EDITS = (
             BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
             RETURN: "comm.all_reduce(norm)\n    return norm",
         },
-        shows=ANY,
+        shows=("calls", "bytes", *ANY),
     ),
     Edit(
         "Each rank clips its own gradient, and then you divide their sum. A rank's loss is already "
@@ -163,12 +169,6 @@ EDITS = (
     Edit(AFTER, {RETURN: f"{CLIP}\n    return {NORM}"}, shows=ANY),
     Edit(AFTER, {RETURN: f"return {CLIP}.clamp(max=max_norm)"}, shows=ANY),
     Edit(
-        "The gradient is right, but you return the norm of this rank's own part. When is the "
-        "gradient complete?",
-        {BACKWARD: f"{BACKWARD}\n    norm = {NORM}", RETURN: f"{CLIP}\n    return norm"},
-        shows=ANY,
-    ),
-    Edit(
         OWN_FACTOR,
         {
             BACKWARD: f"{BACKWARD}\n    norm = {NORM}",
@@ -218,6 +218,7 @@ EDITS = (
         {
             RETURN: f"norm = {CLIP}\n    comm.all_reduce(norm)\n    return norm / comm.size",
         },
+        shows=("calls", "bytes"),
     ),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
