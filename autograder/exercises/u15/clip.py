@@ -79,6 +79,10 @@ OWN = (
     "Each rank clips its own gradient. Their sum can have the limit's norm times the number "
     "of ranks, and another direction. Which gradient should obey the limit?"
 )
+SENT_NORM = (
+    "You send a norm as well. Which norm can each rank compute by itself, once the gradients are "
+    "summed?"
+)
 AFTER = (
     "The gradient is right, but you return its norm after clipping. Which norm tells whether "
     "anything was clipped?"
@@ -101,8 +105,7 @@ EDITS = (
     ),
     Edit(OWN, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"}, shows=ANY),
     Edit(
-        "Each rank clips its own gradient, and you add up their norms. Is the norm of a sum the "
-        "sum of the norms?",
+        SENT_NORM,
         {
             BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
             RETURN: "comm.all_reduce(norm)\n    return norm",
@@ -213,8 +216,7 @@ EDITS = (
         },
     ),
     Edit(
-        "After the all-reduce all ranks have the same gradient, and you send its norm as well. "
-        "Who needs that call?",
+        SENT_NORM,
         {
             RETURN: f"norm = {CLIP}\n    comm.all_reduce(norm)\n    return norm / comm.size",
         },
