@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_utils.configs import FORMATS, Kernels, RunConfig, device, precision, preset
-from course_utils.distributed import ClusterRun, Comm, VirtualCluster
+from course_utils.distributed import ClusterRun, Comm, Link, Network, VirtualCluster
 from course_utils.formulas.batch_size import configuration
 from course_utils.formulas.calibration import calibrate
 from course_utils.formulas.flops import forward_flops
@@ -296,3 +296,35 @@ def test_caches_of_three_designs_and_the_size_of_a_fourth():
     assert re.findall(r">(\d\.\d\d)</text>", picture) == [f"{each:.2f}" for each in caches]
     times = sum(parameters(deepseek).values()) / sum(parameters(llama).values())
     assert f"{times:.0f} times as large" in picture
+
+
+def wait_in_each_hook(comm: Comm, model: torch.nn.Module) -> None:
+    loss = model(torch.ones(64, 64)).sum()
+    for each in model.parameters():
+        each.register_post_accumulate_grad_hook(lambda ready: comm.all_reduce(ready.grad))
+    loss.backward()
+
+
+def test_a_step_of_four_layers_that_waits_in_each_hook():
+    """A product of 64 x 64 matrices takes 1 ms, and the exchange of a gradient 2 ms."""
+    picture = drawn("15_bug_clinic")
+    link = Link(latency_seconds=0, bandwidth_bytes_per_second=4 * 64**2 / 2e-3)
+    cluster = VirtualCluster(2, network=Network(inside=link), flops_per_second=2 * 64**3 / 1e-3)
+    layers = [torch.nn.Linear(64, 64, bias=False) for _ in range(4)]
+    run = cluster.run(wait_in_each_hook, torch.nn.Sequential(*layers))
+    forward, backward = (run.spans(0, "compute", name) for name in ("forward", "backward"))
+    exposed = run.exposed_spans(0)
+    wanted = [1e3 * (end - start) for start, end in sorted([*forward, *backward, *exposed])]
+    assert [width / 40 for width in widths(picture)] == pytest.approx(wanted)
+    calls = re.findall(r'class="call" x="([\d.]+)" .*? width="([\d.]+)"', picture)
+    drawn_starts = [(float(x) - 190) / 40 for x, _ in calls]
+    drawn_lengths = [float(width) / 40 for _, width in calls]
+    sent = run.communications()
+    starts = [1e3 * each.start_seconds for each in sent]
+    lengths = [1e3 * (each.end_seconds - each.start_seconds) for each in sent]
+    assert drawn_starts == pytest.approx(starts)
+    assert drawn_lengths == pytest.approx(lengths)
+    assert f"the step takes {1e3 * run.step_seconds:.0f} ms" in picture
+    seconds = run.compute_seconds(), run.communication_seconds()
+    computed, exchanged = (f"{1e3 * each:.0f} ms" for each in seconds)
+    assert f"{computed} of computing, {exchanged} of exchange" in picture

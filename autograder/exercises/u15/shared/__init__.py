@@ -1,0 +1,1 @@
+"""What several checks of unit 15 use."""

@@ -1,0 +1,1 @@
+"""What is observed of the answers in unit 15."""
