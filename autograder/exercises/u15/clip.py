@@ -105,14 +105,6 @@ EDITS = (
     ),
     Edit(OWN, {BACKWARD: f"{BACKWARD}\n    norm = {CLIP}", RETURN: "return norm"}, shows=ANY),
     Edit(
-        SENT_NORM,
-        {
-            BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
-            RETURN: "comm.all_reduce(norm)\n    return norm",
-        },
-        shows=("calls", "bytes", *ANY),
-    ),
-    Edit(
         "Each rank clips its own gradient, and then you divide their sum. A rank's loss is already "
         "its share of the whole batch's: what is left to divide, and which gradient to clip?",
         {
@@ -214,6 +206,14 @@ EDITS = (
             RETURN: "for parameter in model.parameters():\n"
             "        parameter.grad *= min(1.0, float(max_norm / norm))\n    return norm",
         },
+    ),
+    Edit(
+        SENT_NORM,
+        {
+            BACKWARD: f"{BACKWARD}\n    norm = {CLIP}",
+            RETURN: "comm.all_reduce(norm)\n    return norm",
+        },
+        shows=("calls", "bytes", *ANY),
     ),
     Edit(
         SENT_NORM,
