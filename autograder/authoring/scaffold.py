@@ -103,6 +103,8 @@ NEXT = """\
   {master}   (card, model answer, try it, check)
   {check}   (cases, measurement, mistakes)
   {bank}   (right answers, features)
+Its cells stand before the recap, or at the master's end: move them to their place. In a unit that
+students have already, add extra=true to its card, or the maximum grows for all.
 then  make build UNIT={number}  and  make test ARGS="tests/autograder/exercises -k {id}"
 """
 

@@ -16,6 +16,7 @@ from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
 
 USAGE = "make late UNIT=05 [STUDENT=ada DAYS=2]"
+EXAMPLE = "make late UNIT=05 STUDENT=ada DAYS=2"
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -23,12 +24,12 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="make late", usage=USAGE, description=__doc__)
     parser.add_argument("unit", help="number or folder of the unit")
     parser.add_argument("--student", default="", help="who gets the days")
-    parser.add_argument("--days", type=float, help="days after the due date; 0 takes them back")
+    parser.add_argument(
+        "--days", type=number_of_days, help="days after the due date; 0 takes them back"
+    )
     options = parser.parse_args(arguments)
     if bool(options.student) != (options.days is not None):
-        parser.error("a student and a number of days belong together")
-    if options.days is not None and not 0 <= options.days <= 366:
-        parser.error(f"{options.days:g} days: name 0 to 366")
+        parser.error(f"a student and a number of days belong together, as in `{EXAMPLE}`")
     try:
         unit = find_unit(root / "notebooks", options.unit)
         store = GradebookWriter(root, configuration(root), secret="")
@@ -42,6 +43,17 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def number_of_days(text: str) -> float:
+    """The days that a text names, as ``2`` or ``1.5``."""
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1
+    if not 0 <= days <= 366:
+        raise argparse.ArgumentTypeError(f"wanted a number from 0 to 366, as 2 or 1.5, got {text}")
+    return days
 
 
 def _lines(store: GradebookWriter, unit: str) -> Iterator[str]:
@@ -58,7 +70,7 @@ def _lines(store: GradebookWriter, unit: str) -> Iterator[str]:
     for student in sorted({*told, *(who for who, days in given.items() if unit in days)}):
         days = given.get(student, {})
         here = told.get(student, f"extension of {days.get(unit, 0):g} d, nothing handed in yet")
-        total = f"; {sum(days.values()):g} days in all units" if days else ""
+        total = f"; in all units {sum(days.values()):g} d" if days else ""
         yield f"  {student}: {here}{total}"
     if not told and due:
         yield "Nobody was late."

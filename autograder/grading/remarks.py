@@ -75,7 +75,7 @@ def on_unusual_code(
     for cell in _students_cells(notebook, release):
         tree = _parsed(cell.source)
         if tree is None:
-            yield f"{_label(cell)} cannot be read as Python; a person has to see what it does."
+            yield f"{_label(cell)} cannot be read as Python: if it does not run, it has no points."
             continue
         forbidden, allowed = _rules_of(cell_key(cell))
         known = {*usual, *allowed}

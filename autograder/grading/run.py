@@ -213,7 +213,8 @@ class Run:
             raise GradingError(
                 f"{self.unit} was released with {', '.join(gone)}, and the course has no such "
                 f"exercise now: `make release UNIT={self.unit[:2]}` takes it out and keeps its "
-                "grades, or bring it back."
+                f"grades. To keep it, put it back into solutions/{self.unit}/{self.unit}.py, from "
+                f"git or by hand, then `make build UNIT={self.unit[:2]}`."
             )
 
     def _check_exercise(self) -> None:

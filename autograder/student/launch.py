@@ -116,13 +116,13 @@ def address_of(server: Any, page: str) -> str:
 
 
 def announce(server: Any, page: str, wanted_port: int | None) -> None:
-    """Say that the notebook is ready, and where."""
+    """Say that the page is ready, and where."""
     if wanted_port not in (None, server.port):
         say(f"Port {wanted_port} is busy; using port {server.port} instead.")
     if server.open_browser:
-        say("The notebook is ready and opens in your browser; Ctrl-C here stops it.")
+        say("The page is ready and opens in your browser; Ctrl-C here stops it.")
     else:
-        say("The notebook is ready; no browser was found: open this address. Ctrl-C here stops it.")
+        say("The page is ready; no browser was found: open this address. Ctrl-C here stops it.")
     say(address_of(server, page))
 
 

@@ -35,14 +35,24 @@ class Rubric(NamedTuple):
 
 def rubric_of(model_answer: str, points: float) -> Rubric:
     """The rubric at the end of a model answer; no items unless theirs are all the points."""
-    found = BEGINS.search(model_answer)
-    prose = " ".join(re.sub(r"<!--.*?-->", "", found[1], flags=re.DOTALL).split()) if found else ""
-    for form in (_each, _for, _numbered):
+    prose = _prose(model_answer)
+    for form in FORMS:
         items = [*form(prose)]
         if items and abs(sum(item.points for item, _ in items) - points) < 1e-9:
             note = prose[items[-1][1] :].lstrip(" .;")
             return Rubric(tuple(item for item, _ in items), note)
     return Rubric(note=prose)
+
+
+def points_of_rubric(model_answer: str) -> float | None:
+    """The points that the items of a rubric make; none where it has no items of a known form."""
+    totals = [sum(item.points for item, _ in form(_prose(model_answer))) for form in FORMS]
+    return max(totals) or None
+
+
+def _prose(model_answer: str) -> str:
+    found = BEGINS.search(model_answer)
+    return " ".join(re.sub(r"<!--.*?-->", "", found[1], flags=re.DOTALL).split()) if found else ""
 
 
 def _for(prose: str) -> Iterator[tuple[Item, int]]:
@@ -61,3 +71,6 @@ def _each(prose: str) -> Iterator[tuple[Item, int]]:
 def _numbered(prose: str) -> Iterator[tuple[Item, int]]:
     for found in NUMBERED.finditer(prose):
         yield Item(found[1], float(found[2])), found.end()
+
+
+FORMS = (_each, _for, _numbered)

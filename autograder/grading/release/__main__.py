@@ -4,21 +4,29 @@ The gradebook follows, and keeps every grade by exercise. Nothing is graded here
 """
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import nbformat
+from nbformat import NotebookNode
+
+from autograder import catalogue
+from autograder.cells import cell_key
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import lock, path_of
+from autograder.grading.reading.rubric import points_of_rubric
 from autograder.grading.release.archive import Archive, Form, Release, built
-from autograder.grading.release.difference import differences, points_of
+from autograder.grading.release.difference import differences, exercise_of, points_of
 from autograder.grading.run import configuration
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
 
 USAGE = 'make release UNIT=05 [ARGS="--dry-run" or ARGS="--undo"]'
+ROUNDING = 1e-9  # a third of a point, three times
 
 
 class Releasing:
@@ -43,11 +51,15 @@ class Releasing:
         form, old = built(self.root, self.unit), self._current()
         lines = differences(old.form, form) if old else []
         if old and not lines and self._gradebook_has(form):
-            yield f"Nothing of {self.unit} has changed since {old}."
+            yield (
+                f"Nothing of {self.unit} as it was built has changed since {old}. After a change "
+                f"of the text master or of a check, `make build UNIT={self.unit[:2]}` comes first."
+            )
             return
         yield f"{self.unit}, " + (f"changed since {old}:" if old else "as the build left it:")
         yield from (f"  {line}" for line in lines or _contents(form))
-        yield from self._about_grades(form)
+        yield from self._about_grades(form, old.form if old else form)
+        yield from _about_rubrics(form)
         if is_dry:
             yield "Nothing was written."
             return
@@ -55,6 +67,7 @@ class Releasing:
         yield f"This is release {number} now."
         if old:
             yield f"`make release UNIT={self.unit[:2]} ARGS=--undo` goes back to {old}."
+        yield from self._about_source()
         yield from self._what_to_do()
 
     def back(self, *, is_dry: bool) -> Iterator[str]:
@@ -64,17 +77,24 @@ class Releasing:
         current, old = self.archive.read(self.number), self.archive.read(after)
         yield f"{self.unit}, back from {current} to {old}:"
         yield from (f"  {line}" for line in differences(current.form, old.form))
-        yield from self._about_grades(old.form)
+        yield from self._about_grades(old.form, current.form)
         if is_dry:
             yield "Nothing was written."
             return
         self._switch(old.form, lambda: old.number)
         yield f"This is release {old.number} again; release {current.number} stays in releases/."
-        yield (
-            "The text master, its notebooks and the checks are as they were: before you give the "
-            f"unit out again, take its source back too, with git and `make build "
-            f"UNIT={self.unit[:2]}`."
-        )
+        if missing := not_in_the_course(old.form.notebook):
+            yield (
+                f"The course has no {', '.join(missing)} now, so nobody can be graded yet: put "
+                f"that back into {self._master}, from git or by hand, then `make build "
+                f"UNIT={self.unit[:2]}`."
+            )
+        else:
+            yield (
+                "The text master, its notebooks and the checks are as they were: before you give "
+                f"the unit out again, take its source back too, with git and `make build "
+                f"UNIT={self.unit[:2]}`."
+            )
         yield from self._what_to_do()
 
     def _current(self) -> Release | None:
@@ -97,7 +117,21 @@ class Releasing:
         with lock(path_of(self.root, self.unit)):
             return self.store.take(self.unit, form, keep)
 
-    def _about_grades(self, form: Form) -> Iterator[str]:
+    @property
+    def _master(self) -> str:
+        return f"solutions/{self.unit}/{self.unit}.py"
+
+    def _about_source(self) -> Iterator[str]:
+        """Whether git could bring back what the release was made of."""
+        command = ["git", "-C", str(self.root), "status", "--porcelain", "--", self._master]
+        try:
+            asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:  # no git, and so nothing to commit
+            return
+        if asked.stdout.strip():
+            yield f"{self._master} is not committed: commit it, so that git can bring it back."
+
+    def _about_grades(self, form: Form, before: Form) -> Iterator[str]:
         """What becomes of the grades that are there."""
         found = self.store.standings(self.unit)
         worth = points_of(form.notebook)
@@ -109,14 +143,19 @@ class Releasing:
         if gone := sorted(graded - worth.keys()):
             yield f"Set aside, and back whenever the exercise is: grades of {', '.join(gone)}."
         aside = self.store.set_aside(self.unit)
+        if more := sorted(worth.keys() - points_of(before.notebook).keys() - graded - aside):
+            yield (
+                f"Nobody has an answer to {', '.join(more)} yet, which is 0 points. Where it "
+                "should cost nobody anything, `extra=true` in its card makes it a bonus."
+            )
         if back := sorted(worth.keys() & aside):
             yield f"Back again: the grades of {', '.join(back)} that were set aside."
 
     def _what_to_do(self) -> Iterator[str]:
         if num_graded := len(self.store.standings(self.unit)):
             yield (
-                f"Now `make grade UNIT={self.unit[:2]}`: it grades the {num_graded} who handed in "
-                "again, whichever release they had."
+                f"Then `make grade UNIT={self.unit[:2]}`: of the {num_graded} who handed in, it "
+                "grades again whom the change concerns, whichever release they had."
             )
 
 
@@ -130,12 +169,33 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         releasing = Releasing(root, options.unit)
         step = releasing.back if options.undo else releasing.forward
-        for line in step(is_dry=options.dry_run):
-            print(line)
+        lines = list(step(is_dry=options.dry_run))  # before a closed pipe can end it half-way
+        print("\n".join(lines))
     except GradingError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def not_in_the_course(notebook: NotebookNode) -> list[str]:
+    """Exercises of a release that the course has no more."""
+    known = {item.id for unit in catalogue.units() for item in unit.exercises}
+    return [name for name in points_of(notebook) if name not in known]
+
+
+def _about_rubrics(form: Form) -> Iterator[str]:
+    """The texts whose rubric is for other points."""
+    worth = points_of(form.notebook)
+    for cell in nbformat.reads(form.instructor, as_version=4).cells:
+        name = exercise_of(cell_key(cell))
+        if not (cell.cell_type == "markdown" and name in worth):
+            continue
+        total = points_of_rubric(cell.source)
+        if total is not None and abs(total - worth[name]) > ROUNDING:
+            yield (
+                f"The rubric of {name} makes {total:g} points, and the exercise has "
+                f"{worth[name]:g}: change one of them, else readers have no keys for its items."
+            )
 
 
 def _contents(form: Form) -> list[str]:

@@ -27,10 +27,12 @@ def differences(old: Form, new: Form) -> list[str]:
     stay = [name for name in after if name in before]
     points = [f"{n} {before[n]:g} → {after[n]:g}" for n in stay if before[n] != after[n]]
     checks = [n for n in stay if old.checks and old.checks.get(n) != new.checks.get(n)]
+    totals = [sum(each.values()) for each in (before, after)]
     kinds = {
         "exercise more": [f"{name} ({after[name]:g})" for name in after if name not in before],
         "exercise less": [f"{name} ({before[name]:g})" for name in before if name not in after],
         "points": points,
+        "points in all": [f"{totals[0]:g} → {totals[1]:g}"] if totals[0] != totals[1] else [],
         "check, or what it uses": checks,
         "text or given code of": list(_changed_texts(old.notebook, new.notebook)),
     }
@@ -61,5 +63,5 @@ def _parts(notebook: NotebookNode) -> dict[str, list[str]]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED} others" if len(names) > MAX_LISTED else ""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return ", ".join(names[:MAX_LISTED]) + more

@@ -114,8 +114,9 @@ def without(notebook: NotebookNode, exercise: str) -> NotebookNode:
 def with_points(notebook: NotebookNode, exercise: str, points: float) -> NotebookNode:
     copy = nbformat.from_dict(notebook)
     for cell in copy.cells:
-        if cell_key(cell) == f"{exercise}-test":
-            nbgrader_metadata(cell)["points"] = points
+        metadata = nbgrader_metadata(cell)
+        if metadata.get("grade") and cell_key(cell) in (exercise, f"{exercise}-test"):
+            metadata["points"] = points
     return copy
 
 

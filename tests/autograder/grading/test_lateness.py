@@ -57,7 +57,7 @@ def test_days_are_given_taken_back_and_worked_out_again(course, capsys):
     assert "1 text waits for a reader: u00-view 1.\n" in told
     assert "Due date: ada 1 d 6 h late, 1.2 points less.\n" in told
     give(course, "ada", TEXT, 1.0)
-    assert "  ada: 6 h late, 0.7 points less, extension of 1 d; 1 days in all units\n" in said(
+    assert "  ada: 6 h late, 0.7 points less, extension of 1 d; in all units 1 d\n" in said(
         capsys, course, "--student", "ada", "--days", "1"
     )
     assert penalty(course, "ada") == pytest.approx(0.1 * 7), "the text counts too"
@@ -72,7 +72,7 @@ def test_days_are_given_taken_back_and_worked_out_again(course, capsys):
 def test_days_that_come_before_the_submission_wait_for_it(course, capsys):
     course.grade()
     told = said(capsys, course, "--student", "bob", "--days", "2")
-    assert "  bob: extension of 2 d, nothing handed in yet; 2 days in all units\n" in told
+    assert "  bob: extension of 2 d, nothing handed in yet; in all units 2 d\n" in told
     with opened(course) as book:
         assert [each.student_id for each in book.assignment_submissions(UNIT)] == ["ada"]
     course.hand_in("bob", solved(UNIT))

@@ -4,18 +4,24 @@ The class is that of a new teacher: three students, of whom one has a cell of th
 a person reads, and a score that a person gave instead of a check's.
 """
 
+import contextlib
+import dataclasses
+import io
 import os
 import signal
+import subprocess
 from contextlib import suppress
 
 import nbformat
 import pytest
 from sqlalchemy.orm import Session
 
+from autograder import catalogue
 from autograder.grading import command, gradebook_writer, unit_in_gradebook
 from autograder.grading.errors import GradingError
 from autograder.grading.release import archive
 from autograder.grading.release.__main__ import main as release
+from autograder.grading.release.difference import points_of
 from tests.autograder.grading.changing import (
     beside,
     cells,
@@ -159,7 +165,10 @@ def a_text(course, form, told, right):
 def other_points(course, form, told, right):
     """What a check gave grows with them; a score that a person gave waits for a look."""
     put(course, form, **MENDED_CHECK)
-    assert f"  points: {DEARER} 2 → 3\n" in told.by(course)
+    said = told.by(course)
+    assert f"  points: {DEARER} 2 → 3\n" in said
+    totals = [sum(points_of(each).values()) for each in (form, with_points(form, DEARER, 2))]
+    assert f"  points in all: {totals[1]:g} → {totals[0]:g}\n" in said
     after = graded_anew(course)
     assert after == right | {"ada": right["ada"] | {DEARER: 3}}
     assert waiting(course) == {("grace", f"{DEARER}-test")}
@@ -170,7 +179,9 @@ def other_points(course, form, told, right):
 def an_exercise_more(course, form, told, before):
     """Nobody who has the notebook of release 1 could know it."""
     put(course, form, **MENDED_CHECK)
-    assert f"  exercise more: {NEW} (1)\n" in told.by(course)
+    said = told.by(course)
+    assert f"  exercise more: {NEW} (1)\n" in said
+    assert f"Nobody has an answer to {NEW} yet, which is 0 points." in said
     after = graded_anew(course)
     assert after == {student: before[student] | {NEW: 0} for student in STUDENTS}
     assert waiting(course) == set()
@@ -209,7 +220,9 @@ def test_a_build_counts_when_it_is_released_and_not_before(course, whole, capsys
 def test_nothing_is_released_twice_and_the_first_not_undone(course, whole, capsys):
     capsys.readouterr()
     released(course)
-    assert "Nothing of 00_start_here has changed since release 1 of " in capsys.readouterr().out
+    assert "Nothing of 00_start_here as it was built has changed since release 1 of " in (
+        capsys.readouterr().out
+    )
     assert release([UNIT, "--undo"], course.root) == 1
     assert "has no release before the one that counts" in capsys.readouterr().err
     put(course, whole)
@@ -217,6 +230,71 @@ def test_nothing_is_released_twice_and_the_first_not_undone(course, whole, capsy
         released(course)
         released(course, "--undo")
     assert archive.Archive(course.root, UNIT).numbers() == [1, 2]
+
+
+def test_an_undo_that_brings_back_what_the_course_lacks_says_so(course, monkeypatch, capsys):
+    """With the next step: until the exercise is back in the master, nobody can be graded."""
+    put(course, without(nbformat.reads(place_of(course, "solutions").read_text(), 4), DEARER))
+    released(course)
+    units = [
+        dataclasses.replace(
+            unit, exercises=tuple(each for each in unit.exercises if each.id != DEARER)
+        )
+        for unit in catalogue.units()
+    ]
+    monkeypatch.setattr(catalogue, "units", lambda: units)
+    capsys.readouterr()
+    released(course, "--undo")
+    said = capsys.readouterr().out
+    assert f"The course has no {DEARER} now, so nobody can be graded yet: put that back" in said
+    assert "take its source back too" not in said
+    master = f"solutions/{UNIT}/{UNIT}.py"
+    with pytest.raises(GradingError, match=f"put it back into {master}, .*`make build UNIT=00`"):
+        course.grade()
+
+
+def test_a_rubric_for_other_points_is_named(course, whole, capsys):
+    put(course, with_points(whole, TEXT, 2))
+    capsys.readouterr()
+    released(course, "--dry-run")
+    said = capsys.readouterr().out
+    assert f"The rubric of {TEXT} makes 1 points, and the exercise has 2: change one" in said
+    put(course, whole)
+    released(course, "--dry-run")
+    assert "The rubric of" not in capsys.readouterr().out
+
+
+def test_a_master_that_git_could_not_bring_back_is_named(course, whole, capsys):
+    def git(*words):
+        subprocess.run(["git", "-C", str(course.root), *words], check=True, capture_output=True)
+
+    master = course.root / "solutions" / UNIT / f"{UNIT}.py"
+    master.write_text("# first")
+    git("init")
+    git("add", str(master))
+    author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    git(*author, "commit", "--message", "first")
+    put(course, whole)
+    capsys.readouterr()
+    released(course)
+    assert "is not committed" not in capsys.readouterr().out
+    master.write_text("# second")
+    put(course, with_points(whole, DEARER, 3))
+    released(course)
+    assert f"solutions/{UNIT}/{UNIT}.py is not committed: commit it" in capsys.readouterr().out
+
+
+def test_what_is_printed_into_a_closed_pipe_is_done(course, whole):
+    """`make release … | head -1` must not end between the words and the deed."""
+    put(course, whole)
+
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError), contextlib.redirect_stdout(Closed()):
+        release([UNIT], course.root)
+    assert NEW in scores(course, "ada")
 
 
 def test_two_builds_are_not_released(course, whole, capsys):

@@ -117,7 +117,7 @@ def test_ordinary_python_and_torch_are_usual(source):
 def test_what_cannot_be_read_is_said(source):
     name = a_solution()
     (solution,) = remarks_on(UNIT, {name: source})
-    assert solution == f"{name} cannot be read as Python; a person has to see what it does."
+    assert solution == f"{name} cannot be read as Python: if it does not run, it has no points."
     (added,) = remarks_on(UNIT, {}, source)
     assert added.startswith("An added cell (")
 
