@@ -62,7 +62,9 @@ function refresh() {
   [$("bar").value, $("bar").max] = [read, all.length || 1];
   for (const [id, { mark }] of answers) {
     const given = mark.score === null ? "" : `${mark.score} of ${most}`;
-    $(id).querySelector(".mark").textContent = [mark.waits ? "to read" : "", given, mark.comment].filter(Boolean).join(" · ");
+    const open = given ? "look again: points or text have changed since" : "to read";
+    const said = [mark.waits ? open : "", given, mark.comment];
+    $(id).querySelector(".mark").textContent = said.filter(Boolean).join(" · ");
   }
   $("undo").disabled = !stack().length;
   [...$("saved").children].forEach((button, n) => { button.querySelector("kbd").textContent = n < 9 ? `⇧${n + 1}` : ""; });
