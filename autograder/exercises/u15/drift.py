@@ -118,6 +118,11 @@ EDITS = (
         },
     ),
     Edit(
+        "After the loop you send a single gradient. How many may be waiting there?",
+        {REST: "    if waiting:\n        send(comm, waiting[-1:])"},
+        shows=("other_buckets", "bytes"),
+    ),
+    Edit(
         "After the loop you always send the last gradient, and only that one. Which ones are "
         "still waiting?",
         {REST: "    send(comm, [each])"},
@@ -133,18 +138,13 @@ EDITS = (
         "Your last bucket repeats gradients that were already sent. What should be left in the "
         "bucket after it has been sent?",
         {IF_FULL: IF_FULL.replace("waiting, num_bytes = [], 0", "num_bytes = 0")},
-        shows=("calls", "bytes"),
+        shows=("calls", "other_buckets", "bytes"),
     ),
     Edit(
         "After the loop you send all gradients, although most were sent before. Which ones are "
         "still waiting?",
         {REST: "    send(comm, list(model.parameters()))"},
-        shows=("calls", "bytes"),
-    ),
-    Edit(
-        "After the loop you send a single gradient. How many may be waiting there?",
-        {REST: "    if waiting:\n        send(comm, waiting[-1:])"},
-        shows=("bytes",),
+        shows=("calls", "other_buckets", "bytes"),
     ),
     Edit(
         "A bucket that is exactly full waits for one more gradient. What does the exercise say "

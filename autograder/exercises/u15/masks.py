@@ -93,8 +93,7 @@ EDITS = (
         shows=("in_other_step",),
     ),
     Edit(
-        "All ranks drop the same units in a step: only the step is in your seed. What else must "
-        "be in it?",
+        AGAIN_EQUAL,
         {
             SEED: "pass",
             STEPS: f"for step, batch in enumerate(batches):\n        {SEED}".replace(

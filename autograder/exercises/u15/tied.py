@@ -21,7 +21,7 @@ def tied_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[Case] = [{"kind": "two", "num_ranks": 2, "width": 2}]
     for number in range(NUM_CASES):
-        num_ranks = (2, 3, 4, 1)[(number + number // len(KINDS)) % 4]
+        num_ranks = (2, 3, 4, 1)[number % 4]  # three of them for each kind
         kind, width = KINDS[number % len(KINDS)], rng.randint(2, 5)
         cases.append({"kind": kind, "num_ranks": num_ranks, "width": width})
     return cases
