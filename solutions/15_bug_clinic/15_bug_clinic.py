@@ -53,10 +53,10 @@ from course_utils.show.picture import axes
 # Every section has three steps:
 #
 # 1. *Symptom*: a folded cell runs the broken trainer and shows what happens.
-# 2. *Guess*: name the bug in two words, and predict its number in another run. The list below helps.
+# 2. *Guess*: write the name of the bug on paper, in two words, and predict its number in another run. The list below helps.
 # 3. *Repair*: open the trainer's folded cell, copy its body into the answer cell, and fix it. Change as little as you can.
 #
-# Ranks start with equal models, except in section 4. A rank's loss is its **share** of the whole batch's loss, so gradients are *summed* over ranks (S17), not averaged. A repair is right if every rank ends with what one rank with all rows would have, and makes no extra calls.
+# A rank's loss is its **share** of the whole batch's loss, so gradients are *summed* over ranks (S17), not averaged. A repair is right if every rank ends with what one rank with all rows would have (in section 8: but for the masks), and makes no extra calls.
 #
 # <details><summary>The eight suspects, in no particular order</summary>
 #
@@ -196,7 +196,7 @@ def what_happens(trainer, num_ranks, num_rows):
 print(what_happens(broken_2, 7, 16))
 
 # %% [markdown]
-# On a real cluster, the six would wait until a timeout. **Guess first.** The same trainer splits 130 rows over 64 ranks: two rows per rank, and two left over. How many ranks return at once?
+# On a real cluster, the six would wait until a timeout. **Guess first.** The same trainer splits 130 rows over 64 ranks. How many ranks return at once?
 
 # %%
 predict("u15-hang", None, "ranks")
@@ -219,12 +219,12 @@ def ranks_that_return(trainer, num_ranks, num_rows):
 compare("u15-hang", "ranks", measured=ranks_that_return(broken_2, 64, 130))
 
 # %% [markdown]
-# Shares are rounded up to three rows: 43 ranks get three, the next gets one, and 20 get none. Having more rows than ranks is no protection.
+# That is 2 · 64 + 2, so shares are rounded up to three rows: 43 ranks get three, the next gets one, and 20 get none. Having more rows than ranks is no protection.
 
 # %% It stops on Sunday [markdown] exercise="u15-hang" points=1.5 minutes=7 difficulty=2 importance=5 extra=true
-# **Repair** `backward_of_rows`: every rank makes every call, with or without rows, and ends with the gradient of all rows in every `grad`.
+# **Repair** `backward_of_rows`: every rank makes every call, with or without rows, and every `grad` ends up holding the gradient over all rows.
 #
-# - Each row counts once. How you split the rows is up to you. The loss is the sum of squares over all rows, divided by their number.
+# - Each row counts once. How you split the rows is up to you. The loss is the sum of squares over all rows, divided by the number of rows.
 # - `grad` may hold gradients that this rank has accumulated and not yet summed. They belong to the total, on ranks without rows too.
 # - One all-reduce for each parameter, and no other call.
 #
@@ -387,7 +387,7 @@ explorer(
 # %% [markdown]
 # <details><summary>The answer</summary>
 #
-# At 2 ms, which is as long as the two matmuls of a layer's backward pass: nearly all of it could be hidden. The bug costs 5 ms of 19 there. Faster links leave little to hide; on slower ones there is too little compute to hide it behind.
+# At 2 ms, which is as long as the two matmuls of a layer's backward pass. 5 of the 8 ms on the links can be hidden, and the bug costs these 5 ms of 19. Faster links leave little to hide; on slower ones there is too little compute to hide it behind.
 # </details>
 
 # %% [markdown]
@@ -432,7 +432,7 @@ def losses_of_ranks(trainer, num_steps):
 losses_of_ranks(broken_4, 50)
 
 # %% [markdown]
-# **Guess first.** Take the distance between the weights of ranks 0 and 1. How many times as large is it after 50 steps as before the first?
+# **Guess first.** Take the distance between the weights of ranks 0 and 1. By what factor has it grown after 50 steps?
 
 # %%
 predict("u15-apart", None, "times as far apart")
@@ -533,10 +533,10 @@ compare(
 )
 
 # %% Longer than its limit [markdown] exercise="u15-clip" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
-# **Repair** `backward_clipped`: every rank ends with the gradient of the whole batch, clipped by *its* norm, and returns this norm as it was before clipping.
+# **Repair** `backward_clipped`: every rank ends with the gradient of the whole batch, clipped by the norm of that whole gradient, and returns this norm as it was before clipping.
 #
 # - A gradient below the limit stays as it is.
-# - One all-reduce for each parameter, and no other call. Models have two layers with biases.
+# - One all-reduce for each parameter, and no other call.
 #
 # *By hand:* two ranks with gradients (3, 0) and (0, 4), limit 1 → every rank has **(0.6, 0.8)** and returns **5**.
 
@@ -559,7 +559,7 @@ try_it(norms_on_ranks, backward_clipped, 4, five_batches)
 # Gradients and norms above the limit and below; ranks that agree and ranks that nearly cancel.
 
 # %% [markdown]
-# The norm is the smaller harm. The broken trainer cuts a rank with a huge gradient down to the size of any other, so the *direction* is wrong too.
+# The wrong norm is the lesser harm. The broken trainer cuts a rank with a huge gradient down to the size of any other, so the *direction* is wrong too.
 
 # %% [markdown]
 # ## 6. Eight devices, one slow learner
@@ -611,7 +611,7 @@ def loss_curves(trainer):
 loss_curves(broken_6)
 
 # %% [markdown]
-# **Guess first.** On eight ranks, with two micro-batches each: what fraction of the right norm does this gradient have?
+# **Guess first.** On eight ranks, with two micro-batches each: what fraction of the right norm does trainer 6's gradient have?
 
 # %%
 predict("u15-scale", None, "of the right norm")
@@ -712,9 +712,9 @@ def differences(trainer, widths, bucket_bytes):
 differences(broken_7, [4, 4, 2], 160)
 
 # %% [markdown]
-# These gradients have 128, 32, 64 and 16 bytes. A bucket is sent when it holds at least 160.
+# These gradients have 128, 32, 64 and 16 bytes, and `bucket_bytes` is 160.
 #
-# **Guess first.** Eight gradients of 512, 64, 2,048, 256, 2,048, 64, 512 and 64 bytes; a bucket is sent at 2,048. How many bytes are never sent?
+# **Guess first.** Eight gradients of 512, 64, 2,048, 256, 2,048, 64, 512 and 64 bytes, and `bucket_bytes` is 2,048. For how many bytes do ranks disagree?
 
 # %%
 predict("u15-drift", None, "bytes")
@@ -801,14 +801,14 @@ def dropped(trainer, seed):
 try_it(dropped, broken_8, 7)
 
 # %% [markdown]
-# **Guess first.** On sixteen ranks, how many times as noisy is the mean (standard deviation) as it would be if each rank dropped different units?
+# **Guess first.** On sixteen ranks with the same rows, how many times as large is the standard deviation of the gradient, over many runs, as in a right trainer?
 
 # %%
 predict("u15-masks", None, "times the noise")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: a 1 after dropout, averaged over sixteen ranks, 20,000 times
+# Measured, on dropout alone: a 1 averaged over sixteen ranks, 20,000 times
 torch.manual_seed(0)
 equal, different = (F.dropout(torch.ones(20_000, masks)).mean(1).std() for masks in (1, 16))
 compare("u15-masks", "times the noise", computed=4, measured=round(float(equal / different), 2))
@@ -816,7 +816,7 @@ compare("u15-masks", "times the noise", computed=4, measured=round(float(equal /
 # %% Sixteen devices, the noise of one [markdown] exercise="u15-masks" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
 # **Repair** `backward_with_dropout`: no two ranks and no two steps drop the same units.
 #
-# - The same `seed` gives the same masks again, whatever ran before. Another seed gives other masks on every rank.
+# - The same `seed` gives the same masks again, whatever ran before. With another seed, each rank's masks differ from its own before.
 # - Dropout stays on. The gradients of all ranks and batches are still summed, with one all-reduce for each parameter.
 #
 # *By hand:* two ranks and two batches → **4** different masks.
@@ -850,7 +850,7 @@ try_it(dropped, backward_with_dropout, 7)
 #
 # | symptom | bug | what shows it at once |
 # |---|---|---|
-# | one weight's gradient too large by a power of $d$ | a tied weight is reduced once per layer | number of calls against number of parameters |
+# | one weight's gradient too large by a power of $d$, the number of ranks | a tied weight is reduced once per layer | number of calls against number of parameters |
 # | hangs on some batches | a rank without rows skips its collectives | calls of each rank |
 # | step = compute + communication | `wait` inside the hook | waits during backward |
 # | equal gradients, different weights | no broadcast at the start | a checksum of the *weights* |
@@ -860,7 +860,12 @@ try_it(dropped, backward_with_dropout, 7)
 # | noise that does not shrink with $d$ | one dropout seed for all ranks | the masks, side by side |
 # </details>
 #
-# Two tests find six of the eight: *one rank against several on the same rows*, fewer rows than ranks included, and *a checksum of all ranks' weights after a step*. Which two do they miss? Write both tests before you need them.
+# Two tests find six of the eight: *one rank against several on the same rows*, fewer rows than ranks included, and *a checksum of all ranks' weights after a step*. The first needs a model with tied weights for bug 1, and a norm above the limit for bug 5. Which two do they miss? Write both tests before you need them.
+#
+# <details><summary>The two that they miss</summary>
+#
+# 3 and 8. In one every number is right, only late; in the other the numbers are random in a right trainer, too.
+# </details>
 #
 # *Further reading:* Li et al. 2020, *PyTorch Distributed*, sections 3 and 4 (20 minutes): how PyTorch's DDP handles equal starts, buckets, overlap, and ranks that would wait forever.
 

@@ -60,8 +60,8 @@ STEPS, REDUCE, NONE = (
     "each.grad = None",
 )
 NEVER = (
-    "Ranks take equal steps from different starting points, and stay as far apart as they were. "
-    "Which call gives all of them one rank's weights?"
+    "No rank sends its weights before the first step, and gradients alone make no weights equal. "
+    "Which call gives all ranks one rank's weights?"
 )
 IN_STEP = BEGIN.replace("\n", "\n        ")
 FLAT = "nn.utils.parameters_to_vector(tensors).detach()"
