@@ -351,7 +351,7 @@ def backward_in_hooks(comm, model, loss):
     },
 )
 
-FROM_PLACES = "Ranks take equal steps from different starting points"
+FROM_PLACES = "No rank sends its weights before the first step"
 LOOP = "    for rows in batches:"
 
 
