@@ -381,7 +381,7 @@ def step_on_links(trainer, exchange_ms):
 explorer(
     step_on_links,
     trainer=Choice("trainer", ["waits in the hook", "overlaps"], "waits in the hook"),
-    exchange_ms=Choice("exchange of a gradient, ms", [0.25, 0.5, 1, 2, 4, 8], 2),
+    exchange_ms=Choice("exchange, ms", [0.25, 0.5, 1, 2, 4, 8], 2),
 )
 
 # %% [markdown]
