@@ -29,7 +29,7 @@ from autograder.grading.journal import Journal, Key, grade_key, lock, path_of
 from autograder.grading.notebook_plan import questions
 from autograder.grading.pool import DaskPool, LocalPool, stream
 from autograder.grading.release.archive import Archive, Release, built
-from autograder.grading.release.difference import differences
+from autograder.grading.release.difference import differences, not_in_the_course
 from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.task import GradedSubmission, Task
@@ -208,8 +208,7 @@ class Run:
 
     def _check_catalogue(self) -> None:
         """Check that the course still has all exercises of the release."""
-        known = {item.id for unit in catalogue.units() for item in unit.exercises}
-        if gone := [name for name in self._checked_exercises if name not in known]:
+        if gone := not_in_the_course(self._checked_exercises):
             raise GradingError(
                 f"{self.unit} was released with {', '.join(gone)}, and the course has no such "
                 f"exercise now: `make release UNIT={self.unit[:2]}` takes it out and keeps its "

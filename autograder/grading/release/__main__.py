@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode
 
-from autograder import catalogue
 from autograder.cells import cell_key
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import lock, path_of
 from autograder.grading.reading.rubric import points_of_rubric
 from autograder.grading.release.archive import Archive, Form, Release, built
-from autograder.grading.release.difference import differences, exercise_of, points_of
+from autograder.grading.release.difference import (
+    differences,
+    exercise_of,
+    not_in_the_course,
+    points_of,
+)
 from autograder.grading.run import configuration
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
@@ -83,7 +86,7 @@ class Releasing:
             return
         self._switch(old.form, lambda: old.number)
         yield f"This is release {old.number} again; release {current.number} stays in releases/."
-        if missing := not_in_the_course(old.form.notebook):
+        if missing := not_in_the_course(points_of(old.form.notebook)):
             yield (
                 f"The course has no {', '.join(missing)} now, so nobody can be graded yet: put "
                 f"that back into {self._master}, from git or by hand, then `make build "
@@ -175,12 +178,6 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def not_in_the_course(notebook: NotebookNode) -> list[str]:
-    """Exercises of a release that the course has no more."""
-    known = {item.id for unit in catalogue.units() for item in unit.exercises}
-    return [name for name in points_of(notebook) if name not in known]
 
 
 def _about_rubrics(form: Form) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """How two forms of a unit differ, in words and by exercise."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
+from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.grading.release.archive import Form
 
@@ -19,6 +20,12 @@ def points_of(notebook: NotebookNode) -> dict[str, float]:
     """What each exercise of a notebook is worth."""
     graded = (nbgrader_metadata(cell) for cell in notebook.cells)
     return {exercise_of(m["grade_id"]): float(m["points"]) for m in graded if m.get("grade")}
+
+
+def not_in_the_course(exercises: Iterable[str]) -> list[str]:
+    """Those exercises of a release that the course has no more."""
+    known = {item.id for unit in catalogue.units() for item in unit.exercises}
+    return [name for name in exercises if name not in known]
 
 
 def differences(old: Form, new: Form) -> list[str]:
