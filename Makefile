@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance build book exercise submit fresh planner release collect grade late read report student-bundle student-repository version lint
+.PHONY: help setup lab author test acceptance build book exercise submit fresh practice planner release collect grade late read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -12,7 +12,8 @@ lab author:
 	@$(COURSE) $@ $(if $(UNIT),--unit "$(UNIT)") $(if $(PORT),--port "$(PORT)")
 
 # make submit UNIT=01      make fresh UNIT=01 [CELL=u01-attention-flops]
-submit fresh:
+# make practice UNIT=01 [CELL=u01-attention-flops]
+submit fresh practice:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
 
 # make setup: the environment and your notebooks, where something else starts Jupyter

@@ -57,6 +57,11 @@ class Exercise:
         *_, unit, name = self.check_module.split(".")
         return Path("autograder", "practice", unit, f"{name}.json")
 
+    @property
+    def new_sizes(self) -> Path:
+        """Where those for practising again lie; none where its sizes are always the same."""
+        return self.practice_pack.with_suffix(".again.json")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:

@@ -1,8 +1,9 @@
 """The progress of a student: points of last checks, and predictions.
 
 `progress.json` lies at the top of the work folder and holds, for each exercise, the points of its
-last check with the source that earned them, and the student's predictions. Outside a work folder
-(while a notebook is built or graded) nothing is written, and progress lasts as long as the kernel.
+last check with the source that earned them and whether it is practised again on new sizes, and the
+student's predictions. Outside a work folder (while a notebook is built or graded) nothing is
+written, and progress lasts as long as the kernel.
 """
 
 import json
@@ -33,10 +34,13 @@ def create(work: Path) -> None:
 
 
 def load() -> dict[str, Any]:
-    """All progress so far; a damaged file is put aside, never overwritten."""
+    """All progress so far."""
     path = find()
-    if path is None:
-        return _of_this_kernel
+    return _of_this_kernel if path is None else read(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The progress in a file; a damaged one is put aside, never overwritten."""
     try:
         return _validated(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -47,7 +51,7 @@ def load() -> dict[str, Any]:
         path.replace(aside)
         save(path, EMPTY)
         print(f"{NAME} could not be read. It is kept as {aside.name}; progress starts over.")
-        return load()
+        return read(path)
 
 
 def _validated(progress: Any) -> dict[str, Any]:
@@ -77,6 +81,16 @@ def remember(kind: str, name: str, entry: dict[str, Any]) -> None:
 def failed_tries(exercise: str) -> int:
     """How often an exercise was checked and not right since it last was, or ever."""
     return int(load()["exercises"].get(exercise, {}).get("failed_tries", 0))
+
+
+def is_again(exercise: str) -> bool:
+    """Whether an exercise that was passed is practised on new sizes."""
+    return bool(load()["exercises"].get(exercise, {}).get("again"))
+
+
+def end_again(exercise: str) -> None:
+    """Let an exercise have its first sizes again."""
+    remember("exercises", exercise, load()["exercises"][exercise] | {"again": False})
 
 
 def save(path: Path, progress: dict[str, Any]) -> None:

@@ -60,12 +60,15 @@ class PracticePacks:
         """Modules that a check in a notebook loads by name for an exercise."""
         if not self.content(item):
             yield item.check_module
-        elif observer := json.loads(self._path(item).read_text("utf-8"))["observer"]:
+        elif observer := json.loads((self._root / item.practice_pack).read_text("utf-8"))[
+            "observer"
+        ]:
             yield observer
 
     def content(self, item: Exercise) -> bytes:
-        """Hash of the pack of an exercise; empty where it has none."""
-        files = (self._path(item), self._path(item).with_suffix(".safetensors"))
+        """Hash of the packs of an exercise; empty where it has none."""
+        jsons = (self._root / item.practice_pack, self._root / item.new_sizes)
+        files = [each.with_suffix(suffix) for each in jsons for suffix in (".json", ".safetensors")]
         parts = [file.read_bytes() for file in files if file.exists()]
         return hashlib.sha256(b"\0".join(parts)).digest() if parts else b""
 
@@ -93,6 +96,3 @@ class PracticePacks:
     def _has_check(self, item: Exercise) -> bool:
         path = self._root.joinpath(*item.check_module.split("."))
         return not item.manual and path.with_suffix(".py").exists()
-
-    def _path(self, item: Exercise) -> Path:
-        return self._root / item.practice_pack

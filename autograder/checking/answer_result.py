@@ -119,6 +119,7 @@ class AnswerResult:
             max_points=max_points,
             written=self.trouble is None or self.trouble["trouble"] != "unwritten",
             hidden=not tell_all,
+            is_again=False,
             **words,
         )
 

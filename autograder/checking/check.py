@@ -2,7 +2,8 @@
 
 Both return the points earned, which show themselves as the verdict, and never raise. `check` uses
 practice sizes and says everything; `grade` uses the grading seed and more cases, and says only
-sizes and hint.
+sizes and hint. After `make practice`, `check` uses new sizes until the answer is right there, and
+the points of the first ones stay.
 """
 
 import inspect
@@ -10,15 +11,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from autograder import catalogue, progress_file
+from autograder.checking.exercise_check import Check
 from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.scoring import score_answer
-from autograder.checking.seeds import PRACTICE_SEEDS, grading_seeds
+from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS, grading_seeds
 from autograder.checking.verdict import Points, Verdict
 
 VALIDATING = "NBGRADER_VALIDATING"
@@ -29,7 +32,9 @@ SLOW_SECONDS = 2.0
 
 def check(exercise: str, answer: object) -> Points:
     """Try an answer on practice sizes: the points, which show what is right or wrong."""
-    verdict = _verdict(exercise, answer, is_practice=True)
+    if progress_file.is_again(exercise) and VALIDATING not in os.environ:
+        return Points(_again(exercise, answer))
+    verdict = _verdict(exercise, answer, practice_check_of, PRACTICE_SEEDS)
     if VALIDATING in os.environ and not verdict.passed:
         print(verdict, file=sys.stderr)
     if verdict.written and verdict.max_points:
@@ -39,12 +44,12 @@ def check(exercise: str, answer: object) -> Points:
 
 def grade(exercise: str, answer: object) -> Points:
     """Try an answer on the grading seed's sizes: the points, which show sizes and hint."""
-    return Points(_verdict(exercise, answer, is_practice=False))
+    return Points(_verdict(exercise, answer, check_of, grading_seeds(), tell_all=False))
 
 
 def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
     """The student's function if its check passes, else the course's own; prints which."""
-    verdict = _verdict(exercise, mine, is_practice=True)
+    verdict = _verdict(exercise, mine, practice_check_of, PRACTICE_SEEDS)
     if verdict.passed:
         print(f"Using your own “{catalogue.title_of(exercise)}”.")
         return mine
@@ -53,16 +58,29 @@ def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
     return practice_check_of(exercise).lent()
 
 
-def _verdict(exercise: str, answer: object, *, is_practice: bool) -> Verdict:
+def _again(exercise: str, answer: object) -> Verdict:
+    """The verdict on new sizes, which count for nothing; right once, they are done."""
+    verdict = _verdict(exercise, answer, partial(practice_check_of, again=True), AGAIN_SEEDS)
+    if verdict.passed:
+        progress_file.end_again(exercise)
+    return replace(verdict, is_again=True)
+
+
+def _verdict(
+    exercise: str,
+    answer: object,
+    find_check: Callable[[str], Check],
+    seeds: Sequence[int],
+    *,
+    tell_all: bool = True,
+) -> Verdict:
     """The verdict; if the check itself fails, it says so and gives no points."""
     try:
         max_points = catalogue.exercise(exercise).points
-        check = practice_check_of(exercise) if is_practice else check_of(exercise)
-        seeds = PRACTICE_SEEDS if is_practice else grading_seeds()
         with _told_if_slow():
-            result = score_answer(check, answer, seeds)
+            result = score_answer(find_check(exercise), answer, seeds)
         tries = progress_file.failed_tries(exercise)
-        return result.verdict(exercise, max_points, tell_all=is_practice, is_next_try=tries > 0)
+        return result.verdict(exercise, max_points, tell_all=tell_all, is_next_try=tries > 0)
     except Exception as error:
         sentence = f"The check itself failed ({type(error).__name__}: {error})."
         hint = "Is the id spelled as in the notebook? If so, could you tell the course staff?"

@@ -19,11 +19,15 @@ def check_of(exercise: str) -> Check:
 
 
 @cache
-def practice_check_of(exercise: str) -> Check:
+def practice_check_of(exercise: str, *, again: bool = False) -> Check:
     """The check that students have: made of its practice pack, or the staff's where none is.
+
+    Args:
+        exercise: Its id.
+        again: Whether on its new sizes.
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
-    is_recorded = practice_pack.path_of(exercise).exists()
-    return practice_pack.load(exercise) if is_recorded else check_of(exercise)
+    is_recorded = practice_pack.path_of(exercise, again=again).exists()
+    return practice_pack.load(exercise, again=again) if is_recorded else check_of(exercise)

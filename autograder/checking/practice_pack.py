@@ -2,6 +2,9 @@
 
 The build records a pack from the staff's check, which measures and has the model answer. A check
 made of a pack measures nothing but the student's answer; the pack holds numbers, and no code.
+
+Beside it lie new sizes, for an exercise that was passed: cases of another seed and what is right.
+What mistakes give there is not recorded, since the answer was right before.
 """
 
 import importlib
@@ -22,54 +25,62 @@ OF_MISTAKE = ("hint", "is_whole", "is_generated")
 OF_JUDGE = ("relative_tolerance", "labels", "questions")
 
 
-def load(exercise: str) -> Check:
+def load(exercise: str, *, again: bool = False) -> Check:
     """The check of an exercise that is made of its pack.
+
+    Args:
+        exercise: Its id.
+        again: Whether on its new sizes.
 
     Raises:
         FileNotFoundError: If there is no pack of it.
     """
-    path = path_of(exercise)
-    tensors = path.with_suffix(".safetensors")
-    message = Message(path.read_text("utf-8"), tensors.read_bytes() if tensors.exists() else b"")
-    pack = plain_data.unpack(message)
+    pack = read(path_of(exercise))
+    asked = read(path_of(exercise, again=True)) if again else pack
     observer = importlib.import_module(pack["observer"]) if pack["observer"] else None
+    judge = _judge(pack, getattr(observer, "summarise", None))
+    judge.cache |= _by_case(asked, asked["right"])
     return Check(
-        cases=lambda seed: deepcopy(pack["cases"]),
-        judge=_judge(pack, getattr(observer, "summarise", None)),
+        cases=lambda seed: deepcopy(asked["cases"]),
+        judge=judge,
         observe=observer.observe if observer else call,
         **{name: pack[name] for name in KEPT},
     )
 
 
+def read(path: Path) -> Plain:
+    """What a pack's files hold."""
+    tensors = path.with_suffix(".safetensors")
+    kept = tensors.read_bytes() if tensors.exists() else b""
+    return plain_data.unpack(Message(path.read_text("utf-8"), kept))
+
+
 def _judge(pack: Plain, summarise: Any) -> EqualTo:
-    keys = [plain_data.pack(case).json for case in pack["cases"]]
     mistakes = [
         Recorded(
             **{name: each[name] for name in OF_MISTAKE},
-            recorded=dict(zip(keys, each["numbers"], strict=True)),
+            recorded=_by_case(pack, each["numbers"]),
         )
         for each in pack["mistakes"]
     ]
     settings = {name: pack[name] for name in OF_JUDGE}
-    judge = (
-        EqualTo(_not_recorded, *mistakes, **settings)
-        if pack["scenarios"] is None
-        else Behaviour(
-            _not_recorded,
-            *mistakes,
-            **settings,
-            scenarios=pack["scenarios"],
-            summarise=summarise,
-        )
-    )
-    judge.cache |= dict(zip(keys, pack["right"], strict=True))
-    return judge
+    if pack["scenarios"] is None:
+        return EqualTo(_not_recorded, *mistakes, **settings)
+    settings |= {"scenarios": pack["scenarios"], "summarise": summarise}
+    return Behaviour(_not_recorded, *mistakes, **settings)
+
+
+def _by_case(pack: Plain, values: list[Plain]) -> dict[str, Plain]:
+    """Something of each case of a pack, by the case's JSON."""
+    keys = [plain_data.pack(case).json for case in pack["cases"]]
+    return dict(zip(keys, values, strict=True))
 
 
 def _not_recorded(**case: Plain) -> Plain:
     raise LookupError(f"no practice case is {case}")
 
 
-def path_of(exercise: str) -> Path:
-    """Where the pack of an exercise lies."""
-    return ROOT / catalogue.exercise(exercise).practice_pack
+def path_of(exercise: str, *, again: bool = False) -> Path:
+    """Where the pack of an exercise lies, or that of its new sizes."""
+    item = catalogue.exercise(exercise)
+    return ROOT / (item.new_sizes if again else item.practice_pack)

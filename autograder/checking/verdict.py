@@ -81,6 +81,7 @@ class Verdict:
         figure: A picture of all cases, as HTML.
         written: False while the answer is still the stub.
         hidden: Whether the sizes were those of grading.
+        is_again: Whether they were new ones of an exercise that was passed.
     """
 
     exercise: str
@@ -93,6 +94,7 @@ class Verdict:
     figure: str = ""
     written: bool = True
     hidden: bool = False
+    is_again: bool = False
 
     @property
     def passed(self) -> bool:
@@ -123,12 +125,15 @@ class Verdict:
 
     @property
     def _title(self) -> str:
-        return catalogue.title_of(self.exercise) + (" on hidden sizes" if self.hidden else "")
+        where = " on hidden sizes" if self.hidden else " on new sizes" if self.is_again else ""
+        return catalogue.title_of(self.exercise) + where
 
     @property
     def _points(self) -> str:
         unit = "point" if self.max_points == 1 else "points"
         points = f"{self.points:g} of {self.max_points:g} {unit}"
+        if self.is_again:
+            return f"{points} here; yours stay"
         # A person may have given other points, shown above.
         return f"the check gives {points}" if self.hidden else points
 

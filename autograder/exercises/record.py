@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case, Check
@@ -10,7 +11,7 @@ from autograder.checking.lookup import check_of
 from autograder.checking.mistakes import Mistake
 from autograder.checking.plain_data import Message, Plain
 from autograder.checking.practice_pack import KEPT, OF_JUDGE, OF_MISTAKE, path_of
-from autograder.checking.seeds import PRACTICE_SEEDS
+from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS
 from autograder.checking.single_thread import one_thread
 from autograder.exercises.as_if import as_ifs
 from autograder.exercises.model_answers import model_answer
@@ -20,7 +21,7 @@ from autograder.files import write_whole
 def packed(exercise: str, check: Check) -> Message:
     """The pack of an exercise: its practice cases, measured, with what each mistake gives."""
     judge = check.judge
-    cases = [case for seed in PRACTICE_SEEDS for case in check.cases(seed)]
+    cases = _cases(check, PRACTICE_SEEDS)
     return plain_data.pack(
         {name: getattr(check, name) for name in KEPT}
         | {name: getattr(judge, name) for name in OF_JUDGE}
@@ -32,6 +33,30 @@ def packed(exercise: str, check: Check) -> Message:
             "mistakes": [*_recorded(exercise, check, cases)],
         }
     )
+
+
+def new_sizes(check: Check) -> Message | None:
+    """Cases of another seed, measured; None if it gives no other cases."""
+    cases = _cases(check, AGAIN_SEEDS)
+    right = [check.judge.measurement(case) for case in cases]
+    pack = plain_data.pack({"cases": cases, "right": right})
+    old = plain_data.pack(_cases(check, PRACTICE_SEEDS))
+    return None if plain_data.pack(cases) == old else pack
+
+
+def _cases(check: Check, seeds: Sequence[int]) -> list[Case]:
+    return [case for seed in seeds for case in check.cases(seed)]
+
+
+def write(path: Path, pack: Message | None) -> None:
+    """Write a pack's files: one for tensors where there are some, and none without a pack."""
+    tensors = path.with_suffix(".safetensors")
+    for file in (path, tensors):
+        file.unlink(missing_ok=True)
+    if pack:
+        write_whole(path, f"{pack.json}\n")
+    if pack and pack.tensors:
+        tensors.write_bytes(pack.tensors)
 
 
 def _recorded(exercise: str, check: Check, cases: list[Case]) -> Iterator[Plain]:
@@ -56,14 +81,11 @@ def _mistakes(exercise: str, check: Check, cases: list[Case]) -> list[Mistake]:
 
 @one_thread()
 def main(exercises: Sequence[str]) -> None:
-    """Write the pack of each exercise whose model answer stands in its text master."""
+    """Write the packs of each exercise whose model answer stands in its text master."""
     for exercise in exercises:
         check = check_of(exercise)
-        pack, path = packed(exercise, check), path_of(exercise)
-        write_whole(path, f"{pack.json}\n")
-        path.with_suffix(".safetensors").unlink(missing_ok=True)
-        if pack.tensors:
-            path.with_suffix(".safetensors").write_bytes(pack.tensors)
+        write(path_of(exercise), packed(exercise, check))
+        write(path_of(exercise, again=True), new_sizes(check))
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def _read(path: Path) -> NotebookNode:
         ) from None
 
 
-def _unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
+def unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
     """Unit and cell; a cell's id alone, as ``u00-state-gib``, names its unit too."""
     if not cell and re.fullmatch(r"u\d\d-.+", unit):
         return unit[1:3], unit
@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "submit":
             print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
         else:
-            kept = WorkFolder().fresh(*_unit_and_cell(options.unit, options.cell))
+            kept = WorkFolder().fresh(*unit_and_cell(options.unit, options.cell))
             old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
             print(f"Done; {old}")
             print("If it is open in JupyterLab: File, Reload Notebook from Disk.")

@@ -1,0 +1,89 @@
+"""`make practice UNIT=01`: new sizes for exercises that were passed, in their check cells.
+
+The points stay. Once an exercise is right on the new sizes, it has its first ones again; Validate
+and grading know nothing of this.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from autograder import catalogue, progress_file
+from autograder.catalogue import Exercise
+from autograder.student.environment import ROOT
+from autograder.student.errors import CommandError
+from autograder.student.submit import unit_and_cell
+from autograder.student.work_folder import find_unit
+
+
+def practise(root: Path, wanted: str, exercise: str = "") -> list[Exercise]:
+    """Give passed exercises of a unit new sizes.
+
+    Args:
+        root: The root folder of the course.
+        wanted: The unit's folder name or number.
+        exercise: Id of the one to practise; empty for all that were passed.
+
+    Returns:
+        Those that have new sizes now.
+
+    Raises:
+        CommandError: If there is none; the message says why.
+    """
+    folder = find_unit(root / "notebooks", wanted)
+    path = root / "work" / progress_file.NAME
+    progress = progress_file.read(path)
+    chosen = _coded(folder, exercise)
+    passed = [item for item in chosen if _points(progress, item) == item.points]
+    new = [item for item in passed if (root / item.new_sizes).exists()]
+    if not passed:
+        raise CommandError(
+            f"New sizes are for what was passed, and no check of {exercise or folder} has given "
+            "all its points in your work folder yet: solve it first."
+        )
+    if not new:
+        raise CommandError(f"There are no other sizes for {', '.join(i.id for i in passed)}.")
+    for item in new:
+        progress["exercises"][item.id]["again"] = True
+    progress_file.save(path, progress)
+    return new
+
+
+def _coded(folder: str, exercise: str) -> list[Exercise]:
+    """The exercises of a unit that have a check, or the one that is named."""
+    unit = next(each for each in catalogue.units() if each.folder == folder)
+    coded = [item for item in unit.exercises if not item.manual]
+    chosen = [item for item in coded if exercise in ("", item.id)]
+    if not chosen:
+        names = ", ".join(item.id for item in coded)
+        raise CommandError(f"{folder} has no exercise `{exercise}` with a check; it has {names}.")
+    return chosen
+
+
+def _points(progress: dict[str, Any], item: Exercise) -> float | None:
+    points: float | None = progress["exercises"].get(item.id, {}).get("points")
+    return points
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command, and say what has new sizes; 0 if something has."""
+    parser = argparse.ArgumentParser(prog="make practice", description=__doc__)
+    parser.add_argument("unit", nargs="?", default="")
+    parser.add_argument("exercise", nargs="?", default="")
+    options = parser.parse_args(arguments)
+    try:
+        new = practise(ROOT, *unit_and_cell(options.unit, options.exercise))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("New sizes in the check cells of")
+    for item in new:
+        print(f"  {item.id}  {item.title}")
+    print("Run one: your points stay, and once it is right there it has its first sizes again.")
+    print(f"To write one from memory: `make fresh UNIT={options.unit} CELL={new[0].id}`.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
