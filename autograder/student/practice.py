@@ -73,7 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("exercise", nargs="?", default="")
     options = parser.parse_args(arguments)
     try:
-        new = practise(ROOT, *unit_and_cell(options.unit, options.exercise))
+        unit, exercise = unit_and_cell(options.unit, options.exercise)
+        new = practise(ROOT, unit, exercise)
     except CommandError as error:
         print(error, file=sys.stderr)
         return 1
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     for item in new:
         print(f"  {item.id}  {item.title}")
     print("Run one: your points stay, and once it is right there it has its first sizes again.")
-    print(f"To write one from memory: `make fresh UNIT={options.unit} CELL={new[0].id}`.")
+    print(f"To write one from memory: `make fresh UNIT={unit} CELL={new[0].id}`.")
     return 0
 
 

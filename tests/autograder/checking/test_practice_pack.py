@@ -11,7 +11,7 @@ from autograder.checking.judges import Behaviour, EqualTo
 from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.scoring import score_answer
-from autograder.exercises.record import packed
+from autograder.exercises.record import new_sizes, packed, write
 
 EXERCISE = "u00-tensor-bytes"
 CASES = [{"rows": rows, "columns": columns} for rows in (2, 3, 5) for columns in (1, 4)]
@@ -21,8 +21,9 @@ def measured(rows, columns):
     return {"bytes": 2 * rows * columns, "ratio": rows / 3}
 
 
+NEW_CASES = [{"rows": rows, "columns": 3} for rows in (7, 8)]
 CHECK = Check(
-    cases=lambda seed: CASES,
+    cases=lambda seed: CASES if seed == 1 else NEW_CASES,
     judge=EqualTo(
         measured,
         Symptom("Half. How many bytes?", lambda rows, columns: {"bytes": rows * columns}),
@@ -40,12 +41,8 @@ def recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(practice_pack, "ROOT", tmp_path)
 
     def recording(check):
-        pack, path = packed(EXERCISE, check), practice_pack.path_of(EXERCISE)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(pack.json)
-        path.with_suffix(".safetensors").write_bytes(pack.tensors)
-        if not pack.tensors:
-            path.with_suffix(".safetensors").unlink()
+        write(practice_pack.path_of(EXERCISE), packed(EXERCISE, check))
+        write(practice_pack.path_of(EXERCISE, again=True), new_sizes(check))
         return practice_pack.load(EXERCISE)
 
     return recording
@@ -76,6 +73,21 @@ def test_nothing_is_measured(recorded):
         check.judge.measurement({"rows": 9, "columns": 9})
     assert check.allowed_names == CHECK.allowed_names
     assert check.lent()((2, 3)) == 6
+
+
+def test_new_sizes_are_those_of_another_seed_and_measured_too(recorded):
+    recorded(CHECK)
+    again = practice_pack.load(EXERCISE, again=True)
+    assert again.cases(1) == NEW_CASES
+    assert verdict(again, measured).passed
+    wrong = verdict(again, lambda rows, columns: measured(rows, columns + 1))
+    assert "Expected 42 for the bytes of all, got 56" in wrong.sentence
+
+
+def test_where_another_seed_gives_the_same_cases_none_are_kept(recorded):
+    recorded(CHECK)
+    recorded(dataclasses.replace(CHECK, cases=lambda seed: CASES))
+    assert not practice_pack.path_of(EXERCISE, again=True).exists()
 
 
 def test_a_case_that_an_answer_spoils_is_whole_in_the_next_try(recorded):

@@ -12,15 +12,18 @@ import dataclasses
 import pytest
 
 from autograder import catalogue
+from autograder.checking import practice_pack
 from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.mistakes import Symptom, is_same
+from autograder.checking.plain_data import pack
 from autograder.checking.scoring import score_answer
-from autograder.checking.seeds import NUM_GRADING_SEEDS, PRACTICE_SEEDS
+from autograder.checking.seeds import AGAIN_SEEDS, NUM_GRADING_SEEDS, PRACTICE_SEEDS
 from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
-OTHER_SEEDS = range(7, 7 + NUM_GRADING_SEEDS)
+# the first is that of new sizes, so that these are measured once
+OTHER_SEEDS = range(AGAIN_SEEDS[0], AGAIN_SEEDS[0] + NUM_GRADING_SEEDS)
 MANY_SEEDS = range(1000, 1200)
 NUM_SEEDS_OF_AN_IMPLEMENTATION = 20  # each case really runs it
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
@@ -141,6 +144,20 @@ def test_right_answer_in_another_style_earns_full_marks(exercise: str, number: i
     verdict = practice_verdict(exercise, ANSWER_BANKS[exercise].right[number])
     assert verdict.passed, str(verdict)
     assert verdict.hint == ""
+
+
+@pytest.mark.parametrize("exercise", ANSWER_BANKS)
+def test_new_sizes_are_recorded_and_judge_as_the_staffs_check_does(exercise: str):
+    first, other = (check_of(exercise).cases(seed) for seed in (*PRACTICE_SEEDS, *AGAIN_SEEDS))
+    recorded = practice_pack.path_of(exercise, again=True).exists()
+    assert recorded == (pack(first) != pack(other))
+    if not recorded:
+        return
+    check, bank = practice_check_of(exercise, again=True), ANSWER_BANKS[exercise]
+    assert pack(check.cases(*AGAIN_SEEDS)) == pack(other)
+    right = score_answer(check, make(bank.right[1], bank.function), AGAIN_SEEDS)
+    wrong = score_answer(check, make(bank.wrong[0].source, bank.function), AGAIN_SEEDS)
+    assert [verdicts_on(exercise, each)[0].passed for each in (right, wrong)] == [True, False]
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)

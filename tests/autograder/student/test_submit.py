@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from autograder.student.errors import CommandError
-from autograder.student.submit import WorkFolder, unit_and_cell, main
+from autograder.student.submit import WorkFolder, main, unit_and_cell
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
 UNIT, OTHER = UNITS[0], UNITS[1]
