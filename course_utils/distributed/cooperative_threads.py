@@ -17,11 +17,7 @@ from contextvars import copy_context
 from threading import Event, Thread
 
 from course_utils.distributed.call_matching import DeadlockError, TimeLimitError
-from course_utils.instruments.randomness import (
-    RandomState,
-    random_state_restored,
-    seed_generators,
-)
+from course_utils.instruments.randomness import RandomState, random_state_restored
 
 GRACE_SECONDS = 1.0  # for threads that return by themselves after one has failed
 STOP_SECONDS = 5.0  # for a thread in which `Stopped` is raised
@@ -77,7 +73,7 @@ class CooperativeThreads:
         """
         numbers = range(len(self._signals))
         with random_state_restored():
-            self._random_states = [self._initial_random_state(number) for number in numbers]
+            self._random_states = [RandomState.seeded(self._seed + number) for number in numbers]
             threads = [self._new_thread(number, work) for number in numbers]
             try:
                 for thread in threads:
@@ -134,10 +130,6 @@ class CooperativeThreads:
                 states = self._describe_states()
                 self.fail(TimeLimitError(f"{limit_seconds:g} s are used up: {states}"))
                 return
-
-    def _initial_random_state(self, number: int) -> RandomState:
-        seed_generators(self._seed + number)
-        return RandomState.now()
 
     def _new_thread(self, number: int, work: Callable[[int], None]) -> Thread:
         arguments = (self._run_thread, number, work)

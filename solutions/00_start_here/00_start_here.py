@@ -327,7 +327,7 @@ progress()
 # 2. **Validate**: the button above the notebook runs everything in a fresh kernel and lists each check that does not earn all its points (it calls that "partial credit", even at 0 points).
 # 3. **Hand in**: in a terminal, in the course folder, run `make submit UNIT=00`. It checks that the notebook is saved and complete, and writes one file to `work/hand_in`. Upload that file where your instructor tells you to.
 #
-# **Damaged a cell?** `original("u00-state-gib")` prints it as it was, for you to copy back. **Damaged more?** In a terminal, `make fresh UNIT=00` gives you a fresh notebook with your answers in it, and keeps the old one. Add `CELL=u00-state-gib` to reset only that cell.
+# **Damaged a cell?** `original("u00-state-gib")` prints it as it was, for you to copy back. **Damaged more?** In a terminal, `make fresh UNIT=00` gives you a fresh notebook with your answers in it, and keeps the old one. Add `CELL=u00-state-gib` to reset only that cell. **Passed, and want another round?** `make practice UNIT=00` gives the checks that you have passed new sizes; your points stay.
 
 # %%
 original("u00-state-gib")

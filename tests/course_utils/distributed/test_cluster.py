@@ -4,6 +4,7 @@ import random
 import threading
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -19,6 +20,7 @@ from course_utils.distributed import (
     VirtualCluster,
 )
 from course_utils.instruments import count_bytes, count_flops, fake_tensors
+from course_utils.instruments.randomness import seed_generators
 from course_utils.reference import Transformer, token_loss
 from tests.random_models import KINDS, random_model
 
@@ -402,22 +404,24 @@ def test_sums_are_made_in_the_order_of_ranks():
     assert cluster(5).run(step, 4).results == 5 * [260]
 
 
-def dropping(comm: Comm) -> tuple[torch.Tensor, float]:
+def drawn() -> list[float]:
     dropped = nn.functional.dropout(torch.ones(64), 0.5)
+    return [*dropped.tolist(), random.random(), np.random.rand()]
+
+
+def drawing(comm: Comm) -> list[float]:
+    before = drawn()
     comm.barrier()  # others run
-    return torch.cat([dropped, nn.functional.dropout(torch.ones(64), 0.5)]), random.random()
+    return before + drawn()
 
 
-def test_dropout_differs_between_ranks_and_repeats():
-    first, second = (cluster(3, seed=7).run(dropping).results for _ in range(2))
-    for (mask, number), (again, same) in zip(first, second, strict=True):
-        assert torch.equal(mask, again)
-        assert number == same
-    assert not torch.equal(first[0][0], first[1][0])
+def test_random_numbers_differ_between_ranks_and_repeat():
+    first, second = (cluster(3, seed=7).run(drawing).results for _ in range(2))
+    assert first == second
+    assert all(one != other for one, other in zip(first[0][-2:], first[1][-2:], strict=True))
+    assert first[0][:64] != first[1][:64]
     # as if each ran alone
-    alone = cluster(1, seed=8).run(dropping).results[0]
-    assert torch.equal(first[1][0], alone[0])
-    assert first[1][1] == alone[1]
+    assert first[1] == cluster(1, seed=8).run(drawing).results[0]
 
 
 def test_two_runs_are_the_same():
@@ -441,22 +445,21 @@ def test_nothing_is_left_behind():
         torch.set_default_dtype(torch.float64)
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.set_grad_enabled(False)
-        torch.manual_seed(5)
-        random.seed(5)
+        seed_generators(5)
         comm.barrier()
 
-    torch.manual_seed(1)
-    random.seed(1)
+    seed_generators(1)
+    np.random.randn()  # of which NumPy keeps a second one
     torch.set_num_threads(2)
-    expected = torch.rand(1), random.random()
-    torch.manual_seed(1)
-    random.seed(1)
+    expected = torch.rand(1), random.random(), np.random.randn(), np.random.randn()
+    seed_generators(1)
+    np.random.randn()
     try:
         cluster(3).run(step)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
-    assert (torch.rand(1), random.random()) == expected
+    assert (torch.rand(1), random.random(), np.random.randn(), np.random.randn()) == expected
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
