@@ -1,6 +1,7 @@
 """Run an instructor notebook, and keep its outputs while nothing that it runs has changed."""
 
 import tempfile
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from autograder.authoring.errors import BuildError
 
 MAX_NOTEBOOK_BYTES = 2**20
 CELL_SECONDS = 300
+SECONDS_BETWEEN_SIGNS = 10
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -32,6 +34,7 @@ def execute(notebook: NotebookNode) -> NotebookNode:
             timeout=CELL_SECONDS,
             record_timing=False,
             store_widget_state=False,
+            on_cell_executed=_SignOfLife(len(solved.cells)),
             resources={"metadata": {"path": folder}},
             config=_over_files(Path(sockets)),
         )
@@ -44,6 +47,18 @@ def execute(notebook: NotebookNode) -> NotebookNode:
     if len(nbformat.writes(solved).encode()) > MAX_NOTEBOOK_BYTES:
         raise BuildError("a solved notebook may take 1 MB at most: draw fewer or smaller figures.")
     return solved
+
+
+class _SignOfLife:
+    """Says how far a notebook is, every ten seconds or so."""
+
+    def __init__(self, num_cells: int) -> None:
+        self._num_cells, self._said = num_cells, time.monotonic()
+
+    def __call__(self, *, cell_index: int, **_: object) -> None:
+        if time.monotonic() - self._said > SECONDS_BETWEEN_SIGNS:
+            print(f"    cell {cell_index + 1} of {self._num_cells}", flush=True)
+            self._said = time.monotonic()
 
 
 def with_steady_outputs(notebook: NotebookNode) -> NotebookNode:

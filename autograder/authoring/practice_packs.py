@@ -88,7 +88,8 @@ class PracticePacks:
 
     def _record(self, exercises: list[str]) -> None:
         command = [sys.executable, "-m", RECORDER, *exercises]
-        done = subprocess.run(command, cwd=self._root, capture_output=True, text=True, check=False)
+        errors = subprocess.PIPE
+        done = subprocess.run(command, cwd=self._root, stderr=errors, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise BuildError(f"the practice cases cannot be recorded: {last}")

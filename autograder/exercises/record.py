@@ -81,11 +81,12 @@ def _mistakes(exercise: str, check: Check, cases: list[Case]) -> list[Mistake]:
 
 @one_thread()
 def main(exercises: Sequence[str]) -> None:
-    """Write the packs of each exercise whose model answer stands in its text master."""
+    """Write the packs of each exercise whose model answer stands in its text master, and say so."""
     for exercise in exercises:
         check = check_of(exercise)
         write(path_of(exercise), packed(exercise, check))
         write(path_of(exercise, again=True), new_sizes(check))
+        print(f"    {exercise}", flush=True)
 
 
 if __name__ == "__main__":

@@ -69,18 +69,19 @@ def summary(results: Sequence[SubmissionResult], num_students: int, seconds: flo
 def changes(
     earlier: Mapping[str, SubmissionResult], results: Sequence[SubmissionResult]
 ) -> list[str]:
-    """A line for each exercise whose points changed for unchanged answers."""
+    """A line for each exercise whose points changed for unchanged answers, or that none did."""
     changed: dict[str, list[str]] = {}
-    for result in sorted(results, key=lambda each: each.student):
-        before = earlier.get(result.student)
-        if before is None or not _has_same_answers(before, result):
-            continue
+    pairs = ((earlier.get(each.student), each) for each in results)
+    same = [(old, new) for old, new in pairs if old and _has_same_answers(old, new)]
+    for before, result in sorted(same, key=lambda pair: pair[1].student):
         points = {each.exercise: each.points for each in before.verdicts}
         for each in result.verdicts:
             if (old := points.get(each.exercise, each.points)) != each.points:
                 changed.setdefault(each.exercise, []).append(
                     f"{result.student} {old:g} → {each.points:g}"
                 )
+    if same and not changed:
+        return ["Nobody's points have changed for the same answers."]
     return [
         f"  {name}: other points than before: {', '.join(who)}" for name, who in changed.items()
     ]

@@ -52,6 +52,28 @@ class ModelAnswers(Preprocessor):
         }
 
 
+class OnlyKnownCells(Preprocessor):
+    """Takes the marks of cells that the gradebook does not know.
+
+    A notebook that was graded before its unit was released anew may have exercises that the
+    gradebook has no more; nbgrader would end without a page.
+    """
+
+    enabled = Bool(True).tag(config=True)
+
+    def preprocess(self, notebook: NotebookNode, resources: dict[str, Any]) -> Shown:
+        """Take them."""
+        about = resources["nbgrader"]
+        with Gradebook(about["db_url"]) as book:
+            known = book.find_notebook(about["notebook"], about["assignment"])
+            names = {cell.name for cell in (*known.grade_cells, *known.solution_cells)}
+        for cell in notebook.cells:
+            is_graded = nbgrader_metadata(cell).get("grade") or is_solution(cell)
+            if is_graded and cell_key(cell) not in names:
+                del cell.metadata["nbgrader"]
+        return notebook, resources
+
+
 class Overview(Preprocessor):
     """A student's feedback: points by exercise with what went wrong, then only their own cells."""
 
@@ -73,7 +95,7 @@ class Overview(Preprocessor):
         return notebook, resources
 
 
-OF_FEEDBACK = [GetGrades, CSSHTMLHeaderPreprocessor, Overview]
+OF_FEEDBACK = [OnlyKnownCells, GetGrades, CSSHTMLHeaderPreprocessor, Overview]
 
 
 def _rows(notebook: NotebookNode, grades: Mapping[str, Grade]) -> list[str]:

@@ -6,7 +6,8 @@ The gradebook follows, and keeps every grade by exercise. Nothing is graded here
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
@@ -20,10 +21,12 @@ from autograder.grading.release.archive import Archive, Form, Release, built
 from autograder.grading.release.difference import (
     differences,
     exercise_of,
+    is_extra,
     not_in_the_course,
     points_of,
 )
 from autograder.grading.run import configuration
+from autograder.grading.standings import Standing
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
@@ -137,20 +140,26 @@ class Releasing:
     def _about_grades(self, form: Form, before: Form) -> Iterator[str]:
         """What becomes of the grades that are there."""
         found = self.store.standings(self.unit)
-        worth = points_of(form.notebook)
+        worth, old = points_of(form.notebook), points_of(before.notebook)
         graded = {name for each in found for name in each.scores}
         if not found:
             return
-        kept = len(graded & worth.keys())
+        changed = {name for name in graded & worth.keys() if old.get(name) != worth[name]}
+        kept = len(graded & worth.keys() - changed)
         yield f"Grades of {len(found)} students in {kept} exercises stay as they are."
+        if changed:
+            yield _about_points(found, changed)
         if gone := sorted(graded - worth.keys()):
             yield f"Set aside, and back whenever the exercise is: grades of {', '.join(gone)}."
         aside = self.store.set_aside(self.unit)
-        if more := sorted(worth.keys() - points_of(before.notebook).keys() - graded - aside):
-            yield (
-                f"Nobody has an answer to {', '.join(more)} yet, which is 0 points. Where it "
-                "should cost nobody anything, `extra=true` in its card makes it a bonus."
+        if more := sorted(worth.keys() - old.keys() - graded - aside):
+            bonus = (
+                ""
+                if all(map(is_extra, more))
+                else " Where it should cost nobody anything, `extra=true` in its card makes it a "
+                "bonus."
             )
+            yield f"Nobody has an answer to {', '.join(more)} yet, which is 0 points.{bonus}"
         if back := sorted(worth.keys() & aside):
             yield f"Back again: the grades of {', '.join(back)} that were set aside."
 
@@ -178,6 +187,19 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _about_points(found: Sequence[Standing], changed: Collection[str]) -> str:
+    """What becomes of points in exercises that are worth something else now."""
+    given = Counter(
+        name
+        for each in found
+        for name in changed
+        if name in each.scores and each.scores[name].is_given
+    )
+    marks = ", ".join(f"{name} {count}" for name, count in sorted(given.items()))
+    second_look = f", and marks that people gave wait for a second look: {marks}" if given else ""
+    return f"Where points change, those of checks follow at `make grade`{second_look}."
 
 
 def _about_rubrics(form: Form) -> Iterator[str]:

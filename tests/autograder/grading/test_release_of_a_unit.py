@@ -7,6 +7,7 @@ a person reads, and a score that a person gave instead of a check's.
 import contextlib
 import dataclasses
 import io
+import json
 import os
 import signal
 import subprocess
@@ -14,14 +15,17 @@ from contextlib import suppress
 
 import nbformat
 import pytest
+from nbgrader.preprocessors import GetGrades
 from sqlalchemy.orm import Session
 
 from autograder import catalogue
+from autograder.cells import cell_key, nbgrader_metadata
 from autograder.grading import command, gradebook_writer, unit_in_gradebook
 from autograder.grading.errors import GradingError
+from autograder.grading.preprocessors import OnlyKnownCells
 from autograder.grading.release import archive
 from autograder.grading.release.__main__ import main as release
-from autograder.grading.release.difference import points_of
+from autograder.grading.release.difference import exercise_of, points_of
 from tests.autograder.grading.changing import (
     beside,
     cells,
@@ -136,7 +140,7 @@ def a_mended_check(course, form, told):
     """It gives what it should, and what people gave stays."""
     put(course, form, **MENDED_CHECK)
     said = told.by(course)
-    assert f"  check, or what it uses: {MENDED}\n" in said
+    assert f"  check: {MENDED}\n" in said
     assert "Grades of 3 students in 4 exercises stay as they are.\n" in said
     assert "This is release 2 now.\n" in said
     assert "`make release UNIT=00 ARGS=--undo` goes back to release 1 of " in said
@@ -167,6 +171,12 @@ def other_points(course, form, told, right):
     put(course, form, **MENDED_CHECK)
     said = told.by(course)
     assert f"  points: {DEARER} 2 → 3\n" in said
+    assert "text or given code" not in said
+    assert "Grades of 3 students in 3 exercises stay as they are.\n" in said
+    assert (
+        "Where points change, those of checks follow at `make grade`, and marks that people gave "
+        f"wait for a second look: {DEARER} 1.\n"
+    ) in said
     totals = [sum(points_of(each).values()) for each in (form, with_points(form, DEARER, 2))]
     assert f"  points in all: {totals[1]:g} → {totals[0]:g}\n" in said
     after = graded_anew(course)
@@ -181,7 +191,7 @@ def an_exercise_more(course, form, told, before):
     put(course, form, **MENDED_CHECK)
     said = told.by(course)
     assert f"  exercise more: {NEW} (1)\n" in said
-    assert f"Nobody has an answer to {NEW} yet, which is 0 points." in said
+    assert f"Nobody has an answer to {NEW} yet, which is 0 points. Where it should cost" in said
     after = graded_anew(course)
     assert after == {student: before[student] | {NEW: 0} for student in STUDENTS}
     assert waiting(course) == set()
@@ -195,6 +205,8 @@ def back_again(course, told, dearer, right):
     said = told.by(course, "--undo")
     assert f"Set aside, and back whenever the exercise is: grades of {NEW}.\n" in said
     assert NEW not in scores(course, "ada")
+    shown = graded_in_feedback(course, "ada")  # before the next grading
+    assert {exercise_of(name) for name in shown} == scores(course, "ada").keys()
     assert graded_anew(course) == dearer
     released(course, "--undo")
     again = graded_anew(course)
@@ -206,6 +218,18 @@ def back_again(course, told, dearer, right):
     assert numbers == [1, 2, 3, 4, 5, 6], "none was ever deleted"
 
 
+def graded_in_feedback(course: Small, student: str) -> set[str]:
+    """The cells of a graded notebook that have points in its feedback."""
+    path = course.root / "autograded" / student / UNIT / f"{UNIT}.ipynb"
+    names = {"notebook": UNIT, "assignment": UNIT, "student": student}
+    with opened(course) as book:
+        names["db_url"] = str(book.db.get_bind().url)
+    shown = nbformat.read(path, 4), {"nbgrader": names}
+    for step in (OnlyKnownCells(), GetGrades()):
+        shown = step.preprocess(*shown)
+    return {cell_key(each) for each in shown[0].cells if "score" in nbgrader_metadata(each)}
+
+
 def test_a_build_counts_when_it_is_released_and_not_before(course, whole, capsys):
     put(course, whole)
     assert course.grade() == []
@@ -215,6 +239,41 @@ def test_a_build_counts_when_it_is_released_and_not_before(course, whole, capsys
     assert "It is graded as in release 1 of " in said
     assert f"The notebook has changed since (exercise more: {NEW} (1)" in said
     assert NEW not in scores(course, "ada")
+
+
+def test_what_checks_share_is_no_change_of_a_check(course, whole, monkeypatch, capsys):
+    """As where an exercise is added: the cases of the others stay, and a bonus costs nothing."""
+    recorded = json.loads((ROOT / "solutions" / "practice.json").read_text())[DEARER]
+    extra = dataclasses.replace(catalogue.exercise(NEW), extra=True)
+    monkeypatch.setattr(
+        catalogue,
+        "exercise",
+        lambda name, known=catalogue.exercise: extra if name == NEW else known(name),
+    )
+    put(course, whole)
+    path = course.root / "solutions" / "practice.json"
+    checks = json.loads(path.read_text())
+    path.write_text(json.dumps(checks | {DEARER: ["moved", recorded[1]]}))
+    capsys.readouterr()
+    released(course, "--dry-run")
+    said = capsys.readouterr().out
+    assert f"  code behind the checks, with the same practice cases, of: {DEARER}\n" in said
+    assert "  check: " not in said
+    assert f"  exercise more: {NEW} (1, extra)\n" in said
+    assert f"Nobody has an answer to {NEW} yet, which is 0 points.\n" in said
+
+
+def test_numbers_and_minutes_that_the_build_writes_are_no_change_of_a_text(course, whole, capsys):
+    form = without(whole, NEW)
+    for old, new in (
+        (" minutes**", " minutes** (plus 50 for extras)"),
+        ("### 00.4 · ", "### 00.3 · "),
+    ):
+        form = with_text(form, old, new)
+    put(course, form)
+    capsys.readouterr()
+    released(course, "--dry-run")
+    assert "text or given code" not in capsys.readouterr().out
 
 
 def test_nothing_is_released_twice_and_the_first_not_undone(course, whole, capsys):
