@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from autograder.student.errors import CommandError
-from autograder.student.submit import WorkFolder, _unit_and_cell, main
+from autograder.student.submit import WorkFolder, main, unit_and_cell
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
 UNIT, OTHER = UNITS[0], UNITS[1]
@@ -182,9 +182,9 @@ def test_resetting_one_cell_of_a_damaged_notebook_makes_a_whole_fresh_one(folder
 
 
 def test_id_of_a_cell_names_its_unit_too():
-    assert _unit_and_cell("u00-state-gib", "") == ("00", "u00-state-gib")
-    assert _unit_and_cell("00_start_here", "") == ("00_start_here", "")
-    assert _unit_and_cell("00", "u00-view") == ("00", "u00-view")
+    assert unit_and_cell("u00-state-gib", "") == ("00", "u00-state-gib")
+    assert unit_and_cell("00_start_here", "") == ("00_start_here", "")
+    assert unit_and_cell("00", "u00-view") == ("00", "u00-view")
 
 
 def test_fresh_for_an_unknown_cell_changes_nothing(folder):
