@@ -59,14 +59,18 @@ def for_students(hub: Hub) -> Iterator[Finding]:
         "Students' environments hold the archive of `make student-bundle` and nothing else of "
         "the course",
     )  # fmt: skip
-    mode = stat.S_IMODE(Path.home().stat().st_mode)
-    yield Finding(
-        "home closed to others", "mode 700", "mode 700" if not mode & 0o077 else f"mode {mode:o}",
-        f"`chmod 700 {Path.home()}`",
-    )  # fmt: skip
+    yield home()
     kept = Path.home() / "work" / "progress.json"
     is_kept = os.access(kept, os.W_OK)
     yield Finding("progress kept in", str(kept), str(kept) if is_kept else "nothing", START)
+
+
+def home() -> Finding:
+    """Whether nobody else reads the home; a group that is the account's own does not count."""
+    mode = stat.S_IMODE(Path.home().stat().st_mode)
+    others = 0o007 if Path.home().group() == Path.home().owner() else 0o077
+    got = f"mode {mode:o} of group {Path.home().group()}" if mode & others else "yes"
+    return Finding("home closed to others", "yes", got, f"`chmod 700 {Path.home()}`")
 
 
 def packages() -> Finding:

@@ -163,11 +163,22 @@ def test_model_answers_that_can_be_imported(hub, closed, monkeypatch):
     assert found.got == "autograder.exercises"
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o750, 0o711])
-def test_a_home_that_is_open(hub, closed, mode):
+@pytest.mark.parametrize(
+    ("group", "mode", "is_right"),
+    [
+        ("ada", 0o755, False),
+        ("ada", 0o750, True),
+        ("ada", 0o711, False),
+        ("students", 0o750, False),
+    ],
+)
+def test_a_home_that_is_open(hub, monkeypatch, group, mode, is_right):
     Path.home().chmod(mode)
-    (found,) = wrong(checks.for_students(hub)).values()
-    assert (found.subject, found.got) == ("home closed to others", f"mode {mode:o}")
+    monkeypatch.setattr(Path, "owner", lambda _: "ada")
+    monkeypatch.setattr(Path, "group", lambda _: group)
+    found = checks.home()
+    assert found.is_right is is_right
+    assert found.got == ("yes" if is_right else f"mode {mode:o} of group {group}")
 
 
 def test_no_progress_file(hub, closed):
