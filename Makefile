@@ -2,7 +2,7 @@
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance build book exercise submit fresh practice planner release collect grade late read report student-bundle student-repository version lint
+.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice planner release collect grade late read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -43,5 +43,5 @@ student-repository:
 exercise:
 	@$(COURSE) $@ "$(UNIT)" "$(NAME)"
 
-test acceptance lint book version student-bundle:
+test acceptance test-hub lint book version student-bundle:
 	@$(COURSE) $@ $(ARGS)

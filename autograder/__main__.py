@@ -20,6 +20,8 @@ ACCEPTANCE = (
     "tests/browser tests/benchmarks "
     "tests/autograder/grading/attacks tests/autograder/grading/end_to_end"
 )
+# A lane of its own: it makes accounts on the machine, and downloads JupyterHub and its proxy.
+HUB = "tests/hub"
 
 # name: profile of the environment, what its Python runs, help text
 COMMANDS = {
@@ -50,6 +52,7 @@ COMMANDS = {
         [TESTS + " " + ACCEPTANCE],
         "test whole programs, attack the grader, take times",
     ),
+    "test-hub": ("dev", [TESTS + " " + HUB], "walk the course on a JupyterHub, as root"),
     "lint": (
         "dev",
         ["-m ruff check .", "-m ruff format --check .", LINT_NOTEBOOKS, "-m mypy"],

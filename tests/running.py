@@ -1,9 +1,9 @@
-"""Tests run in several processes and two lanes; what shares something costly stays together.
+"""Tests run in several processes and in lanes; what shares something costly stays together.
 
 `make test` runs what a change breaks first. What drives whole programs (a browser, nbgrader's
 commands, an attacked grader) and what takes times is a lane of its own: `make acceptance`, or a
-folder that is named. Times are reported, never asserted: at the end of a run and in
-`test-results/`.
+folder that is named. `make test-hub` starts a JupyterHub with accounts of the machine. Times are
+reported, never asserted: at the end of a run and in `test-results/`.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from autograder.__main__ import ACCEPTANCE
+from autograder.__main__ import ACCEPTANCE, HUB
 
 # In these folders no two tests share anything that takes long to make.
 APART = ("checking", "formulas", "instruments", "distributed", "reference")
@@ -33,7 +33,7 @@ BROWSER = ("benchmarks", "browser")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
 TIMES = ROOT / "test-results" / "benchmarks.json"
-OTHER_LANE = [ROOT / folder for folder in ACCEPTANCE.split()]
+OTHER_LANE = [ROOT / folder for folder in (*ACCEPTANCE.split(), HUB)]
 # What graders of this run have measured for the hidden cases, for all of its temporary courses.
 MEASURED = "COURSE_TESTS_MEASURED"
 

@@ -25,9 +25,10 @@ AUTOGRADER = {
     "checking": set(),
     "observing": {"checking"},
     "exercises": {"checking", "observing"},
-    "grading": {"checking", "exercises", "student"},
+    "grading": {"checking", "exercises", "hub", "student"},
     "authoring": set(),
     "book": {"student"},
+    "hub": {"planning", "student"},
     "planning": {"student"},
     "student": set(),
 }

@@ -28,9 +28,9 @@ from autograder.student.work_folder import find_unit
 class WorkFolder:
     """A student's work folder, and the releases that it came from."""
 
-    def __init__(self, root: Path = ROOT) -> None:
-        """Take the root folder of the course."""
-        self.root = root
+    def __init__(self, root: Path = ROOT, work: Path | None = None) -> None:
+        """Take the root folder of the course, and the student's where it is elsewhere."""
+        self.root, self.work = root, work or root / "work"
 
     def submit(self, wanted: str) -> Path:
         """Write the file to hand in, if the notebook is saved, complete and of this unit.
@@ -51,7 +51,7 @@ class WorkFolder:
             print(line)
         for line in inspection.remarks(mine, fresh):
             print(f"Note: {line}")
-        path = self.root / "work" / "hand_in" / f"{unit}.ipynb"
+        path = self.work / "hand_in" / f"{unit}.ipynb"
         write_whole(path, nbformat.writes(handed_in))
         return path
 
@@ -95,7 +95,7 @@ class WorkFolder:
         stubs = {cell_key(cell): cell.source for cell in release.cells}
         older = sorted((path.parent / "before").glob("*.ipynb"))
         spare: dict[str, str] = {}
-        for file in [self.root / "work" / "hand_in" / path.name, *older]:
+        for file in [self.work / "hand_in" / path.name, *older]:
             with contextlib.suppress(CommandError):
                 cells = filter(is_solution, _read(file).cells)
                 texts = {cell_key(cell): cell.source for cell in cells}
@@ -111,7 +111,7 @@ class WorkFolder:
         return path.replace(unused)
 
     def _notebook(self, unit: str) -> Path:
-        return self.root / "work" / unit / f"{unit}.ipynb"
+        return self.work / unit / f"{unit}.ipynb"
 
     def _release(self, unit: str) -> NotebookNode:
         return _read(self.root / "notebooks" / unit / f"{unit}.ipynb")
@@ -119,7 +119,7 @@ class WorkFolder:
     def _checked(self) -> dict[str, dict[str, Any]]:
         """The entries of the last checks; nothing if they cannot be read."""
         try:
-            text = (self.root / "work" / progress_file.NAME).read_text(encoding="utf-8")
+            text = (self.work / progress_file.NAME).read_text(encoding="utf-8")
             return dict(json.loads(text)["exercises"])
         except (OSError, ValueError, KeyError, TypeError):
             return {}
@@ -179,6 +179,13 @@ def unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
     return unit, cell
 
 
+def print_what_is_kept(kept: Path | None) -> None:
+    """Say where the notebook is that a fresh one has replaced."""
+    old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
+    print(f"Done; {old}")
+    print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run `submit` or `fresh`, and say what happened; 0 if all went well."""
     parser = argparse.ArgumentParser(prog="make", description=__doc__)
@@ -190,10 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "submit":
             print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
         else:
-            kept = WorkFolder().fresh(*unit_and_cell(options.unit, options.cell))
-            old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
-            print(f"Done; {old}")
-            print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
+            print_what_is_kept(WorkFolder().fresh(*unit_and_cell(options.unit, options.cell)))
     except CommandError as error:
         print(error, file=sys.stderr)
         return 1

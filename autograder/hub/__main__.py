@@ -1,0 +1,61 @@
+"""The commands of the course on a hub, `python -m autograder.hub COMMAND`: see docs/hub.md."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autograder.hub import doctor, install, settings, start
+from autograder.planning.export import export
+from autograder.student.environment import ROOT
+from autograder.student.errors import CommandError
+from autograder.student.submit import WorkFolder, print_what_is_kept, unit_and_cell
+
+EXCHANGE = Path("/srv/nbgrader/exchange")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one of them; 0 if all is well."""
+    options, rest = _parser().parse_known_args(arguments)
+    try:
+        if options.command == "start":
+            start.start(settings.read(), Path(sys.executable), rest)
+        return _run(options)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    work = Path.home() / "work"
+    if options.command == "install":
+        install.main(options.exchange, options.grader)
+    elif options.command == "fresh":
+        notebook = unit_and_cell(options.unit, options.cell)
+        print_what_is_kept(WorkFolder(ROOT, work).fresh(*notebook))
+    elif options.command == "planner":
+        print("\n".join(export(work).summary()))
+    else:
+        return doctor.main(settings.read())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m autograder.hub", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    installing = commands.add_parser("install", help="once, as root, in the students' copy")
+    installing.add_argument("--exchange", type=Path, default=EXCHANGE, help=f"else {EXCHANGE}")
+    installing.add_argument(
+        "--grader", action="append", required=True, help="account=folder of its full repository"
+    )
+    repairing = commands.add_parser("fresh", help="get a unit or a cell anew")
+    repairing.add_argument("unit")
+    repairing.add_argument("cell", nargs="?", default="")
+    commands.add_parser("planner", help="your plan as a package of its own")
+    commands.add_parser("start", help="what the hub starts; its options go on to the server")
+    commands.add_parser("doctor", help="in a terminal of the hub: what is wrong")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
