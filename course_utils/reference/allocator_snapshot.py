@@ -26,6 +26,7 @@ from course_utils.reference.segment_allocator import Allocator, Block
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 POOL = (0, 0)  # the default memory pool
+PACKAGES = "/usr/lib/python3/site-packages"
 
 Frame = Mapping[str, str | int]
 Event = dict[str, Any]
@@ -89,18 +90,25 @@ def snapshot_of(
 def stacks_of(functions: Sequence[str]) -> list[list[Frame]]:
     """A stack for each function of a made-up ``train.py``, called by ``main``.
 
-    The n-th one has n % 3 frames of torch inside, as the function calls torch directly or not.
+    The n-th one has n % 3 frames of torch inside, as the function calls torch directly or not. The
+    empty name has no frame at all, as what autograd's own thread allocates.
     """
     inner: list[Frame] = [
-        {"filename": "torch/nn/functional.py", "line": 2134, "name": "linear"},
-        {"filename": "torch/nn/modules/linear.py", "line": 134, "name": "forward"},
+        {"filename": f"{PACKAGES}/torch/{file}", "line": line, "name": name}
+        for file, line, name in (
+            ("nn/functional.py", 2134, "linear"),
+            ("nn/modules/linear.py", 134, "forward"),
+        )
     ]
     main: Frame = {"filename": "train.py", "line": 90, "name": "main"}
     own: dict[str, Frame] = {
         name: {"filename": "train.py", "line": 10 * number, "name": name}
         for number, name in enumerate(sorted({*functions}), start=1)
     }
-    return [[*inner[: number % 3], own[name], main] for number, name in enumerate(functions)]
+    return [
+        [*inner[: number % 3], own[name], main] if name else []
+        for number, name in enumerate(functions)
+    ]
 
 
 def _segments(blocks: Sequence[Block], in_use: Mapping[int, _InUse]) -> Iterator[dict[str, Any]]:

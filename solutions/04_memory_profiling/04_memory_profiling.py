@@ -1087,7 +1087,7 @@ print(f"{file}: {file.stat().st_size:,} bytes")
 memory_timeline(device_trace)
 
 # %% A reader of snapshots [markdown] exercise="u04-snapshot" points=2 minutes=20 difficulty=4 importance=3 extra=true
-# **Write** `read_snapshot`. Half a point for each key:
+# **Write** `read_snapshot`. Half a point each:
 #
 # | key | what |
 # |---|---|
@@ -1096,7 +1096,7 @@ memory_timeline(device_trace)
 # | `"holder_bytes"` | of these, the most that one function allocated |
 # | `"trapped_bytes"` | free bytes in segments with a block in use |
 #
-# `snapshot["device_traces"][0]` is the list of events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `torch/`.
+# `snapshot["device_traces"][0]` lists the events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `/torch/`, if any.
 #
 # *By hand:* the next cell's snapshot → **1600**, **2**, **1000**, **2,095,616**.
 
@@ -1112,7 +1112,9 @@ def read_snapshot(snapshot: dict) -> dict[str, int]:
     sign = {"alloc": 1, "free_requested": -1}
     events, segments = snapshot["device_traces"][0], snapshot["segments"]
     blocks = [block for segment in segments for block in segment["blocks"]]
-    in_use = sum(block["requested_size"] for block in blocks if block["state"] != "inactive")
+    in_use = sum(
+        block["requested_size"] for block in blocks if block["state"] == "active_allocated"
+    )
     changes = [sign.get(event["action"], 0) * event["size"] for event in events]
     line = [in_use - sum(changes)]
     for change in changes:
@@ -1129,8 +1131,10 @@ def read_snapshot(snapshot: dict) -> dict[str, int]:
     held = {}
     for event in live.values():
         frames = event["frames"]
-        name = next(f["name"] for f in frames if not f["filename"].startswith("torch/"))
-        held[name] = held.get(name, 0) + event["size"]
+        own = [each for each in frames if "/torch/" not in each["filename"]]
+        if own:
+            name = own[0]["name"]
+            held[name] = held.get(name, 0) + event["size"]
     trapped = 0
     for segment in segments:
         if any(block["state"] == "active_allocated" for block in segment["blocks"]):
@@ -1140,7 +1144,7 @@ def read_snapshot(snapshot: dict) -> dict[str, int]:
     return {
         "peak_bytes": peak,
         "peak_event": at,
-        "holder_bytes": max(held.values()),
+        "holder_bytes": max(held.values(), default=0),
         "trapped_bytes": trapped,
     }
     ### END SOLUTION

@@ -34,7 +34,8 @@ def _reader(**changes: str) -> str:
                     freed.remove(event["addr"])
                 else:
                     own = [f["name"] for f in event["frames"] if "torch/" not in f["filename"]]
-                    held.setdefault(own[0], []).append(event["size"])
+                    held.setdefault((own or [None])[0], []).append(event["size"])
+        held.pop(None, None)
         trapped = sum(
             b["size"]
             for segment in snapshot["segments"]
@@ -43,7 +44,7 @@ def _reader(**changes: str) -> str:
         )
         return {{
             "trapped_bytes": trapped,
-            "holder_bytes": max(map(sum, held.values())),
+            "holder_bytes": max(map(sum, held.values()), default=0),
             "peak_event": at,
             "peak_bytes": peak,
         }}
@@ -91,9 +92,10 @@ SNAPSHOT = AnswerBank(
             for event, change in zip(events[:at], changes):
                 if change > 0:
                     frames = event["frames"]
-                    while frames[0]["filename"].startswith("torch"):
+                    while frames and "site-packages/torch/" in frames[0]["filename"]:
                         frames = frames[1:]
-                    who[event["addr"]] = frames[0]["name"]
+                    if frames:
+                        who[event["addr"]] = frames[0]["name"]
                 if change and event["addr"] in who:
                     holders[who[event["addr"]]] += change
                 if change < 0:
@@ -102,7 +104,7 @@ SNAPSHOT = AnswerBank(
             return {
                 "peak_bytes": line[at],
                 "peak_event": at - 1,
-                "holder_bytes": holders.most_common(1)[0][1],
+                "holder_bytes": max(holders.values(), default=0),
                 "trapped_bytes": sum(s["total_size"] - s["active_size"] for s in parts),
             }
         """,
@@ -110,6 +112,7 @@ SNAPSHOT = AnswerBank(
     features={
         "recorded late": lambda case: case["recorded_from"] > 0,
         "recorded from the start": lambda case: case["recorded_from"] == 0,
+        "a block without frames": lambda case: "" in case["functions"],
         "a peak reached twice": lambda case: (
             _line(case).count(max(_line(case)[case["recorded_from"] :])) > 1
         ),

@@ -18,7 +18,7 @@ from course_utils.reference.allocator import CachingAllocator
 from course_utils.reference.allocator_snapshot import snapshot_of, stacks_of
 
 MIB = 2**20
-NAMES = ("embed", "attend", "mlp", "loss", "adam")
+NAMES = ("embed", "attend", "mlp", "loss", "adam", "")  # the last: autograd's own thread
 
 
 def snapshot_cases(seed: int) -> list[Case]:
@@ -40,17 +40,28 @@ def written(script: list[int], functions: list[str], recorded_from: int) -> dict
 
 
 def _twice(rng: random.Random) -> Case:
-    """The peak is reached, left and reached again; in the end a whole segment is free."""
-    small, large = rng.randint(1, 5000), rng.randint(12 * MIB, 30 * MIB)
-    script = [small, small + 7, 2 * small, large, -2, -4, large, small + 7, -5]
-    return {"script": script, "functions": _functions(rng, len(script)), "recorded_from": 0}
+    """A peak that is reached, left and reached again; in the end a whole segment is free.
+
+    Who holds most at the first peak held more before, and holds less at the second.
+    """
+    small, large = rng.randint(600, 5000), rng.randint(12 * MIB, 30 * MIB)
+    script = [1, small, -1, small + 7, 2 * small, large, -3, -5, large, small + 7, -6]
+    first, second, others, last = rng.sample(NAMES[:-1], 4)
+    at_first = [first, others, first, first, others, first]
+    functions = [*at_first, first, first, second, last, second]
+    return {"script": script, "functions": functions, "recorded_from": 0}
 
 
 def _with_holes(rng: random.Random) -> Case:
-    """Holes that are too small for the last request: a new segment comes after the peak."""
+    """Holes that are too small for the last request: a new segment comes after the peak.
+
+    Most bytes of the peak have no frame, and who holds most of the others holds more later.
+    """
     size = 2 * MIB - 512 * rng.randint(0, 9)
     script = [*[size] * 9, -1, -3, -5, 2 * size]
-    return {"script": script, "functions": _functions(rng, len(script)), "recorded_from": 0}
+    most, other, another = rng.sample(NAMES[:-1], 3)
+    functions = [*[""] * 5, most, most, other, another, *_functions(rng, 3), most]
+    return {"script": script, "functions": functions, "recorded_from": 0}
 
 
 def _random(rng: random.Random, number: int) -> Case:
@@ -101,17 +112,17 @@ def _at_peak(event: int, held: dict[int, tuple[str, int]]) -> dict[str, int]:
     by_function = Counter[str]()
     for name, num_bytes in held.values():
         by_function[name] += num_bytes
-    by_function.pop("", None)  # allocated before the recording
+    by_function.pop("", None)  # without a frame, or allocated before the recording
     return {
         "peak_bytes": sum(num_bytes for _, num_bytes in held.values()),
         "peak_event": event,
-        "holder_bytes": max(by_function.values()),
+        "holder_bytes": max(by_function.values(), default=0),
     }
 
 
 START, ACTIONS = "in_use - sum(changes)", '"free_requested": -1}'
 AT, UP_TO = "line.index(peak)", "events[: at + 1]"
-FRAME = 'next(f["name"] for f in frames if not f["filename"].startswith("torch/"))'
+FRAME = 'own[0]["name"]'
 ANY = 'any(block["state"] == "active_allocated" for block in segment["blocks"])'
 FREE = 'block["size"] for block in segment["blocks"] if block["state"] == "inactive"'
 EDITS = (
@@ -173,8 +184,17 @@ EDITS = (
         points=1.5,
     ),
     Edit(
+        "You add up what no function of one's own holds as if one did. Whose are blocks without "
+        "a frame?",
+        {"if own:": "if True:", FRAME: 'own[0]["name"] if own else ""'},
+        points=1.5,
+    ),
+    Edit(
         "You give the largest single block. How many blocks may one function hold at the peak?",
-        {"max(held.values())": 'max(event["size"] for event in live.values())'},
+        {
+            "max(held.values(), default=0)": 'max((event["size"] for event in live.values() if '
+            'event["frames"]), default=0)'
+        },
         points=1.5,
     ),
     Edit(
