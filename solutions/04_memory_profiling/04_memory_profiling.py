@@ -42,8 +42,11 @@ from course_utils.preflight import check_setup
 
 check_setup()
 
+import pickle
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -62,6 +65,7 @@ from course_utils.instruments import (
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.allocator import CachingAllocator
 from course_utils.reference.allocator_replay import Device, serve
+from course_utils.reference.allocator_snapshot import snapshot_of, stacks_of
 from course_utils.show import (
     Choice,
     allocator_levels,
@@ -793,7 +797,7 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order.
+# Bonus points.
 
 # %% [markdown]
 # ### Build the allocator
@@ -824,7 +828,7 @@ pd.DataFrame([after_small, allocator.levels], index=after).map("{:,}".format)
 # 5. If at least 512 B (small pool) or *more than* 1 MiB (large pool) of the block would be left over, split them off as a free block behind; otherwise the block is handed out whole.
 # 6. A freed block is joined with its free neighbors in the same segment, before and behind.
 #
-# The next cell gives you `rounded_bytes`, `new_segment_bytes`, `Piece` and `place_of`.
+# The next cell gives you helpers.
 #
 # A **script** is a list of integers: a positive n requests n bytes, `-n` frees the n-th block requested. Scripts of small blocks, of large ones, and of both: a third of the points each. The check counts requests up to the first that breaks a rule.
 #
@@ -917,14 +921,9 @@ try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 # Each rule alone; random scripts; a traced training step; segments side by side and apart.
 
 # %% [markdown]
-# <details><summary>Hint: I do not know how to find a block's neighbors</summary>
-#
-# If you keep the pieces of a segment in order, where are the neighbors?
-# </details>
-#
 # <details><summary>Hint: a script goes wrong in the middle and I cannot see why</summary>
 #
-# Copy it from the verdict: `played(Allocator, [...], "downwards")`, with the verdict's word for `segments`. If the verdict says "got 5", draw the segments up to the sixth request: which rule acts there?
+# Copy it from the verdict: `played(Allocator, [...], "downwards")`. If it says "got 5", draw the segments up to the sixth request: which rule acts there?
 # </details>
 
 # %% [markdown]
@@ -986,15 +985,9 @@ try_it(left_on_a_device, 40 * MIB)
 # Devices of 40 MiB to 400 MiB: played; the free share; the last request.
 
 # %% [markdown]
-# <details><summary>Hint: the last request is served</summary>
-#
-# From a free block, or a new segment? What has to stay in use to prevent it?
-# </details>
-
-# %% [markdown]
 # ### What the machine says
 #
-# A trace sees tensors. The operating system sees the process. **Guess first.** A small Llama takes its first training step, in this very process. The trace says that it leaves 223 MiB behind: Adam's running averages. By how many MiB does the process grow?
+# A trace sees tensors, the operating system the process. **Guess first.** A small Llama takes its first step. By its trace it leaves 223 MiB behind. By how many MiB does the process grow?
 
 # %%
 predict("u04-process", None, "MiB")
@@ -1031,7 +1024,7 @@ compare("u04-process", "MiB", measured=growths[0].kept_bytes / 2**20)
 pd.DataFrame(in_mib)
 
 # %% [markdown]
-# The first step leaves more than the trace sees; the third asks the system for less than the trace counts. Same cause: memory that PyTorch frees may stay with the process for reuse. (Numbers vary between machines.)
+# The first step leaves more than the trace sees; the third asks the system for less: memory that PyTorch frees may stay with the process for reuse.
 
 # %% [markdown]
 # ### A published picture
@@ -1063,28 +1056,117 @@ table = pd.DataFrame(rows | {"published": published}).reindex([*ours])
 table.rename(lambda name: name.replace("_", " ")).map("{:.2f}".format).replace("nan", "–")
 
 # %% [markdown]
-# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. A fused loss materializes neither; perhaps the published run had one.
+# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. Perhaps the published run fused its loss.
 #
 # <details><summary>From the slides: one sequence, shooting above 50 GB</summary>
 #
-# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB. Fused attention alone halves our peak.
+# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB.
 # </details>
 
 # %% [markdown]
-# ### On a GPU
+# ### Read a snapshot
 #
-# With a GPU, this cell reads its allocator's history; without one it traces the CPU.
+# A GPU's allocator can record itself: a **snapshot**, for `pytorch.org/memory_viz`. Without a GPU, the course's allocator writes one, in the same format.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: two steps of a small Llama, as the device's allocator notes them
+# Measured: two steps of a small Llama, written to snapshot.pickle
 where = "cuda" if torch.cuda.is_available() else "cpu"
 on_device = ModelConfig(num_layers=4, hidden_size=256, num_heads=4, ffn_size=704, vocab_size=8000)
 device_run = RunConfig(seq_len=512, precision=precision("fp32"))
 device_training = Training(on_device, device_run, device=where)
-device_trace = trace_allocator(device_training.step, *device_training.owners, num_steps=2)
+file = Path(tempfile.gettempdir()) / "snapshot.pickle"
+device_trace = trace_allocator(
+    device_training.step, *device_training.owners, num_steps=2, path=file
+)
 if (device_peak := measure_peak(device_training.step)) is not None:
     print(device_peak)
+if where == "cpu":  # what the course's allocator does with the same requests
+    made_by = [device_trace.storages[number].operation for number, _ in device_trace.requests()]
+    file.write_bytes(pickle.dumps(snapshot_of(device_trace.script(), stacks_of(made_by))))
+print(f"{file}: {file.stat().st_size:,} bytes")
 memory_timeline(device_trace)
+
+# %% A reader of snapshots [markdown] exercise="u04-snapshot" points=2 minutes=20 difficulty=4 importance=3 extra=true
+# **Write** `read_snapshot`. Half a point each:
+#
+# | key | what |
+# |---|---|
+# | `"peak_bytes"` | the most bytes allocated at once, as requested |
+# | `"peak_event"` | index of the event that first reaches it |
+# | `"holder_bytes"` | of these, the most that one function allocated |
+# | `"trapped_bytes"` | free bytes in segments with a block in use |
+#
+# `snapshot["device_traces"][0]` lists the events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `/torch/`, if any.
+#
+# *By hand:* the next cell's snapshot → **1600**, **2**, **1000**, **2,095,616**.
+
+# %%
+example = snapshot_of([600, 1000, -1, 300], stacks_of(["embed", "mlp", "mlp", "loss"]))
+{"event": example["device_traces"][0][2], "block": example["segments"][0]["blocks"][0]}
+
+
+# %% solution="u04-snapshot"
+def read_snapshot(snapshot: dict) -> dict[str, int]:
+    """Of a memory snapshot: "peak_bytes", "peak_event", "holder_bytes" and "trapped_bytes"."""
+    ### BEGIN SOLUTION
+    sign = {"alloc": 1, "free_requested": -1}
+    events, segments = snapshot["device_traces"][0], snapshot["segments"]
+    blocks = [block for segment in segments for block in segment["blocks"]]
+    in_use = sum(
+        block["requested_size"] for block in blocks if block["state"] == "active_allocated"
+    )
+    changes = [sign.get(event["action"], 0) * event["size"] for event in events]
+    line = [in_use - sum(changes)]
+    for change in changes:
+        line.append(line[-1] + change)
+    line = line[1:]  # after each event
+    peak = max(line)
+    at = line.index(peak)
+    live = {}
+    for event in events[: at + 1]:
+        if event["action"] == "alloc":
+            live[event["addr"]] = event
+        elif event["action"] == "free_requested":
+            live.pop(event["addr"], None)
+    held = {}
+    for event in live.values():
+        frames = event["frames"]
+        own = [each for each in frames if "/torch/" not in each["filename"]]
+        if own:
+            name = own[0]["name"]
+            held[name] = held.get(name, 0) + event["size"]
+    trapped = 0
+    for segment in segments:
+        if any(block["state"] == "active_allocated" for block in segment["blocks"]):
+            trapped += sum(
+                block["size"] for block in segment["blocks"] if block["state"] == "inactive"
+            )
+    return {
+        "peak_bytes": peak,
+        "peak_event": at,
+        "holder_bytes": max(held.values(), default=0),
+        "trapped_bytes": trapped,
+    }
+    ### END SOLUTION
+
+
+# %%
+def read_again(script, functions, recorded_from=0):  # a verdict names all three
+    return read_snapshot(snapshot_of(script, stacks_of(functions), recorded_from))
+
+
+try_it(read_again, [600, 1000, -1, 300], ["embed", "mlp", "mlp", "loss"])
+
+# %% check="u04-snapshot"
+# Recordings from the start and late, peaks reached twice, segments wholly free.
+
+
+# %% tags=["demonstration", "nbval-ignore-output"]
+def read_file(path):
+    return read_snapshot(pickle.loads(Path(path).read_bytes()))
+
+
+try_it(read_file, str(file))
 
 # %% [markdown]
 # ## What you know now
@@ -1099,7 +1181,7 @@ memory_timeline(device_trace)
 #
 # **Your plan** adds up 177 GB, as if everything were there at once. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
 #
-# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak. The comment at the top of `CUDACachingAllocator.cpp` (10 minutes).
+# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -84,6 +84,7 @@ from course_utils.show import (
     try_it,
 )
 from course_utils.show.picture import axes
+from course_utils.show.side_by_side import DDP_STEPS, SideBySide
 from course_utils.show.step_trace import step_trace_picture
 from course_utils.show.torch_source import DDP_SOURCE, Excerpts
 
@@ -1285,7 +1286,14 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # %% [markdown]
 # ### Read the real thing
 #
-# Your buckets and PyTorch's, question by question, in the lines of the version that runs here:
+# Your lines beside PyTorch's, in the version that runs here:
+
+# %% folded=true tags=["nbval-check-output"]
+# Your trainer, and where DDP does the same
+SideBySide(buckets_of, DDP_STEPS)
+
+# %% [markdown]
+# And question by question:
 
 # %% folded=true tags=["nbval-check-output"]
 # Excerpts of PyTorch: its reducer, and what stands around it

@@ -65,6 +65,7 @@ from course_utils.show import (
     kept_and_sent,
     try_it,
 )
+from course_utils.show.side_by_side import FSDP_STEPS, SideBySide
 from course_utils.show.torch_source import FSDP_SOURCE, Excerpts
 
 # %% tags=["demonstration", "nbval-ignore-output"]
@@ -880,7 +881,14 @@ print(f"a rank keeps {llama_run.results[0]:,} bytes and sends {llama_run.sent_by
 # %% [markdown]
 # ### Read the real thing
 #
-# FSDP2 sends groups of parameters, in the lines of the version that runs here:
+# FSDP2 beside your step that prefetches, in the lines of the version that runs here:
+
+# %% folded=true tags=["nbval-check-output"]
+# Your step, and where FSDP2 does the same
+SideBySide(answer("u10-prefetch", prefetched_step), FSDP_STEPS)
+
+# %% [markdown]
+# It sends groups of parameters:
 
 # %% folded=true tags=["nbval-check-output"]
 # Excerpts of PyTorch: groups of parameters

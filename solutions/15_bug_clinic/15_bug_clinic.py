@@ -36,18 +36,26 @@ check_setup()
 
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from autograder import check, compare, predict, progress
 from course_utils import colours
-from course_utils.distributed import Comm, DeadlockError, Link, Network, VirtualCluster
+from course_utils.distributed import (
+    Comm,
+    DeadlockError,
+    Link,
+    Network,
+    NullComm,
+    VirtualCluster,
+)
 from course_utils.reference.bucketing import backward_in_buckets as with_overlap
-from course_utils.show import Choice, Picture, cluster_timeline, explorer, try_it
+from course_utils.show import Choice, Picture, cluster_timeline, explorer
 from course_utils.show.picture import axes
+from course_utils.show.try_on_ranks import try_on_ranks
 
 # %% [markdown]
 # Every section has three steps:
@@ -157,11 +165,17 @@ def backward_tied(comm: Comm, model: nn.Module, loss: Tensor) -> None:
 
 
 # %%
-try_it(times_too_large, backward_tied, 2, 2)
-try_it(times_too_large, backward_tied, 8, 3)
+try_on_ranks(times_too_large, backward_tied, 2, 2)
+try_on_ranks(times_too_large, backward_tied, 8, 3)
 
 # %% check="u15-tied"
 # Gradients in float64; calls and bytes; shared weights, biases and layers; layers that are merely equal.
+
+# %% [markdown]
+# <details><summary>Hint: `in` raises an error about sizes, or about a Boolean value</summary>
+#
+# `in` compares with `==`, and `==` goes through two tensors number by number. How do you ask whether two names stand for the *same* tensor, whatever its numbers?
+# </details>
 
 # %% [markdown]
 # ## 2. It stops on Sunday
@@ -244,7 +258,7 @@ def backward_of_rows(comm: Comm, model: nn.Module, rows: Tensor) -> None:
 
 
 # %%
-try_it(what_happens, backward_of_rows, 7, 16)
+try_on_ranks(what_happens, backward_of_rows, 7, 16)
 
 # %% check="u15-hang"
 # Gradients in float64; fewer rows than ranks, and more; accumulated gradients; every rank's calls.
@@ -359,8 +373,8 @@ def milliseconds(trainer):
 
 
 # %%
-try_it(milliseconds, broken_3)
-try_it(milliseconds, backward_in_hooks)
+try_on_ranks(milliseconds, broken_3)
+try_on_ranks(milliseconds, backward_in_hooks)
 
 # %% check="u15-hooks"
 # Gradients in float64; calls and their times; waits during backward; the step's virtual time; hooks left behind.
@@ -415,10 +429,15 @@ def weights_of(model):
     return torch.cat([each.detach().flatten() for each in model.parameters()])
 
 
+def model_of_rank():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).double()  # random on each rank
+    model.register_buffer("scale", torch.rand(1, dtype=torch.float64))
+    return model
+
+
 def train_on_ranks(trainer, num_steps):
     def train(comm):
-        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).double()  # random on each rank
-        model.register_buffer("scale", torch.ones(1, dtype=torch.float64))
+        model = model_of_rank()
         trainer(comm, model, [data] * num_steps, 0.001)
         return model(data).square().mean().item(), weights_of(model)
 
@@ -478,8 +497,29 @@ def train_together(
     ### END SOLUTION
 
 
+# %% folded=true
+# Harness: how far each rank ends from rank 0's model, had it trained alone
+def distances_to_rank_0(trainer, num_steps):
+    def train(comm):
+        model = model_of_rank()
+        alone = deepcopy(model)
+        trainer(comm, model, [data] * num_steps, 0.001)
+        broken_4(NullComm(size=1), alone, [data] * num_steps, 0.001)  # right on one rank
+        return [(weights_of(each), each.scale) for each in (model, alone)]
+
+    results = VirtualCluster(4).run(train).results
+    (_, rank_0), *_ = results
+    off = [
+        [round(float((mine - right).norm()), 6) for mine, right in zip(model, rank_0, strict=True)]
+        for model, _ in results
+    ]
+    weights, buffers = zip(*off, strict=True)
+    return {"weights": [*weights], "buffers": [*buffers]}
+
+
 # %%
-try_it(losses_of_ranks, train_together, 50)
+try_on_ranks(losses_of_ranks, train_together, 50)
+try_on_ranks(distances_to_rank_0, train_together, 50)
 
 # %% check="u15-apart"
 # Weights and buffers of all ranks after zero to three steps, in float64; what is sent, and how often.
@@ -553,7 +593,7 @@ def backward_clipped(comm: Comm, model: nn.Module, loss: Tensor, max_norm: float
 
 
 # %%
-try_it(norms_on_ranks, backward_clipped, 4, five_batches)
+try_on_ranks(norms_on_ranks, backward_clipped, 4, five_batches)
 
 # %% check="u15-clip"
 # Gradients and norms above the limit and below; ranks that agree and ranks that nearly cancel.
@@ -602,6 +642,8 @@ def loss_curves(trainer):
         label = f"{num_ranks} rank{'s' * (num_ranks > 1)}"
         ax.plot(losses_over_steps(trainer, num_ranks), line, color=colour, label=label)
     ax.set_yscale("log")
+    ax.set_yticks(ticks := [0.005, 0.01, 0.02, 0.05], map(str, ticks))
+    ax.minorticks_off()
     ax.set_xlabel("steps")
     ax.set_ylabel("loss (log scale)")
     ax.legend(frameon=False)
@@ -658,7 +700,7 @@ def backward_of_mean(comm: Comm, model: nn.Module, micro_batches: Sequence[Tenso
 
 
 # %%
-try_it(norm_over_right, backward_of_mean, 8)
+try_on_ranks(norm_over_right, backward_of_mean, 8)
 
 # %% check="u15-scale"
 # Gradients in float64 on one to four ranks, with one to four micro-batches; every rank's calls.
@@ -761,8 +803,8 @@ def exchange_in_buckets(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes
 
 
 # %%
-try_it(differences, exchange_in_buckets, [4, 4, 2], 160)
-try_it(never_sent, exchange_in_buckets, [8, 8, 32, 8, 8], 2048)
+try_on_ranks(differences, exchange_in_buckets, [4, 4, 2], 160)
+try_on_ranks(never_sent, exchange_in_buckets, [8, 8, 32, 8, 8], 2048)
 
 # %% check="u15-drift"
 # Gradients in float64; number and bytes of the buckets, with a remainder and without.
@@ -786,11 +828,14 @@ def broken_8(comm, model, batches, seed):
 
 # %% folded=true tags=["nbval-check-output"]
 # Symptom: 32 hidden units on four ranks, in two steps; a dot is a dropped unit
+def dropping_layers():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 32), nn.Dropout(0.5), nn.Linear(32, 2)).double()
+
+
 def dropped(trainer, seed):
     def run(comm):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(4, 32), nn.Dropout(0.5), nn.Linear(32, 2)).double()
-        kept = []
+        model, kept = dropping_layers(), []
         model[1].register_forward_hook(lambda layer, given, out: kept.append(out[0] != 0))
         trainer(comm, model, [data[:4], data[4:8]], seed)
         return "  ".join("".join("█" if each else "·" for each in mask) for mask in kept)
@@ -798,7 +843,7 @@ def dropped(trainer, seed):
     return {f"rank {n}": each for n, each in enumerate(VirtualCluster(4).run(run).results)}
 
 
-try_it(dropped, broken_8, 7)
+try_on_ranks(dropped, broken_8, 7)
 
 # %% [markdown]
 # **Guess first.** On sixteen ranks with the same rows, how many times as large is the standard deviation of the gradient, over many runs, as in a right trainer?
@@ -808,10 +853,25 @@ predict("u15-masks", None, "times the noise")
 
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured, on dropout alone: a 1 averaged over sixteen ranks, 20,000 times
-torch.manual_seed(0)
-equal, different = (F.dropout(torch.ones(20_000, masks)).mean(1).std() for masks in (1, 16))
-compare("u15-masks", "times the noise", computed=4, measured=round(float(equal / different), 2))
+# Measured: the gradient's standard deviation over 100 runs (some 10 seconds)
+def gradients_of_runs(comm, trainer, num_runs):
+    model, gradients = dropping_layers(), []
+    for number in range(num_runs):
+        model.zero_grad()
+        trainer(comm, model, [data[:1].expand(comm.size, 4)], 7919 * number)
+        gradients.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
+    return torch.stack(gradients)
+
+
+def times_the_noise(trainer, num_runs=100):
+    together = VirtualCluster(16).run(gradients_of_runs, trainer, num_runs).results[0]
+    alone = gradients_of_runs(NullComm(size=1), broken_8, 16 * num_runs)  # right on one rank
+    averaged = alone.view(num_runs, 16, -1).mean(1)  # sixteen ranks, each with masks of its own
+    noise, right = (each.var(0).sum().sqrt() for each in (together, averaged))
+    return round(float(noise / right), 1)
+
+
+compare("u15-masks", "times the noise", computed=4, measured=times_the_noise(broken_8))
 
 # %% Sixteen devices, the noise of one [markdown] exercise="u15-masks" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
 # **Repair** `backward_with_dropout`: no two ranks and no two steps drop the same units.
@@ -838,7 +898,8 @@ def backward_with_dropout(
 
 
 # %%
-try_it(dropped, backward_with_dropout, 7)
+try_on_ranks(dropped, backward_with_dropout, 7)
+try_on_ranks(times_the_noise, backward_with_dropout)
 
 # %% check="u15-masks"
 # Masks of all ranks and steps; a second run with the same seed, and one with another; gradients with these masks.

@@ -549,7 +549,20 @@ def backward_of_mean(comm, model, micro_batches):
     for parameter in model.parameters():
         comm.all_reduce(parameter.grad)
 """),
-            "?",
+            "who else may still need it",
+        ),
+        Wrong(
+            "what the call returns becomes the gradient",
+            _broken(
+                "broken_6",
+                "backward_of_mean",
+                (DIVIDE, ""),
+                (
+                    "comm.all_reduce(parameter.grad)",
+                    "parameter.grad = comm.all_reduce(parameter.grad)",
+                ),
+            ),
+            "what does it return",
         ),
     ],
     right=[

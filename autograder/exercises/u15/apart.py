@@ -120,6 +120,14 @@ EDITS = (
         shows=("calls",),
     ),
     Edit(
+        "Buffers become equal after the last step, so each rank took its steps with its own. Which "
+        "tensors does the first forward pass read?",
+        {
+            ALL: "model.parameters()",
+            NONE: f"{NONE}\n    for tensor in model.buffers():\n        {CALL}",
+        },
+    ),
+    Edit(
         "Ranks agree, but start from the mean of their weights. Whose weights does the exercise "
         "ask for?",
         {CALL: "comm.all_reduce(tensor.detach())\n        tensor.detach().div_(comm.size)"},

@@ -8,7 +8,13 @@ from torch import Tensor, nn
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
+from autograder.exercises.u15.shared.gradients import (
+    LABELS,
+    NOT_REACHED,
+    RETURNS_NOTHING,
+    TOO_SHORT,
+    TRAINERS,
+)
 from autograder.observing.observation import length_of
 from autograder.observing.u15 import clip
 from autograder.observing.u15.clip import WITH_EPSILON
@@ -238,6 +244,7 @@ CHECK = Check(
         summarise=clip.summarise,
         relative_tolerance=WITH_EPSILON,
         questions={
+            "missing": RETURNS_NOTHING,
             "calls": "How many calls are needed until every rank can compute the norm by itself?",
             "length": "Which gradient should obey the limit, and when is it complete?",
             "norm": "Which gradient's norm do you return?",

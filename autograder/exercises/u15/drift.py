@@ -8,8 +8,13 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u09.shared.backward_steps import grouped
-from autograder.exercises.u15.shared.gradients import LABELS, TOO_SHORT, TRAINERS
-from autograder.observing.observation import length_of
+from autograder.exercises.u15.shared.gradients import (
+    LABELS,
+    RETURNS_NOTHING,
+    TOO_SHORT,
+    TRAINERS,
+    on_every_rank,
+)
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
 from autograder.observing.u15 import drift
@@ -57,19 +62,7 @@ def measured(**case: Any) -> dict[str, Any]:
         drift.loss_of(model, case, rank).backward()
     gradients = gradients_of(list(model.parameters()))
     buckets = [sum(each) for each in grouped(sizes_of(case["widths"]), case["bucket_bytes"])]
-    length = length_of(gradients)
-    return {
-        "forged_calls": 0,
-        "missing": 0,
-        "calls": len(buckets),
-        "other_buckets": 0,
-        "bytes": sum(buckets),
-        "length": length,
-        "length_on_last": length,
-        "wrong_ranks": 0,
-        "buckets": buckets,
-        "gradients": gradients,
-    }
+    return on_every_rank(gradients, buckets, other_buckets=0, buckets=buckets)
 
 
 BACKWARD, FULL = "loss.backward()", "num_bytes >= bucket_bytes"
@@ -175,6 +168,7 @@ CHECK = Check(
         summarise=drift.summarise,
         relative_tolerance=ROUNDING,
         questions={
+            "missing": RETURNS_NOTHING,
             "calls": "How many buckets are there, with the one that is not full?",
             "other_buckets": "Which gradients belong to which bucket, from first to last?",
             "bytes": "How often is each gradient sent?",

@@ -6,8 +6,13 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
-from autograder.observing.observation import length_of
+from autograder.exercises.u15.shared.gradients import (
+    LABELS,
+    NOT_REACHED,
+    TOO_SHORT,
+    TRAINERS,
+    on_every_rank,
+)
 from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import hang
 
@@ -40,18 +45,7 @@ def measured(**case: Any) -> dict[str, Any]:
     batch = hang.batch_of(case)
     (model(batch).square().sum() / len(batch)).backward()
     whole = [each.grad for each in model.parameters()]
-    length = length_of(whole)
-    return {
-        "forged_calls": 0,
-        "missing": 0,
-        "calls": len(whole),
-        "bytes": sum(each.nbytes for each in model.parameters()),
-        "length": length,
-        "length_on_last": length,
-        "wrong_ranks": 0,
-        "changed_batches": 0,
-        "gradients": whole,
-    }
+    return on_every_rank(whole, [each.nbytes for each in model.parameters()], changed_batches=0)
 
 
 SHARE = "share = rows[part * comm.rank :][:part]"

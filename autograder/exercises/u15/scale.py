@@ -6,8 +6,13 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TRAINERS
-from autograder.observing.observation import length_of
+from autograder.exercises.u15.shared.gradients import (
+    LABELS,
+    NOT_REACHED,
+    RETURNS_NOTHING,
+    TRAINERS,
+    on_every_rank,
+)
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import scale
@@ -32,22 +37,17 @@ def measured(**case: Any) -> dict[str, Any]:
     rows = [row for batches in every for batch in batches for row in batch]
     sum(model(row).square().mean() / len(rows) for row in rows).backward()
     gradients = gradients_of(list(model.parameters()))
-    length = length_of(gradients)
-    return {
-        "forged_calls": 0,
-        "missing": 0,
-        "calls": len(gradients),
-        "bytes": sum(each.nbytes for each in model.parameters()),
-        "length": length,
-        "length_on_last": length,
-        "wrong_ranks": 0,
-        "lost": 0,
-        "gradients": gradients,
-    }
+    return on_every_rank(gradients, [each.nbytes for each in model.parameters()], lost=0)
 
 
 BACKWARD = "(model(batch).square().mean() / num_parts).backward()"
 CALL, BOTH = "comm.all_reduce(each.grad)", "comm.size * len(micro_batches)"
+LOOP = f"for each in model.parameters():\n        {CALL}"
+JOINED = "flat = torch.cat([each.grad.flatten() for each in model.parameters()])"
+TAKEN_APART = """at = 0
+    for each in model.parameters():
+        each.grad = flat[at : at + each.numel()].view_as(each)
+        at += each.numel()"""
 TIMES_RANKS = (
     "Too large by a factor of the number of ranks. One of the two divisions was one too many: how "
     "many are left?"
@@ -124,6 +124,15 @@ EDITS = (
         {CALL: "comm.broadcast(each.grad, source=0)"},
     ),
     Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
+    Edit(
+        "You send a copy of all gradients in one call, and its sums never get back into `grad`. "
+        "How many calls does the exercise ask for, and which tensors should they write into?",
+        {LOOP: f"{JOINED}\n    comm.all_reduce(flat)"},
+    ),
+    Edit(
+        "You pack all gradients into one call. How many calls does the exercise ask for?",
+        {LOOP: f"{JOINED}\n    comm.all_reduce(flat)\n    {TAKEN_APART}"},
+    ),
 )
 
 CHECK = Check(
@@ -135,9 +144,12 @@ CHECK = Check(
         summarise=scale.summarise,
         relative_tolerance=ROUNDING,
         questions={
+            "missing": RETURNS_NOTHING,
             "calls": "How often do ranks have to communicate, for one optimizer step?",
             "length": "By which factor is the gradient too large or too small, and which of your "
             "lines divide?",
+            "lost": "The gradient is right, but the list of micro-batches is shorter than before. "
+            "Which of your lines takes from it, and who else may still need it?",
         },
         labels=LABELS | {"lost": "micro-batches removed from the list"},
     ),

@@ -6,7 +6,14 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
+from autograder.exercises.u15.shared.gradients import (
+    LABELS,
+    NOT_REACHED,
+    RETURNS_NOTHING,
+    TOO_SHORT,
+    TRAINERS,
+    on_every_rank,
+)
 from autograder.observing.observation import length_of
 from autograder.observing.u09.after_backward import frozen, gradients_of
 from autograder.observing.u09.on_ranks import ROUNDING
@@ -36,21 +43,18 @@ def measured(**case: Any) -> dict[str, Any]:
         tied.loss_of(model, case, rank).backward()
     sent = [each for each in model.parameters() if each.requires_grad]
     gradients = gradients_of(list(model.parameters()))
-    return {
-        "forged_calls": 0,
-        "missing": 0,
-        "calls": len(sent),
-        "bytes": sum(each.nbytes for each in sent),
-        "length": length_of(gradients),
-        "length_on_last": _length_on_last(case, model),
-        "wrong_ranks": 0,
-        "changed_frozen": 0,
-        "gradients": [
-            gradient if parameter.requires_grad else None
-            for gradient, parameter in zip(gradients, model.parameters(), strict=True)
-        ],
-        "frozen": kept,
-    }
+    trained = [
+        gradient if parameter.requires_grad else None
+        for gradient, parameter in zip(gradients, model.parameters(), strict=True)
+    ]
+    return on_every_rank(
+        trained,
+        [each.nbytes for each in sent],
+        length=length_of(gradients),
+        length_on_last=_length_on_last(case, model),
+        changed_frozen=0,
+        frozen=kept,
+    )
 
 
 def _length_on_last(case: Case, model: Any) -> float:
@@ -154,6 +158,7 @@ CHECK = Check(
         summarise=tied.summarise,
         relative_tolerance=ROUNDING,
         questions={
+            "missing": RETURNS_NOTHING,
             "calls": "How many parameters are trained, each counted once, and how many calls do "
             "you make?",
             "length": "Which gradients are too large or too small, and by which factor?",

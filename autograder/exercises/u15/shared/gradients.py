@@ -1,5 +1,11 @@
-"""What several checks say of gradients that ranks share."""
+"""What several checks say of gradients that ranks share, and what is right of them."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from autograder.observing.observation import length_of
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 
 LABELS = REPLAY_LABELS | {
@@ -26,3 +32,31 @@ NOT_REACHED = (
     "The calls are right, yet each rank still has the gradient of its own rows. Which tensor does "
     "your call write into, and is it the parameter's `grad`?"
 )
+RETURNS_NOTHING = (
+    "Gradients are None afterwards. A call writes the sum into the tensor that it is given: what "
+    "does it return, and what do you do with that?"
+)
+
+
+def on_every_rank(
+    gradients: Sequence[Tensor | None], call_bytes: Sequence[int], **others: Any
+) -> dict[str, Any]:
+    """What is right where every rank ends with the same gradients.
+
+    Args:
+        gradients: Those of the whole batch on one rank.
+        call_bytes: Bytes of each call that a rank makes.
+        others: What else is right; or another number under one of these names.
+    """
+    length = length_of(gradients)
+    return {
+        "forged_calls": 0,
+        "missing": 0,
+        "calls": len(call_bytes),
+        "bytes": sum(call_bytes),
+        "length": length,
+        "length_on_last": length,
+        "wrong_ranks": 0,
+        **others,
+        "gradients": gradients,
+    }

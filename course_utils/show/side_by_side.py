@@ -1,0 +1,170 @@
+"""A trainer of one's own beside PyTorch's: who does what, and in which line.
+
+The lines on the left are found in the function as it was written; those on the right are read from
+the installed PyTorch (BSD-3-Clause licence), never copied into the course.
+"""
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_utils.instruments.installed_source import SourceLines, installed_lines
+from course_utils.instruments.own_lines import OwnLine, line_that_uses
+from course_utils.show.torch_source import DDP, FSDP, REDUCER
+
+GROUP = f"{FSDP}/_fsdp_param_group.py"
+NOT_FOUND = "–"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that both trainers do.
+
+    Attributes:
+        what: In a few words.
+        names: One of them is used in the line of one's own that does it.
+        file: Where PyTorch does it, inside the package `torch`.
+        first: First line of PyTorch's.
+        num_lines: How many lines of it are shown.
+    """
+
+    what: str
+    names: Sequence[str]
+    file: str
+    first: str
+    num_lines: int = 1
+
+    def of_torch(self) -> SourceLines:
+        """The lines of PyTorch as they are installed."""
+        return installed_lines(self.file, self.first, self.num_lines)
+
+
+DDP_STEPS = (
+    Step(
+        "Each parameter has a hook, called when its gradient is complete.",
+        ("hooks_on", "register_post_accumulate_grad_hook", "register_hook"),
+        REDUCER,
+        "void autograd_hook(size_t index);",
+    ),
+    Step(
+        "Backward begins. You call it; DDP is told at the end of forward.",
+        ("backward",),
+        DDP,
+        "self.reducer.prepare_for_backward([])",
+    ),
+    Step(
+        "Is the bucket full? You count bytes, DDP the gradients that are still missing.",
+        ("bucket_bytes",),
+        REDUCER,
+        "// Number of gradients left to be computed before the bucket is ready to",
+        3,
+    ),
+    Step(
+        "One flat tensor. You make it to send it; DDP's is there from the start.",
+        ("joined", "cat"),
+        REDUCER,
+        "// Gradients of the bucket flattened into a 1-dimensional tensor",
+        2,
+    ),
+    Step(
+        "Its all-reduce starts.",
+        ("all_reduce",),
+        REDUCER,
+        "void all_reduce_bucket(Bucket& bucket);",
+    ),
+    Step(
+        "Backward is over: wait for every bucket.",
+        ("wait",),
+        REDUCER,
+        "void finalize_backward();",
+    ),
+    Step(
+        "Sums become gradients. Yours are views; DDP copies, unless you ask for views.",
+        ("give_back", "grad", "copy_"),
+        REDUCER,
+        "// If gradient_as_bucket_view_ is false, after allreduce buckets,",
+        3,
+    ),
+)
+
+FSDP_STEPS = (
+    Step(
+        "A gather starts, and nobody waits for it yet.",
+        ("all_gather",),
+        GROUP,
+        "self._all_gather_result = foreach_all_gather(",
+        4,
+    ),
+    Step(
+        "Wait for this weight, then ask for the next one.",
+        ("wait",),
+        GROUP,
+        "self.unshard(self.unshard_async_op)  # no-op if prefetched",
+        4,
+    ),
+    Step(
+        "The whole weight goes: you drop its name, FSDP empties its storage.",
+        ("del",),
+        f"{FSDP}/_fsdp_param.py",
+        "def free_storage(tensor: torch.Tensor) -> None:",
+        3,
+    ),
+    Step(
+        "The gradient is scattered, beside what comes next.",
+        ("reduce_scatter",),
+        GROUP,
+        ") = foreach_reduce(",
+        3,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The steps of a function beside PyTorch's, as a table for a page."""
+
+    function: Callable[..., Any]
+    steps: Sequence[Step]
+
+    def __repr__(self) -> str:
+        """Each step with both places, for pages without tables."""
+        return "\n".join(
+            f"{step.what} {_place(own)} | {lines.file.rsplit('/', 1)[-1]}:{lines.line}"
+            for step, own, lines in self._rows()
+        )
+
+    def _repr_html_(self) -> str:
+        whose = "the course's" if self.function.__module__.startswith("course_utils") else "yours"
+        head = "".join(_cell(html.escape(text), "th") for text in ("", whose, "PyTorch's"))
+        rows = "".join(_row(*each) for each in self._rows())
+        licence = f"PyTorch {torch.__version__.split('+')[0]}, BSD-3-Clause licence."
+        return f"<table><tr>{head}</tr>{rows}</table><p>{licence}</p>"
+
+    def _rows(self) -> Iterator[tuple[Step, OwnLine | None, SourceLines]]:
+        for step in self.steps:
+            yield step, line_that_uses(self.function, *step.names), step.of_torch()
+
+
+def _place(own: OwnLine | None) -> str:
+    return f"{own.function}, line {own.line}" if own else NOT_FOUND
+
+
+def _row(step: Step, own: OwnLine | None, lines: SourceLines) -> str:
+    file = lines.file.rsplit("/", 1)[-1]
+    cells = (
+        html.escape(step.what),
+        _code(_place(own), own.text if own else ""),
+        _code(f"{file}:{lines.line}", lines.text),
+    )
+    return f"<tr>{''.join(map(_cell, cells))}</tr>"
+
+
+def _cell(content: str, tag: str = "td") -> str:
+    return f'<{tag} style="text-align: left; vertical-align: top">{content}</{tag}>'
+
+
+def _code(place: str, text: str) -> str:
+    return f"<em>{html.escape(place)}</em><pre>{html.escape(text)}</pre>"
