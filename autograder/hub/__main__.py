@@ -9,6 +9,7 @@ from autograder.hub import doctor, install, settings, start
 from autograder.planning.export import export
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
+from autograder.student.practice import practise, print_what_is_new
 from autograder.student.submit import WorkFolder, print_what_is_kept, unit_and_cell
 
 EXCHANGE = Path("/srv/nbgrader/exchange")
@@ -33,6 +34,10 @@ def _run(options: argparse.Namespace) -> int:
     elif options.command == "fresh":
         notebook = unit_and_cell(options.unit, options.cell)
         print_what_is_kept(WorkFolder(ROOT, work).fresh(*notebook))
+    elif options.command == "practice":
+        unit, exercise = unit_and_cell(options.unit, options.exercise)
+        new = practise(ROOT, work, unit, exercise)
+        print_what_is_new(new, "python -m autograder.hub fresh ")
     elif options.command == "planner":
         print("\n".join(export(work).summary()))
     else:
@@ -51,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     repairing = commands.add_parser("fresh", help="get a unit or a cell anew")
     repairing.add_argument("unit")
     repairing.add_argument("cell", nargs="?", default="")
+    practising = commands.add_parser("practice", help="new sizes for what you passed")
+    practising.add_argument("unit")
+    practising.add_argument("exercise", nargs="?", default="")
     commands.add_parser("planner", help="your plan as a package of its own")
     commands.add_parser("start", help="what the hub starts; its options go on to the server")
     commands.add_parser("doctor", help="in a terminal of the hub: what is wrong")

@@ -21,6 +21,7 @@ WORDS = {
     ),
     "`make fresh UNIT=00` gives you": "`python -m autograder.hub fresh 00` gives you",
     "Add `CELL=u00-state-gib` to reset": "Add `u00-state-gib` to reset",
+    "`make practice UNIT=00` gives": "`python -m autograder.hub practice 00` gives",
     "`make planner` in a terminal": "`python -m autograder.hub planner` in a terminal",
 }
 COMMAND = re.compile(r"`make [a-z]|UNIT=|CELL=|hand_in")

@@ -6,6 +6,7 @@ and grading know nothing of this.
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from autograder.student.submit import unit_and_cell
 from autograder.student.work_folder import find_unit
 
 
-def practise(root: Path, wanted: str, exercise: str = "") -> list[Exercise]:
+def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Exercise]:
     """Give passed exercises of a unit new sizes.
 
     Args:
         root: The root folder of the course.
+        work: The work folder.
         wanted: The unit's folder name or number.
         exercise: Id of the one to practise; empty for all that were passed.
 
@@ -32,7 +34,7 @@ def practise(root: Path, wanted: str, exercise: str = "") -> list[Exercise]:
         CommandError: If there is none; the message says why.
     """
     folder = find_unit(root / "notebooks", wanted)
-    path = root / "work" / progress_file.NAME
+    path = work / progress_file.NAME
     progress = progress_file.read(path)
     chosen = _coded(folder, exercise)
     passed = [item for item in chosen if _points(progress, item) == item.points]
@@ -66,6 +68,15 @@ def _points(progress: dict[str, Any], item: Exercise) -> float | None:
     return points
 
 
+def print_what_is_new(new: Sequence[Exercise], fresh: str) -> None:
+    """Say which exercises have new sizes, and by which command one is written anew."""
+    print("New sizes in the check cells of")
+    for item in new:
+        print(f"  {item.id}  {item.title}")
+    print("Run one: your points stay, and once it is right there it has its first sizes again.")
+    print(f"To write one from memory: `{fresh}{new[0].id}`.")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command, and say what has new sizes; 0 if something has."""
     parser = argparse.ArgumentParser(prog="make practice", description=__doc__)
@@ -74,15 +85,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         unit, exercise = unit_and_cell(options.unit, options.exercise)
-        new = practise(ROOT, unit, exercise)
+        new = practise(ROOT, ROOT / "work", unit, exercise)
     except CommandError as error:
         print(error, file=sys.stderr)
         return 1
-    print("New sizes in the check cells of")
-    for item in new:
-        print(f"  {item.id}  {item.title}")
-    print("Run one: your points stay, and once it is right there it has its first sizes again.")
-    print(f"To write one from memory: `make fresh UNIT={unit} CELL={new[0].id}`.")
+    print_what_is_new(new, f"make fresh UNIT={unit} CELL=")
     return 0
 
 

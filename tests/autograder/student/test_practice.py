@@ -41,7 +41,7 @@ def points(root):
 
 def test_new_sizes_stay_until_the_answer_is_right_there_and_points_stay_anyway(root):
     assert check(EXERCISE, tensor_bytes) == 2.0
-    assert [item.id for item in practice.practise(root, "0")] == [EXERCISE]
+    assert [item.id for item in practice.practise(root, root / "work", "0")] == [EXERCISE]
     for _ in range(2):
         wrong = check(EXERCISE, forgets_the_width).verdict
         assert "on new sizes: 0 of 2 points here; yours stay" in str(wrong)
@@ -58,7 +58,7 @@ def test_the_sizes_are_others(root):
     asked.clear()
     check(EXERCISE, tensor_bytes)
     first = set(asked)
-    practice.practise(root, "00", EXERCISE)
+    practice.practise(root, root / "work", "00", EXERCISE)
     asked.clear()
     check(EXERCISE, tensor_bytes)
     assert set(asked) - first
@@ -66,29 +66,29 @@ def test_the_sizes_are_others(root):
 
 def test_validate_has_the_first_sizes(root, monkeypatch):
     check(EXERCISE, tensor_bytes)
-    practice.practise(root, "00")
+    practice.practise(root, root / "work", "00")
     monkeypatch.setenv("NBGRADER_VALIDATING", "1")
     assert not check(EXERCISE, tensor_bytes).verdict.is_again
 
 
 def test_what_was_not_passed_has_none(root):
     with pytest.raises(CommandError, match="for what was passed, and no check of 00_start_here"):
-        practice.practise(root, "00")
+        practice.practise(root, root / "work", "00")
     check(EXERCISE, tensor_bytes)
     with pytest.raises(CommandError, match="no check of u00-state-gib"):
-        practice.practise(root, "00", "u00-state-gib")
+        practice.practise(root, root / "work", "00", "u00-state-gib")
 
 
 def test_an_exercise_that_is_not_there_is_answered_with_those_that_are(root):
     with pytest.raises(CommandError, match="no exercise `u00-x` with a check; it has u00-"):
-        practice.practise(root, "00", "u00-x")
+        practice.practise(root, root / "work", "00", "u00-x")
 
 
 def test_an_exercise_whose_sizes_never_change_says_so(root):
     check(EXERCISE, tensor_bytes)
     (root / "autograder").unlink()
     with pytest.raises(CommandError, match="There are no other sizes for u00-tensor-bytes"):
-        practice.practise(root, "00")
+        practice.practise(root, root / "work", "00")
 
 
 def test_the_command_says_what_has_new_sizes(root, capsys, monkeypatch):
