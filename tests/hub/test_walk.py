@@ -176,6 +176,9 @@ def test_words_are_those_of_a_hub(walk: Walk) -> None:
     python = walk.hub.machine.python
     assert student.run(str(python), "-m", "autograder.hub", "fresh", UNIT[:2]).startswith("Done; ")
     assert "Assignment List" in (student.home / "work" / UNIT / f"{UNIT}.ipynb").read_text()
+    said = student.run(str(python), "-m", "autograder.hub", "practice", UNIT[:2])
+    assert said.startswith("New sizes in the check cells of\n")
+    assert f"`python -m autograder.hub fresh {CHECKED[0].id}`" in said
 
 
 # --- What nobody can do ---------------------------------------------------------------------------
