@@ -85,6 +85,15 @@ class Reader:
         return self.page.locator("article:not([hidden]) pre").all_text_contents()
 
     @property
+    def sections(self) -> list[str]:
+        """What is said of each answer of the card that is shown."""
+        return self.page.locator("article:not([hidden]) section").all_inner_texts()
+
+    @property
+    def said(self) -> str:
+        return self.page.inner_text("article:not([hidden])")
+
+    @property
     def count(self) -> str:
         return self.page.inner_text("#count")
 
@@ -263,6 +272,35 @@ def test_like_answers_are_marked_together_or_one_by_one(reader: Reader, course: 
         reader.press("ArrowRight")
     reader.press("f")
     assert reader.count == f"{together} of {NUM_TEXTS}"
+
+
+def test_points_of_a_check_are_not_taken_from_several_unasked(reader: Reader, course: Path) -> None:
+    book, item = Marks(course), UNIT.exercises[0]
+
+    def given() -> list[float]:
+        found = [each for each in book.of_unit(UNIT.folder) if each.cell == item.graded_cell]
+        return sorted(each.mark.score for each in found if each.mark.score is not None)
+
+    reader.open(f"course/read/{UNIT.number}/{item.id}")
+    while f"{item.points:g} of {item.points:g}." not in reader.said:
+        reader.press("ArrowRight")
+    together = len(reader.sections)
+    assert together > 2
+    reader.press("x")
+    assert f"to each of these {together} answers" in reader.notice
+    assert given() == []
+    reader.picture("a mark that lowers")
+    reader.press("ArrowRight", "ArrowLeft", "p")
+    reader.type("0.5")
+    reader.press("Enter")
+    assert f"to each of these {together} answers" in reader.notice, "another card was looked at"
+    assert given() == []
+    reader.press("o", "x")
+    assert given() == [0.0], "one by one nobody asks"
+    reader.press("u", "f")
+    assert given() == [item.points]
+    reader.press("u")
+    assert given() == []
 
 
 def test_two_readers_at_once_lose_nothing(

@@ -4,11 +4,12 @@
 
 const $ = (id) => document.getElementById(id);
 const most = Number(document.querySelector("main").dataset.points);
-const answers = new Map(); // id of an answer: {version, mark}
+const answers = new Map(); // id of an answer: {version, mark, checked}, the last by the check
 const cards = [...document.querySelectorAll("article")];
 const items = [...document.querySelectorAll("#rubric button")];
 const STACK = `undo ${location.pathname}`;
 let shown = 0;
+let asked = ""; // the mark that was asked about, until another card is shown
 let jobs = Promise.resolve(); // keys that come while one is at work wait for it,
 let round = 0; // and are forgotten if it fails
 let opens = false; // a key is about to lead into a field, and what comes next is text
@@ -40,6 +41,7 @@ function split(card) {
 function show(index) {
   if (!cards.length) return;
   shown = Math.max(0, Math.min(cards.length - 1, index));
+  asked = "";
   const card = cards[shown];
   if (new Set(marks(card).map((mark) => JSON.stringify(mark))).size > 1) split(card);
   cards.forEach((each) => { each.hidden = each !== card; });
@@ -123,6 +125,15 @@ async function send(changes) {
   return !reply.said;
 }
 
+// Whether a mark would take points of the check from several students, and nobody was asked yet.
+function asks(card, points) {
+  const lowered = ids(card).filter((id) => answers.get(id).checked > points);
+  if (lowered.length < 2 || asked === `${points}`) return false;
+  asked = `${points}`;
+  say(`The check gave ${answers.get(lowered[0]).checked} of ${most} to each of these ${lowered.length} answers. Once more gives all of them ${points}; o shows them one by one.`);
+  return true;
+}
+
 async function save(points, step) {
   const card = cards[shown];
   const comment = $("comment").value.trim();
@@ -130,6 +141,7 @@ async function save(points, step) {
     say(`Give points from 0 to ${most} first.`);
     return false;
   }
+  if (asks(card, points)) return false;
   const wanted = { score: Number(points), comment, waits: false };
   const changes = ids(card).map((id) => ({ id, seen: answers.get(id).mark, wanted }));
   if (!(await send(changes))) {

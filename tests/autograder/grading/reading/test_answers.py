@@ -46,9 +46,12 @@ def give(answers, student: str, wanted: Mark) -> None:
     answers.change(UNIT, EXERCISE, [request(by_student(answers)[student], wanted)])
 
 
-def grade_again(root, student: str, text: str, n: int = 0) -> None:
+def grade_again(root, student: str, text: str, n: int = 0, code: str = "") -> None:
     store = GradebookWriter(root, configuration(root), "a secret of this test")
-    store_result(root, store, result_of(student, text, n))
+    result = result_of(student, text, n)
+    if code:
+        result = replace(result, answers={**result.answers, UNIT.exercises[0].id: code})
+    store_result(root, store, result)
     store.close()
 
 
@@ -75,6 +78,26 @@ def test_like_texts_are_a_card_until_their_marks_differ(answers):
     assert sorted(len(card.answers) for card in cards) == [1, 2]
     give(answers, "ada", GIVEN)
     assert [len(card.answers) for card in cards_of(answers.to_read(UNIT, EXERCISE))] == [1] * 3
+
+
+def test_answers_that_a_check_judged_otherwise_are_never_a_card(answers):
+    item = UNIT.exercises[0]
+    cards = cards_of(answers.to_read(UNIT, item))
+    points = {each.graded.student: each.verdict.points for each in answers.to_read(UNIT, item)}
+    assert len({*points.values()}) == 3 and len(points) == 4, "all wrote the same program"
+    assert sorted(len(card.answers) for card in cards) == [1, 1, 2]
+    for card in cards:
+        assert len({each.verdict for each in card.answers}) == 1
+
+
+def test_programs_with_the_same_verdict_are_a_card_only_where_they_are_the_same(root, answers):
+    item = UNIT.exercises[0]
+    alike = ["return s - b  # mine", "return  s - b"]
+    for student, line in zip(TEXTS, [*alike, "return s + b", "return b - s"], strict=True):
+        grade_again(root, student, TEXTS[student], code=f"def f(s, b):\n    {line}")
+    found = [{each.text for each in card.answers} for card in cards_of(answers.to_read(UNIT, item))]
+    assert sorted(map(len, found)) == [1, 1, 2]
+    assert {f"def f(s, b):\n    {line}" for line in alike} in found
 
 
 def test_numbers_stay_when_somebody_comes_later(root, answers):
