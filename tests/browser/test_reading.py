@@ -241,6 +241,36 @@ def test_a_missing_number_of_points_is_asked_for(reader: Reader, course: Path) -
     assert marks(course) == before
 
 
+@pytest.mark.parametrize("typed", ["0,25", "0.25", ",25", " .25"])
+def test_points_have_a_comma_or_a_point(reader: Reader, course: Path, typed: str) -> None:
+    untouched(course)
+    reader.open().press("p")
+    reader.type(typed)
+    reader.press("Enter")
+    assert {mark.score for mark in marks(course).values()} == {None, 0.25}
+
+
+@pytest.mark.parametrize("typed", ["0,2,5", "1-1", "-1", "1e0", "0,25!", "1 1", "2,5", ".", "½"])
+def test_what_is_no_number_of_points_is_refused(reader: Reader, course: Path, typed: str) -> None:
+    before = untouched(course)
+    reader.open().press("p")
+    reader.type(typed)
+    reader.press("Enter")
+    assert "Give points from 0 to 2" in reader.notice
+    assert reader.page.input_value("#points") == typed
+    assert marks(course) == before
+
+
+def test_letters_are_keys_in_the_field_of_points_too(reader: Reader, course: Path) -> None:
+    untouched(course)
+    reader.open().press("p")
+    reader.type("0,5c")
+    reader.page.evaluate("jobs")
+    reader.type("The reason.")
+    reader.press("Control+Enter")
+    assert Mark(0.5, "The reason.", False) in marks(course).values()
+
+
 def test_a_key_that_is_held_marks_one_card(reader: Reader, course: Path) -> None:
     untouched(course)
     reader.open()

@@ -22,6 +22,11 @@ const stack = () => JSON.parse(sessionStorage.getItem(STACK) || "[]");
 const keep = (entries) => sessionStorage.setItem(STACK, JSON.stringify(entries));
 const rounded = (points) => Math.min(most, Math.round(points * 1e4) / 1e4);
 
+// What the field of points says: a number with a comma or a point in it, else not a number.
+function typed(text) {
+  return /^(\d+[.,]?\d*|[.,]\d+)$/.test(text.trim()) ? Number(text.trim().replace(",", ".")) : NaN;
+}
+
 function say(text) {
   $("notice").textContent = text;
   $("notice").hidden = !text;
@@ -137,12 +142,12 @@ function asks(card, points) {
 async function save(points, step) {
   const card = cards[shown];
   const comment = $("comment").value.trim();
-  if (points === "" || !(points >= 0 && points <= most)) {
+  if (!(points >= 0 && points <= most)) {
     say(`Give points from 0 to ${most} first.`);
     return false;
   }
   if (asks(card, points)) return false;
-  const wanted = { score: Number(points), comment, waits: false };
+  const wanted = { score: points, comment, waits: false };
   const changes = ids(card).map((id) => ({ id, seen: answers.get(id).mark, wanted }));
   if (!(await send(changes))) {
     show(cards.indexOf(card));
@@ -169,7 +174,7 @@ async function undo() {
 }
 
 const keys = {
-  Enter: (event) => save($("points").value, event.shiftKey ? -1 : 1),
+  Enter: (event) => save(typed($("points").value), event.shiftKey ? -1 : 1),
   f: () => save(most, 1),
   x: () => save(0, 1),
   u: undo,
@@ -199,8 +204,10 @@ document.addEventListener("keydown", (event) => {
     event.target.blur();
     return;
   }
-  const saves = event.key === "Enter" && (event.ctrlKey || event.target.id === "points");
-  if ((typing && !saves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
+  const inPoints = event.target.id === "points";
+  const saves = event.key === "Enter" && (event.ctrlKey || inPoints);
+  const leaves = saves || (inPoints && /^[a-z?]$/i.test(event.key)); // no number has a letter
+  if ((typing && !leaves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
   if (!typing && event.key === "Enter" && event.target.closest("a, button, summary")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const chosen = event.shiftKey ? $("saved") : $("rubric"); // looked up when earlier keys have done their work
@@ -208,7 +215,7 @@ document.addEventListener("keydown", (event) => {
   if (!job) return;
   event.preventDefault();
   if (opens || event.repeat) return; // a key that is held marks one card, not all
-  if (saves) event.target.blur(); // what comes next is no text
+  if (leaves) event.target.blur(); // what comes next is no text
   opens = "pc".includes(key);
   run(job);
 });
