@@ -17,12 +17,14 @@ class Score:
     Attributes:
         is_unread: Whether it is a text that nobody has read.
         is_doubtful: Whether what it was given for has changed since a person gave it.
+        is_written: Whether it is no text that was left as it was, which has 0 by the grader.
     """
 
     points: float
     max_points: float
     is_unread: bool = False
     is_doubtful: bool = False
+    is_written: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,7 @@ def _score(grade: Grade) -> Score:
         max_points=grade.max_score,
         is_unread=waits and is_text and not is_given,
         is_doubtful=waits and is_given,
+        is_written=not is_text or grade.auto_score is None or waits or is_given,
     )
 
 

@@ -12,6 +12,7 @@ from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.reading import __main__ as command
 from autograder.grading.reading.answers import Answers, cards_of, saved_comments
 from autograder.grading.reading.marks import ChangedMeanwhileError, Mark
+from autograder.grading.report.tables import text_table
 from autograder.grading.run import configuration
 from tests.autograder.grading.reading.conftest import TEXTS
 from tests.autograder.grading.reading.graded_class import (
@@ -177,6 +178,25 @@ def test_the_command_says_what_is_missing(root, capsys):
     (root / "grading" / f"{UNIT.folder}.jsonl").unlink()
     assert command.main(["05"], root) == 1
     assert "make grade" in capsys.readouterr().err
+
+
+def test_the_report_counts_as_these_pages_do(root, answers):
+    def row():
+        store = GradebookWriter(root, configuration(root), "a secret of this test")
+        found = text_table(UNIT, store.standings(UNIT.folder)).loc[EXERCISE.id]
+        store.close()
+        written = answers.to_read(UNIT, EXERCISE)
+        read = [each for each in written if not each.graded.mark.waits]
+        assert (found["written"], found["read"]) == (len(written), len(read))
+        return tuple(found[name] for name in ("handed_in", "written", "read", "points_fraction"))
+
+    assert row() == (4, 3, 0, 0.0)
+    give(answers, "ada", GIVEN)
+    give(answers, "alan", replace(GIVEN, score=0.5))
+    assert row() == (4, 3, 2, (1.5 + 0.5) / (2 + 2)), "mary, who wrote nothing, is in no mean"
+    grade_again(root, "ada", "Something else.")
+    assert by_student(answers)["ada"].graded.mark == replace(GIVEN, waits=True)
+    assert row() == (4, 3, 1, 0.5 / 2), "ada's waits for a second look"
 
 
 def test_units_that_were_graded_are_listed(answers, tmp_path):
