@@ -3,8 +3,10 @@
 import json
 import re
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
+from jupyterlab.labapp import LabApp
 
 from autograder import catalogue
 from autograder.grading.errors import GradingError
@@ -14,6 +16,7 @@ from autograder.grading.reading.answers import Answers, cards_of, saved_comments
 from autograder.grading.reading.marks import ChangedMeanwhileError, Mark
 from autograder.grading.report.tables import text_table
 from autograder.grading.run import configuration
+from autograder.student import launch
 from tests.autograder.grading.reading.conftest import TEXTS
 from tests.autograder.grading.reading.graded_class import (
     EXERCISE,
@@ -178,6 +181,17 @@ def test_the_command_says_what_is_missing(root, capsys):
     (root / "grading" / f"{UNIT.folder}.jsonl").unlink()
     assert command.main(["05"], root) == 1
     assert "make grade" in capsys.readouterr().err
+
+
+def test_a_stopped_page_says_where_the_points_are(root, capsys, monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
+    monkeypatch.setattr(launch, "address_of_running", lambda *_: "")
+    monkeypatch.setattr(launch, "stop_on_signals", lambda _: None)
+    monkeypatch.setattr(LabApp, "initialize_server", lambda _: MagicMock())
+    assert command.main(["05"], root) == 0
+    said = capsys.readouterr().out
+    wanted = f"Reading is stopped; points and comments are in {root / 'gradebook.db'}"
+    assert said.splitlines() == [wanted]
 
 
 def test_the_report_counts_as_these_pages_do(root, answers):
