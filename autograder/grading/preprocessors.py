@@ -3,7 +3,7 @@
 `nbgrader_config.py` names both; they change what is shown, and no file.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +85,13 @@ class Overview(Preprocessor):
         with Gradebook(about["db_url"]) as book:
             place = (about["notebook"], about["assignment"], about["student"])
             found = book.find_submission_notebook(*place)
-            rows = _rows(notebook, {grade.name: grade for grade in found.grades})
-            if about.get("late_penalty"):
-                rows.append(f"| Handed in late | −{about['late_penalty']:g} | |")
+            grades = {grade.name: grade for grade in found.grades if grade.name in EXERCISES}
+            said = {comment.name: comment.manual_comment or "" for comment in found.comments}
+            rows = [*_rows(notebook, grades, said), *_sums(grades.values())]
+        if about.get("late_penalty"):
+            rows.append(f"| Handed in late | −{about['late_penalty']:g} | |")
+        core = (grade for name, grade in grades.items() if not EXERCISES[name].extra)
+        about["max_score"] = sum(grade.max_score for grade in core)  # extra ones are a bonus
         total = f"| **All** | **{about['score']:g} of {about['max_score']:g}** | |"
         table = ["| your exercises | points | what went wrong |", "|---|---|---|", *rows, total]
         notebook.cells = [new_markdown_cell("\n".join(table)), *_students_part(notebook)]
@@ -98,16 +102,35 @@ class Overview(Preprocessor):
 OF_FEEDBACK = [OnlyKnownCells, GetGrades, CSSHTMLHeaderPreprocessor, Overview]
 
 
-def _rows(notebook: NotebookNode, grades: Mapping[str, Grade]) -> list[str]:
-    rows = []
+def _rows(
+    notebook: NotebookNode, grades: Mapping[str, Grade], said: Mapping[str, str]
+) -> Iterator[str]:
+    """A row for each exercise, with what a person and the check say of it."""
     for cell in notebook.cells:
         name = cell_key(cell)
-        if name in grades.keys() & EXERCISES:
-            is_given = grades[name].manual_score is not None
-            told = "" if is_given else " ".join(outputs.told_by(cell).split()).replace("|", "\\|")
-            title = f"[{EXERCISES[name].title}](#{name})"
-            rows.append(f"| {title} | {_points(name, grades[name])} | {told} |")
-    return rows
+        if name in grades:
+            item, grade = EXERCISES[name], grades[name]
+            why = [_in_a_row(said.get(item.id, ""))]
+            if grade.manual_score is None or grade.score < grade.max_score:
+                why.append(_in_a_row(outputs.told_by(cell)))
+            told = "<br>The check: ".join(why) if all(why) else "".join(why)
+            yield f"| [{item.title}](#{name}) | {_points(name, grade)} | {told} |"
+
+
+def _sums(grades: Collection[Grade]) -> Iterator[str]:
+    """A row for the core exercises and one for the extra ones, with what still waits."""
+    for title, is_extra in (("Core exercises", False), ("Extra exercises", True)):
+        if part := [each for each in grades if EXERCISES[each.name].extra == is_extra]:
+            points = f"{sum(e.score for e in part):g} of {sum(e.max_score for e in part):g}"
+            unread = sum(map(_is_unread, part))
+            who = "1 answer waits" if unread == 1 else f"{unread} answers wait"
+            waits = f"{who} for a person; these are the points so far" if unread else ""
+            yield f"| **{title}** | **{points}** | {waits} |"
+
+
+def _in_a_row(text: str) -> str:
+    """Markdown in one line, for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _students_part(notebook: NotebookNode) -> Iterator[NotebookNode]:
@@ -121,8 +144,12 @@ def _students_part(notebook: NotebookNode) -> Iterator[NotebookNode]:
             yield cell
 
 
+def _is_unread(grade: Grade) -> bool:
+    return bool(grade.needs_manual_grade) and grade.manual_score is None
+
+
 def _points(name: str, grade: Grade) -> str:
-    if grade.needs_manual_grade and grade.manual_score is None:
+    if _is_unread(grade):
         return "a person has yet to read it"
     extra = ", extra" if EXERCISES[name].extra else ""
     return f"{grade.score:g} of {grade.max_score:g}{extra}"

@@ -145,8 +145,16 @@ def address_of_running(folder: Path, page: str) -> str:
     return ""
 
 
-def serve(root: Path, profile: str, page: str, port: int | None) -> None:
-    """Run the server in this process until Ctrl-C; its kernels end with it."""
+def serve(root: Path, profile: str, page: str, port: int | None, farewell: str = "") -> None:
+    """Run the server in this process until Ctrl-C; its kernels end with it.
+
+    Args:
+        root: The folder of the course.
+        profile: Whose settings: `student` or `author`.
+        page: What opens.
+        port: The port to use if it is free; None for the usual one.
+        farewell: What is said when it has stopped, in place of where the notebooks are.
+    """
     use_settings(profile)
     if address := address_of_running(root_of(root, profile), page):
         say("JupyterLab runs on this folder already: open it there, or stop it with Ctrl-C first.")
@@ -162,7 +170,7 @@ def serve(root: Path, profile: str, page: str, port: int | None) -> None:
     stop_on_signals(server)
     server.io_loop.add_callback(announce, server, page, port)
     server.start()
-    say("JupyterLab is stopped; your work is in " + str(options["ServerApp.root_dir"]))
+    say(farewell or f"JupyterLab is stopped; your work is in {options['ServerApp.root_dir']}")
 
 
 def port_number(text: str) -> int:

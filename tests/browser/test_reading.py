@@ -85,6 +85,15 @@ class Reader:
         return self.page.locator("article:not([hidden]) pre").all_text_contents()
 
     @property
+    def sections(self) -> list[str]:
+        """What is said of each answer of the card that is shown."""
+        return self.page.locator("article:not([hidden]) section").all_inner_texts()
+
+    @property
+    def said(self) -> str:
+        return self.page.inner_text("article:not([hidden])")
+
+    @property
     def count(self) -> str:
         return self.page.inner_text("#count")
 
@@ -232,6 +241,36 @@ def test_a_missing_number_of_points_is_asked_for(reader: Reader, course: Path) -
     assert marks(course) == before
 
 
+@pytest.mark.parametrize("typed", ["0,25", "0.25", ",25", " .25"])
+def test_points_have_a_comma_or_a_point(reader: Reader, course: Path, typed: str) -> None:
+    untouched(course)
+    reader.open().press("p")
+    reader.type(typed)
+    reader.press("Enter")
+    assert {mark.score for mark in marks(course).values()} == {None, 0.25}
+
+
+@pytest.mark.parametrize("typed", ["0,2,5", "1-1", "-1", "1e0", "0,25!", "1 1", "2,5", ".", "½"])
+def test_what_is_no_number_of_points_is_refused(reader: Reader, course: Path, typed: str) -> None:
+    before = untouched(course)
+    reader.open().press("p")
+    reader.type(typed)
+    reader.press("Enter")
+    assert "Give points from 0 to 2" in reader.notice
+    assert reader.page.input_value("#points") == typed
+    assert marks(course) == before
+
+
+def test_letters_are_keys_in_the_field_of_points_too(reader: Reader, course: Path) -> None:
+    untouched(course)
+    reader.open().press("p")
+    reader.type("0,5c")
+    reader.page.evaluate("jobs")
+    reader.type("The reason.")
+    reader.press("Control+Enter")
+    assert Mark(0.5, "The reason.", False) in marks(course).values()
+
+
 def test_a_key_that_is_held_marks_one_card(reader: Reader, course: Path) -> None:
     untouched(course)
     reader.open()
@@ -263,6 +302,35 @@ def test_like_answers_are_marked_together_or_one_by_one(reader: Reader, course: 
         reader.press("ArrowRight")
     reader.press("f")
     assert reader.count == f"{together} of {NUM_TEXTS}"
+
+
+def test_points_of_a_check_are_not_taken_from_several_unasked(reader: Reader, course: Path) -> None:
+    book, item = Marks(course), UNIT.exercises[0]
+
+    def given() -> list[float]:
+        found = [each for each in book.of_unit(UNIT.folder) if each.cell == item.graded_cell]
+        return sorted(each.mark.score for each in found if each.mark.score is not None)
+
+    reader.open(f"course/read/{UNIT.number}/{item.id}")
+    while f"{item.points:g} of {item.points:g}." not in reader.said:
+        reader.press("ArrowRight")
+    together = len(reader.sections)
+    assert together > 2
+    reader.press("x")
+    assert f"to each of these {together} answers" in reader.notice
+    assert given() == []
+    reader.picture("a mark that lowers")
+    reader.press("ArrowRight", "ArrowLeft", "p")
+    reader.type("0.5")
+    reader.press("Enter")
+    assert f"to each of these {together} answers" in reader.notice, "another card was looked at"
+    assert given() == []
+    reader.press("o", "x")
+    assert given() == [0.0], "one by one nobody asks"
+    reader.press("u", "f")
+    assert given() == [item.points]
+    reader.press("u")
+    assert given() == []
 
 
 def test_two_readers_at_once_lose_nothing(

@@ -152,7 +152,14 @@ class _Submission:
 
     def _is_written(self, index: int) -> bool:
         stub = self.known[self.names[index]].source
-        return self._has_text(index) and self.cells[index].source != stub
+        is_other = self.cells[index].source != stub
+        return self._has_text(index) and is_other and not self._is_blank_text(index)
+
+    def _is_blank_text(self, index: int) -> bool:
+        """Whether an answer in words was emptied, or is the stub but for spaces around it."""
+        known, source = self.known[self.names[index]], self.cells[index].source
+        is_text = is_solution(known) and known.cell_type == "markdown"
+        return is_text and source is not None and source.strip() in ("", known.source.strip())
 
     def _has_text(self, index: int) -> bool:
         source = self.cells[index].source
@@ -165,11 +172,12 @@ class _Submission:
     def _clean(self, index: int) -> NotebookNode:
         cell, name = self.cells[index], self.names[index]
         solution = bool(name) and is_solution(self.known[name])
+        is_stub = bool(name) and self._is_blank_text(index)
         entry = {
             "cell_type": cell.kind,
             "id": f"{ADDED}{index}",
             "metadata": {"nbgrader": {"grade_id": name, "solution": solution}} if name else {},
-            "source": cell.source,
+            "source": self.known[name].source if is_stub else cell.source,
         }
         node: NotebookNode = from_dict(entry)
         return node

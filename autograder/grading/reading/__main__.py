@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         unit = find_unit(root / "notebooks", options.unit)
         results_of(root, unit)
-        serve(root, "author", f"/course/read/{unit}", options.port)
+        farewell = f"Reading is stopped; points and comments are in {root / 'gradebook.db'}"
+        serve(root, "author", f"/course/read/{unit}", options.port, farewell)
     except (CommandError, GradingError) as error:
         print(error, file=sys.stderr)
         return 1

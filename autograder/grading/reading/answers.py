@@ -8,7 +8,7 @@ import hashlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from autograder.cells import cell_key, is_solution
 from autograder.checking.verdict import Verdict
 from autograder.grading.errors import GradingError
 from autograder.grading.journal import path_of, results_of
+from autograder.grading.program import program_of
 from autograder.grading.reading.grouping import differences, groups_of
 from autograder.grading.reading.marks import Change, Graded, Mark, Marks
 from autograder.grading.reading.rubric import Rubric, rubric_of
@@ -88,13 +89,14 @@ class Answer:
         return hashlib.sha256(seen.encode(errors="backslashreplace")).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """What a page has to know to change its mark."""
-        return {"version": self.version, "mark": self.graded.mark.to_json()}
+        """What a page has to know to change its mark, `checked` being the points by the check."""
+        checked = self.verdict and self.verdict.points
+        return {"version": self.version, "mark": self.graded.mark.to_json(), "checked": checked}
 
 
 @dataclass(frozen=True)
 class Card:
-    """Answers that are read together: like texts with the same mark."""
+    """Answers that are read together, with the same mark: like texts, or the same program."""
 
     answers: Sequence[Answer]
 
@@ -211,11 +213,23 @@ class Answers:
 
 def cards_of(answers: Sequence[Answer]) -> list[Card]:
     """Like answers with the same mark as one card, in the order of their first numbers."""
-    cards: dict[tuple[int, Mark], list[Answer]] = {}
-    for n, group in enumerate(groups_of([each.text for each in answers])):
-        for index in group:
-            cards.setdefault((n, answers[index].graded.mark), []).append(answers[index])
+    texts = [n for n, each in enumerate(answers) if each.verdict is None]
+    kinds: dict[int, Hashable] = {
+        texts[n]: first
+        for first, *others in groups_of([answers[n].text for n in texts])
+        for n in (first, *others)
+    }
+    cards: dict[Hashable, list[Answer]] = {}
+    for n, each in enumerate(answers):
+        kind = _judged(each.text, each.verdict) if each.verdict else kinds[n]
+        cards.setdefault((kind, each.graded.mark), []).append(each)
     return [Card(each) for each in cards.values()]
+
+
+def _judged(code: str, verdict: Verdict) -> Hashable:
+    """What answers in code share on a card: the program, and all that the check says of it."""
+    told = (verdict.points, verdict.written, verdict.sentence, verdict.hint)
+    return program_of(code), told
 
 
 def saved_comments(answers: Iterable[Answer]) -> list[str]:

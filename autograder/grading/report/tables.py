@@ -54,18 +54,21 @@ def _outcome(verdict: Verdict) -> str:
 def text_table(unit: Unit, found: Sequence[Standing]) -> pd.DataFrame:
     """One row for each exercise that a person reads.
 
-    Columns: ``title``; ``handed_in``, the number of submissions, and ``read`` of them;
+    Columns: ``title``; ``handed_in``, the number of submissions, ``written`` those of them with a
+    text, and ``read`` those of them that wait for nobody, not for a second look either;
     ``full_fraction`` of those read, and ``points_fraction`` of their points.
     """
     rows = {}
     for item in unit.exercises:
         if item.manual:
             scores = [each.scores[item.id] for each in found if item.id in each.scores]
-            read = [each for each in scores if not each.is_unread]
+            written = [each for each in scores if each.is_written]
+            read = [each for each in written if not (each.is_unread or each.is_doubtful)]
             most = sum(each.max_points for each in read)
             rows[item.id] = {
                 "title": item.title,
                 "handed_in": len(scores),
+                "written": len(written),
                 "read": len(read),
                 "full_fraction": sum(s.points >= s.max_points for s in read) / max(1, len(read)),
                 "points_fraction": sum(each.points for each in read) / most if most else 0.0,

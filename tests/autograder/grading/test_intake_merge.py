@@ -6,7 +6,7 @@ import warnings
 
 import nbformat
 import pytest
-from nbgrader.utils import compute_checksum
+from nbgrader.utils import compute_checksum, determine_grade
 
 from autograder.grading.intake import merge
 from autograder.grading.intake.merge import MAX_ADDED_CELLS, MAX_CHARACTERS
@@ -225,6 +225,25 @@ def test_cell_without_source_is_empty():
     content = plain()
     del cell_of(content, ANSWER)["source"]
     assert answers_in(merge(packed(content), FRESH).notebook)[ANSWER] == ""
+
+
+BLANK = {"empty": "", "blank": " \n\n", "the stub again": answers_in(FRESH)["u00-view"] + "\n"}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_a_text_that_was_emptied_was_never_written(name):
+    merged = merge(with_cell("u00-view", source=BLANK[name]), FRESH)
+    assert answers_in(merged.notebook) == ANSWERS | {"u00-view": answers_in(FRESH)["u00-view"]}
+    assert merged.remarks == merged.needs_human == ()
+    cell = cell_of(merged.notebook, "u00-view")
+    assert determine_grade(cell) == (0, 1.0), "points by itself, and nobody is asked"
+
+
+def test_a_written_copy_counts_before_an_emptied_text():
+    content = plain()
+    emptied = dict(cell_of(content, "u00-view")) | {"source": ""}
+    content["cells"].insert(content["cells"].index(cell_of(content, "u00-view")), emptied)
+    assert answers_in(merge(packed(content), FRESH).notebook) == ANSWERS
 
 
 def test_halves_of_characters_are_replaced_and_whole_ones_kept():

@@ -141,7 +141,26 @@ STANDINGS = (
 def test_numbers_of_a_text_are_those_of_who_was_read():
     row = text_table(CATALOGUE, STANDINGS).loc[TEXT.id]
     assert (row["title"], row["handed_in"], row["read"]) == (TEXT.title, 3, 2)
+    assert row["written"] == 3
     assert (row["full_fraction"], row["points_fraction"]) == (1 / 2, 3 / 4)
+
+
+def test_a_text_that_was_never_written_is_not_read_and_in_no_mean(root):
+    blank = Standing(student="dan", scores={TEXT.id: Score(0, 1, is_written=False)})
+    row = text_table(CATALOGUE, [*STANDINGS, blank]).loc[TEXT.id]
+    assert (row["handed_in"], row["written"], row["read"]) == (4, 3, 2)
+    assert (row["full_fraction"], row["points_fraction"]) == (1 / 2, 3 / 4)
+    write_journal(root, results_of_a_class(UNIT, 3))
+    report = report_on(root, UNIT)
+
+    def cells(standings):
+        texts = text_table(CATALOGUE, standings)
+        page = dataclasses.replace(report, standings=tuple(standings), texts=texts).page()
+        (row,) = (row for row in page.split("<tr>") if f"{TEXT.title} ✎" in row)
+        return [cell.partition(">")[2].strip() for cell in row.split("<td")[2:5]]
+
+    assert cells([*STANDINGS, blank]) == ["3 of 4, 2 read", "50 %", "75 %"]
+    assert cells([STANDINGS[0], blank]) == ["1 of 2, 0 read", "–", "–"]
 
 
 def test_what_waits_and_who_was_late_is_counted():

@@ -4,11 +4,12 @@
 
 const $ = (id) => document.getElementById(id);
 const most = Number(document.querySelector("main").dataset.points);
-const answers = new Map(); // id of an answer: {version, mark}
+const answers = new Map(); // id of an answer: {version, mark, checked}, the last by the check
 const cards = [...document.querySelectorAll("article")];
 const items = [...document.querySelectorAll("#rubric button")];
 const STACK = `undo ${location.pathname}`;
 let shown = 0;
+let asked = ""; // the mark that was asked about, until another card is shown
 let jobs = Promise.resolve(); // keys that come while one is at work wait for it,
 let round = 0; // and are forgotten if it fails
 let opens = false; // a key is about to lead into a field, and what comes next is text
@@ -20,6 +21,11 @@ const waits = (card) => marks(card).some((mark) => mark.waits);
 const stack = () => JSON.parse(sessionStorage.getItem(STACK) || "[]");
 const keep = (entries) => sessionStorage.setItem(STACK, JSON.stringify(entries));
 const rounded = (points) => Math.min(most, Math.round(points * 1e4) / 1e4);
+
+// What the field of points says: a number with a comma or a point in it, else not a number.
+function typed(text) {
+  return /^(\d+[.,]?\d*|[.,]\d+)$/.test(text.trim()) ? Number(text.trim().replace(",", ".")) : NaN;
+}
 
 function say(text) {
   $("notice").textContent = text;
@@ -40,6 +46,7 @@ function split(card) {
 function show(index) {
   if (!cards.length) return;
   shown = Math.max(0, Math.min(cards.length - 1, index));
+  asked = "";
   const card = cards[shown];
   if (new Set(marks(card).map((mark) => JSON.stringify(mark))).size > 1) split(card);
   cards.forEach((each) => { each.hidden = each !== card; });
@@ -123,14 +130,24 @@ async function send(changes) {
   return !reply.said;
 }
 
+// Whether a mark would take points of the check from several students, and nobody was asked yet.
+function asks(card, points) {
+  const lowered = ids(card).filter((id) => answers.get(id).checked > points);
+  if (lowered.length < 2 || asked === `${points}`) return false;
+  asked = `${points}`;
+  say(`The check gave ${answers.get(lowered[0]).checked} of ${most} to each of these ${lowered.length} answers. Once more gives all of them ${points}; o shows them one by one.`);
+  return true;
+}
+
 async function save(points, step) {
   const card = cards[shown];
   const comment = $("comment").value.trim();
-  if (points === "" || !(points >= 0 && points <= most)) {
+  if (!(points >= 0 && points <= most)) {
     say(`Give points from 0 to ${most} first.`);
     return false;
   }
-  const wanted = { score: Number(points), comment, waits: false };
+  if (asks(card, points)) return false;
+  const wanted = { score: points, comment, waits: false };
   const changes = ids(card).map((id) => ({ id, seen: answers.get(id).mark, wanted }));
   if (!(await send(changes))) {
     show(cards.indexOf(card));
@@ -157,7 +174,7 @@ async function undo() {
 }
 
 const keys = {
-  Enter: (event) => save($("points").value, event.shiftKey ? -1 : 1),
+  Enter: (event) => save(typed($("points").value), event.shiftKey ? -1 : 1),
   f: () => save(most, 1),
   x: () => save(0, 1),
   u: undo,
@@ -187,8 +204,10 @@ document.addEventListener("keydown", (event) => {
     event.target.blur();
     return;
   }
-  const saves = event.key === "Enter" && (event.ctrlKey || event.target.id === "points");
-  if ((typing && !saves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
+  const inPoints = event.target.id === "points";
+  const saves = event.key === "Enter" && (event.ctrlKey || inPoints);
+  const leaves = saves || (inPoints && /^[a-z?]$/i.test(event.key)); // no number has a letter
+  if ((typing && !leaves) || event.altKey || event.metaKey || (event.ctrlKey && !saves)) return;
   if (!typing && event.key === "Enter" && event.target.closest("a, button, summary")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const chosen = event.shiftKey ? $("saved") : $("rubric"); // looked up when earlier keys have done their work
@@ -196,7 +215,7 @@ document.addEventListener("keydown", (event) => {
   if (!job) return;
   event.preventDefault();
   if (opens || event.repeat) return; // a key that is held marks one card, not all
-  if (saves) event.target.blur(); // what comes next is no text
+  if (leaves) event.target.blur(); // what comes next is no text
   opens = "pc".includes(key);
   run(job);
 });

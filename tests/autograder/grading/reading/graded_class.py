@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
-from nbformat.v4 import new_output
 
 from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.checking.verdict import Verdict
+from autograder.grading import outputs
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import Journal, grade_key, path_of
 from autograder.grading.release.archive import built
@@ -88,9 +88,8 @@ def _notebook_of(result: SubmissionResult) -> str:
     """The cells that count, with the points that the checks give."""
     notebook = filled(result.unit, result.answers)
     notebook.cells = [cell for cell in notebook.cells if nbgrader_metadata(cell)]
-    points = {f"{each.exercise}-test": each.points for each in result.verdicts}
+    verdicts = {f"{each.exercise}-test": each for each in result.verdicts}
     for cell in notebook.cells:
-        if cell_key(cell) in points:
-            told = {"text/plain": repr(points[cell_key(cell)])}
-            cell.outputs = [new_output("execute_result", told, execution_count=1)]
+        if cell_key(cell) in verdicts:
+            cell.outputs = outputs.of_verdict(verdicts[cell_key(cell)])
     return nbformat.writes(notebook)

@@ -3,8 +3,10 @@
 import json
 import re
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
+from jupyterlab.labapp import LabApp
 
 from autograder import catalogue
 from autograder.grading.errors import GradingError
@@ -12,7 +14,9 @@ from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.reading import __main__ as command
 from autograder.grading.reading.answers import Answers, cards_of, saved_comments
 from autograder.grading.reading.marks import ChangedMeanwhileError, Mark
+from autograder.grading.report.tables import text_table
 from autograder.grading.run import configuration
+from autograder.student import launch
 from tests.autograder.grading.reading.conftest import TEXTS
 from tests.autograder.grading.reading.graded_class import (
     EXERCISE,
@@ -46,9 +50,12 @@ def give(answers, student: str, wanted: Mark) -> None:
     answers.change(UNIT, EXERCISE, [request(by_student(answers)[student], wanted)])
 
 
-def grade_again(root, student: str, text: str, n: int = 0) -> None:
+def grade_again(root, student: str, text: str, n: int = 0, code: str = "") -> None:
     store = GradebookWriter(root, configuration(root), "a secret of this test")
-    store_result(root, store, result_of(student, text, n))
+    result = result_of(student, text, n)
+    if code:
+        result = replace(result, answers={**result.answers, UNIT.exercises[0].id: code})
+    store_result(root, store, result)
     store.close()
 
 
@@ -75,6 +82,26 @@ def test_like_texts_are_a_card_until_their_marks_differ(answers):
     assert sorted(len(card.answers) for card in cards) == [1, 2]
     give(answers, "ada", GIVEN)
     assert [len(card.answers) for card in cards_of(answers.to_read(UNIT, EXERCISE))] == [1] * 3
+
+
+def test_answers_that_a_check_judged_otherwise_are_never_a_card(answers):
+    item = UNIT.exercises[0]
+    cards = cards_of(answers.to_read(UNIT, item))
+    points = {each.graded.student: each.verdict.points for each in answers.to_read(UNIT, item)}
+    assert len({*points.values()}) == 3 and len(points) == 4, "all wrote the same program"
+    assert sorted(len(card.answers) for card in cards) == [1, 1, 2]
+    for card in cards:
+        assert len({each.verdict for each in card.answers}) == 1
+
+
+def test_programs_with_the_same_verdict_are_a_card_only_where_they_are_the_same(root, answers):
+    item = UNIT.exercises[0]
+    alike = ["return s - b  # mine", "return  s - b"]
+    for student, line in zip(TEXTS, [*alike, "return s + b", "return b - s"], strict=True):
+        grade_again(root, student, TEXTS[student], code=f"def f(s, b):\n    {line}")
+    found = [{each.text for each in card.answers} for card in cards_of(answers.to_read(UNIT, item))]
+    assert sorted(map(len, found)) == [1, 1, 2]
+    assert {f"def f(s, b):\n    {line}" for line in alike} in found
 
 
 def test_numbers_stay_when_somebody_comes_later(root, answers):
@@ -154,6 +181,36 @@ def test_the_command_says_what_is_missing(root, capsys):
     (root / "grading" / f"{UNIT.folder}.jsonl").unlink()
     assert command.main(["05"], root) == 1
     assert "make grade" in capsys.readouterr().err
+
+
+def test_a_stopped_page_says_where_the_points_are(root, capsys, monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
+    monkeypatch.setattr(launch, "address_of_running", lambda *_: "")
+    monkeypatch.setattr(launch, "stop_on_signals", lambda _: None)
+    monkeypatch.setattr(LabApp, "initialize_server", lambda _: MagicMock())
+    assert command.main(["05"], root) == 0
+    said = capsys.readouterr().out
+    wanted = f"Reading is stopped; points and comments are in {root / 'gradebook.db'}"
+    assert said.splitlines() == [wanted]
+
+
+def test_the_report_counts_as_these_pages_do(root, answers):
+    def row():
+        store = GradebookWriter(root, configuration(root), "a secret of this test")
+        found = text_table(UNIT, store.standings(UNIT.folder)).loc[EXERCISE.id]
+        store.close()
+        written = answers.to_read(UNIT, EXERCISE)
+        read = [each for each in written if not each.graded.mark.waits]
+        assert (found["written"], found["read"]) == (len(written), len(read))
+        return tuple(found[name] for name in ("handed_in", "written", "read", "points_fraction"))
+
+    assert row() == (4, 3, 0, 0.0)
+    give(answers, "ada", GIVEN)
+    give(answers, "alan", replace(GIVEN, score=0.5))
+    assert row() == (4, 3, 2, (1.5 + 0.5) / (2 + 2)), "mary, who wrote nothing, is in no mean"
+    grade_again(root, "ada", "Something else.")
+    assert by_student(answers)["ada"].graded.mark == replace(GIVEN, waits=True)
+    assert row() == (4, 3, 1, 0.5 / 2), "ada's waits for a second look"
 
 
 def test_units_that_were_graded_are_listed(answers, tmp_path):
