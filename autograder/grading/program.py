@@ -10,14 +10,17 @@ Comments, docstrings and layout do not count; names, numbers, signs and indentat
 
 import io
 import tokenize
+from collections.abc import Iterator
 from tokenize import COMMENT, DEDENT, ENCODING, ENDMARKER, INDENT, NEWLINE, NL, STRING
 
 MAX_CHARACTERS = 50_000  # longer texts are the same only where they are equal
+Program = tuple[str, ...]
+
 IGNORED = frozenset((COMMENT, NL, ENCODING, ENDMARKER))
 LAYOUT = {NEWLINE: "\n", INDENT: "\n>", DEDENT: "\n<"}  # no other token holds a line break alone
 
 
-def program_of(source: str) -> tuple[str, ...]:
+def program_of(source: str) -> Program:
     """The tokens of code that count; the stripped text itself where it is no Python."""
     as_it_is = (source.strip(),)
     if len(source) > MAX_CHARACTERS:
@@ -32,6 +35,17 @@ def program_of(source: str) -> tuple[str, ...]:
     except (tokenize.TokenError, SyntaxError):
         return as_it_is
     return tuple(program)
+
+
+def statements_of(program: Program) -> Iterator[Program]:
+    """The statements of a program, without their indentation."""
+    statement: list[str] = []
+    for token in (*program, LAYOUT[NEWLINE]):
+        if token not in LAYOUT.values():
+            statement.append(token)
+        elif statement:
+            yield tuple(statement)
+            statement = []
 
 
 def _is_docstring(program: list[str]) -> bool:

@@ -49,6 +49,7 @@ ORDINARY = (
     *("__len__", "__name__", "__next__", "__post_init__", "__repr__"),
     *("_asdict", "_fields", "_make", "_replace"),
 )
+OUT_OF_TIME = ("Stopped after ", "it did not come back within ")  # in the sentence of a verdict
 MAX_CHARACTERS = 100_000  # of a cell, which Python parses within a second whatever they are
 MAX_SHOWN = 60  # characters of a name
 ALARMS = {  # by the exit code of the student process
@@ -99,6 +100,15 @@ def on_stopped_cells(notebook: NotebookNode, release: NotebookNode) -> Iterator[
     for cell in _students_cells(notebook, release):
         if any(each.get("traceback") == [STOPPED] for each in cell.outputs):
             yield f"{_label(cell)} does not come to an end and was stopped."
+
+
+def on_stopped_answers(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """One sentence for each answer that ran out of time when a check called it."""
+    for verdict in verdicts:
+        if any(words in verdict.sentence for words in OUT_OF_TIME):
+            yield (
+                f"{verdict.exercise} does not come to an end when it is called, and was stopped."
+            )
 
 
 def for_a_person(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:

@@ -170,6 +170,7 @@ def _judge(task: Task, client: Client | SubprocessFallback) -> GradedSubmission:
             *merged.remarks,
             *remarks.on_unusual_code(merged.notebook, release, merged.given),
             *remarks.on_stopped_cells(merged.notebook, release),
+            *remarks.on_stopped_answers(verdicts),
         ),
         needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
         answers=answers,

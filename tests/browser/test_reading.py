@@ -241,6 +241,23 @@ def test_a_missing_number_of_points_is_asked_for(reader: Reader, course: Path) -
     assert marks(course) == before
 
 
+def test_a_marked_card_shows_its_items_where_the_points_tell_them(
+    reader: Reader, course: Path
+) -> None:
+    untouched(course)
+    pressed = reader.page.locator("#rubric [aria-pressed=true]")
+    reader.open().press("f", "1", "2", "Enter", "x", "Home")
+    assert reader.page.input_value("#points") == "2"
+    assert pressed.count() == len(PARTS)
+    reader.press("ArrowRight")
+    assert reader.page.input_value("#points") == "1"
+    assert pressed.count() == 0, "1 point is any two of the items"
+    reader.press("1")
+    assert reader.page.input_value("#points") == "0.5"
+    reader.press("ArrowRight")
+    assert (reader.page.input_value("#points"), pressed.count()) == ("0", 0)
+
+
 @pytest.mark.parametrize("typed", ["0,25", "0.25", ",25", " .25"])
 def test_points_have_a_comma_or_a_point(reader: Reader, course: Path, typed: str) -> None:
     untouched(course)

@@ -1,8 +1,8 @@
 """Which answers in words are alike, so that a person reads them once?
 
 Case, spaces, punctuation and the form of numbers do not count. Texts are near when nearly all their
-words agree in order; but never when a number, its unit, or a word that turns a sentence round
-differs: those decide whether an answer is right.
+words agree in order; but never when a number, its unit, a sign of a formula, or a word that turns a
+sentence round differs: those decide whether an answer is right.
 
     >>> groups_of(["It is 21.90 GB!", "it is 21.9 GB", "It is 23.9 GB"])
     [[0, 1], [2]]
@@ -19,10 +19,13 @@ Words = tuple[str, ...]
 
 NEAR = 0.9  # share of the words that agree, in order
 MAX_WORDS = 600  # longer texts are alike only when equal; comparing takes the square of it
-TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|[<>≤≥]")
+SIGN = r"[<>≤≥≠+/^]|[-−–](?=\s*(?:\d|\w\b))|\*\*(?=\s*\d)"  # no dash, no emphasis in markdown
+TOKEN = re.compile(rf"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|{SIGN}")
+MINUS = str.maketrans("−–", "--")
 TURNING = frozenset(
     (
-        *("<", ">", "≤", "≥", "no", "not", "none", "never", "nor", "neither", "without", "cannot"),
+        *("<", ">", "≤", "≥", "≠", "+", "-", "/", "^", "**"),
+        *("no", "not", "none", "never", "nor", "neither", "without", "cannot"),
         *("only", "more", "less", "fewer", "larger", "smaller", "higher", "lower", "before"),
         *("after", "above", "below", "inside", "outside", "grow", "grows", "shrink", "shrinks"),
         *("rise", "rises", "fall", "falls"),
@@ -50,7 +53,8 @@ def groups_of(texts: Sequence[str]) -> list[list[int]]:
 def words(text: str) -> Words:
     """The words and numbers of a text, each in one form."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return tuple(_number(each) if each[0].isdigit() else each for each in TOKEN.findall(plain))
+    found = (each.translate(MINUS) for each in TOKEN.findall(plain))
+    return tuple(_number(each) if each[0].isdigit() else each for each in found)
 
 
 def differences(text: str, first: str) -> list[tuple[str, bool]]:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ from nbformat import NotebookNode
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution
 from autograder.checking.lookup import check_of
+from autograder.grading.program import Program, program_of, statements_of
 from autograder.grading.report.fingerprints import (
     Fingerprints,
     Ngram,
@@ -21,6 +23,7 @@ from autograder.grading.report.fingerprints import (
 
 SOLUTION = "the course's solution"
 PACKAGE = "the course's package"
+MIN_STATEMENTS = 3  # fewer may be the same by chance
 MAX_CHARACTERS = 50_000  # of an answer; the longest solution has some 2,000
 
 
@@ -32,6 +35,7 @@ class CourseTexts:
         exercise: Its id.
         is_text: Whether it is answered in words.
         given_ngrams: N-grams of the release, which say nothing when an answer has them.
+        given_statements: Statements of the release.
         given_words: All words of the release, which anybody may quote.
         answers: The course's own answers, by their names in the report.
     """
@@ -39,6 +43,7 @@ class CourseTexts:
     exercise: str
     is_text: bool
     given_ngrams: frozenset[Ngram]
+    given_statements: frozenset[Program]
     given_words: str
     answers: Mapping[str, str]
 
@@ -46,6 +51,21 @@ class CourseTexts:
         """The fingerprints of an answer without those of the release."""
         fingerprints = (of_text if self.is_text else of_code)(answer[:MAX_CHARACTERS])
         return fingerprints.without(self.given_ngrams, self.given_words)
+
+    def original_of(self, answer: str) -> str:
+        """Which of the course's answers code is word for word; '' if none, or if it is short.
+
+        Comments, docstrings and layout do not count.
+        """
+        program = program_of(answer)
+        own = {*statements_of(program)} - self.given_statements
+        return self._programs.get(program, "") if len(own) >= MIN_STATEMENTS else ""
+
+    @cached_property
+    def _programs(self) -> Mapping[Program, str]:
+        """The course's own answers in code, with their names."""
+        answers = {} if self.is_text else self.answers
+        return {program_of(answer): name for name, answer in answers.items()}
 
 
 def course_texts_of(root: Path, unit: str) -> list[CourseTexts]:
@@ -58,12 +78,15 @@ def course_texts_of(root: Path, unit: str) -> list[CourseTexts]:
     release, solved = (_read(root / place / unit) for place in ("notebooks", "solutions"))
     solutions = {cell_key(cell): cell.source for cell in solved.cells if is_solution(cell)}
     code, text = _given_ngrams(release)
+    given = (program_of(cell.source) for cell in release.cells if cell.cell_type == "code")
+    given_statements = frozenset(each for program in given for each in statements_of(program))
     given_words = " ".join(" ".join(words(cell.source)) for cell in release.cells)
     return [
         CourseTexts(
             exercise=cell_key(cell),
             is_text=cell.cell_type == "markdown",
             given_ngrams=text if cell.cell_type == "markdown" else code,
+            given_statements=given_statements,
             given_words=given_words,
             answers={SOLUTION: solutions[cell_key(cell)]} | _of_package(cell_key(cell)),
         )

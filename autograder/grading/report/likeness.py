@@ -11,15 +11,15 @@ class of n. Two answers are alike if both conditions hold:
   N-grams overlap, each with `LENGTH` words, so their weight is divided by `LENGTH`.
 
 So the threshold depends on the class and the length of the answers: a formula of one line cannot
-carry that many bits, and no pair is ever flagged for it (`is_too_short`). The strongest sign needs
-no counting: the same sentence in a comment or docstring, word for word, that the course has not
-given.
+carry that many bits, and no pair is ever flagged for it (`is_too_short`). Two signs need no
+counting: the same sentence in a comment or docstring, word for word, that the course has not given;
+and the course's own code, word for word, however many hand it in (`CourseTexts.original_of`).
 """
 
 import math
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,7 @@ class Alike:
         share: The fraction of their own n-grams that the two most similar answers share, by weight.
         usual_share: The median of that fraction over all pairs of the class.
         sentence: Words of a comment or docstring that several of them have; empty if none.
+        copies: Those of the students who have the course's own code word for word.
     """
 
     exercise: str
@@ -53,6 +54,7 @@ class Alike:
     share: float
     usual_share: float
     sentence: str = ""
+    copies: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -60,6 +62,9 @@ class Alike:
         same = (
             f"{self.share:.0%} of what is their own is the same; {self.usual_share:.0%} is usual."
         )
+        if self.copies:
+            who = ", ".join(self.copies)
+            return f"Word for word the course's own, but for comments and layout: {who}. {same}"
         if not self.sentence:
             return same
         words = textwrap.shorten(self.sentence, QUOTED, placeholder=" …")
@@ -82,6 +87,9 @@ def find_alike(course: CourseTexts, answers: Mapping[str, str]) -> list[Alike]:
     sentences = _shared_sentences(fingerprints, of_course)
     alike = (shares >= SHARE) & (bits >= _bits_by_luck(len(own)) + SURE_BITS)
     _join(alike, sentences.values(), of_course)
+    copies = {} if is_too_short(course, len(own)) else _copies(course, answers, names)
+    for copy, original in copies.items():
+        alike[copy, original] = alike[original, copy] = True
     usual = float(np.median(shares[np.triu_indices(len(names), 1)]))
     found = [
         Alike(
@@ -90,6 +98,7 @@ def find_alike(course: CourseTexts, answers: Mapping[str, str]) -> list[Alike]:
             share=_largest(shares, alike, sorted(group)),
             usual_share=usual,
             sentence=_longest(sentences, group, of_course),
+            copies=tuple(names[n] for n in sorted(group & copies.keys())),
         )
         for group in _groups(alike)
     ]
@@ -98,7 +107,7 @@ def find_alike(course: CourseTexts, answers: Mapping[str, str]) -> list[Alike]:
 
 def surest_first(found: Alike) -> tuple[bool, float]:
     """The order in which a person should look."""
-    return not found.sentence, -found.share
+    return not (found.copies or found.sentence), -found.share
 
 
 def is_too_short(course: CourseTexts, num_answers: int) -> bool:
@@ -111,6 +120,14 @@ def _own(course: CourseTexts, answers: Mapping[str, str]) -> dict[str, Fingerpri
     """Fingerprints of the course's and the students' answers, where they have any of their own."""
     everyone = {name: course.own(text) for name, text in {**course.answers, **answers}.items()}
     return {name: each for name, each in everyone.items() if each.ngrams or each.sentences}
+
+
+def _copies(
+    course: CourseTexts, answers: Mapping[str, str], names: Sequence[str]
+) -> dict[int, int]:
+    """Students' answers that are the course's word for word, each with the one that it is."""
+    found = {n: course.original_of(answers.get(name, "")) for n, name in enumerate(names)}
+    return {n: names.index(name) for n, name in found.items() if name in names}
 
 
 def _bits_by_luck(num_answers: int) -> float:

@@ -8,7 +8,12 @@ from nbformat.v4 import new_code_cell
 from autograder.cells import cell_key, is_solution
 from autograder.checking.error_hints import sentence_and_hint
 from autograder.checking.verdict import Verdict
-from autograder.grading.remarks import MAX_CHARACTERS, for_a_person, on_unusual_code
+from autograder.grading.remarks import (
+    MAX_CHARACTERS,
+    for_a_person,
+    on_stopped_answers,
+    on_unusual_code,
+)
 from autograder.grading.sandbox import audit_hook
 from autograder.student.merge_answers import merge_answers
 from tests.autograder.grading.attacks.bank import EVERY, UNIT_OF
@@ -165,3 +170,19 @@ def test_alarms_and_tampering_are_for_a_person():
     assert told[0] == f"u00-x: {sentence}"
     assert [line.endswith("which ended its process.") for line in told] == [False, True, True]
     assert list(for_a_person([honest], [0, 1, -9])) == []
+
+
+def test_an_answer_that_does_not_come_to_an_end_is_a_remark():
+    def judged(**trouble):
+        return Verdict(
+            exercise="u00-x", points=0.0, max_points=1.0, sentence=sentence_and_hint(trouble)[0]
+        )
+
+    stopped = judged(trouble="stopped", seconds=10.0)
+    waiting = judged(trouble="gone", how="it did not come back within 40 seconds")
+    others = [
+        judged(trouble="no function", what="a list"),
+        judged(trouble="gone", how="its process ended"),
+    ]
+    wanted = "u00-x does not come to an end when it is called, and was stopped."
+    assert [*on_stopped_answers([stopped, *others, waiting])] == [wanted, wanted]

@@ -96,6 +96,36 @@ def test_what_the_whole_class_writes_is_no_sign():
     assert names(exercise, {f"s{n}": same for n in range(30)}) == []
 
 
+@pytest.mark.parametrize("exercise", LONG)
+@pytest.mark.parametrize("num_students", [20, 100])
+def test_the_courses_own_code_is_flagged_whoever_else_handed_it_in(exercise, num_students):
+    solution = COURSE_TEXTS[exercise].answers[SOLUTION]
+    remarked = "# mine\n\n" + solution.replace("\n    ", "\n    # said otherwise\n    ", 1)
+    class_ = {f"s{n}": remarked if n % 2 else solution for n in range(num_students)}
+    for answers in (class_, class_ | a_class(exercise)):
+        found = [each for each in find_alike(COURSE_TEXTS[exercise], answers) if each.copies]
+        (group,) = found
+        assert {*class_, SOLUTION} <= {*group.names}
+        assert group.copies == tuple(class_)
+        assert group.reason.startswith("Word for word the course's own, but for comments and ")
+
+
+@pytest.mark.parametrize("num_students", [3, 30, 300])
+def test_one_or_two_statements_may_be_the_courses_by_chance(num_students):
+    for exercise in [*SHORT, "u00-four-memories", "u02-roofline-seconds", "u07-stops"]:
+        solution = COURSE_TEXTS[exercise].answers[SOLUTION]
+        everybody = {f"s{n}": clean(solution) for n in range(num_students)}
+        assert not any(each.copies for each in find_alike(COURSE_TEXTS[exercise], everybody))
+
+
+def test_another_program_is_no_copy_word_for_word():
+    course = COURSE_TEXTS["u05-recomputed-flops"]
+    solution = course.answers[SOLUTION]
+    assert course.original_of(solution) == SOLUTION
+    for other in (disguised(solution), solution.replace("return", "return 2 *"), "", "def f(:"):
+        assert course.original_of(other) == ""
+
+
 def test_given_code_is_no_sign():
     exercise = "u04-repair-training"  # given cells hold the code to repair
     stub = next(cell.source for cell in cells_of("04_memory_profiling") if cell.id == exercise)

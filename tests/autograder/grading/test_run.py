@@ -16,6 +16,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
+from autograder import catalogue
 from autograder.checking.lookup import check_of
 from autograder.grading import command, course_version, referee, run, task
 from autograder.grading.errors import GradingError
@@ -468,3 +469,14 @@ def test_a_cell_without_an_end_is_named(graded, monkeypatch):
     page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
     assert "did not come to an end in its time" in page
     assert "time_limit.py" not in page
+
+
+def test_an_answer_without_an_end_is_named(graded, monkeypatch):
+    item = next(each for each in catalogue.units()[0].exercises if not each.manual)
+    endless = f"def {item.function}(*_, **__):\n    while True:\n        pass"
+    graded.hand_in("s002", solved(UNIT) | {item.id: endless})
+    monkeypatch.setattr(run, "Task", partial(task.Task, limits=Limits(answer_seconds=0.5)))
+    (result,) = graded.grade()
+    wanted = f"{item.id} does not come to an end when it is called, and was stopped."
+    assert result.remarks == (wanted,)
+    assert result.state == "graded with remarks"

@@ -53,7 +53,8 @@ function show(index) {
   const size = sections(card).length;
   card.querySelector("h2").textContent = `Card ${shown + 1} of ${cards.length}` + (size > 1 ? `: ${size} like answers, marked together` : "");
   const { score, comment } = marks(card)[0];
-  items.forEach((item) => press(item, 0));
+  const shares = sharesOf(score ?? 0);
+  items.forEach((item, n) => press(item, shares[n]));
   $("points").value = score ?? "";
   $("comment").value = comment;
   $("split").disabled = size === 1;
@@ -80,6 +81,15 @@ function refresh() {
 function press(item, share) {
   item.setAttribute("aria-pressed", ["false", "mixed", "true"][share * 2]);
   item.querySelector("b").textContent = rounded(item.dataset.points * (share || 1));
+}
+
+// How much of each item makes these points; nothing of any where more than one choice does.
+function sharesOf(points) {
+  let choices = [[]];
+  for (const _ of items) choices = choices.flatMap((shares) => [0, 0.5, 1].map((share) => [...shares, share]));
+  const sum = (shares) => shares.reduce((total, share, n) => total + share * items[n].dataset.points, 0);
+  const found = choices.filter((shares) => Math.abs(sum(shares) - points) < 1e-3);
+  return found.length === 1 ? found[0] : items.map(() => 0);
 }
 
 function turn(item) {

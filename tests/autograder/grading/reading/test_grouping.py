@@ -54,6 +54,30 @@ def test_signs_of_comparison_count():
     assert not together("intensity < ridge, so memory binds", "intensity > ridge, so memory binds")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("it keeps s + b bytes", "it keeps s - b bytes"),
+        ("it keeps s - b bytes", "it keeps s b bytes"),
+        ("a gain of -3 GB", "a gain of 3 GB"),
+        ("a gain of −3 GB", "a gain of 3 GB"),
+        ("peak / layers is kept", "peak * layers is kept"),
+        ("n^2 of them", "n*2 of them"),
+        ("n**2 of them", "n*2 of them"),
+        ("the peak ≠ 22 GB", "the peak = 22 GB"),
+    ],
+)
+def test_signs_of_a_formula_count(one, other):
+    assert not together(one, other)
+
+
+def test_dashes_and_emphasis_do_not_count():
+    said = "full recomputation – the loss in pieces"
+    assert together(f"*{said.replace('–', '-')}*", said)
+    assert together("a gain of - 3 GB", "a gain of −3 GB")
+    assert together("well-known, and **bold**", "well known and bold")
+
+
 def test_groups_do_not_depend_on_the_order_of_texts():
     texts = [TEXT, TEXT.lower(), TEXT.replace("since", "because"), "Another.", "another", "21 GB"]
     wanted = {frozenset(texts[:3]), frozenset(texts[3:5]), frozenset(texts[5:])}
