@@ -156,7 +156,9 @@ def test_new_sizes_are_recorded_and_judge_as_the_staffs_check_does(exercise: str
     check, bank = practice_check_of(exercise, again=True), ANSWER_BANKS[exercise]
     assert pack(check.cases(*AGAIN_SEEDS)) == pack(other)
     right = score_answer(check, make(bank.right[1], bank.function), AGAIN_SEEDS)
-    wrong = score_answer(check, make(bank.wrong[0].source, bank.function), AGAIN_SEEDS)
+    edits = (mistake.answer for name, _, mistake in EDITED if name == exercise)
+    mistaken = made(exercise, bank.wrong[0].source) if bank.wrong else next(edits)
+    wrong = score_answer(check, mistaken, AGAIN_SEEDS)
     assert [verdicts_on(exercise, each)[0].passed for each in (right, wrong)] == [True, False]
 
 
