@@ -52,7 +52,7 @@ def test_a_new_exercise_works_at_once(course):
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["2.0", "5", "2"], done.stderr
+    assert done.stdout.split() == ["u00-tensor-words", "2.0", "5", "2"], done.stderr
     check = course / "autograder" / "exercises" / "u00" / "tensor_words.py"
     bank = course / "tests" / "answer_bank" / "u00_tensor_words.py"
     assert sum(len(path.read_text().splitlines()) for path in (check, bank)) <= 60

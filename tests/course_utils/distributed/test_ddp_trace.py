@@ -36,7 +36,8 @@ def assert_is_read_rightly(events, bucket_bytes):
     overlap = measure_overlap(chrome_trace(events))
     assert found["exposed_ns"] == round(1e6 * overlap.exposed_seconds)
     nodes = [each["end_ns"] for each in events if each["name"].startswith("autograd::")]
-    assert found["tail_ns"] == max(each["end_ns"] for each in sent) - max(nodes) > 0
+    # negative where another process of the machine held the last node back
+    assert found["tail_ns"] == max(each["end_ns"] for each in sent) - max(nodes)
 
 
 @pytest.mark.parametrize(("widths", "tokens"), SIZES)
