@@ -182,7 +182,7 @@ def make_environment(folder: Path) -> None:
     python = tools.python_for_everybody()
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     sources = {
-        Path(sysconfig.get_path("purelib")): (*OUR_COURSE, "soupsieve*"),
+        Path(sysconfig.get_path("purelib")): OUR_COURSE,
         tools.packages_of(tools.TOOLS): ("tests.pth", "pip*", "*setuptools*", "*dist*utils*"),
     }
     for source, others in sources.items():
