@@ -60,15 +60,15 @@ class PracticePacks:
         """Modules that a check in a notebook loads by name for an exercise."""
         if not self.content(item):
             yield item.check_module
-        elif observer := json.loads((self._root / item.practice_pack).read_text("utf-8"))[
-            "observer"
-        ]:
-            yield observer
+            return
+        pack = json.loads((self._root / item.practice_pack).read_text("utf-8"))
+        if pack["observer"]:
+            yield pack["observer"]
 
     def content(self, item: Exercise) -> bytes:
         """Hash of the packs of an exercise; empty where it has none."""
-        jsons = (self._root / item.practice_pack, self._root / item.new_sizes)
-        files = [each.with_suffix(suffix) for each in jsons for suffix in (".json", ".safetensors")]
+        packs = (self._root / item.practice_pack, self._root / item.new_sizes)
+        files = (file for pack in packs for file in (pack, pack.with_suffix(".safetensors")))
         parts = [file.read_bytes() for file in files if file.exists()]
         return hashlib.sha256(b"\0".join(parts)).digest() if parts else b""
 
@@ -88,8 +88,10 @@ class PracticePacks:
 
     def _record(self, exercises: list[str]) -> None:
         command = [sys.executable, "-m", RECORDER, *exercises]
-        errors = subprocess.PIPE
-        done = subprocess.run(command, cwd=self._root, stderr=errors, text=True, check=False)
+        # What it prints shows how far it is.
+        done = subprocess.run(
+            command, cwd=self._root, stderr=subprocess.PIPE, text=True, check=False
+        )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise BuildError(f"the practice cases cannot be recorded: {last}")

@@ -32,6 +32,7 @@ from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
 
 USAGE = 'make release UNIT=05 [ARGS="--dry-run" or ARGS="--undo"]'
+A_BONUS = "Where it should cost nobody anything, `extra=true` in its card makes it a bonus."
 ROUNDING = 1e-9  # a third of a point, three times
 
 
@@ -153,13 +154,8 @@ class Releasing:
             yield f"Set aside, and back whenever the exercise is: grades of {', '.join(gone)}."
         aside = self.store.set_aside(self.unit)
         if more := sorted(worth.keys() - old.keys() - graded - aside):
-            bonus = (
-                ""
-                if all(map(is_extra, more))
-                else " Where it should cost nobody anything, `extra=true` in its card makes it a "
-                "bonus."
-            )
-            yield f"Nobody has an answer to {', '.join(more)} yet, which is 0 points.{bonus}"
+            costs = "" if all(map(is_extra, more)) else f" {A_BONUS}"
+            yield f"Nobody has an answer to {', '.join(more)} yet, which is 0 points.{costs}"
         if back := sorted(worth.keys() & aside):
             yield f"Back again: the grades of {', '.join(back)} that were set aside."
 
