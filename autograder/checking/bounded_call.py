@@ -66,8 +66,8 @@ def observe_within_limits(
     result: dict[str, Plain] = {}
     try:
         with _silenced(printed), stopped_after(limit_seconds):
-            value = observe(student_object, plain_data.unpack(plain_data.pack(case)))
-            result = {"value": plain_data.unpack(plain_data.pack(value))}
+            value = observe(student_object, plain_data.copied(case))
+            result = {"value": plain_data.copied(value)}
         if value is None:
             result = {"trouble": "nothing"}
     except Stopped:

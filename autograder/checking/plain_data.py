@@ -8,6 +8,7 @@ verdict. A message is JSON plus the tensors in safetensors form; never a pickle.
     {'shape': (2, 3), 'bytes': 12}
 """
 
+import functools
 import json
 from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass, field
@@ -65,6 +66,42 @@ def unpack(message: Message) -> Plain:
     return _decode(json.loads(message.json), tensors)
 
 
+def copied(value: object) -> Plain:
+    """What `unpack` makes of a packed value, without the message.
+
+    Raises:
+        NotPlain: As `pack`.
+    """
+    packer = _Packer()
+    return _decode(packer.encode(value, depth=0), packer.tensors)
+
+
+def key(case: dict[str, Plain]) -> str:
+    """The JSON of a case, by which what was measured or recorded for it is found.
+
+    Of a case that nobody changes: it is made once for each object, however often it is asked for.
+    """
+    return _key_of(_Identity(case))
+
+
+@dataclass(frozen=True, eq=False)
+class _Identity:
+    """An object that is equal to itself alone."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _key_of(case: _Identity) -> str:
+    return json.dumps(_Packer().encode(case.value, depth=0))
+
+
 @dataclass
 class _Packer:
     tensors: dict[str, "torch.Tensor"] = field(default_factory=dict)
@@ -108,6 +145,8 @@ class _Packer:
         tensor = value.detach()  # type: ignore[attr-defined]
         if tensor.layout != torch.strided or tensor.device.type == "meta":
             raise NotPlain(f"a tensor without dense data ({tensor.layout}, {tensor.device})")
+        if tensor.dtype in (torch.complex32, torch.complex128) or tensor.is_quantized:
+            raise NotPlain(f"a tensor of {tensor.dtype}")
         self.tensor_bytes += tensor.numel() * tensor.element_size()
         if self.tensor_bytes > MAX_TENSOR_BYTES:
             raise NotPlain(f"more than {MAX_TENSOR_BYTES:,} bytes of tensors")

@@ -12,9 +12,9 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from course_utils.distributed.call_matching import DeadlockError, TimeLimitError
 from course_utils.instruments.randomness import RandomState, random_state_restored
@@ -59,7 +59,7 @@ class CooperativeThreads:
         self._describe_states, self._seed = describe_states, seed
         self._conditions: list[Callable[[], bool]] = [_always] * num_threads
         self._is_done = [False] * num_threads
-        self._signals = [Event() for _ in range(num_threads)]
+        self._turns = [_Turn() for _ in range(num_threads)]
         self._random_states: list[RandomState] = []
         self.running, self._all_done = 0, Event()
 
@@ -71,9 +71,9 @@ class CooperativeThreads:
             DeadlockError: If all wait.
             TimeLimitError: If they do not return in time.
         """
-        numbers = range(len(self._signals))
+        numbers = range(len(self._turns))
         with random_state_restored():
-            self._random_states = [RandomState.seeded(self._seed + number) for number in numbers]
+            self._random_states = [RandomState.seeded(self._seed + each, each) for each in numbers]
             threads = [self._new_thread(number, work) for number in numbers]
             try:
                 for thread in threads:
@@ -148,14 +148,13 @@ class CooperativeThreads:
             self._switch_to_next()
 
     def _wait_for_turn(self, number: int) -> None:
-        self._signals[number].wait()
-        self._signals[number].clear()
+        self._turns[number].wait()
         self._random_states[number].restore()
         self.stop_if_failed()
 
     def _switch_to(self, number: int) -> None:
         self.running = number
-        self._signals[number].set()
+        self._turns[number].give()
 
     def _switch_to_next(self) -> None:
         """Let the earliest thread that can run do so; after a failure, the earliest of all."""
@@ -192,6 +191,24 @@ class CooperativeThreads:
             self.failure.add_note(
                 f"{alive_names[0]} does not stop: restart the kernel to be rid of it"
             )
+
+
+class _Turn:
+    """Wakes one thread that waits for it: half as dear as an `Event`, which many may wait for."""
+
+    def __init__(self) -> None:
+        """Nobody has it yet."""
+        self._lock = Lock()
+        self._lock.acquire()
+
+    def wait(self) -> None:
+        """Block until it is given, and take it."""
+        self._lock.acquire()
+
+    def give(self) -> None:
+        """Let the thread that waits go on; twice is once."""
+        with suppress(RuntimeError):
+            self._lock.release()
 
 
 def _always() -> bool:

@@ -26,6 +26,8 @@ class PostedCall:
         colour: Of a split.
         number: Of this call among the calls of its rank.
         sent: Copy of the tensor, if it has data.
+        filled: The storage of the output, if anything is filled.
+        used: The storages of tensor and output.
     """
 
     tensor: Tensor | None
@@ -34,9 +36,13 @@ class PostedCall:
     colour: int = 0
     number: int = 0
     sent: Tensor | None = field(init=False, default=None)
+    filled: set[int] = field(init=False)
+    used: set[int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Copy what is sent."""
+        self.filled = _storages(self.output)
+        self.used = self.filled | _storages(self.tensor)
         if self.tensor is not None and _has_data(self.tensor):
             with _hidden_from_modes():
                 self.sent = self.tensor.detach().clone()
@@ -91,7 +97,7 @@ class Transfer:
             CommError: If two ranks share a tensor, so that one overwrites the other's.
         """
         for other, other_post in self.posts.items():
-            if _overwrites(post, other_post) or _overwrites(other_post, post):
+            if post.filled & other_post.used or other_post.filled & post.used:
                 raise CommError(
                     f"ranks {other} and {rank} give one and the same tensor to "
                     f"{self.exchange.describe(rank)}: build the model inside the function, or pass "
@@ -106,7 +112,7 @@ class Transfer:
             CommError: If the rank changed its tensor while the call was in flight.
         """
         post, call = self.posts[rank], self.exchange.calls[rank]
-        with _hidden_from_modes():
+        with _hidden_from_modes(), torch.no_grad():
             if call.kind != "receive" and not _same_bytes(post.sent, post.tensor):
                 raise CommError(
                     f"rank {rank} changed its tensor before {self.exchange.describe(rank)} was "
@@ -123,12 +129,12 @@ class Transfer:
 
     def _fill(self, output: Tensor, rank: int) -> None:
         if self._result is None:
-            self._result = self._combined()
-        flat, num_elements, start = self._result.flatten(), output.numel(), 0
+            self._result = self._combined().flatten()
+        part = self._result
         if self.exchange.calls[rank].kind in ("reduce_scatter", "all_to_all"):
-            start = num_elements * self.exchange.members.index(rank)
-        with torch.no_grad():
-            output.copy_(flat[start : start + num_elements].view_as(output))
+            start = output.numel() * self.exchange.members.index(rank)
+            part = part[start : start + output.numel()]
+        output.copy_(part.view_as(output))
 
     def _combined(self) -> Tensor:
         """The result of all that was sent, before a rank takes its part of it."""
@@ -163,13 +169,8 @@ def _has_data(tensor: Tensor) -> bool:
     return not tensor.is_meta and not isinstance(tensor, FakeTensor)
 
 
-def _overwrites(post: PostedCall, other: PostedCall) -> bool:
-    """Whether the output of one is the input or output of the other."""
-    return bool(_storages(post.output) & _storages(other.tensor, other.output))
-
-
-def _storages(*tensors: Tensor | None) -> set[int]:
-    return {each.untyped_storage()._cdata for each in tensors if each is not None}
+def _storages(tensor: Tensor | None) -> set[int]:
+    return set() if tensor is None else {tensor.untyped_storage()._cdata}
 
 
 def _hidden_from_modes() -> AbstractContextManager[None]:
@@ -182,5 +183,4 @@ def _same_bytes(one: Tensor | None, other: Tensor | None) -> bool:
     """Compare bytes, not values: NaN does not equal itself."""
     if one is None or other is None:
         return True
-    raw, other_raw = (each.detach().flatten().view(torch.uint8) for each in (one, other))
-    return torch.equal(raw, other_raw)
+    return torch.equal(one.flatten().view(torch.uint8), other.flatten().view(torch.uint8))

@@ -1,5 +1,6 @@
 """The random generators of Python, NumPy and torch: seeded, saved and restored together."""
 
+import functools
 import random
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ class RandomState(NamedTuple):
     """State of the random generators, without those of GPUs, for threads that take turns.
 
     NumPy's is the generator itself, one for each thread: to copy its state takes five times as long
-    as all the rest. Only the second of a pair of normal numbers, which NumPy's older functions keep
+    as all the rest, and to make one a hundred times as long as to seed it, so the next threads get
+    the same ones. Only the second of a pair of normal numbers, which NumPy's older functions keep
     for the next call, does not outlive a turn.
     """
 
@@ -23,10 +25,10 @@ class RandomState(NamedTuple):
     numpy: Any
 
     @classmethod
-    def seeded(cls, seed: int) -> "RandomState":
-        """That of a new thread."""
+    def seeded(cls, seed: int, thread: int) -> "RandomState":
+        """That of a new thread, by its number."""
         if numpy := sys.modules.get("numpy"):
-            numpy.random.set_bit_generator(numpy.random.MT19937())
+            numpy.random.set_bit_generator(_numpy_generator(thread))
         seed_generators(seed)
         return cls.now()
 
@@ -46,6 +48,11 @@ class RandomState(NamedTuple):
         torch.default_generator.set_state(self.torch)
         if self.numpy is not None:
             sys.modules["numpy"].random.set_bit_generator(self.numpy)
+
+
+@functools.cache
+def _numpy_generator(thread: int) -> Any:
+    return sys.modules["numpy"].random.MT19937()
 
 
 def seed_generators(seed: int) -> None:

@@ -8,7 +8,12 @@ import pytest
 import torch
 
 from autograder.checking import plain_data
-from autograder.checking.plain_data import NotPlain, pack, unpack
+from autograder.checking.plain_data import NotPlain, copied, key, pack, unpack
+
+
+@pytest.fixture(params=["as a message", "in one process"])
+def cross(request):
+    return copied if request.param == "in one process" else lambda value: unpack(pack(value))
 
 
 @pytest.mark.parametrize(
@@ -26,28 +31,28 @@ from autograder.checking.plain_data import NotPlain, pack, unpack
     ],
     ids=repr,
 )
-def test_plain_data_comes_back_unchanged(value):
-    back = unpack(pack(value))
+def test_plain_data_comes_back_unchanged(cross, value):
+    back = cross(value)
     assert back == value
     assert type(back) is type(value)
 
 
 @pytest.mark.parametrize("value", [np.int64(3), np.float32(0.5), np.bool_(True)], ids=repr)
-def test_numpy_numbers_become_python_numbers(value):
-    back = unpack(pack(value))
+def test_numpy_numbers_become_python_numbers(cross, value):
+    back = cross(value)
     assert back == value
     assert type(back) in (int, float, bool)
 
 
-def test_nan_and_infinity_cross():
-    nan, infinite = unpack(pack([math.nan, math.inf]))
+def test_nan_and_infinity_cross(cross):
+    nan, infinite = cross([math.nan, math.inf])
     assert math.isnan(nan)
     assert infinite == math.inf
 
 
-def test_tensors_cross_as_copies_of_the_same_bits():
+def test_tensors_cross_as_copies_of_the_same_bits(cross):
     tensor = torch.randn(3, 4, dtype=torch.bfloat16).t()
-    back = unpack(pack({"w": tensor, "again": [tensor]}))
+    back = cross({"w": tensor, "again": [tensor]})
     assert torch.equal(back["w"], tensor)
     assert torch.equal(back["again"][0], tensor)
     assert back["w"].data_ptr() != tensor.data_ptr()
@@ -114,7 +119,20 @@ def test_a_message_holds_no_pickle():
 @pytest.mark.parametrize(
     "kind", [dict, Counter, OrderedDict, lambda pairs: defaultdict(int, pairs)]
 )
-def test_dictionaries_of_the_standard_library_arrive_as_plain_ones(kind):
-    arrived = unpack(pack(kind({"bytes": 12})))
+def test_dictionaries_of_the_standard_library_arrive_as_plain_ones(cross, kind):
+    arrived = cross(kind({"bytes": 12}))
     assert type(arrived) is dict
     assert arrived == {"bytes": 12}
+
+
+def test_the_key_of_a_case_is_its_json():
+    case, tensor = {"rows": 2, "shape": (1, 2)}, {"mask": torch.ones(2)}
+    for _ in range(2):
+        assert key(case) == pack(case).json == key(dict(case))
+        assert key(tensor) == pack(tensor).json
+
+
+def test_what_no_message_can_hold_does_not_cross_at_all():
+    for make in (pack, copied):
+        with pytest.raises(NotPlain, match="complex128"):
+            make(torch.zeros(2, dtype=torch.complex128))

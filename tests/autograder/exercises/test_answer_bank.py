@@ -54,7 +54,10 @@ def verdicts_on(exercise, result):
 
 
 def graded_verdicts_on_an_edit(exercise, mistake):
-    """It runs once in each case: what it gives as an answer is what it is known by."""
+    """It runs once in each case: what it gives as an answer is what it is known by.
+
+    So edits come before other wrong answers, which are compared with all of them.
+    """
     check = check_of(exercise)
     result = score_answer(check, mistake.answer, OTHER_SEEDS)
     for case, judged in ((each.case, each.result) for each in result.cases):
@@ -82,20 +85,6 @@ def test_answer_bank_defines_what_the_notebook_asks_for(item):
 
 
 @pytest.mark.parametrize(
-    ("exercise", "wrong"), WRONG, ids=[f"{name}: {wrong.name}" for name, wrong in WRONG]
-)
-def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
-    """Grading shows sizes and hint, but not what was wanted."""
-    for seeds in (PRACTICE_SEEDS, OTHER_SEEDS):
-        practised, graded = verdicts(exercise, made(exercise, wrong.source), seeds)
-        assert practised.points == graded.points == wrong.points
-        assert wrong.hint in practised.hint, str(practised)
-        assert practised.hint.endswith("?")
-        assert "Expected" not in graded.sentence
-        assert graded.hint == practised.hint
-
-
-@pytest.mark.parametrize(
     ("exercise", "mistake"),
     [(name, mistake) for name, _, mistake in EDITED],
     ids=[f"{name}: edit {number} ({mistake.hint[:40]})" for name, number, mistake in EDITED],
@@ -107,6 +96,20 @@ def test_edit_of_the_model_answer_loses_its_points_and_triggers_its_hint(exercis
     ):
         assert practised.points == graded.points == mistake.points
         assert practised.hint == mistake.hint, str(practised)
+        assert practised.hint.endswith("?")
+        assert "Expected" not in graded.sentence
+        assert graded.hint == practised.hint
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong"), WRONG, ids=[f"{name}: {wrong.name}" for name, wrong in WRONG]
+)
+def test_wrong_answer_loses_its_points_and_triggers_its_hint(exercise: str, wrong: Wrong):
+    """Grading shows sizes and hint, but not what was wanted."""
+    for seeds in (PRACTICE_SEEDS, OTHER_SEEDS):
+        practised, graded = verdicts(exercise, made(exercise, wrong.source), seeds)
+        assert practised.points == graded.points == wrong.points
+        assert wrong.hint in practised.hint, str(practised)
         assert practised.hint.endswith("?")
         assert "Expected" not in graded.sentence
         assert graded.hint == practised.hint
