@@ -20,7 +20,7 @@ def layers_of(widths: Sequence[int], seed: int) -> nn.Sequential:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for each in (each for layer in layers for each in layer.parameters()):
-            each.copy_(torch.randn(each.shape, generator=generator, dtype=torch.float64))
+            each.normal_(generator=generator)
     return nn.Sequential(*layers)
 
 
