@@ -10,7 +10,7 @@ from autograder.observing.observation import errors_as_data
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of
 from autograder.observing.u15.on_models import (
-    calls_and_bytes,
+    counted,
     gradient_numbers,
     gradients_after,
     layers_of,
@@ -41,11 +41,11 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Gradients against those of the whole batch, and the bytes of each bucket."""
-    run, _ = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    sent = [each.num_bytes for each in run.communications()]
+    replayed = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    sent = [each.num_bytes for each in replayed.run.communications()]
     pairs = zip(sent, right["buckets"], strict=False)
     return (
-        calls_and_bytes(observed, case["num_ranks"])
+        counted(replayed)
         | gradient_numbers(observed, right["gradients"])
         | {"other_buckets": sum(ours != wanted for ours, wanted in pairs)}
     )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import length_of, num_different, undisturbed
-from autograder.observing.replay import replay
+from autograder.observing.replay import Replay, replay
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 
@@ -20,7 +20,7 @@ def layers_of(widths: Sequence[int], seed: int) -> nn.Sequential:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for each in (each for layer in layers for each in layer.parameters()):
-            each.copy_(torch.randn(each.shape, generator=generator, dtype=torch.float64))
+            each.normal_(generator=generator)
     return nn.Sequential(*layers)
 
 
@@ -59,7 +59,12 @@ def gradients_after(
 
 def calls_and_bytes(observed: Plain, num_ranks: int) -> dict[str, int]:
     """Calls and bytes, as the judge's own cluster counts them."""
-    run, forged_calls = replay(observed["logs"], cluster_of(num_ranks))
+    return counted(replay(observed["logs"], cluster_of(num_ranks)))
+
+
+def counted(replayed: Replay) -> dict[str, int]:
+    """Calls, those that are forged, and bytes of rank 0."""
+    run, forged_calls = replayed
     return {
         "forged_calls": forged_calls,
         "calls": most_calls(run),
