@@ -130,10 +130,6 @@ def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
 class _ComputeClock(TorchDispatchMode):
     """Advances the clock of a rank by each operation that it runs."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled below a clock, and to say so costs at every operation
-
     def __init__(
         self,
         scheduler: Scheduler,

@@ -715,6 +715,23 @@ MASKS = AnswerBank(
             ),
             "How often is each gradient summed?",
         ),
+        Wrong(
+            "rank 0 runs the passes of all ranks",
+            """
+            import torch
+
+            def backward_with_dropout(comm, model, batches, seed):
+                torch.manual_seed(seed + comm.rank)
+                for each in model.parameters():
+                    each.grad = torch.zeros_like(each)
+                for batch in batches * (comm.size if comm.rank == 0 else 0):
+                    share = batch.tensor_split(comm.size)[0]
+                    (model(share).square().sum() / len(batch)).backward()
+                for each in model.parameters():
+                    comm.all_reduce(each.grad)
+            """,
+            "How often does each rank run the model?",
+        ),
     ],
     right=[
         _broken(

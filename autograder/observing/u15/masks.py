@@ -89,18 +89,13 @@ def _off_the_clock(answer: Any) -> Any:
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     """Masks against each other, and gradients against those under these very masks."""
     masks: Masks = observed["masks"]
-    num_masks = case["num_ranks"] * case["num_steps"]
     num_other = sum(each.shape != (ROWS_OF_A_RANK, NUM_HIDDEN) for rank in masks for each in rank)
     numbers = {
-        "masks": sum(map(len, masks)),
+        "masks": _num_masks(masks, case["num_steps"]),
         "other_rows": num_other,
         "kept_all": sum(bool((each != 0).all()) for rank in masks for each in rank),
     }
-    if numbers != {
-        "masks": num_masks,
-        "other_rows": 0,
-        "kept_all": 0,
-    }:  # then there is nothing to compare
+    if numbers != {name: right[name] for name in numbers}:  # then there is nothing to compare
         return {**right["numbers"], **numbers}
     return (
         numbers
@@ -113,6 +108,14 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
         }
         | calls_and_bytes(observed, case["num_ranks"])
     )
+
+
+def _num_masks(masks: Masks, num_steps: int) -> int:
+    """Masks of all ranks; where there are as many as there should be, no rank's for another."""
+    num_made = sum(map(len, masks))
+    if num_made != len(masks) * num_steps:
+        return num_made
+    return sum(min(len(rank), num_steps) for rank in masks)
 
 
 def _pairs(masks: Masks, observed: Plain) -> list[tuple[list[Tensor], list[Tensor]]]:
