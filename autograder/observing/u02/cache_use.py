@@ -50,7 +50,9 @@ class CacheWrites:
     def note(self, name: str, results: list[Tensor]) -> None:
         """Keep what may be keys or values among the results of an operation that is no view."""
         if name not in FILL and "empty" not in name:
-            like_keys = (each for each in results if each.dim() == 4 and each.shape[2:] == self._shape)
+            like_keys = (
+                each for each in results if each.dim() == 4 and each.shape[2:] == self._shape
+            )
             self._written += [(name, each.detach()) for each in like_keys]
 
     @property
