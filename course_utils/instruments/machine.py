@@ -274,6 +274,8 @@ class Tile(Tensor):
             raise ValueError(OTHER_MACHINE)
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            return machine._adopt(result)
         if isinstance(result, torch.Size):
             return result
         return tree_map(lambda each: machine._adopt(each) if _is_tensor(each) else each, result)

@@ -169,29 +169,24 @@ class _Recorder(TorchDispatchMode):
 
     def _new_storages(self, given: list[Tensor], results: list[Tensor]) -> list[Tensor]:
         """One result for each new storage; also notes what was resized in place."""
+        old = set[int]()
         for tensor in given:
-            if isinstance(tensor, nn.Parameter):
-                self._require_owned(tensor)
-        for tensor in (*given, *results):
-            self._update_size(tensor)
-        old = {_address(tensor) for tensor in given}
-        made = {_address(tensor): tensor for tensor in reversed(results)}
+            old.add(address := self._current_address(tensor))
+            if address not in self.live and isinstance(tensor, nn.Parameter):
+                raise _not_owned(tensor)
+        made = {self._current_address(tensor): tensor for tensor in reversed(results)}
         return [made[each] for each in made if each not in old and each not in self.live]
 
-    def _require_owned(self, weight: Tensor) -> None:
-        if _address(weight) not in self.live:
-            raise ValueError(
-                f"a parameter of shape {tuple(weight.shape)} is used that the trace was not told "
-                f"of: name all that takes part, as in trace_memory(step, model, optimizer)"
-            )
-
-    def _update_size(self, tensor: Tensor) -> None:
-        """Count a storage that was resized with its new size from here on."""
-        record = self.live.get(_address(tensor))
-        if record is not None and record.storage_bytes != tensor.untyped_storage().nbytes():
+    def _current_address(self, tensor: Tensor) -> int:
+        """Address of a storage, which counts with its new size from here on if it was resized."""
+        storage = tensor.untyped_storage()
+        address: int = storage._cdata
+        record = self.live.get(address)
+        if record is not None and record.storage_bytes != storage.nbytes():
             record.died, record.ref = self.now, None
             resized = self._add(tensor, record.operation)
             resized.category, resized.is_forward = record.category, record.is_forward
+        return address
 
     def _running_phase(self, makes_storages: bool) -> str:
         if torch._C._current_graph_task_id() != -1:
@@ -264,7 +259,8 @@ class _Recorder(TorchDispatchMode):
             return
         self.is_stepping = True
         for weight in _weights(optimizer):
-            self._require_owned(weight)
+            if _address(weight) not in self.live:
+                raise _not_owned(weight)
             self._set_gradient(weight)
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -311,6 +307,13 @@ def _address(tensor: Tensor) -> int:
     """Address of the storage, unique while the storage lives."""
     address: int = tensor.untyped_storage()._cdata
     return address
+
+
+def _not_owned(weight: Tensor) -> ValueError:
+    return ValueError(
+        f"a parameter of shape {tuple(weight.shape)} is used that the trace was not told "
+        f"of: name all that takes part, as in trace_memory(step, model, optimizer)"
+    )
 
 
 def _dense_tensors(values: object, operation: str) -> list[Tensor]:

@@ -237,10 +237,10 @@ class _MadeStorages(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = {_storage_key(tensor) for tensor in _dense_tensors((args, kwargs))}
+        given = {tensor.untyped_storage()._cdata for tensor in _dense_tensors((args, kwargs))}
         name = self.operation.name or func.overloadpacket.__name__
         for tensor in _dense_tensors(result):
-            if _storage_key(tensor) not in given:
+            if tensor.untyped_storage()._cdata not in given:
                 self.made.setdefault(_storage_key(tensor), _describe(name, tensor))
         return result
 

@@ -6,18 +6,16 @@ from typing import Any
 
 from torch import Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Transformer
 
-FILL = ("zero_", "fill_", "zeros", "zeros_like", "new_zeros", "full", "full_like")
+FILL = {"zero_", "fill_", "zeros", "zeros_like", "new_zeros", "full", "full_like"}
 # What `hidden_states` says of tokens (b,), and of a cache that is full.
 ONE_DIMENSION, NO_ROOM = "expected 2, got 1", r"token (\d+) comes"
 
 
-class Looks(TorchFunctionMode):
+class Looks:
     """How many tokens each call of the layers takes, and at how many those look.
 
     Attributes:
@@ -26,43 +24,36 @@ class Looks(TorchFunctionMode):
 
     def __init__(self, model: Transformer) -> None:
         """Watch calls of this model."""
-        super().__init__()
         self.calls: list[list[int]] = []
         self._num_layers, self._num_attended = len(model.blocks), 0
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run an operation; note what an attention looks at."""
-        if func is F.scaled_dot_product_attention:
-            if self._num_attended % self._num_layers == 0:
-                query, key = tensors_in((args, kwargs))[:2]
-                self.calls.append([query.shape[-2], key.shape[-2]])
-            self._num_attended += 1
-        return func(*args, **(kwargs or {}))
+    def note(self, function: Any, args: Any, kwargs: Any) -> None:
+        """Note what an attention looks at, among all functions that are called."""
+        if function is not F.scaled_dot_product_attention:
+            return
+        if self._num_attended % self._num_layers == 0:
+            query, key = tensors_in((args, kwargs))[:2]
+            self.calls.append([query.shape[-2], key.shape[-2]])
+        self._num_attended += 1
 
 
-class CacheWrites(TorchDispatchMode):
+class CacheWrites:
     """Positions that are written to caches. A storage is one if keys or values are copied there."""
 
     def __init__(self, model: Transformer) -> None:
         """Watch caches of this model."""
-        super().__init__()  # type: ignore[no-untyped-call]
         sizes = model.blocks[0].attention.model  # type: ignore[union-attr]
         self._shape = (sizes.num_kv_heads, sizes.head_dim)  # type: ignore[union-attr]
         self._num_buffers = 2 * len(model.blocks)
         self._written: list[tuple[str, Tensor]] = []  # kept, so that no other takes their place
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run an operation; keep what may be keys or values."""
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        if name not in FILL and "empty" not in name and not func.is_view:
-            like_keys = (each for each in tensors_in(result) if each.shape[2:] == self._shape)
+    def note(self, name: str, results: list[Tensor]) -> None:
+        """Keep what may be keys or values among the results of an operation that is no view."""
+        if name not in FILL and "empty" not in name:
+            like_keys = (
+                each for each in results if each.dim() == 4 and each.shape[2:] == self._shape
+            )
             self._written += [(name, each.detach()) for each in like_keys]
-        return result
 
     @property
     def num_positions(self) -> int:

@@ -20,8 +20,8 @@ from autograder.observing.u02.cache_use import CacheWrites, Looks, cache_mistake
 from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Transformer
 
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
-RENAME = ("_unsafe_view", "_reshape_alias", "detach", "alias", "reshape", "flatten", "contiguous")
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linear", "matmul"}
+RENAME = {"_unsafe_view", "_reshape_alias", "detach", "alias", "reshape", "flatten", "contiguous"}
 SCENARIOS = ("layers", "head", "logits", "graph", "waits")
 GAINS = {"query": 3, "key": 3, "output": 10}
 READS = {
@@ -38,7 +38,7 @@ def setup_of(case: Case) -> tuple[Transformer, Tensor, int]:
     """
     sizes = model_of(case["model"])
     with torch.random.fork_rng([]):
-        torch.manual_seed(sizes.vocab_size + case["seq_len"])
+        torch.default_generator.manual_seed(sizes.vocab_size + case["seq_len"])
         model = _attentive(Transformer(sizes))
         prompt = torch.randint(sizes.vocab_size, (case["num_sequences"], case["seq_len"]))
     model.train(case["is_training"])
@@ -60,7 +60,8 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     Where `hidden_states` refuses what comes, what went before tells why.
     """
     model, prompt, num_new = setup_of(case)
-    work, reads, looks, writes = _Work(model), _Reads(), Looks(model), CacheWrites(model)
+    looks, writes = Looks(model), CacheWrites(model)
+    work, functions = _Work(model, writes), _Functions(looks)
     num_saved, is_flat, tokens = [0], False, prompt[:, :0]
 
     def save(tensor: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
     hooks = saved_tensors_hooks(save, lambda tensor: tensor)
     try:
-        with undisturbed(), hooks, looks, reads, work, writes:
+        with undisturbed(), hooks, functions, work:
             tokens = require_tensor(answer(model, prompt, num_new))
     except ValueError as error:
         is_flat, at_last = refused(error)
@@ -85,15 +86,19 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         "head_positions": work.head_positions,
         "logits_bytes": work.logits_bytes,
         "saved_tensors": num_saved[0],
-        "reads": reads.count,
+        "reads": functions.num_reads,
     }
 
 
 class _Work(TorchDispatchMode):
-    """Positions through the first projection and the head; bytes of logits in other operations."""
+    """Positions through the first projection and the head; bytes of logits in other operations.
 
-    def __init__(self, model: Transformer) -> None:
+    And what is written to caches.
+    """
+
+    def __init__(self, model: Transformer, writes: CacheWrites) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._writes = writes
         first = model.blocks[0].get_submodule("attention.query")
         self._first: Tensor = first.weight.detach()  # type: ignore[operator]
         self._head = model.head.weight.detach()
@@ -103,16 +108,22 @@ class _Work(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        tensors = tensors_in((args, kwargs))
-        name = func.overloadpacket.__name__
+        if func.is_view:
+            return result
+        name, results = func.overloadpacket.__name__, tensors_in(result)
+        self._writes.note(name, results)
         if name in PRODUCTS:
-            self.positions += _rows(result, self._first, tensors)
-            self.head_positions += _rows(result, self._head, tensors)
-        elif name not in RENAME and not func.is_view:
-            used = tensors + tensors_in(result)
-            wide = (each for each in used if each.shape[-1:] == self._head.shape[:1])
-            self.logits_bytes += sum(each.nbytes for each in wide)
+            factors = tensors_in((args, kwargs))
+            self.positions += _rows(result, self._first, factors)
+            self.head_positions += _rows(result, self._head, factors)
+        elif name not in RENAME:
+            used = tensors_in((args, kwargs)) + results
+            self.logits_bytes += sum(each.nbytes for each in used if self._is_wide(each))
         return result
+
+    def _is_wide(self, tensor: Tensor) -> bool:
+        """Whether it has a number for each entry of the vocabulary in its last dimension."""
+        return tensor.dim() > 0 and tensor.shape[-1] == len(self._head)
 
 
 def _rows(result: Tensor, weight: Tensor, factors: list[Tensor]) -> int:
@@ -129,17 +140,18 @@ def _is_of(weight: Tensor, factor: Tensor) -> bool:
         return any(each.shape == weight.shape and torch.equal(each, weight) for each in ways)
 
 
-class _Reads(TorchFunctionMode):
-    """How often Python reads a number out of a tensor."""
+class _Functions(TorchFunctionMode):
+    """How often Python reads a number out of a tensor, and what attention looks at."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks) -> None:
         super().__init__()
-        self.count = 0
+        self._looks, self.num_reads = looks, 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.count += func in READS
+        self.num_reads += func in READS
+        self._looks.note(func, args, kwargs)
         return func(*args, **(kwargs or {}))
 
 

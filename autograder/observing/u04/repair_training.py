@@ -40,7 +40,7 @@ class Setup(NamedTuple):
     def of(cls, case: Case) -> "Setup":
         """The same model and batches for the same sizes."""
         with torch.random.fork_rng([]):
-            torch.manual_seed(case["width"] * case["seq_len"])
+            torch.default_generator.manual_seed(case["width"] * case["seq_len"])
             return cls._drawn(case)
 
     @classmethod
@@ -76,8 +76,8 @@ def _batches_of(case: Case) -> tuple[Batches, Batches]:
     """Batches to train and to evaluate on; the first of each may be a small one."""
     b, s = case["num_sequences"], case["seq_len"]
     drawn = torch.randint(case["num_words"], (100, 2, b, s)).unbind()
-    batches = [(pair[0], pair[1]) for pair in drawn]
-    training, held_out = batches[: case["num_batches"]], batches[-case["num_held_out"] :]
+    chosen = drawn[: case["num_batches"]], drawn[-case["num_held_out"] :]
+    training, held_out = ([(pair[0], pair[1]) for pair in pairs] for pairs in chosen)
     if case["is_first_batch_small"]:
         for each in (training, held_out):
             each[:1] = [(ids[:1], targets[:1]) for ids, targets in each[:1]]

@@ -9,7 +9,7 @@ from course_utils.reference.accumulation import IGNORED
 def model_of(width: int, vocab_size: int) -> nn.Sequential:
     """From token ids (b, s) to logits (b, s, v)."""
     with torch.random.fork_rng([]):
-        torch.manual_seed(width * vocab_size)
+        torch.default_generator.manual_seed(width * vocab_size)
         return nn.Sequential(
             nn.Embedding(vocab_size, width, dtype=torch.float64),
             nn.Linear(width, width, dtype=torch.float64),
