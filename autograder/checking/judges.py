@@ -19,7 +19,7 @@ from autograder.checking.mistakes import (
     as_numbers,
     is_same,
 )
-from autograder.checking.plain_data import Plain, describe, key
+from autograder.checking.plain_data import Plain, describe, key_of
 from autograder.checking.verdict import CaseResult
 
 Summarise = Callable[[Case, Plain, Plain], Plain]
@@ -130,10 +130,10 @@ class EqualTo:
 
     def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
-        found = key(case)
-        if found not in self.cache:
-            self.cache[found] = self.measure(**case)
-        return self.cache[found]
+        key = key_of(case)
+        if key not in self.cache:
+            self.cache[key] = self.measure(**case)
+        return self.cache[key]
 
     def _is_right(self, got: Number, wanted: Number) -> bool:
         if not self.relative_tolerance:

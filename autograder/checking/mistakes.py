@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from autograder.checking.plain_data import Plain, key
+from autograder.checking.plain_data import Plain, key_of
 
 if TYPE_CHECKING:
     from autograder.checking.judges import EqualTo
@@ -83,7 +83,7 @@ class Recorded:
 
     def numbers(self, case: Case, judge: "EqualTo") -> Numbers:
         """What was recorded for the case."""
-        return self.recorded.get(key(case), {})
+        return self.recorded.get(key_of(case), {})
 
 
 def as_numbers(values: Plain) -> Numbers:

@@ -76,12 +76,12 @@ def copied(value: object) -> Plain:
     return _decode(packer.encode(value, depth=0), packer.tensors)
 
 
-def key(case: dict[str, Plain]) -> str:
+def key_of(case: dict[str, Plain]) -> str:
     """The JSON of a case, by which what was measured or recorded for it is found.
 
     Of a case that nobody changes: it is made once for each object, however often it is asked for.
     """
-    return _key_of(_Identity(case))
+    return _key_of_same(_Identity(case))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class _Identity:
 
 
 @functools.lru_cache(maxsize=1024)
-def _key_of(case: _Identity) -> str:
+def _key_of_same(case: _Identity) -> str:
     return json.dumps(_Packer().encode(case.value, depth=0))
 
 

@@ -72,7 +72,7 @@ def _judge(pack: Plain, summarise: Any) -> EqualTo:
 
 def _by_case(pack: Plain, values: list[Plain]) -> dict[str, Plain]:
     """Something of each case of a pack, by the case's JSON."""
-    keys = [plain_data.key(case) for case in pack["cases"]]
+    keys = [plain_data.key_of(case) for case in pack["cases"]]
     return dict(zip(keys, values, strict=True))
 
 

@@ -20,7 +20,7 @@ from autograder.checking.difference.case_sizes import (
 from autograder.checking.exercise_check import Case, call
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Numbers
-from autograder.checking.plain_data import key
+from autograder.checking.plain_data import key_of
 
 Varied = Mapping[str, Sequence[Any]]
 FEW_WORDS, FEW_NUMBERS = 8, 4  # values of which a student may take one for the only one
@@ -74,7 +74,7 @@ class CaseBefore:
 
     def changed(self, case: Case) -> Case | None:
         """The case before; None of the first."""
-        return self.before.get(key(case))
+        return self.before.get(key_of(case))
 
 
 def variations(cases: Sequence[Case]) -> list[Variation]:
@@ -113,7 +113,7 @@ class AsIf:
 
 def as_ifs(model: Callable[..., Any], cases: Sequence[Case], judge: EqualTo) -> list[AsIf]:
     """The simplest changes of a formula's cases that make a difference to its model answer."""
-    before = {key(case): earlier for earlier, case in itertools.pairwise(cases)}
+    before = {key_of(case): earlier for earlier, case in itertools.pairwise(cases)}
     changes: list[Variation | CaseBefore] = [CaseBefore(before), *variations(cases)]
     found = (AsIf(model, change) for change in changes)
     telling = (each for each in found if _num_wrong(each, cases, judge) >= MIN_WRONG)

@@ -23,7 +23,7 @@ from autograder.checking.bounded_call import observe_within_limits
 from autograder.checking.exercise_check import Case, call
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Numbers
-from autograder.checking.plain_data import Plain, key
+from autograder.checking.plain_data import Plain, key_of
 from autograder.checking.time_limit import LIMIT_SECONDS
 from autograder.exercises.mutations import mutations
 from autograder.global_names import names_read
@@ -109,14 +109,14 @@ class ChangedAnswer:
 
         A generated one that once comes to no end is not tried again.
         """
-        found = key(case)
-        if found not in self.found and not self.endless:
+        key = key_of(case)
+        if key not in self.found and not self.endless:
             limit = GENERATED_SECONDS if self.is_generated else LIMIT_SECONDS
             observed = observe_within_limits(self.observe, self.answer, case, limit)
             if self.is_generated and observed.get("trouble") == "stopped":
                 self.endless.append(case)
             self.learn(case, judge, observed)
-        return self.found[found] if not self.endless else {}
+        return self.found[key] if not self.endless else {}
 
     def learn(self, case: Case, judge: EqualTo, observed: dict[str, Plain]) -> None:
         """Keep the numbers that it gets wrong in a case in which it was observed."""
@@ -127,7 +127,7 @@ class ChangedAnswer:
     def keep(self, case: Case, wrong: Numbers) -> None:
         """Keep its wrong numbers in a case, as far as it is known by them."""
         known = {name: wrong[name] for name in self.shows or wrong if name in wrong}
-        self.found[key(case)] = known
+        self.found[key_of(case)] = known
 
 
 def edited(

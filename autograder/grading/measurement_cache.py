@@ -31,7 +31,7 @@ def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
     folder, judge = next(iter(_folders), None), check.judge
     if not isinstance(judge, EqualTo):
         return  # it measures each case when it judges it
-    case_of = {plain_data.key(case): case for case in cases}
+    case_of = {plain_data.key_of(case): case for case in cases}
     if folder is None:
         for case in case_of.values():
             judge.measurement(case)

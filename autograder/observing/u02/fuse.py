@@ -27,7 +27,7 @@ ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
 def inputs_of(case: Case) -> tuple[Tensor, Tensor, float]:
     """Scores (b, a, s, t), a bias (s, t) that is -inf where nothing may be seen, and the scale."""
     with torch.random.fork_rng([]):
-        torch.manual_seed(sum(case["shape"]))
+        torch.default_generator.manual_seed(sum(case["shape"]))
         scores = 9 * torch.randn(case["shape"], dtype=torch.float64)
         bias = torch.randn(case["shape"][2:], dtype=scores.dtype)
     if case["is_causal"]:

@@ -168,7 +168,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 def program_of(program: str, rows: int, columns: int, width: int, dtype: str) -> Program:
     """The program that a case names, with the same weights every time."""
     with undisturbed():
-        torch.manual_seed(rows + columns + width)
+        torch.default_generator.manual_seed(rows + columns + width)
         x = torch.ones(rows, columns, dtype=DTYPES[dtype], requires_grad=True)
         return PROGRAMS[program](x, width)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from autograder.checking import plain_data
-from autograder.checking.plain_data import NotPlain, copied, key, pack, unpack
+from autograder.checking.plain_data import NotPlain, copied, key_of, pack, unpack
 
 
 @pytest.fixture(params=["as a message", "in one process"])
@@ -128,8 +128,8 @@ def test_dictionaries_of_the_standard_library_arrive_as_plain_ones(cross, kind):
 def test_the_key_of_a_case_is_its_json():
     case, tensor = {"rows": 2, "shape": (1, 2)}, {"mask": torch.ones(2)}
     for _ in range(2):
-        assert key(case) == pack(case).json == key(dict(case))
-        assert key(tensor) == pack(tensor).json
+        assert key_of(case) == pack(case).json == key_of(dict(case))
+        assert key_of(tensor) == pack(tensor).json
 
 
 def test_what_no_message_can_hold_does_not_cross_at_all():
