@@ -25,6 +25,7 @@ from typing import Any
 
 import zmq
 
+from autograder.startup import hurry
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError, say
 from autograder.student.outdated import outdated_units
@@ -191,6 +192,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
+    hurry()
     options = parse(arguments)
     profile = "author" if options.command == "author" else "student"
     try:

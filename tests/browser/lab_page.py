@@ -29,11 +29,12 @@ CONNECTED = "#jp-main-statusbar >> text=/Python.* \\| Idle/"
 SAVED = "#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current:not(.jp-mod-dirty)"
 FILE_CHANGED = '.jp-Dialog:has-text("has changed on disk")'
 OPEN_CODE = ".jp-CodeCell:not(:has(.jp-InputPlaceholder))"
-IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
+IDLE = "document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=\"idle\"]')"
 
 # The prompt has a number, and another than before: [ ] is not run yet, [*] is running.
-RUN_AGAIN = """([prompt, before]) =>
-    /\\d/.test(prompt.textContent) && prompt.textContent !== before"""
+RUN_AGAIN = r"/\d/.test(prompt.textContent) && prompt.textContent !== before"
+# Asked often enough that nobody waits, and seldom enough that the page is not drawn all the time.
+ASK_MILLISECONDS = 25
 
 MAX_LOOKS, LOOK_MILLISECONDS = 50, 200
 
@@ -169,12 +170,13 @@ class LabPage:
         before = self.page.locator(prompts).last.text_content()
         self.menu("Run", "Run All Cells")
         self.page.wait_for_function(  # the cell may be drawn anew meanwhile
-            f"([prompts, before, stopped]) => ({RUN_AGAIN})"
-            "([[...document.querySelectorAll(prompts)].at(-1), before]) || "
-            "document.querySelector(stopped)",
+            f"""([prompts, before, stopped]) => {{
+                const prompt = [...document.querySelectorAll(prompts)].at(-1);
+                return {IDLE} && ({RUN_AGAIN} || document.querySelector(stopped));
+            }}""",
             arg=[prompts, before, STOPPED],
+            polling=4 * ASK_MILLISECONDS,
         )
-        self.page.wait_for_selector(IDLE)
 
     def prompts(self) -> list[str]:
         """What stands before each code cell that is not folded: ``[3]:`` when it has run."""
@@ -229,7 +231,8 @@ class LabPage:
 
     def screenshot(self, name: str) -> None:
         """Keep what the window shows."""
-        self.page.screenshot(path=self.pictures / f"{name}.png")
+        path = self.pictures / f"{name}.png"
+        self.page.screenshot(path=path, caret="initial")  # to hide it lays the page out twice
 
     # --- One cell -------------------------------------------------------------------------------
 
@@ -269,8 +272,11 @@ class LabPage:
         before = prompt.text_content()
         prompt.click()
         self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_function(RUN_AGAIN, arg=[prompt.element_handle(), before])
-        self.page.wait_for_selector(IDLE)
+        self.page.wait_for_function(
+            f"([prompt, before]) => {RUN_AGAIN} && {IDLE}",
+            arg=[prompt.element_handle(), before],
+            polling=ASK_MILLISECONDS,
+        )
         return self.outputs(name)
 
     def has_one_stub(self, name: str) -> bool:

@@ -81,7 +81,7 @@ class Reader:
         self.num_keys += len(text)
 
     def elsewhere_and_back(self) -> None:
-        """Look at another card; this one may be the first or the last, as their order is nobody's."""
+        """Look at another card; this one may be the first or the last."""
         is_last = re.search(r"Card (\d+) of \1\b", self.said)
         self.press(*("ArrowLeft", "ArrowRight") if is_last else ("ArrowRight", "ArrowLeft"))
 

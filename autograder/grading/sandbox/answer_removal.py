@@ -44,8 +44,7 @@ def remove_answers(checks: Iterable[Check]) -> None:
 
 def for_observing(check: Check) -> Check:
     """A check without its judge and cases."""
-    nothing: Any = _removed
-    return replace(check, judge=nothing, cases=nothing)
+    return replace(check, judge=NOTHING, cases=NOTHING)
 
 
 def remove_named(names: Iterable[str]) -> bool:
@@ -131,6 +130,10 @@ def _functions(value: Any) -> Iterator[FunctionType]:
 
 def _removed(*arguments: Any, **named: Any) -> NoReturn:
     raise RuntimeError("the course's own answers are not here while yours are graded")
+
+
+NOTHING: Any = _removed
+"""Stands where a judge and cases were."""
 
 
 def _without_globals(function: Any) -> FunctionType:

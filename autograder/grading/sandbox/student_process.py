@@ -27,7 +27,6 @@ from autograder import catalogue
 from autograder.checking import bounded_call
 from autograder.checking.call_memory import CallMemory
 from autograder.checking.exercise_check import Check
-from autograder.checking.lookup import practice_check_of
 from autograder.checking.plain_data import Plain
 from autograder.checking.scoring import find_objection
 from autograder.checking.single_thread import one_thread
@@ -41,6 +40,7 @@ from autograder.grading.sandbox import (
     preload,
 )
 from autograder.grading.sandbox.ipython_shell import Shell, shell
+from autograder.grading.sandbox.observing_check import observing_check
 
 _ready: dict[str, Any] = {}
 
@@ -49,7 +49,7 @@ def warm_up() -> None:
     """Import all that a submission may need, and remove every answer."""
     preload.load()
     graded = [item.id for unit in catalogue.units() for item in unit.exercises if not item.manual]
-    checks = {name: practice_check_of(name) for name in graded}
+    checks = {name: observing_check(name) for name in graded}
     _ready["files"] = answer_removal.files_of(checks.values())
     answer_removal.remove_answers(checks.values())
     shell()

@@ -1,4 +1,4 @@
-"""The real nbgrader commands, each in a fresh process that finds nbgrader imported already.
+"""The real nbgrader commands, each in a fresh process that finds it and the grader imported.
 
 Run as a program it forks itself for each line that it reads: arguments, folder, environment, and
 the file for what is said. It answers each with the exit code.
@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 
 from nbgrader.apps.nbgraderapp import NbGraderApp
+
+import autograder.grading.run  # noqa: F401 (what a command of `autograde` would import)
 
 _of_thread = threading.local()
 
