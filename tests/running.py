@@ -27,8 +27,10 @@ LONG = (
     *("solutions/", "tests/browser/", "tests/benchmarks/", "tests/autograder/grading/"),
     *("tests/autograder/exercises/", "tests/autograder/student/"),
 )
-# One browser serves these.
+# One browser serves these,
 BROWSER = ("benchmarks", "browser")
+# and one of each process the pages of units, of which one is open at a time.
+PAGE_OF_UNIT = re.compile(r"tests/browser/.*\[u?(\d\d)[_-]")
 # Two threads of each of two processes on two cores wait for one another longer than they work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
@@ -56,10 +58,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 class Together(LoadScopeScheduling):
-    """Gives a process a file, an exercise, or a single test where none shares anything."""
+    """Gives a process a file, an exercise, a unit's pages, or a test where none shares anything."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = PurePosixPath(nodeid.split("::", maxsplit=1)[0])
+        if page := PAGE_OF_UNIT.match(nodeid):
+            return f"pages of unit {page[1]}"
         if file.parent.name in BROWSER:
             return "browser"
         if shared := SHARING.search(nodeid):
@@ -68,13 +72,14 @@ class Together(LoadScopeScheduling):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests by how long their kind takes, which the scheduler keeps."""
+    """Order the tests by how long their kind takes, which the scheduler keeps; pages by unit."""
     items.sort(key=lambda item: _rank(item.nodeid))
 
 
-def _rank(nodeid: str) -> int:
+def _rank(nodeid: str) -> tuple[int, str]:
     kinds = (rank for rank, start in enumerate(LONG) if nodeid.startswith(start))
-    return next(kinds, len(LONG))
+    page = PAGE_OF_UNIT.match(nodeid)
+    return next(kinds, len(LONG)), page[1] if page else ""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:

@@ -2,7 +2,7 @@
 
 One server for all tests, in a folder of its own that ends with them: released notebooks, a new
 `work/`, and Jupyter's, IPython's and the person's settings apart from those of this machine. One
-browser window for each unit, opened when a test first asks for it.
+browser window, for the unit that a test asks for; tests of a unit come together.
 """
 
 from __future__ import annotations
@@ -179,7 +179,10 @@ def is_check(cell: Cell) -> bool:
 
 
 class Notebooks(dict[str, LabPage]):
-    """The open notebooks by unit; one that is missing is opened and run from top to bottom."""
+    """The open notebook by its unit; another one is opened in its place and run from the top.
+
+    Each open page asks its server for news all the time and holds half a gigabyte.
+    """
 
     def __init__(self, browser: Any, server: Server) -> None:
         self.browser = browser
@@ -187,6 +190,7 @@ class Notebooks(dict[str, LabPage]):
         self.first_runs: dict[str, FirstRun] = {}
 
     def __missing__(self, unit: str) -> LabPage:
+        self._close()
         page = self.browser.new_page(viewport=LAPTOP)
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
         notebook = LabPage(page, self.server.work / unit / f"{unit}.ipynb", PICTURES)
@@ -202,8 +206,17 @@ class Notebooks(dict[str, LabPage]):
         )
         return notebook
 
+    def _close(self) -> None:
+        """Close what is open, page and kernel."""
+        sessions, token = f"{self.server.origin}/api/sessions", f"?token={self.server.token}"
+        for notebook in self.values():
+            for session in notebook.page.request.get(sessions + token).json():
+                notebook.page.request.delete(f"{sessions}/{session['id']}{token}")
+            notebook.page.close()
+        self.clear()
+
 
 @pytest.fixture(scope="session")
 def notebooks(browser: Any, server: Server) -> Notebooks:
-    """The notebooks of all units, each in its window."""
+    """The notebooks of all units, one at a time."""
     return Notebooks(browser, server)

@@ -78,6 +78,7 @@ TEXTS = {
 IS_EXPLORER = re.compile(r"^explorer\(", re.MULTILINE)
 
 each_unit = pytest.mark.parametrize("unit", UNITS)
+first_unit = pytest.mark.parametrize("unit", UNITS[:1])
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
 
 
@@ -180,8 +181,9 @@ def wait_for_caption(notebook: LabPage, cell: str, text: str) -> None:
     notebook.cell(cell).locator("figcaption", has_text=text).wait_for()
 
 
-def test_slider_moves_figure_and_number(notebooks: Notebooks) -> None:
-    notebook = notebooks["00_start_here"]
+@first_unit
+def test_slider_moves_figure_and_number(notebooks: Notebooks, unit: str) -> None:
+    notebook = notebooks[unit]
     cell = "explorer("
     notebook.run(cell)
     first_image, first_caption = picture_in(notebook, cell)
@@ -294,9 +296,10 @@ def choose_another(row: Locator) -> None:
         row.locator("button:not(.mod-active)").first.click()
 
 
-def test_progress_is_shown_and_kept(notebooks: Notebooks) -> None:
-    notebook = notebooks["00_start_here"]
-    exercise = exercises_of("00_start_here")[0]
+@first_unit
+def test_progress_is_shown_and_kept(notebooks: Notebooks, unit: str) -> None:
+    notebook = notebooks[unit]
+    exercise = exercises_of(unit)[0]
     item = catalogue.exercise(exercise.id)
     for source, mark, points in ((exercise.wrong, "✗", 0.0), (exercise.right, "✓", item.points)):
         notebook.write(exercise.id, source)
