@@ -175,7 +175,7 @@ class LabPage:
                 return {IDLE} && ({RUN_AGAIN} || document.querySelector(stopped));
             }}""",
             arg=[prompts, before, STOPPED],
-            polling=4 * ASK_MILLISECONDS,
+            polling=ASK_MILLISECONDS,
         )
 
     def prompts(self) -> list[str]:
