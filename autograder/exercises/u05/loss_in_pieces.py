@@ -53,6 +53,7 @@ def measured(**case: int) -> dict[str, Any]:
         "pieces": num_pieces,
         "kept_bytes_beside_inputs": 0,
         "unseen_bytes": 0,
+        "rounded_loss": 0,
         "loss": loss.item(),
         "wrong_gradients": 0,
         "tokens_in_longest_piece": longest,
@@ -217,7 +218,7 @@ EDITS = (
         "Your loss has seven digits where the inputs have sixteen. Which of your lines changes the "
         "precision?",
         {LOGITS: f"{LOGITS}.float()"},
-        shows=("loss",),
+        shows=("rounded_loss",),
     ),
     Edit(ONE_GRADIENT, {CALL: CALL.replace("weight", "weight.detach()")}),
     Edit(ONE_GRADIENT, {CALL: CALL.replace("part", "part.detach()")}),

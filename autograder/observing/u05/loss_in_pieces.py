@@ -1,5 +1,6 @@
 """A loss in pieces: its value and gradients, the pieces, and bytes."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.judges import SINGLE_ROUNDING
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import (
     errors_as_data,
@@ -27,6 +29,7 @@ LABELS = {
     "pieces": "pieces that go through the checkpoint",
     "kept_bytes_beside_inputs": "bytes that are kept beside the inputs",
     "unseen_bytes": "bytes kept where autograd does not see them",
+    "rounded_loss": "The loss is rounded to seven digits.",
     "loss": "the loss",
     "wrong_gradients": "wrong gradients",
     "tokens_in_longest_piece": "tokens in the longest piece",
@@ -134,9 +137,20 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "pieces": observed["num_runs"],
         "kept_bytes_beside_inputs": sum(size for size in observed["kept"] if size > limits["kept"]),
         "unseen_bytes": sum(size for size in observed["unseen"] if size > limits["kept"]),
+        "rounded_loss": int(_is_rounded(observed["loss"], right["loss"])),
         "loss": observed["loss"],
         "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
         "tokens_in_longest_piece": observed["num_numbers"] // case["vocab_size"],
         "peak_too_high": int(observed["peak_bytes"] > limits["peak"]),
         "changed_inputs": num_changed(observed["inputs"], right["inputs"]),
     }
+
+
+def _is_rounded(loss: float, right: float) -> bool:
+    """Whether a loss is the right one in single precision; its last digits differ by processor."""
+    is_nearly = math.isclose(loss, right, rel_tol=SINGLE_ROUNDING)
+    return is_nearly and _is_single(loss) and not _is_single(right)
+
+
+def _is_single(number: float) -> bool:
+    return torch.tensor(number, dtype=torch.float32).item() == number
