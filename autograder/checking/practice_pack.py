@@ -8,6 +8,7 @@ What mistakes give there is not recorded, since the answer was right before.
 """
 
 import importlib
+import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,22 @@ def load(exercise: str, *, again: bool = False) -> Check:
     """
     pack = read(path_of(exercise))
     asked = read(path_of(exercise, again=True)) if again else pack
-    observer = importlib.import_module(pack["observer"]) if pack["observer"] else None
-    judge = _judge(pack, getattr(observer, "summarise", None))
+    judge = _judge(pack, getattr(_observer(pack), "summarise", None))
     judge.cache |= _by_case(asked, asked["right"])
-    return Check(
-        cases=lambda seed: deepcopy(asked["cases"]),
-        judge=judge,
-        observe=observer.observe if observer else call,
-        **{name: pack[name] for name in KEPT},
-    )
+    return Check(cases=lambda seed: deepcopy(asked["cases"]), judge=judge, **_how_observed(pack))
+
+
+def how_observed(exercise: str) -> dict[str, Any]:
+    """The parts of an exercise's check that are about its answer, and not about what is right.
+
+    All else stays packed: numbers and tensors of all exercises take seconds to read.
+
+    Raises:
+        FileNotFoundError: If there is no pack of it.
+    """
+    pack = json.loads(path_of(exercise).read_text("utf-8"))
+    head = json.dumps({name: pack[name] for name in ("observer", *KEPT)})
+    return _how_observed(plain_data.unpack(Message(head, b"")))
 
 
 def read(path: Path) -> Plain:
@@ -53,6 +61,17 @@ def read(path: Path) -> Plain:
     tensors = path.with_suffix(".safetensors")
     kept = tensors.read_bytes() if tensors.exists() else b""
     return plain_data.unpack(Message(path.read_text("utf-8"), kept))
+
+
+def _how_observed(pack: Plain) -> dict[str, Any]:
+    observer = _observer(pack)
+    observe = observer.observe if observer else call
+    return {"observe": observe} | {name: pack[name] for name in KEPT}
+
+
+def _observer(pack: Plain) -> Any:
+    """The module that observes an answer, or nothing where it is called."""
+    return importlib.import_module(pack["observer"]) if pack["observer"] else None
 
 
 def _judge(pack: Plain, summarise: Any) -> EqualTo:

@@ -5,7 +5,7 @@ what was passed in, and the seconds of compute. What a rank says to have receive
 judge's cluster delivers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autograder.observing.rank_log import Log
 from course_utils.distributed import ClusterRun, Comm, CommError, Handle, VirtualCluster
+from course_utils.distributed.call_matching import Call
 from course_utils.distributed.cluster import VirtualComm
 
 LABELS = {"forged_calls": "calls that did not go over the links as they were logged"}
@@ -51,36 +52,31 @@ def replay(logs: Sequence[Log], cluster: VirtualCluster) -> Replay:
     if sum(map(len, logs)) > MAX_ENTRIES:
         return Replay(nothing, forged_calls=1)
     try:
-        run = cluster.run(lambda comm: _repeat(comm, logs[comm.rank]))
+        with torch._C._DisableTorchDispatch():
+            run = cluster.run_generators(lambda comm: _repeat(comm, logs))
     except CommError:
         return Replay(nothing, forged_calls=1)
     return Replay(run, sum(run.results))
 
 
-def _repeat(comm: Comm, log: Log) -> int:
-    """Do on one rank what its log says; how many calls did not bring what it says.
+def _repeat(comm: VirtualComm, logs: Sequence[Log]) -> Generator[Handle, None, int]:
+    """Do on a rank what its log says; how many calls did not bring what it says.
 
-    What was computed stands in the log, so no dispatch mode sees the copies and comparisons here.
+    What was computed stands in the log.
     """
-    assert isinstance(comm, VirtualComm)
-    with torch._C._DisableTorchDispatch():
-        return _num_forged(comm, log)
-
-
-def _num_forged(comm: VirtualComm, log: Log) -> int:
-    groups: list[Comm] = [comm]
-    results, handles = list[tuple[Tensor, Tensor]](), list[Handle | None]()
-    for entry in log:
+    groups, handles = [comm], list[Handle]()
+    results = list[tuple[Tensor, Tensor]]()
+    for entry in logs[comm.rank]:
         if "compute" in entry:
             comm.compute(entry["seconds"], entry["compute"])
         elif "split" in entry:
-            groups.append(groups[entry["group"]].split(entry["split"]))
+            group = groups[entry["group"]]
+            yield (handle := group.start_split(entry["split"]))
+            groups.append(group.joined(handle))
         elif "wait" in entry:
-            if handle := handles[entry["wait"]]:
-                handle.wait()
+            yield handles[entry["wait"]]
         elif entry["call"] == "barrier":
-            groups[entry["group"]].barrier()
-            handles.append(None)
+            handles.append(groups[entry["group"]]._start(Call("barrier"), None, None))
         else:
             output = _output(entry)
             start = START[entry["call"]]

@@ -1,6 +1,6 @@
 """Which rank of a virtual cluster runs next, and when does each transfer start and end?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heappushpop
@@ -9,6 +9,7 @@ from typing import Any
 from course_utils.distributed.call_matching import (
     Call,
     CommError,
+    DeadlockError,
     Exchange,
     Group,
     Matcher,
@@ -17,6 +18,7 @@ from course_utils.distributed.call_matching import (
     states_in_words,
 )
 from course_utils.distributed.cluster_run import ClusterRun, Event
+from course_utils.distributed.comm import Handle
 from course_utils.distributed.cooperative_threads import CooperativeThreads, Stopped
 from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Network
@@ -53,6 +55,11 @@ class Rank:
     on_compute: Callable[[float, str], None] | None = None
     part: str = ""
 
+    @property
+    def can_run(self) -> bool:
+        """Whether it waits for nothing whose end is unknown."""
+        return self.waits_for is None or self.waits_for.is_timed
+
     def compute(self, seconds: float, name: str) -> None:
         """Advance the clock; compute of the same name extends the last event."""
         if self.on_compute:
@@ -82,6 +89,23 @@ class Rank:
         """Where it is in its program, in words."""
         calls = [each.exchange for each in self.log if isinstance(each, Transfer)]
         return position_in_words(calls[-1].describe(self.number) if calls else "")
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualHandle:
+    """A call of a rank that is in flight."""
+
+    scheduler: "Scheduler"
+    rank: Rank
+    transfer: Transfer
+
+    def wait(self) -> None:
+        """Let others run until the call is over."""
+        self.scheduler.wait(self.rank, self.transfer)
+
+
+RankGenerator = Generator[Handle, None, Any]
+"""What a rank does, without a thread: it yields each call that it waits for."""
 
 
 class Scheduler:
@@ -124,18 +148,35 @@ class Scheduler:
 
         def work(number: int) -> None:
             rank = self.ranks[number]
-            try:
+            with _named_errors(rank):
                 rank.result = call(rank)
                 _require_all_waited(rank)
-            except (Stopped, CommError):
-                raise
-            except BaseException as error:
-                kind = type(error).__name__
-                message = f"rank {number} raised {kind} {rank.position()}: {error}"
-                raise RankError(number, message) from error
             rank.has_returned = True
 
         self.threads.run(work, limit_seconds)
+
+    def run_generators(self, generators: Sequence[RankGenerator]) -> None:
+        """Run all ranks in this thread: each is a generator, which yields a call to wait for it."""
+        pairs = list(zip(self.ranks, generators, strict=True))
+        while left := [pair for pair in pairs if not pair[0].has_returned]:
+            ready = [pair for pair in left if pair[0].can_run]
+            if ready:
+                self._run_until_it_waits(*min(ready, key=lambda pair: pair[0].clock))
+            elif not self.start_next_transfer():
+                raise DeadlockError(f"deadlock: {self.describe_states()}")
+
+    def _run_until_it_waits(self, rank: Rank, generator: RankGenerator) -> None:
+        with _named_errors(rank):
+            while rank.can_run:
+                if rank.waits_for is not None:
+                    self.wait(rank, rank.waits_for)
+                try:
+                    handle = next(generator)
+                except StopIteration as end:
+                    rank.result, rank.has_returned = end.value, True
+                    return _require_all_waited(rank)
+                assert isinstance(handle, VirtualHandle)
+                rank.waits_for = handle.transfer
 
     def post(self, rank: Rank, call: Call, group: Group, posted: PostedCall) -> Transfer:
         """Add a call to its transfer, and return that."""
@@ -210,6 +251,18 @@ class Scheduler:
         """What all ranks returned and did."""
         events = [_event(each, rank) for rank in self.ranks for each in rank.log]
         return ClusterRun(results=[rank.result for rank in self.ranks], events=tuple(events))
+
+
+@contextmanager
+def _named_errors(rank: Rank) -> Iterator[None]:
+    """Make an error of a rank's own one that says which rank raised it, and where."""
+    try:
+        yield
+    except (Stopped, CommError):
+        raise
+    except BaseException as error:
+        message = f"rank {rank.number} raised {type(error).__name__} {rank.position()}: {error}"
+        raise RankError(rank.number, message) from error
 
 
 def _require_all_waited(rank: Rank) -> None:

@@ -39,7 +39,7 @@ def clipping_cases(seed: int) -> list[Case]:
 
 def _case(kind: str, num_ranks: int, width: int, times: float) -> Case:
     case = {"kind": kind, "num_ranks": num_ranks, "width": width}
-    return case | {"max_norm": times * length_of(_gradients(case))}
+    return case | {"max_norm": round(times * length_of(_gradients(case)), 6)}
 
 
 def _gradients(case: Case) -> list[Tensor]:

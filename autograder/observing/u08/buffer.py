@@ -37,7 +37,7 @@ def inputs_of(case: Case) -> list[Tensor]:
     """The input of each micro-batch."""
     generator = torch.Generator().manual_seed(case["width"] * case["num_micro_batches"])
     shape = (case["num_micro_batches"], 1, case["width"])
-    return list(torch.randn(shape, generator=generator).bfloat16())
+    return list(torch.randn(shape, generator=generator, dtype=torch.float64).bfloat16())
 
 
 def loss_of(model: nn.Module, x: Tensor) -> Tensor:

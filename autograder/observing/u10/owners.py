@@ -26,7 +26,8 @@ def optimizer_of(case: Case, parameter: nn.Parameter) -> Optimizer:
 def weights_of(case: Case) -> Tensor:
     """All weights at the beginning."""
     generator = torch.Generator().manual_seed(case["part_length"])
-    return torch.randn(case["num_ranks"] * case["part_length"], generator=generator).double()
+    length = case["num_ranks"] * case["part_length"]
+    return torch.randn(length, generator=generator, dtype=torch.float64)
 
 
 def gradient_of(weights: Tensor, rank: int, step: int) -> Tensor:

@@ -115,3 +115,11 @@ def test_an_exercise_without_a_pack_has_the_staffs_check(tmp_path, monkeypatch):
         assert practice_check_of(EXERCISE) is check_of(EXERCISE)
     finally:
         practice_check_of.cache_clear()
+
+
+def test_how_an_answer_is_observed_stands_without_what_is_right(recorded, monkeypatch):
+    check = recorded(CHECK)
+    monkeypatch.setattr(practice_pack, "read", None)
+    parts = practice_pack.how_observed(EXERCISE)
+    assert parts == {name: getattr(check, name) for name in parts}
+    assert parts.keys() == {"observe", *practice_pack.KEPT}
