@@ -49,7 +49,8 @@ class Trial:
         generator = torch.Generator().manual_seed(num_tokens * vocab_size)
         shapes = ((num_tokens, hidden_size), (vocab_size, hidden_size))
         self.hidden, self.weight = (
-            torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+            # the same on every machine: normal numbers take a logarithm
+            (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1).requires_grad_()
             for shape in shapes
         )
         self.targets = torch.randint(vocab_size, (num_tokens,), generator=generator)

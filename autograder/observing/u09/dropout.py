@@ -34,7 +34,8 @@ def model_of(case: Case, rank: int) -> nn.Module:
     inner.requires_grad_(not is_nested)
     with torch.no_grad():
         for each in (*model.parameters(), *model.buffers()):
-            each.copy_(torch.randn(each.shape, generator=generator, dtype=torch.float64))
+            # the same on every machine: normal numbers take a logarithm
+            each.copy_(2 * torch.rand(each.shape, generator=generator, dtype=torch.float64) - 1)
     if is_counting:  # as a layer of BatchNorm does, with more than a float64 holds
         model.register_buffer("num_batches_tracked", torch.tensor(BEYOND_FLOAT64 + 10 * rank))
     return model
