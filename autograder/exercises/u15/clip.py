@@ -19,8 +19,8 @@ from autograder.observing.observation import length_of
 from autograder.observing.u15 import clip
 from autograder.observing.u15.clip import WITH_EPSILON
 
-# What ranks do, and the limit over the norm of the whole gradient.
-KINDS = (("equal", 0.5), ("mixed", 0.7), ("opposed", 4.0), ("mixed", 3.0), ("equal", 1.5))
+# What ranks do, and the limit over the norm of the whole gradient; none is a rank's own norm.
+KINDS = (("equal", 0.4), ("mixed", 0.7), ("opposed", 4.0), ("mixed", 3.0), ("equal", 1.5))
 
 
 def clipping_cases(seed: int) -> list[Case]:
@@ -229,7 +229,7 @@ EDITS = (
         shows=("calls", "bytes"),
     ),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}),
-    Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}),
+    Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}, shows=ANY),
     Edit(
         "Nothing is clipped. Which of your lines changes the gradient?", {RETURN: f"return {NORM}"}
     ),
