@@ -25,9 +25,14 @@ def model_of(case: Case) -> nn.Module:
 
 
 def loss_of(model: nn.Module, case: Case, rank: int) -> Tensor:
-    """A rank's share: ranks pull in one direction, nearly against each other, or anyhow."""
+    """A rank's share: ranks pull in one direction, nearly against each other, or anyhow.
+
+    Where they nearly cancel, something is left even of two gradients of one length.
+    """
     rows = rows_of(2, case["width"], rank if case["kind"] == "mixed" else 0)
-    sign = -0.9 if case["kind"] == "opposed" and rank % 2 else 1.0
+    if is_opposed := case["kind"] == "opposed":
+        rows = rows + rows_of(2, case["width"], 1 + rank) / 16
+    sign = -0.9 if is_opposed and rank % 2 else 1.0
     num_ranks: int = case["num_ranks"]
     share: Tensor = model(rows).sum() * sign
     return share / num_ranks
