@@ -67,6 +67,11 @@ def length_of(tensors: Iterable[Tensor | None]) -> float:
     )
 
 
+def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Numbers between -1 and 1, the same on every machine: normal ones take a logarithm."""
+    return 2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
+
+
 def upstream(result: Tensor) -> Tensor:
     """An upstream gradient that differs from entry to entry and is nowhere one."""
     return torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)

@@ -148,7 +148,7 @@ class Scheduler:
 
         def work(number: int) -> None:
             rank = self.ranks[number]
-            with _named_errors(rank):
+            with _named_errors(rank, BaseException):
                 rank.result = call(rank)
                 _require_all_waited(rank)
             rank.has_returned = True
@@ -166,7 +166,7 @@ class Scheduler:
                 raise DeadlockError(f"deadlock: {self.describe_states()}")
 
     def _run_until_it_waits(self, rank: Rank, generator: RankGenerator) -> None:
-        with _named_errors(rank):
+        with _named_errors(rank, Exception):  # an interrupt of this thread is no rank's error
             while rank.can_run:
                 if rank.waits_for is not None:
                     self.wait(rank, rank.waits_for)
@@ -254,13 +254,13 @@ class Scheduler:
 
 
 @contextmanager
-def _named_errors(rank: Rank) -> Iterator[None]:
+def _named_errors(rank: Rank, kind: type[BaseException]) -> Iterator[None]:
     """Make an error of a rank's own one that says which rank raised it, and where."""
     try:
         yield
     except (Stopped, CommError):
         raise
-    except BaseException as error:
+    except kind as error:
         message = f"rank {rank.number} raised {type(error).__name__} {rank.position()}: {error}"
         raise RankError(rank.number, message) from error
 

@@ -12,6 +12,7 @@ from autograder.checking.exercise_check import Case
 from autograder.checking.judges import SINGLE_ROUNDING
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import (
+    drawn,
     errors_as_data,
     keep,
     num_changed,
@@ -48,11 +49,7 @@ class Trial:
         """Build them."""
         generator = torch.Generator().manual_seed(num_tokens * vocab_size)
         shapes = ((num_tokens, hidden_size), (vocab_size, hidden_size))
-        self.hidden, self.weight = (
-            # the same on every machine: normal numbers take a logarithm
-            (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1).requires_grad_()
-            for shape in shapes
-        )
+        self.hidden, self.weight = (drawn(shape, generator).requires_grad_() for shape in shapes)
         self.targets = torch.randint(vocab_size, (num_tokens,), generator=generator)
         self.inputs = [self.hidden, self.weight, self.targets]
         self.num_pieces, self.num_runs = num_pieces, 0

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.observation import drawn, errors_as_data, undisturbed
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from course_utils.distributed import Comm
@@ -34,8 +34,7 @@ def model_of(case: Case, rank: int) -> nn.Module:
     inner.requires_grad_(not is_nested)
     with torch.no_grad():
         for each in (*model.parameters(), *model.buffers()):
-            # the same on every machine: normal numbers take a logarithm
-            each.copy_(2 * torch.rand(each.shape, generator=generator, dtype=torch.float64) - 1)
+            each.copy_(drawn(each.shape, generator))
     if is_counting:  # as a layer of BatchNorm does, with more than a float64 holds
         model.register_buffer("num_batches_tracked", torch.tensor(BEYOND_FLOAT64 + 10 * rank))
     return model

@@ -18,7 +18,6 @@ from autograder.checking.practice_pack import path_of
 from autograder.exercises.model_answers import model_answer
 
 
-
 def with_other_digits(draw):
     # As by another mathematical library: the last digit differs.
     def drawn(*args, **kwargs):

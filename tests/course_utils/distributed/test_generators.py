@@ -99,3 +99,12 @@ def test_every_failure_is_named(function, error, words):
 def test_no_thread_is_started(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", None)
     CLUSTER.run_generators(lambda comm: summed(comm, 1, torch.ones(1)))
+
+
+def test_an_interrupt_is_no_error_of_a_rank():
+    def interrupted(comm):
+        yield comm.all_reduce(torch.ones(1), async_op=True)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        CLUSTER.run_generators(interrupted)
