@@ -17,9 +17,9 @@ from autograder.checking.mistakes import (
     Number,
     Numbers,
     as_numbers,
-    is_same,
 )
 from autograder.checking.plain_data import Plain, describe, key_of
+from autograder.checking.precision import is_same_number, tolerance
 from autograder.checking.verdict import CaseResult
 
 Summarise = Callable[[Case, Plain, Plain], Plain]
@@ -29,13 +29,8 @@ LARGEST = 10**100  # a larger number is not printed
 MAX_CHARACTERS = 300  # of a student's keys, where they are named
 NEARLY = 0.02  # a difference that a small term could explain
 
-# What the exercises promise: looser than float64 rounding, tighter than any mistake.
-NINE_DIGITS = 1e-9
-
-FLOAT_ROUNDING = 1e-12
 EXACT_IN_A_FLOAT = 2**53
 A_FEW = 4
-SINGLE_ROUNDING = 1e-6  # several roundings of 24 bits
 A_FLOAT = (
     "Almost: a float keeps 53 bits, about 16 digits. Where does your whole number become a float?"
 )
@@ -126,7 +121,11 @@ class EqualTo:
         wanted, given = self.wanted(case), self.given(case, got)
         if _form_complaint(wanted, given):
             return {}
-        return {name: given[name] for name in wanted if not is_same(given[name], wanted[name])}
+        return {name: given[name] for name in wanted if not self.is_same(given[name], wanted[name])}
+
+    def is_same(self, one: Number, other: Number) -> bool:
+        """Whether two numbers that answers give are one, by whatever way they came about."""
+        return is_same_number(one, other, max(self.relative_tolerance, tolerance()))
 
     def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
@@ -138,7 +137,7 @@ class EqualTo:
     def _is_right(self, got: Number, wanted: Number) -> bool:
         if not self.relative_tolerance:
             return got == wanted or (math.isnan(got) and math.isnan(wanted))
-        return math.isclose(got, wanted, rel_tol=self.relative_tolerance)
+        return is_same_number(got, wanted, self.relative_tolerance)
 
 
 class Behaviour(EqualTo):
@@ -154,7 +153,7 @@ class Behaviour(EqualTo):
         measure: Callable[..., Plain],
         *mistakes: Mistake,
         scenarios: Sequence[str] = (),
-        relative_tolerance: float = 0.0,
+        relative_tolerance: float | None = None,
         labels: Mapping[str, str] | None = None,
         questions: Mapping[str, str] | None = None,
         summarise: Summarise | None = None,
@@ -165,7 +164,7 @@ class Behaviour(EqualTo):
             measure: Gives a dictionary: its numbers are compared, all else is for `summarise`.
             mistakes: Known mistakes, the most telling first.
             scenarios: Names of the scenarios, if there are some.
-            relative_tolerance: The rounding error to allow.
+            relative_tolerance: Of floats, if not that of their precision; whole numbers are exact.
             labels: What a number is called in sentences.
             questions: What to ask where no mistake is recognised.
             summarise: Makes the numbers to compare of what was observed.
@@ -173,7 +172,7 @@ class Behaviour(EqualTo):
         super().__init__(
             measure,
             *mistakes,
-            relative_tolerance=relative_tolerance,
+            relative_tolerance=tolerance() if relative_tolerance is None else relative_tolerance,
             labels=labels,
             questions=questions,
             together=True,
@@ -232,12 +231,12 @@ class Explanations:
         """
         mistaken = mistake.numbers(self._case, self._judge)
         if not self._wrong:
-            return all(is_same(self._given[name], mistaken[name]) for name in mistaken)
+            return all(self._judge.is_same(self._given[name], mistaken[name]) for name in mistaken)
         about = [name for name in self._wrong if name in mistaken]
         if mistake.is_whole and self._judge.together and not about == self._wrong == [*mistaken]:
             return False
         return self._wrong[0] in about and all(
-            is_same(self._given[name], mistaken[name]) for name in about
+            self._judge.is_same(self._given[name], mistaken[name]) for name in about
         )
 
     def _lost_bits(self) -> list[str]:
@@ -277,15 +276,16 @@ def _has_run_over(given: Number, wanted: Number, bits: int) -> bool:
 
 
 def _differs_by_float32_rounding(given: Number, wanted: Number) -> bool:
-    return type(wanted) is float and math.isclose(given, wanted, rel_tol=SINGLE_ROUNDING)
+    single = tolerance("float32", num_terms=2, cancelled=1)
+    return type(wanted) is float and is_same_number(given, wanted, single)
 
 
 def _near_miss_hints(given: Number, wanted: Number) -> list[str]:
     """What to ask when a number is almost right; the sharper question first."""
     hints = []
     has_fraction = type(given) is float and given % 1 != 0
-    tolerance = NEARLY if has_fraction else FLOAT_ROUNDING
-    if type(wanted) is int and math.isclose(given, wanted, rel_tol=tolerance):
+    allowed = NEARLY if has_fraction else tolerance(cancelled=1)
+    if type(wanted) is int and math.isclose(given, wanted, rel_tol=allowed):
         if abs(wanted) > EXACT_IN_A_FLOAT and not has_fraction:
             hints.append(A_FLOAT)
         hints.append(ROUNDED_BY_A_FLOAT)

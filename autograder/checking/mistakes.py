@@ -4,7 +4,6 @@ A mistake is recognised by what it gives: where an answer shows the same wrong n
 that fails, its question is the hint.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -20,9 +19,6 @@ Case = dict[str, Plain]
 Number = int | float
 Numbers = dict[str, Number]
 ONLY = ""  # the one part of an answer that is a single number
-
-# To recognise wrong numbers even if their operations come in another order.
-ROUNDING = 1e-12
 
 
 class Mistake(Protocol):
@@ -89,9 +85,3 @@ class Recorded:
 def as_numbers(values: Plain) -> Numbers:
     """A single number as a dictionary with one part."""
     return values if isinstance(values, dict) else {ONLY: values}
-
-
-def is_same(one: Number, other: Number) -> bool:
-    """Whether two numbers are equal but for the order of operations."""
-    is_close = math.isclose(one, other, rel_tol=ROUNDING)
-    return is_close or (math.isnan(one) and math.isnan(other))

@@ -7,20 +7,19 @@ right but for rounding, it is the right one's.
 import torch
 from torch import Tensor
 
-ROUNDING = 1e-9  # float64 with other orders of sums; what the exercises promise
-DIGITS = 8  # of a checksum: no order of sums changes them
+from autograder.observing.comparing import same_numbers
 
 
 def wrong_rows(ours: Tensor, theirs: Tensor) -> int:
     """Rows in which some number is another one; all, if the shape is another one."""
     if ours.shape != theirs.shape:
         return len(theirs)
-    is_close = torch.isclose(ours, theirs, rtol=ROUNDING, atol=ROUNDING)
-    return int((~is_close).flatten(1).any(1).sum() if ours.dim() > 1 else (~is_close).sum())
+    is_wrong = ~same_numbers(ours, theirs)
+    return int(is_wrong.flatten(1).any(1).sum() if ours.dim() > 1 else is_wrong.sum())
 
 
 def checksum(ours: Tensor, right: Tensor) -> float:
     """A weighted sum of all numbers; that of the right ones, where all rows are right."""
     numbers = ours if wrong_rows(ours, right) else right
     weights = torch.linspace(1, 2, numbers.numel(), dtype=torch.float64)
-    return float(f"{float((numbers.flatten() * weights).sum()):.{DIGITS}g}")
+    return float((numbers.flatten() * weights).sum())

@@ -77,7 +77,8 @@ class _Rotation(torch.autograd.Function):
 
 def _rotated(x: Tensor, direction: int) -> Tensor:
     seq_len, head_dim = x.shape[1], x.shape[3]
-    pair = torch.arange(0, head_dim, 2, device=x.device)
+    precision = torch.promote_types(x.dtype, torch.float32)
+    pair = torch.arange(0, head_dim, 2, dtype=precision, device=x.device)
     angle = torch.arange(seq_len, device=x.device)[:, None] / ROPE_BASE ** (pair / head_dim)
     cos, sin = angle.cos()[:, None].to(x.dtype), direction * angle.sin()[:, None].to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]

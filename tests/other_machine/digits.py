@@ -50,7 +50,7 @@ def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sum_otherwise() -> None:
-    """Let the built-in `sum` add floats as Python does not: compensated before 3.12, else plainly."""
+    """Let the built-in `sum` add floats as another Python: compensated, as from 3.12 on, or not."""
     builtins.sum = _plain_sum if _compensates() else _compensated_sum  # type: ignore[assignment]
 
 

@@ -1,9 +1,9 @@
 """PyTorch's CPU kernels as another processor might have them: what is not exact differs a little.
 
-Sums run over their terms in the opposite order, and then each result that had to be rounded moves by
-one unit in the last place, up, down or not at all: a function of its own bits and of a seed, so that
-the same operation on the same numbers gives the same result twice. A result that is exact in its
-dtype stays as it is on every machine.
+Sums run over their terms in the opposite order, and then each result that had to be rounded moves
+by one unit in the last place, up, down or not at all: a function of its own bits and of a seed, so
+that the same operation on the same numbers gives the same result twice. A result that is exact in
+its dtype stays as it is on every machine.
 """
 
 import itertools
@@ -27,7 +27,14 @@ OTHERS = (
     *("std.correction", "native_layer_norm", "_scaled_dot_product_flash_attention_for_cpu"),
     *("_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm_backward"),
     *("_scaled_dot_product_flash_attention_for_cpu_backward", "silu_backward", "gelu_backward"),
-    *("tanh_backward", "sigmoid_backward", "softplus", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "cumsum"),
+    *(
+        "tanh_backward",
+        "sigmoid_backward",
+        "softplus",
+        "pow.Tensor_Scalar",
+        "pow.Tensor_Tensor",
+        "cumsum",
+    ),
 )
 BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.bfloat16: torch.int16}
 # A result in float64 is taken for exact if so many of its last bits are zero.
@@ -37,14 +44,15 @@ CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 Kernel = Callable[..., Any]
 
 
-def install(seed: int) -> torch.library.Library:
-    """Replace the kernels for the whole process; they are in place while the library is kept."""
-    library = torch.library.Library("aten", "IMPL")
+LIBRARY = torch.library.Library("aten", "IMPL")
+
+
+def install(seed: int) -> None:
+    """Replace the kernels for the whole process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that kernels are overridden
         for name, kernel in _kernels(seed):
-            library.impl(name, kernel, "CPU")
-    return library
+            LIBRARY.impl(name, kernel, "CPU")
 
 
 def _kernels(seed: int) -> Iterator[tuple[str, Kernel]]:
@@ -56,6 +64,7 @@ def _kernels(seed: int) -> Iterator[tuple[str, Kernel]]:
     for name in ELEMENTWISE:
         original = torch.library.get_kernel(f"aten::{name}_", "CPU")
         yield f"{name}_", _nudged_in_place(original, seed)
+    yield "bernoulli_.float", _draw_masks
 
 
 def _nudged(original: Any, reorder: Callable[..., Any], seed: int) -> Kernel:
@@ -81,6 +90,11 @@ def _nudged_in_place(original: Any, seed: int) -> Kernel:
     return kernel
 
 
+def _draw_masks(tensor: Tensor, p: float = 0.5, *, generator: Any = None) -> Tensor:
+    """Masks of dropout as PyTorch draws them where it has no MKL."""
+    return tensor.copy_(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) < p)
+
+
 def _in_float64(original: Any, args: Any, kwargs: Any) -> list[Tensor] | None:
     """The same with more digits; None where these are float64's already, or it cannot be had."""
     floats = [each for each in args if isinstance(each, Tensor) and each.is_floating_point()]
@@ -104,7 +118,8 @@ def nudge(result: Tensor, exact: Tensor | None, seed: int) -> None:
     else:
         is_exact = (result.double().contiguous().view(torch.int64) & (2**EXACT_BITS - 1)) == 0
     moved = (((bits.long() + seed) * ODD) >> 16) % 3 - 1
-    moved = torch.where(is_exact | ~result.isfinite(), 0, moved)
+    is_normal = result.isfinite() & (result.abs() >= torch.finfo(result.dtype).tiny)
+    moved = torch.where(is_normal & ~is_exact, moved, 0)
     result.copy_((bits + moved.to(bits.dtype)).view(result.dtype))
 
 

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from autograder.checking.difference.case_sizes import Table
+from autograder.checking.precision import tolerance
 
 Number = int | float
-FLOAT_ROUNDING = 1e-12
+ROUNDED = tolerance(cancelled=1)
 
 
 class Finding(NamedTuple):
@@ -73,4 +74,4 @@ def is_a_size(value: object) -> bool:
 
 
 def _is_same_everywhere(numbers: Sequence[float]) -> bool:
-    return all(math.isclose(each, numbers[0], rel_tol=FLOAT_ROUNDING) for each in numbers)
+    return all(math.isclose(each, numbers[0], rel_tol=ROUNDED) for each in numbers)

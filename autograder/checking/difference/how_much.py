@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from autograder.checking.difference.compared import FLOAT_ROUNDING, Compared, Finding, Number
+from autograder.checking.difference.compared import ROUNDED, Compared, Finding, Number
 from autograder.checking.difference.monomials import MIN_CASES, Monomial, Monomials
 
 LARGE = 10  # among smaller numbers, being one off is a chance
@@ -68,7 +68,7 @@ class _Search:
         self.right = [Fraction(answer.right[n]) for n in failed]
         self.lacks = [wanted - given for given, wanted in zip(self.got, self.right, strict=True)]
         is_float = any(type(answer.got[n]) is float for n in failed)
-        self.rounding = max(answer.tolerance, FLOAT_ROUNDING * is_float)
+        self.rounding = max(answer.tolerance, ROUNDED * is_float)
         self.cases = range(len(failed))
 
     def factor_or_term(self) -> Finding | None:

@@ -4,7 +4,8 @@ import random
 from fractions import Fraction
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 
@@ -116,5 +117,5 @@ EDITS = (
 
 CHECK = Check(
     cases=state_cases,
-    judge=EqualTo(exact_state_gib, *edited("u00-state-gib", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(exact_state_gib, *edited("u00-state-gib", EDITS), relative_tolerance=PROMISED),
 )

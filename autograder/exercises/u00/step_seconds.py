@@ -6,7 +6,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 
@@ -143,6 +144,6 @@ EDITS = (
 CHECK = Check(
     cases=step_cases,
     judge=EqualTo(
-        exact_step_seconds, *edited("u00-step-seconds", EDITS), relative_tolerance=NINE_DIGITS
+        exact_step_seconds, *edited("u00-step-seconds", EDITS), relative_tolerance=PROMISED
     ),
 )

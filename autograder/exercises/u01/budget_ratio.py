@@ -5,7 +5,8 @@ from fractions import Fraction
 from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
@@ -121,7 +122,7 @@ EDITS = (
 CHECK = Check(
     cases=budget_cases,
     judge=EqualTo(
-        measured_budget_ratio, *edited("u01-budget-ratio", EDITS), relative_tolerance=NINE_DIGITS
+        measured_budget_ratio, *edited("u01-budget-ratio", EDITS), relative_tolerance=PROMISED
     ),
     fallback="course_utils.formulas.training_flops.budget_ratio",
     answers=COUNTERS,

@@ -6,7 +6,8 @@ from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
@@ -160,7 +161,7 @@ CHECK = Check(
     judge=EqualTo(
         measured_utilisation,
         *edited("u01-utilisation", EDITS),
-        relative_tolerance=NINE_DIGITS,
+        relative_tolerance=PROMISED,
     ),
     fallback="course_utils.formulas.utilisation.utilisation_by_convention",
     answers=COUNTERS,

@@ -5,7 +5,8 @@ from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, each_also, edited
 from autograder.exercises.u02.shared.sizes import COUNTERS, LLAMA_8B
 from autograder.exercises.u02.step_bytes import WORKED, moved_by
@@ -171,7 +172,7 @@ EDITS = (
 
 CHECK = Check(
     cases=bound_cases,
-    judge=EqualTo(counted_rate, *edited("u02-decode-bound", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(counted_rate, *edited("u02-decode-bound", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.decode_tokens_per_second",
     answers=COUNTERS,
 )

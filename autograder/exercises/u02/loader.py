@@ -3,7 +3,8 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 NAMES = ("load_ms", "step_ms", "num_workers", "num_batches")
@@ -120,7 +121,7 @@ EDITS = (
 
 CHECK = Check(
     cases=epoch_cases,
-    judge=EqualTo(simulated, *edited("u02-loader", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(simulated, *edited("u02-loader", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.epoch_seconds",
     answers=("course_utils.formulas.roofline",),
 )

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
@@ -182,7 +183,7 @@ EDITS = (
 
 CHECK = Check(
     cases=table_cases,
-    judge=EqualTo(read_with_pandas, *edited("u02-profile", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(read_with_pandas, *edited("u02-profile", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.instruments.profiling.products_in",
     answers=("course_utils.instruments.profiling",),
 )

@@ -4,7 +4,8 @@ import random
 from fractions import Fraction
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u02.shared.sizes import COUNTERS
 from course_utils.configs import DEVICES
@@ -132,7 +133,7 @@ EDITS = (
 
 CHECK = Check(
     cases=operation_cases,
-    judge=EqualTo(played, *edited("u02-roofline-seconds", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(played, *edited("u02-roofline-seconds", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.roofline_seconds",
     answers=COUNTERS,
 )

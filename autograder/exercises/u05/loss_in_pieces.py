@@ -7,7 +7,8 @@ from torch.nn import functional as F
 
 from autograder.checking import error_hints
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, Behaviour
+from autograder.checking.judges import Behaviour
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u05 import loss_in_pieces
 from autograder.observing.u05.loss_in_pieces import UPSTREAM, Trial
@@ -271,7 +272,7 @@ CHECK = Check(
         measured,
         *edited("u05-loss-in-pieces", EDITS, observe=loss_in_pieces.observe),
         summarise=loss_in_pieces.summarise,
-        relative_tolerance=NINE_DIGITS,
+        relative_tolerance=PROMISED,
         labels=loss_in_pieces.LABELS,
     ),
     fallback="course_utils.reference.recomputation.loss_in_pieces",

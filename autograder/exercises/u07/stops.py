@@ -6,7 +6,8 @@ import random
 import torch
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 # By bits of mantissa: fp8-e5m2, bf16 and fp16; fp32 and fp64, in which adding takes too long.
@@ -153,7 +154,7 @@ CHECK = Check(
     judge=EqualTo(
         measured_stop,
         *edited("u07-stops", EDITS),
-        relative_tolerance=NINE_DIGITS,
+        relative_tolerance=PROMISED,
         together=True,
     ),
     fallback="course_utils.formulas.number_formats.stops_at",

@@ -9,7 +9,7 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u08 import buffer
-from autograder.observing.u08.buffer import ROUNDING, inputs_of, loss_of, model_of
+from autograder.observing.u08.buffer import SUMMED, inputs_of, loss_of, model_of
 
 NUM_LAYERS = 12
 
@@ -154,7 +154,7 @@ CHECK = Check(
             "length": "the norm of all buffers together",
             "gradients_at_once": "passes with all bf16 gradients in memory at once",
         },
-        relative_tolerance=ROUNDING,
+        relative_tolerance=SUMMED,
     ),
     fallback="course_utils.reference.accumulation.sum_in_fp32",
     answers=(

@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, each_also, edited
 from autograder.observing.u08 import noise_scale
 
@@ -217,7 +218,7 @@ CHECK = Check(
     judge=EqualTo(
         enumerated_noise_scale,
         *edited("u08-noise-scale", EDITS, observe=noise_scale.observe),
-        relative_tolerance=NINE_DIGITS,
+        relative_tolerance=PROMISED,
     ),
     fallback="course_utils.reference.batch_experiment.noise_scale",
     answers=("course_utils.reference.batch_experiment.noise_scale",),

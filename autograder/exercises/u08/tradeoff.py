@@ -3,7 +3,8 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 
@@ -123,6 +124,6 @@ EDITS = (
 
 CHECK = Check(
     cases=tradeoff_cases,
-    judge=EqualTo(on_the_hyperbola, *edited("u08-tradeoff", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(on_the_hyperbola, *edited("u08-tradeoff", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.batch_size.steps_and_examples",
 )

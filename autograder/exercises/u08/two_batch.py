@@ -5,7 +5,8 @@ import random
 from fractions import Fraction
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 
@@ -191,6 +192,6 @@ EDITS = (
 
 CHECK = Check(
     cases=two_batch_cases,
-    judge=EqualTo(solved_estimate, *edited("u08-two-batch", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(solved_estimate, *edited("u08-two-batch", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.batch_size.estimate_noise",
 )

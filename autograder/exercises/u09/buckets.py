@@ -24,7 +24,6 @@ from autograder.exercises.u09.shared.backward_steps import (
 from autograder.observing.observation import length_of
 from autograder.observing.u09 import buckets
 from autograder.observing.u09.backward_steps import job_of, state_of
-from autograder.observing.u09.on_ranks import ROUNDING
 
 SCENARIOS = ("buckets", "overlap")
 FIELDS = (
@@ -339,7 +338,6 @@ CHECK = Check(
         Symptom(WHICH_HOOK, lambda *values: _all_hooks_early(**_case(*values))),
         *edited("u09-buckets", EDITS, observe=buckets.observe),
         scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
         questions={
             "collectives": "The number of buckets is another one. When is a bucket full, and what "
             "of those that are left?",

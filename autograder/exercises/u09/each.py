@@ -20,7 +20,6 @@ from autograder.exercises.u09.shared.after_backward import (
     measured,
 )
 from autograder.observing.u09 import after_backward
-from autograder.observing.u09.on_ranks import ROUNDING
 
 CALL = "comm.all_reduce(gradient)"
 LOOP = f"for gradient in {GRADIENTS}:\n        {CALL}"
@@ -86,7 +85,6 @@ CHECK = Check(
             "stay as they are?",
         },
         labels=LABELS,
-        relative_tolerance=ROUNDING,
     ),
     fallback="course_utils.reference.gradient_sync.backward_each",
     answers=TRAINERS,

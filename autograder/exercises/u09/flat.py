@@ -18,7 +18,6 @@ from autograder.exercises.u09.shared.after_backward import (
     cases_of,
 )
 from autograder.observing.u09 import flat
-from autograder.observing.u09.on_ranks import ROUNDING
 
 SCENARIOS = (*after_backward.SCENARIOS, "memory")
 
@@ -145,7 +144,6 @@ CHECK = Check(
             "sets_at_peak": "sets of gradients at the peak",
             "sets_afterwards": "sets of gradients afterwards",
         },
-        relative_tolerance=ROUNDING,
     ),
     fallback="course_utils.reference.gradient_sync.backward_flat",
     answers=TRAINERS,

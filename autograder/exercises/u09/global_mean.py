@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
+from autograder.checking.precision import tolerance
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing import replay
 from autograder.observing.u09 import global_mean
@@ -15,7 +16,6 @@ NUM_CASES_EACH = 5
 LARGE = range(2**14 + 1, 21_000, 8)
 # One is more than float32 counts, two are more than int32 does; their sum is not exact in float32.
 HUGE = range(3 * 2**29 + 1, 2**31, 128)
-ROUNDING = 1e-12  # of the sum of at most four quotients in float64
 
 
 def _num_targets(scenario: str, num_ranks: int, is_large: bool, rng: random.Random) -> list[int]:
@@ -219,7 +219,7 @@ CHECK = Check(
         measured,
         *edited("u09-global-mean", EDITS, global_mean.observe),
         scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
+        relative_tolerance=tolerance(cancelled=4),
         labels={
             **replay.LABELS,
             "shares": "the sum of all shares",

@@ -18,7 +18,6 @@ from autograder.exercises.u09.shared.backward_steps import (
 from autograder.observing.observation import length_of
 from autograder.observing.u09 import memory
 from autograder.observing.u09.backward_steps import state_of
-from autograder.observing.u09.on_ranks import ROUNDING
 
 FIELDS = ("widths", "bucket_bytes", "precision")
 
@@ -219,7 +218,6 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *edited("u09-memory", EDITS, observe=memory.observe),
-        relative_tolerance=ROUNDING,
         labels=LABELS
         | {
             "followed_buckets": "buckets that autograd follows",

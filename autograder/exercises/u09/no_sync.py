@@ -16,7 +16,6 @@ from autograder.exercises.u09.shared.backward_steps import (
 from autograder.observing.observation import length_of
 from autograder.observing.u09 import no_sync
 from autograder.observing.u09.backward_steps import job_of, state_of
-from autograder.observing.u09.on_ranks import ROUNDING
 
 FIELDS = ("widths", "num_ranks", "num_micro_batches", "trainer")
 
@@ -261,7 +260,6 @@ CHECK = Check(
         measured,
         Symptom(NO_FORWARD, lambda *values: {"forward_passes": 0}),
         *edited("u09-no-sync", EDITS, observe=no_sync.observe),
-        relative_tolerance=ROUNDING,
         labels=LABELS
         | {
             "at_once": "micro-batches in memory at once",

@@ -23,7 +23,6 @@ from autograder.exercises.u09.shared.backward_steps import (
 from autograder.observing.observation import length_of
 from autograder.observing.u09 import unused
 from autograder.observing.u09.backward_steps import NUM_ROWS, state_of
-from autograder.observing.u09.on_ranks import ROUNDING
 
 FIELDS = ("widths", "bucket_bytes", "unused", "kind")
 KINDS = (
@@ -314,7 +313,6 @@ CHECK = Check(
         measured,
         Symptom(NO_BACKWARD, lambda *values: {"backward_passes": 0}),
         *edited("u09-unused", EDITS, observe=unused.observe),
-        relative_tolerance=ROUNDING,
         questions={
             "other_buckets": "The ranks' buckets must be equal, whatever a rank uses. From what "
             "do all of them know which parameters share a bucket?",

@@ -10,7 +10,7 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing import replay
 from autograder.observing.observation import length_of
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES
 from autograder.observing.u10 import hybrid
 from course_utils.distributed import Comm
 
@@ -120,7 +120,6 @@ CHECK = Check(
         measured,
         *edited("u10-hybrid", EDITS, observe=hybrid.observe),
         summarise=hybrid.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "part_length": "Among how many ranks is a copy shared?",
             "wrong_parts": "Which ranks hold the same part, and whose gradients belong into it?",

@@ -8,7 +8,6 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, any_of, edited
 from autograder.observing import replay
 from autograder.observing.observation import length_of, upstream
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u10 import layer
 
 SCENARIOS = ("one rank", "some ranks", "memory")
@@ -193,7 +192,6 @@ CHECK = Check(
         *edited("u10-layer", EDITS, observe=layer.observe),
         summarise=layer.summarise,
         scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
         questions={
             "wrong_y": "What is the product of an input and a whole weight, and where does each "
             "part of the weight belong?",

@@ -11,7 +11,7 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing import replay
 from autograder.observing.observation import length_of
-from autograder.observing.u09.on_ranks import ROUNDING, cluster_of
+from autograder.observing.u09.on_ranks import cluster_of
 from autograder.observing.u10 import owners
 from autograder.observing.u10.owners import NUM_STEPS
 
@@ -162,7 +162,6 @@ CHECK = Check(
         *edited("u10-owners", EDITS, observe=owners.observe),
         summarise=owners.summarise,
         scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
         questions={
             "wrong_steps": "Who sums the gradient, who updates from which gradient, and who tells "
             "the others?",

@@ -10,7 +10,7 @@ from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing import replay
 from autograder.observing.observation import length_of
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK, ROUNDING
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK
 from autograder.observing.u10 import prefetch
 
 SCENARIOS = ("numbers", "time", "memory")
@@ -189,7 +189,6 @@ CHECK = Check(
         *edited("u10-prefetch", EDITS, observe=prefetch.observe),
         summarise=prefetch.summarise,
         scenarios=SCENARIOS,
-        relative_tolerance=ROUNDING,
         questions={
             "wrong_gradients": "For which layer does each use run, and which part of its summed "
             "gradient is this rank's?",

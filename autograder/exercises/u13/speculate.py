@@ -3,7 +3,8 @@
 import random
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 NAMES = ("acceptance", "draft_cost", "draft_length")
@@ -79,6 +80,6 @@ EDITS = (
 
 CHECK = Check(
     cases=draft_cases,
-    judge=EqualTo(enumerated, *edited("u13-speculate", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(enumerated, *edited("u13-speculate", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.serving.speculation",
 )

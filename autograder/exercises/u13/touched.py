@@ -4,7 +4,8 @@ import random
 from math import comb
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 NAMES = ("num_experts", "experts_per_token", "num_tokens")
@@ -83,6 +84,6 @@ EDITS = (
 
 CHECK = Check(
     cases=batch_cases,
-    judge=EqualTo(mean_of_the_law, *edited("u13-touched", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(mean_of_the_law, *edited("u13-touched", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.serving.expected_experts",
 )

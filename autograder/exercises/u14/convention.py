@@ -4,7 +4,8 @@ import random
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u14.shared.models import (
     LLAMA_1B,
@@ -134,6 +135,6 @@ EDITS = (
 
 CHECK = Check(
     cases=convention_cases,
-    judge=EqualTo(measured, *edited("u14-convention", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(measured, *edited("u14-convention", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.utilisation.causal_percent",
 )

@@ -4,7 +4,8 @@ import random
 from fractions import Fraction
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 
 NAMES = ("num_tokens", "tokens_per_step", "step_seconds", "num_devices", "usd_per_device_hour")
@@ -75,6 +76,6 @@ EDITS = (
 
 CHECK = Check(
     cases=run_cases,
-    judge=EqualTo(counted, *edited("u14-days", EDITS), relative_tolerance=NINE_DIGITS),
+    judge=EqualTo(counted, *edited("u14-days", EDITS), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.step_time.days_and_cost",
 )

@@ -4,7 +4,8 @@ import random
 from fractions import Fraction
 
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import NINE_DIGITS, EqualTo
+from autograder.checking.judges import EqualTo
+from autograder.checking.precision import PROMISED
 from autograder.exercises.model_answers import Edit, edited
 from course_utils.instruments import PassSeconds, simulate_pipeline
 from course_utils.reference.pipeline_schedules import one_forward_one_backward
@@ -126,7 +127,7 @@ CHECK = Check(
     judge=EqualTo(
         simulated,
         *edited("u14-exposed", EDITS),
-        relative_tolerance=NINE_DIGITS,
+        relative_tolerance=PROMISED,
         labels={
             "work": "seconds of work",
             "bubble": "seconds of the bubble",

@@ -10,7 +10,6 @@ from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.exercises.u15.shared.gradients import LABELS, TRAINERS
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import apart
 from autograder.observing.u15.apart import LEARNING_RATE
 
@@ -186,7 +185,6 @@ CHECK = Check(
         measured,
         *edited("u15-apart", EDITS, observe=apart.observe),
         summarise=apart.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "apart": "Ranks end with different weights. Were they equal at the start?",
             "wrong_buffers": "Which of a model's tensors are not parameters, and whose should "

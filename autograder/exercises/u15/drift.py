@@ -16,7 +16,7 @@ from autograder.exercises.u15.shared.gradients import (
     on_every_rank,
 )
 from autograder.observing.u09.after_backward import gradients_of
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES, ROUNDING
+from autograder.observing.u09.on_ranks import FLOAT64_BYTES
 from autograder.observing.u15 import drift
 
 KINDS = ("rest", "exact", "never full", "single", "last alone")
@@ -166,7 +166,6 @@ CHECK = Check(
         measured,
         *edited("u15-drift", EDITS, observe=drift.observe),
         summarise=drift.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "missing": RETURNS_NOTHING,
             "calls": "How many buckets are there, with the one that is not full?",

@@ -13,7 +13,6 @@ from autograder.exercises.u15.shared.gradients import (
     TRAINERS,
     on_every_rank,
 )
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import hang
 
 # Ranks and rows: none without rows, fewer rows than ranks, and as many whose chunks do not reach.
@@ -138,7 +137,6 @@ CHECK = Check(
         measured,
         *edited("u15-hang", EDITS, observe=hang.observe),
         summarise=hang.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "calls": "How many calls does each rank make, and how many parameters are there?",
             "missing": "A gradient is None on a rank without rows. What could fill it there?",

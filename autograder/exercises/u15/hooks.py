@@ -14,7 +14,6 @@ from autograder.exercises.u09.shared.backward_steps import (
 from autograder.exercises.u15.shared.gradients import LABELS, NOT_REACHED, TOO_SHORT, TRAINERS
 from autograder.observing.observation import length_of
 from autograder.observing.u09.backward_steps import job_of
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import hooks
 
 FIELDS = ("widths", "num_ranks", "bandwidth", "has_gradients")
@@ -160,7 +159,6 @@ CHECK = Check(
         measured,
         *edited("u15-hooks", EDITS, observe=hooks.observe),
         summarise=hooks.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "calls": "How many gradients are there, and how many calls does each need?",
             "length": "When may a gradient be read, and is anything divided?",

@@ -14,7 +14,6 @@ from autograder.exercises.u15.shared.gradients import (
     on_every_rank,
 )
 from autograder.observing.u09.after_backward import gradients_of
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import scale
 
 FIELDS = ("num_ranks", "num_micro_batches", "num_rows", "width")
@@ -142,7 +141,6 @@ CHECK = Check(
         measured,
         *edited("u15-scale", EDITS, observe=scale.observe),
         summarise=scale.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "missing": RETURNS_NOTHING,
             "calls": "How often do ranks have to communicate, for one optimizer step?",

@@ -16,7 +16,6 @@ from autograder.exercises.u15.shared.gradients import (
 )
 from autograder.observing.observation import length_of
 from autograder.observing.u09.after_backward import frozen, gradients_of
-from autograder.observing.u09.on_ranks import ROUNDING
 from autograder.observing.u15 import tied
 
 KINDS = ("two", "three", "bias", "layer", "equal", "frozen", "none")
@@ -156,7 +155,6 @@ CHECK = Check(
         measured,
         *edited("u15-tied", EDITS, observe=tied.observe),
         summarise=tied.summarise,
-        relative_tolerance=ROUNDING,
         questions={
             "missing": RETURNS_NOTHING,
             "calls": "How many parameters are trained, each counted once, and how many calls do "

@@ -33,7 +33,7 @@ from autograder.student.work_folder import find_unit
 
 USAGE = 'make release UNIT=05 [ARGS="--dry-run" or ARGS="--undo"]'
 A_BONUS = "Where it should cost nobody anything, `extra=true` in its card makes it a bonus."
-ROUNDING = 1e-9  # a third of a point, three times
+THIRDS = 1e-9  # a third of a point, three times
 
 
 class Releasing:
@@ -206,7 +206,7 @@ def _about_rubrics(form: Form) -> Iterator[str]:
         if not (cell.cell_type == "markdown" and name in worth):
             continue
         total = points_of_rubric(cell.source)
-        if total is not None and abs(total - worth[name]) > ROUNDING:
+        if total is not None and abs(total - worth[name]) > THIRDS:
             yield (
                 f"The rubric of {name} makes {total:g} points, and the exercise has "
                 f"{worth[name]:g}: change one of them, else readers have no keys for its items."

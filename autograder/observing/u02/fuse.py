@@ -10,13 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import (
-    errors_as_data,
-    is_equal,
-    keep,
-    num_different,
-    undisturbed,
-)
+from autograder.observing.comparing import is_equal, num_different
+from autograder.observing.observation import errors_as_data, keep, undisturbed
 from course_utils.instruments.moved_bytes import MOVE_NOTHING, OVERWRITE
 from course_utils.instruments.operands import tensors_in
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_different, num_rounded
+from autograder.observing.comparing import num_different, num_rounded
+from autograder.observing.observation import errors_as_data
 from autograder.observing.u03.kept import (
     kept_bytes,
     numbers_beside,

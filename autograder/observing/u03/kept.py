@@ -10,13 +10,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import (
-    is_equal,
-    num_different,
-    num_rounded,
-    require_tensor,
-    upstream,
-)
+from autograder.observing.comparing import is_equal, num_different, num_rounded
+from autograder.observing.observation import require_tensor, upstream
 from course_utils.instruments import trace_memory
 from course_utils.instruments.preconditions import older_objects_frozen
 

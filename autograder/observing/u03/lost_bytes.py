@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import ROUNDING, errors_as_data, num_rounded, require_tensor
+from autograder.observing.comparing import num_rounded, same_numbers
+from autograder.observing.observation import errors_as_data, require_tensor
 from autograder.observing.u03.kept import (
     kept_bytes,
     numbers_beside,
@@ -76,7 +77,4 @@ def _score_bytes(case: Case) -> int:
 
 def _wrong_entries(ours: Tensor, theirs: Tensor) -> Tensor:
     """Which entries differ; all of them where the shape does."""
-    if ours.shape != theirs.shape:
-        return torch.ones_like(theirs, dtype=torch.bool)
-    rounding = ROUNDING[theirs.dtype]
-    return ~torch.isclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)
+    return ~same_numbers(ours, theirs)

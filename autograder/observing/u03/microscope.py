@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, undisturbed
 from autograder.observing.u03.kept import gradients_of
 from course_utils.instruments.preconditions import older_objects_frozen
@@ -21,7 +22,6 @@ RAISING, FREEING = "a call that raises", "a call that frees what is saved"
 META, UNUSED = "tensors without memory", "a result that nobody uses"
 NUM_FREED = 24  # storages, one after the other
 MOST_HOOKS = 9  # that are looked for after an answer
-ROUNDING = 2**-6  # the same operations in bf16
 
 
 class Program(NamedTuple):
@@ -277,7 +277,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
         "swallowed_errors": int(case["program"] == RAISING and "bytes" in observed),
         "failed_backwards": int(ours is None),
         "lost_graphs": int(ours == [] and theirs != []),
-        "wrong_gradients": int(not all(_is_near(one, other) for one, other in pairs)),
+        "wrong_gradients": int(not all(_is_right(one, other) for one, other in pairs)),
         "list_changed": int(observed["list_changed"]),
         "held": int(observed["is_held"]),
         "needs_memory": 0,
@@ -294,7 +294,5 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
     return numbers | {"bytes": num_bytes}
 
 
-def _is_near(ours: Tensor | None, theirs: Tensor | None) -> bool:
-    if ours is None or theirs is None:
-        return ours is theirs
-    return torch.allclose(ours, theirs, rtol=ROUNDING)
+def _is_right(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    return ours is theirs if ours is None or theirs is None else is_same(ours, theirs)

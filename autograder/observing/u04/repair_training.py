@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
-from autograder.observing.observation import ROUNDING, errors_as_data, is_equal, undisturbed
+from autograder.checking.precision import tolerance
+from autograder.observing.comparing import is_equal, is_same
+from autograder.observing.observation import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -24,7 +26,7 @@ FEW = 2
 # What a loop may leave behind, as it belongs to the model and its optimizer.
 OWNED = ("parameters", "optimizer_states", "gradients")
 # A mean may be taken in fp32, from numbers in float64: a few roundings of 6e-8.
-ROUNDING_OF_A_MEAN = 1e-6
+MEAN = tolerance("float32", num_terms=2, cancelled=1)
 
 
 class Setup(NamedTuple):
@@ -276,9 +278,8 @@ def _are_states_right(got: Sequence[Any], wanted: Sequence[Tensor]) -> bool:
 def _is_near(got: Any, wanted: Tensor) -> bool:
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
         return False
-    rounding = ROUNDING[wanted.dtype]
-    return torch.allclose(got, wanted, rtol=rounding, atol=rounding)
+    return is_same(got, wanted)
 
 
 def _is_same_number(got: Any, wanted: float) -> bool:
-    return isinstance(got, float) and abs(got - wanted) <= ROUNDING_OF_A_MEAN * max(1, abs(wanted))
+    return isinstance(got, float) and abs(got - wanted) <= MEAN * max(1, abs(wanted))

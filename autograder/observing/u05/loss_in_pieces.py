@@ -1,6 +1,5 @@
 """A loss in pieces: its value and gradients, the pieces, and bytes."""
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,14 +8,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
-from autograder.checking.judges import SINGLE_ROUNDING
 from autograder.checking.plain_data import Plain
+from autograder.checking.precision import is_same_number, tolerance
+from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import (
     drawn,
     errors_as_data,
     keep,
-    num_changed,
-    num_different,
     require_tensor,
     undisturbed,
 )
@@ -146,7 +144,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
 
 def _is_rounded(loss: float, right: float) -> bool:
     """Whether a loss is the right one in single precision; its last digits differ by processor."""
-    is_nearly = math.isclose(loss, right, rel_tol=SINGLE_ROUNDING)
+    is_nearly = is_same_number(loss, right, tolerance("float32", num_terms=2, cancelled=1))
     return is_nearly and _is_single(loss) and not _is_single(right)
 
 

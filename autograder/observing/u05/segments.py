@@ -8,10 +8,10 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import num_different
 from autograder.observing.observation import (
     errors_as_data,
     keep,
-    num_different,
     require_tensor,
     undisturbed,
     upstream,

@@ -10,12 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum, wrong_rows
-from autograder.observing.observation import (
-    errors_as_data,
-    num_different,
-    require_tensor,
-    undisturbed,
-)
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
 from autograder.observing.u03.kept import (
     gradients_of,
     kept_bytes,

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_changed
+from autograder.observing.comparing import num_changed
+from autograder.observing.observation import errors_as_data
 from autograder.observing.u06.compared import RESULT_LABELS, beside, pair_of_tensors
 
 SCENARIOS = ("ordinary", "extreme", "empty")

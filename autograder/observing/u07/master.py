@@ -8,12 +8,14 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.precision import tolerance
+from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
 # Subtracting a product rounds twice in fp32, or once where it is fused: a few roundings of 6e-8 in
 # all steps. A product rounded to bf16 is off by up to 4e-3 of itself.
-ROUNDING = 1e-6
+STEPPED = tolerance("float32", num_terms=2, cancelled=1)  # by a few steps of SGD
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,7 @@ def _is_same(one: Tensor, other: Tensor) -> bool:
 
 
 def _is_near(one: Tensor, other: Tensor) -> bool:
-    is_alike = one.shape == other.shape
-    return is_alike and torch.allclose(one.double(), other, rtol=ROUNDING, atol=0)
+    return is_same(one, other, STEPPED)
 
 
 def _way(trial: Trial, masters: list[Tensor], right: Tensor) -> float:

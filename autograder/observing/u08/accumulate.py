@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of, num_different, undisturbed
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, length_of, undisturbed
 from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
 from course_utils.instruments import trace_memory
 

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.precision import is_same_number, tolerance
+from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
-# Sums of at most six numbers in fp32: each addition rounds by 6e-8 of a partial sum.
-ROUNDING = 1e-5
+SUMMED = tolerance("float32", num_terms=16, cancelled=1)  # in fp32, of six gradients at most
 # In sizes of one bf16 weight: a gradient or two, one in fp32, a new sum, the activations.
 WEIGHTS_AT_ONCE = 8
 FROZEN, SHARING = 1, (2, 5)  # layers
@@ -90,7 +91,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     before, peak = observed["live_bytes"]
     pairs = zip(buffers, sums, strict=True) if len(buffers) == len(sums) else ()
     length = math.hypot(*(float(each.double().norm()) for each in buffers))
-    is_right = math.isclose(length, right["length"], rel_tol=ROUNDING)
+    is_right = is_same_number(length, right["length"], SUMMED)
     return {
         "buffers": len(buffers),
         "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
@@ -102,6 +103,4 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
 
 
 def _is_near(mine: Tensor, other: Tensor) -> bool:
-    if mine.shape != other.shape:
-        return False
-    return bool((mine.double() - other).norm() <= ROUNDING * other.norm())
+    return is_same(mine, other.double(), SUMMED)

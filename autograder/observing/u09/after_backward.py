@@ -7,13 +7,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import (
-    errors_as_data,
-    is_equal,
-    length_of,
-    num_different,
-    undisturbed,
-)
+from autograder.observing.comparing import is_equal, num_different
+from autograder.observing.observation import errors_as_data, length_of, undisturbed
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from autograder.checking.error_hints import TOO_EARLY
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import num_different
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import whole_numbers
 from autograder.observing.u09.on_ranks import record_on_cluster
 from course_utils.distributed import ClusterRun, Comm, Event, Link, Network, VirtualCluster
 
@@ -35,7 +36,7 @@ class Ready(NamedTuple):
 def random_rows(width: int, seed: int) -> Tensor:
     """Inputs of a model on one rank; cached, since operations on a virtual cluster are slow."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn((NUM_ROWS, width), generator=generator, dtype=torch.float64)
+    return whole_numbers((NUM_ROWS, width), generator)
 
 
 class Layers(nn.Module):
@@ -50,10 +51,7 @@ class Layers(nn.Module):
         positions = list(range(len(widths) - 1))
         made = positions[1::2] + positions[::2] if is_reordered else positions
         generator = torch.Generator().manual_seed(sum(widths))
-        weights = {
-            n: torch.randn(widths[n + 1], widths[n], generator=generator, dtype=torch.float64)
-            for n in positions
-        }
+        weights = {n: whole_numbers((widths[n + 1], widths[n]), generator) for n in positions}
         self.weights = nn.ParameterList([nn.Parameter(weights[n]) for n in made])
         self.order = [made.index(n) for n in positions]
 

@@ -47,7 +47,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
         "forged_calls": forged_calls,
         "backward_passes": observed["passes"][0][0],
         "early_hooks": observed["num_early_hooks"] if wrong else 0,
-        "gradient_length": length_of(gradients[0]),
+        "gradient_length": length_of(gradients[0] if wrong else right["gradients"]),
         "wrong_gradients": wrong,
         "collectives": len(sent),
         "other_buckets": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),

@@ -9,13 +9,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import (
-    errors_as_data,
-    length_of,
-    num_different,
-    require_tensor,
-    undisturbed,
-)
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, length_of, require_tensor, undisturbed
 from autograder.observing.u09.backward_steps import (
     Job,
     changes_model,
@@ -80,13 +75,14 @@ def _empty_is_not_zero() -> Iterator[None]:
 def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
     """Buckets, gradients and bytes, beside what is right."""
     pairs = zip(observed["bucket_bytes"], right["bucket_bytes"], strict=False)
+    wrong = num_different(observed["gradients"], right["gradients"])
     return {
         "buckets": len(observed["bucket_bytes"]),
         "other_buckets": sum(one != other for one, other in pairs),
         "followed_buckets": sum(observed["are_followed"]),
         "gradients_apart": observed["bucket_of"].count(None),
-        "gradient_length": length_of(observed["gradients"]),
-        "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
+        "gradient_length": length_of((observed if wrong else right)["gradients"]),
+        "wrong_gradients": wrong,
         "peak_bytes": observed["peak_bytes"],
         "bytes_left": observed["bytes_left"],
         "changes_model": changes_model([observed["state"]], right["state"]),

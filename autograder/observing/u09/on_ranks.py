@@ -21,9 +21,6 @@ LATENCY_SECONDS, BYTES_PER_SECOND = 1e-6, 8e6
 FLOAT64_BYTES = 8
 LIMIT_SECONDS = 8.0  # less than a check allows, so that the cluster can stop its ranks
 
-# The same sums in another order: a few roundings of 1.1e-16 for numbers near one.
-ROUNDING = 1e-9
-
 NETWORK = Network(
     inside=Link(latency_seconds=LATENCY_SECONDS, bandwidth_bytes_per_second=BYTES_PER_SECOND)
 )

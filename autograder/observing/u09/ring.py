@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
-from autograder.checking.judges import SINGLE_ROUNDING
 from autograder.checking.plain_data import Plain
+from autograder.checking.precision import tolerance
+from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data
 from autograder.observing.rank_log import Log
 from autograder.observing.replay import replay
@@ -159,4 +160,4 @@ def _is_like(one: Tensor, other: Tensor) -> bool:
 
 
 def _is_near(one: Tensor, other: Tensor) -> bool:
-    return torch.allclose(one, other, rtol=SINGLE_ROUNDING, atol=0)
+    return is_same(one, other, tolerance("float32", num_terms=2, cancelled=1))

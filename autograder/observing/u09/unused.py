@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of, undisturbed
+from autograder.observing.observation import errors_as_data, length_of, undisturbed, whole_numbers
 from autograder.observing.replay import replay
 from autograder.observing.u09.backward_steps import (
     NUM_ROWS,
@@ -51,7 +51,7 @@ class Matrices(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(sum(widths))
         shapes = list(zip(widths[1:], widths, strict=False))
-        weights = [torch.randn(each, generator=generator, dtype=torch.float64) for each in shapes]
+        weights = [whole_numbers(each, generator) for each in shapes]
         parameters = [nn.Parameter(weight) for weight in weights]
         self.order = list(range(len(parameters)))
         if kind == "shared":
@@ -112,14 +112,15 @@ def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
     gradients = observed["gradients"]
     sent = [zip(calls(run.of(n)), each, strict=False) for n, each in enumerate(right["buckets"])]
     pairs = [pair for each in sent for pair in each]
+    wrong = num_wrong(gradients, right["gradients"])
     return {
         "forged_calls": forged_calls,
         "backward_passes": observed["passes"][0][0],
         "collectives": len(run.communications()),
         "other_buckets": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
         "missing_gradients": sum(each is None for ours in gradients for each in ours),
-        "gradient_length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, right["gradients"]),
+        "gradient_length": length_of(gradients[0] if wrong else right["gradients"]),
+        "wrong_gradients": wrong,
         "waits": most_waits_in_backward(run),
         "other_moments": sum(one.seconds != seconds for one, (_, seconds) in pairs),
         "compute_seconds": compute_seconds(run),

@@ -7,12 +7,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import (
-    errors_as_data,
-    length_of,
-    num_different,
-    require_tensor,
-)
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, length_of, require_tensor
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import record_on_cluster
 from course_utils.distributed import Comm, Link, Network, VirtualCluster

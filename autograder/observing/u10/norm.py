@@ -7,7 +7,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
-from autograder.observing.observation import errors_as_data, is_nearly, length_of
+from autograder.observing.comparing import is_nearly
+from autograder.observing.observation import errors_as_data, length_of
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of, num_different
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, length_of
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import (
     BYTES_PER_SECOND,

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import is_same, num_different
 from autograder.observing.observation import (
     length_of,
     require_tensor,
@@ -19,7 +20,7 @@ from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from autograder.observing.u11.enter_and_leave import enter_and_leave
 from autograder.observing.u11.passes import LABELS as PASS_LABELS
-from autograder.observing.u11.passes import end_forward, is_right, num_wrong, traffic
+from autograder.observing.u11.passes import end_forward, traffic
 from course_utils.distributed import ClusterRun, Comm
 
 Weights = Mapping[str, Tensor]
@@ -93,8 +94,8 @@ def summarise_block(case: Case, observed: Plain, right: Plain) -> dict[str, floa
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     results, of_x = ([each[name] for each in ranks] for name in ("result", "x"))
-    wrong_results = num_wrong(results, [right["result"]] * len(ranks))
-    wrong_x = num_wrong(of_x, [right["x"]] * len(ranks))
+    wrong_results = num_different(results, [right["result"]] * len(ranks))
+    wrong_x = num_different(of_x, [right["x"]] * len(ranks))
     return {
         "forged_calls": forged_calls,
         **traffic(run, ["all_reduce"]),
@@ -113,10 +114,10 @@ def summarise_block(case: Case, observed: Plain, right: Plain) -> dict[str, floa
 def _wrong_weight(name: str, ours: list[Tensor | None], theirs: Tensor) -> int:
     """Ranks with another gradient of a bias; one, if parts of another weight's do not sum up."""
     if name == "bias":
-        return num_wrong(ours, [theirs] * len(ours))
+        return num_different(ours, [theirs] * len(ours))
     parts = [torch.zeros_like(theirs) if each is None else each for each in ours]
     is_like = all(each.shape == theirs.shape for each in parts)
-    return int(not is_like or not is_right(torch.stack(parts).sum(0), theirs))
+    return int(not is_like or not is_same(torch.stack(parts).sum(0), theirs))
 
 
 def busiest_flops(run: ClusterRun, num_ranks: int) -> dict[str, int]:

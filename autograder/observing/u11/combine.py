@@ -8,18 +8,13 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum
-from autograder.observing.observation import (
-    errors_as_data,
-    num_changed,
-    require_tensor,
-    undisturbed,
-)
+from autograder.observing.comparing import num_changed, num_different
+from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u06.merge import exact
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
-from autograder.observing.u11.passes import num_wrong
 from course_utils.distributed import Comm
 
 SCENARIOS = ("ordinary", "extreme")
@@ -83,7 +78,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "forged_calls": forged_calls,
         "calls": max(right["calls"], len(calls)),
         "bytes": max(right["bytes"], sum(each.num_bytes for each in calls)),
-        "wrong_results": num_wrong(
+        "wrong_results": num_different(
             (each["result"] for each in ranks), [right["result"]] * len(ranks)
         ),
         "result_checksum": checksum(ranks[0]["result"], right["result"]),

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import (
     errors_as_data,
     length_of,
@@ -18,10 +19,8 @@ from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from autograder.observing.u11.named_errors import error_as_number, numbers_of_error
-from autograder.observing.u11.passes import (
-    LABELS as PASS_LABELS,
-)
-from autograder.observing.u11.passes import end_forward, num_written, num_wrong, traffic
+from autograder.observing.u11.passes import LABELS as PASS_LABELS
+from autograder.observing.u11.passes import end_forward, traffic
 from course_utils.distributed import Comm
 
 Operation = Callable[[Tensor], Tensor]
@@ -97,8 +96,8 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     before = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
-    wrong_results = num_wrong((each["result"] for each in ranks), right["results"])
-    wrong_gradients = num_wrong((each["gradient"] for each in ranks), right["gradients"])
+    wrong_results = num_different((each["result"] for each in ranks), right["results"])
+    wrong_gradients = num_different((each["gradient"] for each in ranks), right["gradients"])
     first = ranks[0] if wrong_results else {"result": right["results"][0]}
     steepest = ranks[0] if wrong_gradients else {"gradient": right["gradients"][0]}
     return {
@@ -109,6 +108,6 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "result_length": length_of([first["result"]]),
         "wrong_gradients": wrong_gradients,
         "gradient_length": length_of([steepest["gradient"]]),
-        "changed": num_written((each["x"] for each in ranks), (x for x, _, _ in before))
-        + num_written((each["incoming"] for each in ranks), (i for _, _, i in before)),
+        "changed": num_changed((each["x"] for each in ranks), (x for x, _, _ in before))
+        + num_changed((each["incoming"] for each in ranks), (i for _, _, i in before)),
     }

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import is_same, num_different
 from autograder.observing.observation import (
     errors_as_data,
     require_tensor,
@@ -20,7 +21,7 @@ from autograder.observing.u03.kept import kept_bytes, observe_kept, random_tenso
 from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
 from autograder.observing.u11.in_flight import InFlightComm
 from autograder.observing.u11.passes import LABELS as PASS_LABELS
-from autograder.observing.u11.passes import end_forward, is_right, num_wrong, traffic
+from autograder.observing.u11.passes import end_forward, traffic
 from course_utils.distributed import Comm, NullComm, VirtualCluster
 
 FLOAT64_BYTES = 8
@@ -99,7 +100,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "early_weights": sum(map(_holds_nan, of_weights)),
         "summed_weights": _num_summed(of_weights, right["weight"]),
     } | {
-        f"wrong_{name}s": num_wrong((each[name] for each in ranks), right[name])
+        f"wrong_{name}s": num_different((each[name] for each in ranks), right[name])
         for name in ("result", "shard", "weight")
     }
     if case["scenario"] == NUMBERS:
@@ -117,4 +118,4 @@ def _num_summed(ours: Sequence[Tensor | None], right: Sequence[Tensor]) -> int:
     """How many wrong gradients are the sum of all right ones."""
     total = torch.stack(list(right)).sum(0)
     pairs = zip(ours, right, strict=True)
-    return sum(is_right(one, total) and not is_right(one, theirs) for one, theirs in pairs)
+    return sum(is_same(one, total) and not is_same(one, theirs) for one, theirs in pairs)

@@ -2,14 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-import torch
-from torch import Tensor
-
-from autograder.observing.observation import is_equal
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from course_utils.distributed import ClusterRun, Comm, Event
-
-ROUNDING = 1e-9  # float64 with other orders of sums; what the exercises promise
 
 LABELS = REPLAY_LABELS | {
     "forward_calls": "calls to the other ranks in the forward pass",
@@ -50,19 +44,3 @@ def _count(events: Iterable[Event], kinds: Sequence[str]) -> int:
 
 def _kind(event: Event) -> str:
     return event.name.split(" ")[0]
-
-
-def num_wrong(ours: Iterable[Tensor | None], theirs: Iterable[Tensor]) -> int:
-    """How many tensors are other ones; a missing one counts as zeros."""
-    return sum(not is_right(*pair) for pair in zip(ours, theirs, strict=True))
-
-
-def is_right(ours: Tensor | None, theirs: Tensor) -> bool:
-    """Whether all numbers are the same but for the order of sums."""
-    ours = torch.zeros_like(theirs) if ours is None else ours
-    return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=ROUNDING, atol=ROUNDING)
-
-
-def num_written(afterwards: Iterable[Tensor], before: Iterable[Tensor]) -> int:
-    """How many tensors hold other numbers than before."""
-    return sum(not is_equal(*pair) for pair in zip(afterwards, before, strict=True))

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
-from autograder.observing.u11.passes import is_right
 from course_utils.distributed import Comm
 
 WHOLE = ("norm1", "norm2", "o_bias", "down_bias")
@@ -64,7 +64,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         for ours, theirs in zip(observed["ranks"], right["ranks"], strict=True)
         for name in theirs
         if (theirs[name] is None) != (ours[name] is None)
-        or (theirs[name] is not None and not is_right(ours[name], theirs[name]))
+        or (theirs[name] is not None and not is_same(ours[name], theirs[name]))
     ]
     return {
         "forged_calls": forged_calls,

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import errors_as_data, length_of, require_tensor, undisturbed
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
 from autograder.observing.u11.in_flight import InFlightComm
-from autograder.observing.u11.passes import num_written, num_wrong
 from course_utils.distributed import ClusterRun, Comm, VirtualCluster
 from course_utils.reference.context_parallel import attend_pieces
 
@@ -95,7 +95,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     run, forged_calls = replay(observed["logs"], cluster_for(case))
     ranks = observed["ranks"]
     results = [each["result"] for each in ranks]
-    wrong_results = num_wrong(results, right["results"])
+    wrong_results = num_different(results, right["results"])
     return {
         "forged_calls": forged_calls,
         **_traffic(run),
@@ -112,7 +112,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
 def _num_changed(case: Case, rank: int, observed: Plain) -> int:
     """How many of a rank's own keys and values hold other numbers than before."""
     mine = positions_of(case)[rank].flatten()
-    return num_written(observed["keys_and_values"], (each[mine] for each in sequence_of(case)[1:]))
+    return num_changed(observed["keys_and_values"], (each[mine] for each in sequence_of(case)[1:]))
 
 
 def _traffic(run: ClusterRun) -> dict[str, int]:

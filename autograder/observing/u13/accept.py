@@ -6,9 +6,9 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
+from autograder.checking.precision import PROMISED
 from autograder.observing.observation import errors_as_data
 
-NINE_DIGITS = 9
 NOWHERE = Fraction(10**6)  # in place of a number that is not finite
 LABELS = {
     "wrong_tokens": "tokens that come out with another chance than p",
@@ -73,7 +73,7 @@ def _fraction(number: list[int] | float) -> Fraction:
 
 
 def _is_close(one: Fraction, other: Fraction) -> bool:
-    return abs(one - other) < Fraction(1, 10**NINE_DIGITS)
+    return abs(one - other) < Fraction(PROMISED)
 
 
 def _beside(ours: Fraction, right: float) -> float:

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_different, undisturbed
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, undisturbed
 from autograder.observing.u09.on_ranks import record_on_ranks
 from autograder.observing.u15.on_models import calls_and_bytes, layers_of, rows_of
 from course_utils.distributed import Comm

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_changed
+from autograder.observing.comparing import num_changed
+from autograder.observing.observation import errors_as_data
 from autograder.observing.u15.on_models import (
     calls_and_bytes,
     fill_gradients,

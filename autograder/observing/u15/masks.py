@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, num_different, undisturbed
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import errors_as_data, undisturbed
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import cluster_of, record_on_cluster
 from autograder.observing.u15.on_models import calls_and_bytes, layers_of, rows_of

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import length_of, num_different, undisturbed
+from autograder.observing.comparing import num_different
+from autograder.observing.observation import length_of, undisturbed
 from autograder.observing.replay import Replay, replay
 from autograder.observing.u09.after_backward import gradients_of
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks

@@ -14,7 +14,7 @@ import pytest
 from autograder import catalogue
 from autograder.checking import practice_pack
 from autograder.checking.lookup import check_of, practice_check_of
-from autograder.checking.mistakes import Symptom, is_same
+from autograder.checking.mistakes import Symptom
 from autograder.checking.plain_data import pack
 from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import AGAIN_SEEDS, NUM_GRADING_SEEDS, PRACTICE_SEEDS
@@ -62,7 +62,11 @@ def graded_verdicts_on_an_edit(exercise, mistake):
     result = score_answer(check, mistake.answer, OTHER_SEEDS)
     for case, judged in ((each.case, each.result) for each in result.cases):
         given, wanted = judged.given, judged.wanted
-        wrong = {name: given[name] for name in wanted if not is_same(given[name], wanted[name])}
+        wrong = {
+            name: given[name]
+            for name in wanted
+            if not check.judge.is_same(given[name], wanted[name])
+        }
         mistake.keep(case, wrong)
     return verdicts_on(exercise, result)
 
