@@ -51,17 +51,6 @@ class Exercise:
         unit, _, name = self.id.partition("-")
         return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
 
-    @property
-    def practice_pack(self) -> Path:
-        """Where its practice pack lies in the course's folder."""
-        *_, unit, name = self.check_module.split(".")
-        return Path("autograder", "practice", unit, f"{name}.json")
-
-    @property
-    def new_sizes(self) -> Path:
-        """Where those for practising again lie; none where its sizes are always the same."""
-        return self.practice_pack.with_suffix(".again.json")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:

@@ -3,10 +3,12 @@
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MAX_LINE_BYTES = 1000
+DATE = (1980, 1, 1, 0, 0, 0)  # of all that is in a zip, so that the same files give the same bytes
 
 
 def read_line(path: Path) -> str:
@@ -30,6 +32,22 @@ def write_whole(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         # A lone surrogate (half a character) is written as an escape and stays readable.
         write_synced(temporary, text.encode(errors="backslashreplace"))
+
+
+def write_zip(path: Path, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Write a zip whose bytes depend on its files, and on this machine's zlib, and give its path.
+
+    Args:
+        path: The zip; the folder for it is made.
+        files: Name in it and content of each file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, content in files:
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=9)
+    return path
 
 
 def write_synced(path: Path, content: bytes, mode: int = 0o666) -> None:

@@ -3,10 +3,12 @@
 For each unit: the practice packs of its exercises and the instructor notebook (recorded and
 executed again only when what they run has changed), the release, and for the course the catalogue,
 the table of units in the README and the map of the packages. Nothing that a person edited by
-hand is overwritten: the build stops and says how to take the edit into the master.
+hand is overwritten: the build stops and says how to take the edit into the master. It stops, too,
+where a model answer does not pass its own check.
 """
 
 import argparse
+import ast
 import hashlib
 import json
 import sys
@@ -99,6 +101,7 @@ class Build:
         released, released_from = self._released(unit_master, target, entry)
         self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
         self._refuse_hand_edits(target.release, released, entry.get("release"))
+        _refuse_what_is_not_python(unit_master)
         self.packs.bring_up_to_date(unit_master)
         inputs = self._inputs(unit_master)
         # Before any file is written: a cell may fail.
@@ -172,16 +175,12 @@ class Build:
         cells = [cell for cell in unit_master.notebook.cells if cell.cell_type == "code"]
         coded = [item for item in unit_master.unit.exercises if not item.manual]
         code = "\n".join(cell.source for cell in cells)
-        try:
-            modules = tuple(name for item in coded for name in self.packs.used_by(item))
-            uses = self.dependencies.fingerprint(code, modules)
-        except SyntaxError as error:
-            where = f"{error.msg}: {(error.text or '').strip()}"
-            raise BuildError(f"{unit_master.path.name} is not Python ({where}).") from None
+        modules = tuple(name for item in coded for name in self.packs.used_by(item))
+        uses = self.dependencies.fingerprint(code, modules)
         tags = [cell.metadata.get("tags", []) for cell in cells]
         worth = [(item.id, item.points) for item in coded]
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
-        packs = [self.packs.content(item).hex() for item in coded]
+        packs = [self.packs.content(item.id) for item in coded]
         return _hash(uses, json.dumps([tags, worth, packs]), pins)
 
     def _rewrite(self, name: str, change: Callable[[str], str]) -> None:
@@ -202,6 +201,15 @@ class Build:
             self.changed.append(path)
         if not self.check_only:
             write_whole(path, text)
+
+
+def _refuse_what_is_not_python(unit_master: Master) -> None:
+    cells = [cell for cell in unit_master.notebook.cells if cell.cell_type == "code"]
+    try:
+        ast.parse("\n".join(cell.source for cell in cells))
+    except SyntaxError as error:
+        where = f"{error.msg}: {(error.text or '').strip()}"
+        raise BuildError(f"{unit_master.path.name} is not Python ({where}).") from None
 
 
 def fingerprint(notebook: NotebookNode) -> str:
@@ -250,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
     build = Build(only=options.unit, check_only=options.check, overwrite=options.overwrite)
     try:
         changed = build.run()
+        if options.check:
+            build.packs.compare_some()
     except (MasterError, BuildError) as error:
         print(f"make build: {error}", file=sys.stderr)
         return 1

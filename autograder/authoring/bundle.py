@@ -6,10 +6,10 @@ the same bytes.
 
 import re
 import sys
-import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from autograder.files import write_zip
 from course_utils import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -30,10 +30,9 @@ AS_THEY_ARE = (
     "docs/privacy.md",
     "docs/torchrun.md",
 )
-SUFFIXES = (".py", ".csv", ".json", ".safetensors", ".js", ".css")
+SUFFIXES = (".py", ".csv", ".json", ".zip", ".js", ".css")
 FOR_STAFF = tuple(f"autograder/{room}" for room in ("authoring", "book", "exercises", "grading"))
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
-DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def bundle(root: Path, target: Path) -> Path:
@@ -43,24 +42,8 @@ def bundle(root: Path, target: Path) -> Path:
         root: The full repository, built.
         target: Folder for the archive.
     """
-    return write_zip(target / f"{NAME}.zip", NAME, files_for_students(root))
-
-
-def write_zip(path: Path, folder: str, files: Iterable[tuple[str, bytes]]) -> Path:
-    """Write an archive whose bytes depend on its files alone, and give its path.
-
-    Args:
-        path: The archive; the folder for it is made.
-        folder: The one folder in it.
-        files: Path in that folder and content of each file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files:
-            entry = zipfile.ZipInfo(f"{folder}/{name}", DATE)
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
-    return path
+    files = ((f"{NAME}/{name}", content) for name, content in files_for_students(root))
+    return write_zip(target / f"{NAME}.zip", files)
 
 
 def files_for_students(root: Path) -> Iterator[tuple[str, bytes]]:

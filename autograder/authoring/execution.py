@@ -1,7 +1,10 @@
 """Run an instructor notebook, and keep its outputs while nothing that it runs has changed."""
 
+import html
+import re
 import tempfile
 import time
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from autograder.authoring.errors import BuildError
+from autograder.cells import cell_key, nbgrader_metadata
 
 MAX_NOTEBOOK_BYTES = 2**20
 CELL_SECONDS = 300
@@ -25,7 +29,8 @@ def execute(notebook: NotebookNode) -> NotebookNode:
     """Run a notebook from a clean kernel in an empty folder, without timing stamps or widgets.
 
     Raises:
-        BuildError: If a cell fails, or if the notebook grows too large.
+        BuildError: If a cell fails, if an answer does not pass its check, or if the notebook grows
+            too large.
     """
     solved = deepcopy(notebook)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sockets:
@@ -44,9 +49,24 @@ def execute(notebook: NotebookNode) -> NotebookNode:
             raise BuildError(f"a cell of the solved notebook fails:\n{error}") from None
     solved.metadata = notebook.metadata
     solved = with_steady_outputs(solved)
+    if failing := [*_failing(solved)]:
+        raise BuildError("\n  - ".join(["the solved notebook does not pass its checks:", *failing]))
     if len(nbformat.writes(solved).encode()) > MAX_NOTEBOOK_BYTES:
         raise BuildError("a solved notebook may take 1 MB at most: draw fewer or smaller figures.")
     return solved
+
+
+def _failing(notebook: NotebookNode) -> Iterator[str]:
+    """Each graded cell whose answer earns less than it is worth, and what its check says."""
+    for cell in notebook.cells:
+        marks = nbgrader_metadata(cell)
+        if cell.cell_type == "code" and marks.get("grade"):
+            said = [each.data for each in cell.outputs if each.output_type == "execute_result"]
+            if not said or float(said[-1]["text/plain"]) < marks["points"]:
+                words = " ".join(
+                    re.sub(r"<[^>]+>", " ", each.get("text/html", "")) for each in said[-1:]
+                )
+                yield f"{cell_key(cell)}: {' '.join(html.unescape(words).split())}"
 
 
 class _SignOfLife:

@@ -1,24 +1,28 @@
 """Practice packs of exercises: recorded again when what they are recorded from has changed.
 
-Recording loads the checks, so that it runs in a process of its own.
+That is the model answer with what it reads of its master, the check with all that it uses, and what
+packs them; no other cell of the master. Recording loads the checks, so that it runs in a process of
+its own.
 """
 
 import hashlib
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from autograder import practice_files
 from autograder.authoring.dependencies import Dependencies
 from autograder.authoring.errors import BuildError
 from autograder.authoring.master import Master
 from autograder.catalogue import Exercise
-from autograder.cells import is_solution
 from autograder.files import write_whole
+from autograder.master_code import MasterCode
 
-RECORDER = "autograder.exercises.record"
-DEFINES = ("def ", "import ")
+PACKING, RECORDER = "autograder.exercises.packing", "autograder.exercises.record"
+COMPARED = 0.1  # of all exercises, by `make build ARGS=--check`
 
 
 class PracticePacks:
@@ -31,70 +35,90 @@ class PracticePacks:
         self._recorded: dict[str, list[str]] = (
             json.loads(self._file.read_text("utf-8")) if self._file.exists() else {}
         )
+        self._up_to_date: list[str] = []
 
     def bring_up_to_date(self, master: Master) -> None:
         """Record the packs of a unit whose inputs, or which themselves, have changed.
 
         Raises:
-            BuildError: If one cannot be recorded, or should be and nothing may be written.
+            BuildError: If a model answer does not pass its own check, if a pack cannot be
+                recorded, or if it should be and nothing may be written.
         """
+        unit, code = f"u{master.unit.number}", MasterCode(master.path)
         coded = [item for item in master.unit.exercises if self._has_check(item)]
-        inputs = {item.id: self._inputs(master, item) for item in coded}
-        old = [item for item in coded if self._recorded.get(item.id) != self._now(item, inputs)]
-        if not old:
-            return
-        if self._check_only:
-            names = ", ".join(item.id for item in old)
-            raise BuildError(f"practice cases have to be recorded again ({names}): `make build`.")
-        print(f"  recording {master.unit.folder}: {len(old)} exercises", flush=True)
-        self._record([item.id for item in old])
-        others = {
-            name: each
-            for name, each in self._recorded.items()
-            if not name.startswith(f"u{master.unit.number}-")
-        }
-        self._recorded = others | {item.id: self._now(item, inputs) for item in coded}
-        write_whole(self._file, json.dumps(self._recorded, indent=1, sort_keys=True) + "\n")
+        inputs = {item.id: self._inputs(code, item) for item in coded}
+        old = [name for name in inputs if self._recorded.get(name) != self._now(name, inputs)]
+        gone = [name for name in self._of(unit) if name not in inputs]
+        if old or gone:
+            if self._check_only:
+                names = ", ".join([*old, *gone])
+                raise BuildError(
+                    f"practice cases have to be recorded again ({names}): `make build`."
+                )
+            if old:
+                print(f"  recording {master.unit.folder}: {len(old)} exercises", flush=True)
+                self._run(old, "the practice cases cannot be recorded")
+            practice_files.keep_only(self._root, unit, inputs)
+            for name in self._of(unit):
+                del self._recorded[name]
+            self._recorded |= {name: self._now(name, inputs) for name in inputs}
+            write_whole(self._file, json.dumps(self._recorded, indent=1, sort_keys=True) + "\n")
+        self._up_to_date += inputs
+
+    def compare_some(self) -> None:
+        """Record a tenth of the packs anew, write nothing, and compare with what is there.
+
+        Which ones depends on what all were recorded from and on nothing else: they are the same
+        wherever a commit is checked, and others once an exercise has changed.
+
+        Raises:
+            BuildError: If one differs.
+        """
+        seed = json.dumps(self._recorded, sort_keys=True)
+        drawn = sorted(
+            self._up_to_date, key=lambda name: hashlib.sha256(f"{name} {seed}".encode()).digest()
+        )
+        if some := drawn[: math.ceil(COMPARED * len(drawn))]:
+            print(f"  recording {len(some)} exercises to compare them", flush=True)
+            self._run(["--compare", *some], "practice packs are not what is recorded here")
 
     def used_by(self, item: Exercise) -> Iterator[str]:
         """Modules that a check in a notebook loads by name for an exercise."""
-        if not self.content(item):
+        if not practice_files.is_there(self._root, item.id):
             yield item.check_module
             return
-        pack = json.loads((self._root / item.practice_pack).read_text("utf-8"))
-        if pack["observer"]:
-            yield pack["observer"]
+        text, _ = practice_files.text_and_tensors(self._root, item.id)
+        if observer := json.loads(text)["observer"]:
+            yield observer
 
-    def content(self, item: Exercise) -> bytes:
-        """Hash of the packs of an exercise; empty where it has none."""
-        packs = (self._root / item.practice_pack, self._root / item.new_sizes)
-        files = (file for pack in packs for file in (pack, pack.with_suffix(".safetensors")))
-        parts = [file.read_bytes() for file in files if file.exists()]
-        return hashlib.sha256(b"\0".join(parts)).digest() if parts else b""
+    def content(self, exercise: str) -> str:
+        """Hash of what the packs of an exercise hold; empty where it has none."""
+        digest = hashlib.sha256()
+        members = practice_files.members_of(self._root, exercise)
+        for name, each in members.items():
+            digest.update(f"{name} {len(each)}\0".encode() + each)
+        return digest.hexdigest() if members else ""
 
-    def _now(self, item: Exercise, inputs: dict[str, str]) -> list[str]:
-        return [inputs[item.id], self.content(item).hex()]
+    def _of(self, unit: str) -> list[str]:
+        return [name for name in self._recorded if name.startswith(f"{unit}-")]
 
-    def _inputs(self, master: Master, item: Exercise) -> str:
-        """Hash of the model answer, of what the master gives it, and of the check."""
-        cells = [cell for cell in master.notebook.cells if cell.cell_type == "code"]
-        code = "\n".join(
-            cell.source
-            for cell in cells
-            if (f"def {item.function}(" in cell.source or f"class {item.function}" in cell.source)
-            or (not is_solution(cell) and any(word in cell.source for word in DEFINES))
-        )
-        return self._dependencies.fingerprint(code, (item.check_module, RECORDER))
+    def _now(self, exercise: str, inputs: dict[str, str]) -> list[str]:
+        return [inputs[exercise], self.content(exercise)]
 
-    def _record(self, exercises: list[str]) -> None:
-        command = [sys.executable, "-m", RECORDER, *exercises]
+    def _inputs(self, code: MasterCode, item: Exercise) -> str:
+        """Hash of the model answer, of what it reads of the master, and of the check."""
+        answer = code.inputs_of(item.id, item.function)
+        return self._dependencies.fingerprint(answer, (item.check_module, PACKING))
+
+    def _run(self, arguments: list[str], trouble: str) -> None:
+        command = [sys.executable, "-m", RECORDER, *arguments]
         # What it prints shows how far it is.
         done = subprocess.run(
             command, cwd=self._root, stderr=subprocess.PIPE, text=True, check=False
         )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise BuildError(f"the practice cases cannot be recorded: {last}")
+            raise BuildError(f"{trouble}: {last}")
 
     def _has_check(self, item: Exercise) -> bool:
         path = self._root.joinpath(*item.check_module.split("."))

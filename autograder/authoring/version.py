@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.authoring.bundle import ROOT, bundle, write_zip
+from autograder.authoring.bundle import ROOT, bundle
+from autograder.files import write_zip
 
 STATED = {
     "pyproject.toml": r'^version = "(.+)"$',
@@ -68,10 +69,10 @@ def pack(root: Path, book: Path, target: Path, version: str) -> list[Path]:
     archive = bundle(root, target)
     name = archive.stem.replace(version, f"book-{version}")
     pages = sorted(path for path in book.rglob("*") if path.is_file())
-    files = ((path.relative_to(book).as_posix(), path.read_bytes()) for path in pages)
+    files = ((f"{name}/{path.relative_to(book).as_posix()}", path.read_bytes()) for path in pages)
     readable = target / "NOTES.md"
     readable.write_text(notes(root, version), "utf-8")
-    packed = [archive, write_zip(target / f"{name}.zip", name, files), readable]
+    packed = [archive, write_zip(target / f"{name}.zip", files), readable]
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in packed)
     (target / "SHA256SUMS").write_text("".join(sums), "utf-8")
     return [*packed, target / "SHA256SUMS"]

@@ -233,7 +233,7 @@ class Explanations:
         if not self._wrong:
             return all(self._judge.is_same(self._given[name], mistaken[name]) for name in mistaken)
         about = [name for name in self._wrong if name in mistaken]
-        if mistake.is_whole and self._judge.together and not about == self._wrong == [*mistaken]:
+        if mistake.is_whole and self._judge.together and {*self._wrong} != mistaken.keys():
             return False
         return self._wrong[0] in about and all(
             self._judge.is_same(self._given[name], mistaken[name]) for name in about

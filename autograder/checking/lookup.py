@@ -29,5 +29,6 @@ def practice_check_of(exercise: str, *, again: bool = False) -> Check:
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
-    is_recorded = practice_pack.path_of(exercise, again=again).exists()
-    return practice_pack.load(exercise, again=again) if is_recorded else check_of(exercise)
+    if practice_pack.is_recorded(exercise, again=again):
+        return practice_pack.load(exercise, again=again)
+    return check_of(exercise)

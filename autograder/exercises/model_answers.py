@@ -12,7 +12,6 @@ import ast
 import functools
 import itertools
 import linecache
-import symtable
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from autograder.checking.mistakes import Numbers
 from autograder.checking.plain_data import Plain, key_of
 from autograder.checking.time_limit import LIMIT_SECONDS
 from autograder.exercises.mutations import mutations
-from autograder.global_names import names_read
+from autograder.master_code import MasterCode
 
 GENERATED_SECONDS = 1.0  # processor time of a generated mistake in a case
 MASTERS = Path(__file__).parents[2] / "solutions"
@@ -164,17 +163,12 @@ def model_answer(exercise: str) -> Any:
 @functools.cache
 def model_source(exercise: str) -> str:
     """The source of the model answer, from its text master."""
-    text, nodes = _master(exercise)
-    name = catalogue.exercise(exercise).function
-    node = next(each for each in nodes if name in _bound(each))
-    return _segment(text, node)
+    return _master(exercise).source_of(catalogue.exercise(exercise).function)
 
 
 def statement(exercise: str) -> str:
     """The text on the exercise's card, up to the cell of the answer."""
-    text, _ = _master(exercise)
-    card = text.split(f'exercise="{exercise}"', 1)[1]
-    return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
+    return _master(exercise).statement(exercise)
 
 
 def edited_source(exercise: str, pieces: Mapping[str, str]) -> str:
@@ -197,55 +191,19 @@ def answer_of(exercise: str, source: str) -> Any:
     filename = f"<answer to {exercise}, {hash(source)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for node in _needed(exercise, source):
+    own = catalogue.exercise(exercise).function
+    for node in _master(exercise).needed(source, own):
         exec(compile(ast.Module([node], []), f"<master of {exercise}>", "exec"), namespace)
     exec(compile(source, filename, "exec"), namespace)
-    return namespace[catalogue.exercise(exercise).function]
+    return namespace[own]
 
 
-def _needed(exercise: str, source: str) -> list[ast.stmt]:
-    """Statements at the top of the master that define what a source reads, in their order."""
-    text, nodes = _master(exercise)
-    own = catalogue.exercise(exercise).function
-    needed: list[ast.stmt] = []
-    names = _read(source) - {own}
-    while new := [node for node in nodes if node not in needed and _bound(node) & names]:
-        needed += new
-        names = names.union(*(_read(_segment(text, node)) for node in new)) - {own}
-    return [node for node in nodes if node in needed]
-
-
-def _read(source: str) -> set[str]:
-    """The global names that a source reads."""
-    return set(names_read(symtable.symtable(source, "answer", "exec")))
-
-
-def _segment(text: str, node: ast.stmt) -> str:
-    """The source of a statement, decorators included."""
-    lines = text.splitlines()
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-    return "\n".join(lines[first - 1 : node.end_lineno])
-
-
-def _bound(node: ast.stmt) -> set[str]:
-    """Names that a statement at the top of a master defines."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return {name}
-        case ast.Import(names=names) | ast.ImportFrom(names=names):
-            return {(each.asname or each.name).split(".")[0] for each in names}
-        case ast.Assign(targets=targets):
-            return {n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)}
-    return set()
-
-
-def _master(exercise: str) -> tuple[str, tuple[ast.stmt, ...]]:
-    """The text of the exercise's master, and the statements at its top."""
+def _master(exercise: str) -> MasterCode:
+    """The code of the exercise's master."""
     unit = next(u for u in catalogue.units() if any(exercise == e.id for e in u.exercises))
-    return _parsed(MASTERS / unit.folder / f"{unit.folder}.py")
+    return _read(MASTERS / unit.folder / f"{unit.folder}.py")
 
 
 @functools.cache
-def _parsed(path: Path) -> tuple[str, tuple[ast.stmt, ...]]:
-    text = path.read_text(encoding="utf-8")
-    return text, tuple(ast.parse(text).body)
+def _read(path: Path) -> MasterCode:
+    return MasterCode(path)

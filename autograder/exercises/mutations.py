@@ -9,10 +9,11 @@ in the exercise's text. Other names of the model answer mean nothing to a studen
 
 import ast
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from autograder.master_code import is_in
 
 QUESTIONS = {
     "factor": (
@@ -64,7 +65,6 @@ QUESTIONS = {
     ),
 }
 ONE_STEP, LAST_STEP = "one step", "the last step"
-SHORTEST = 4  # letters of a name that stands in a text by no chance
 OTHER_COMPARISON = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -242,10 +242,7 @@ def _part_around(places: Mapping[ast.AST, _Place], node: ast.AST, statement: str
 
 def _named(name: str, statement: str) -> str:
     """A name of the model answer, if a student can know what it means."""
-    words = "[ -]".join(map(re.escape, name.split("_")))
-    is_long = len(name) >= SHORTEST
-    is_known = is_long and re.search(rf"\b{words}\b", statement, re.IGNORECASE)
-    return _quoted(name) if is_known else ONE_STEP
+    return _quoted(name) if is_in(name, statement) else ONE_STEP
 
 
 def _quoted(name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder import catalogue, progress_file
+from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
@@ -38,7 +38,7 @@ def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Ex
     progress = progress_file.read(path)
     chosen = _coded(folder, exercise)
     passed = [item for item in chosen if _points(progress, item) == item.points]
-    new = [item for item in passed if (root / item.new_sizes).exists()]
+    new = [item for item in passed if practice_files.is_there(root, item.id, again=True)]
     if not passed:
         raise CommandError(
             f"New sizes are for what was passed, and no check of {exercise or folder} has given "

@@ -12,6 +12,6 @@ def observing_check(exercise: str) -> Check:
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
-    if not practice_pack.path_of(exercise).exists():
+    if not practice_pack.is_recorded(exercise):
         return check_of(exercise)
     return Check(cases=NOTHING, judge=NOTHING, **practice_pack.how_observed(exercise))

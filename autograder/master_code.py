@@ -1,0 +1,86 @@
+"""What an exercise takes of the code in its text master: the model answer and what that reads."""
+
+import ast
+import re
+import symtable
+from pathlib import Path
+
+from autograder.global_names import names_read
+
+SHORTEST = 4  # letters of a name that stands in a text by no chance
+
+
+class MasterCode:
+    """The text of a master, and the statements at its top."""
+
+    def __init__(self, path: Path) -> None:
+        """Read it.
+
+        Raises:
+            SyntaxError: If it is not Python.
+        """
+        self._text = path.read_text(encoding="utf-8")
+        self._lines, self._statements = self._text.splitlines(), ast.parse(self._text).body
+
+    def source_of(self, name: str) -> str:
+        """The source of the statement that defines a name."""
+        return self._segment(next(node for node in self._statements if name in _bound(node)))
+
+    def statement(self, exercise: str) -> str:
+        """The text on an exercise's card, up to the cell of the answer."""
+        card = self._text.split(f'exercise="{exercise}"', 1)[1]
+        return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
+
+    def needed(self, source: str, own: str) -> list[ast.stmt]:
+        """Statements that define what a source reads, in their order.
+
+        Args:
+            source: Such as the model answer.
+            own: The name that it defines itself.
+        """
+        needed: list[ast.stmt] = []
+        names = _read(source) - {own}
+        while new := [n for n in self._statements if n not in needed and _bound(n) & names]:
+            needed += new
+            names = names.union(*(_read(self._segment(node)) for node in new)) - {own}
+        return [node for node in self._statements if node in needed]
+
+    def inputs_of(self, exercise: str, function: str) -> str:
+        """All code behind a model answer, and which of its names stand in the exercise's text.
+
+        Args:
+            exercise: Id of the exercise.
+            function: What its answer defines.
+        """
+        answer, statement = self.source_of(function), self.statement(exercise)
+        sources = [*map(self._segment, self.needed(answer, function)), answer]
+        told = sorted(name for name in set(re.findall(r"[\w.]+", answer)) if is_in(name, statement))
+        return "\n".join([*sources, f"# {' '.join(told)}"])
+
+    def _segment(self, node: ast.stmt) -> str:
+        """The source of a statement, decorators included."""
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        return "\n".join(self._lines[first - 1 : node.end_lineno])
+
+
+def is_in(name: str, text: str) -> bool:
+    """Whether the words of a name stand in a text, so that its readers know what it means."""
+    words = "[ -]".join(map(re.escape, name.split("_")))
+    return len(name) >= SHORTEST and bool(re.search(rf"\b{words}\b", text, re.IGNORECASE))
+
+
+def _read(source: str) -> set[str]:
+    """The global names that a source reads."""
+    return set(names_read(symtable.symtable(source, "answer", "exec")))
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Names that a statement at the top of a master defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return {(each.asname or each.name).split(".")[0] for each in names}
+        case ast.Assign(targets=targets):
+            return {n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)}
+    return set()
