@@ -30,6 +30,7 @@ MAX_CHARACTERS = 300  # of a student's keys, where they are named
 NEARLY = 0.02  # a difference that a small term could explain
 
 EXACT_IN_A_FLOAT = 2**53
+MISTAKEN = tolerance(cancelled=2**22)  # a millionth
 A_FEW = 4
 A_FLOAT = (
     "Almost: a float keeps 53 bits, about 16 digits. Where does your whole number become a float?"
@@ -121,11 +122,15 @@ class EqualTo:
         wanted, given = self.wanted(case), self.given(case, got)
         if _form_complaint(wanted, given):
             return {}
-        return {name: given[name] for name in wanted if not self.is_same(given[name], wanted[name])}
+        return {name: given[name] for name in wanted if self.differ(given[name], wanted[name])}
 
-    def is_same(self, one: Number, other: Number) -> bool:
-        """Whether two numbers that answers give are one, by whatever way they came about."""
-        return is_same_number(one, other, max(self.relative_tolerance, tolerance()))
+    def differ(self, got: Number, wanted: Number) -> bool:
+        """Whether a number is another one than the right one, on any machine."""
+        return not is_same_number(got, wanted, max(self.relative_tolerance, tolerance()))
+
+    def is_made_alike(self, one: Number, other: Number) -> bool:
+        """Whether two wrong numbers are one mistake's, whose own terms may cancel as no right do."""
+        return is_same_number(one, other, max(self.relative_tolerance, MISTAKEN))
 
     def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
@@ -231,12 +236,14 @@ class Explanations:
         """
         mistaken = mistake.numbers(self._case, self._judge)
         if not self._wrong:
-            return all(self._judge.is_same(self._given[name], mistaken[name]) for name in mistaken)
+            return all(
+                self._judge.is_made_alike(self._given[name], mistaken[name]) for name in mistaken
+            )
         about = [name for name in self._wrong if name in mistaken]
         if mistake.is_whole and self._judge.together and {*self._wrong} != mistaken.keys():
             return False
         return self._wrong[0] in about and all(
-            self._judge.is_same(self._given[name], mistaken[name]) for name in about
+            self._judge.is_made_alike(self._given[name], mistaken[name]) for name in about
         )
 
     def _lost_bits(self) -> list[str]:

@@ -5,22 +5,13 @@ different numbers, and a count that is kept as a float is compared with ``==``. 
 are the same within the rounding of their numbers are one pack, and are not written again.
 """
 
-import math
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from autograder.checking.judges import NINE_DIGITS
 from autograder.checking.plain_data import Plain
-
-# Beside the largest number of a tensor: a few roundings of as many bits as a number keeps.
-ROUNDING = {
-    torch.float64: NINE_DIGITS,
-    torch.float32: 2**-18,
-    torch.float16: 2**-8,
-    torch.bfloat16: 2**-5,
-}
+from autograder.checking.precision import is_same_number
+from autograder.observing.comparing import same_numbers
 
 
 def difference(one: Plain, other: Plain, place: str = "") -> str:
@@ -35,8 +26,7 @@ def difference(one: Plain, other: Plain, place: str = "") -> str:
         case Tensor():
             return "" if _is_same_tensor(one, other) else f"{place}: another tensor"
         case float():
-            is_close = math.isclose(one, other, rel_tol=NINE_DIGITS)
-            is_same = is_close or (math.isnan(one) and math.isnan(other))
+            is_same = is_same_number(one, other)
         case _:
             is_same = one == other
     return "" if is_same else f"{place}: {one!r} became {other!r}"
@@ -53,8 +43,5 @@ def _of_items(one: dict[Any, Plain], other: dict[Any, Plain], place: str) -> str
 def _is_same_tensor(one: Tensor, other: Tensor) -> bool:
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
-    if one.dtype not in ROUNDING or not one.numel():
-        return torch.equal(one, other)
-    largest = one.double().nan_to_num(0.0, 0.0, 0.0).abs().max()
-    within = ROUNDING[one.dtype] * float(largest)
-    return torch.allclose(one.double(), other.double(), rtol=0.0, atol=within, equal_nan=True)
+    is_same = same_numbers(one, other)
+    return bool((is_same | (one.isnan() & other.isnan())).all())

@@ -15,7 +15,6 @@ from autograder.observing.u03.microscope import (
     NUM_FREED,
     PROGRAMS,
     RAISING,
-    gradients_after,
     program_of,
 )
 from course_utils.instruments import count_saved_bytes
@@ -55,13 +54,12 @@ def measured(**case: Any) -> dict[str, Any]:
     )
     program = program_of(**case)
     if case["program"] == RAISING:
-        return {"calls": 1, **nothing_changed, "gradients": []}
+        return {"calls": 1, **nothing_changed}
     with torch.set_grad_enabled(program.is_recorded):
         num_bytes = count_saved_bytes(program.call, *program.parameters).total_bytes
-        gradients = gradients_after(program.call(), program)
     if case["program"] == FREEING:  # the instrument leaves out what is freed before the call ends
         num_bytes *= NUM_FREED + 1
-    return {"calls": 1, **nothing_changed, "bytes": num_bytes, "gradients": gradients}
+    return {"calls": 1, **nothing_changed, "bytes": num_bytes}
 
 
 # Places of the model answer.

@@ -3,14 +3,12 @@
 import random
 from typing import Any
 
-from torch import Tensor
-
 from autograder.checking import error_hints
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
 from autograder.observing.u05 import checkpoint
-from autograder.observing.u05.checkpoint import LATE, Checkpoint
+from autograder.observing.u05.checkpoint import LATE
 from course_utils.instruments import storage_bytes
 
 # The kinds of each scenario: how many inputs, what is drawn at random, which inputs require a
@@ -46,18 +44,12 @@ def measured(**case: Any) -> dict[str, Any]:
     All else is as if nothing were recomputed.
     """
     x, *scales = checkpoint.inputs_of(case)
-    plain: Any = checkpoint.observe(_plain, case)
-    compared = ("precisions", "result", "wanting", "inputs", "parameters", "random_numbers")
     return dict.fromkeys(checkpoint.LABELS, 0) | {
         "calls_in_forward": case["num_layers"],
         "calls_in_backward": case["num_layers"],
         "kept_bytes": case["num_layers"] * storage_bytes(x) + sum(map(storage_bytes, scales)),
-        **{name: plain[name] for name in compared},
+        **checkpoint.plain_numbers(case),
     }
-
-
-def _plain(function: Checkpoint, *tensors: Tensor) -> Tensor:
-    return function(*tensors)
 
 
 # Places of the model answer.

@@ -46,10 +46,10 @@ def _around_a_mean(rng: random.Random, num_examples: int, num_params: int) -> Ro
 def _nearly_equal(rng: random.Random, num_examples: int, num_params: int) -> Rows:
     """Pairs on two sides of a large mean, whose squares have no digits left for the distance.
 
-    Mean and distances are exact; the sum of all squares is that of the mean's to the last bit. In
-    decimals, the rows are short enough to be read.
+    Means are whole multiples of 2^20, so that sums of squares are rounded once, to those of the
+    mean: what an answer gives that takes their difference is the same number on every machine.
     """
-    middle = [rng.randint(17, 31) * 10.0**6 for _ in range(num_params)]
+    middle = [rng.randint(17, 31) * 2.0**20 for _ in range(num_params)]
     rows = []
     for _ in range(num_examples // 2):
         distances = [rng.choice((1, 2)) / 16 for _ in middle]

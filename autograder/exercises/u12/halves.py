@@ -1,5 +1,6 @@
 """Check of a backward pass in two halves: gradients by autograd, FLOPs of each half."""
 
+import math
 import random
 from typing import Any
 
@@ -41,7 +42,7 @@ def measured(**case: Any) -> dict[str, Any]:
         "input_checksum": checksum(gradient, gradient),
         "weight_gradients": len(weights),
         "wrong_weights": 0,
-        "weights_checksum": sum(checksum(each, each) for each in of_weights),
+        "weights_checksum": math.fsum(checksum(each, each) for each in of_weights),
         "flops_now": products,
         "flops_later": products,
         "gradient": gradient,

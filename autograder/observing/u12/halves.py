@@ -1,6 +1,7 @@
 """A backward pass in two halves: the gradients of both, and the FLOPs of each."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +97,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "input_checksum": checksum(observed["gradient"], right["gradient"]),
         "weight_gradients": len(ours),
         "wrong_weights": sum(bool(wrong_rows(*pair)) for pair in pairs),
-        "weights_checksum": sum(checksum(*pair) for pair in pairs),
+        "weights_checksum": math.fsum(checksum(*pair) for pair in pairs),
         **{
             name: observed[name] if is_counted else right[name]
             for name in ("flops_now", "flops_later")

@@ -62,12 +62,8 @@ def graded_verdicts_on_an_edit(exercise, mistake):
     result = score_answer(check, mistake.answer, OTHER_SEEDS)
     for case, judged in ((each.case, each.result) for each in result.cases):
         given, wanted = judged.given, judged.wanted
-        wrong = {
-            name: given[name]
-            for name in wanted
-            if not check.judge.is_same(given[name], wanted[name])
-        }
-        mistake.keep(case, wrong)
+        wrong = (name for name in wanted if check.judge.differ(given[name], wanted[name]))
+        mistake.keep(case, {name: given[name] for name in wrong})
     return verdicts_on(exercise, result)
 
 

@@ -1,0 +1,90 @@
+"""What is compared between the machine that recorded a pack and a student's, as a table.
+
+python -m tests.other_machine.table > docs/other-machines.md
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from autograder import catalogue
+from autograder.checking import practice_pack
+from autograder.checking.judges import Behaviour
+from autograder.checking.lookup import practice_check_of
+from autograder.checking.plain_data import Plain
+from autograder.checking.precision import PROMISED, tolerance
+from autograder.observing.comparing import ALLOWED
+
+HEAD = """# The same verdict on every machine
+
+A student's machine has another processor, other libraries and another Python than the one that
+recorded what is right for the practice cases. So whatever is compared between the two is exact on
+every machine, or it is compared within the rounding of its number format:
+`autograder/checking/precision.py` holds the one function that says how far two right results may
+lie apart, `autograder/observing/comparing.py` the one that compares tensors.
+
+- **Whole numbers** (counts, bytes, FLOPs, calls, rows that are wrong) are equal or not.
+- **Fractions over powers of two** (number formats, virtual seconds) are exact in float64 and are
+  equal or not, where the table says *exact*.
+- **Floats of formulas** are right to the nine digits that their statements promise.
+- **Floats of implementations** (norms, checksums, seconds of a link) may differ by {float64:.1e},
+  which is what rounding explains in a sum of 256 float64 numbers that are 4,096 times larger than
+  it.
+- **Tensors** in float64 likewise, beside their largest number; those in float32 by
+  {float32:.1e}, unless they are drawn from small whole numbers, whose products and sums are exact
+  in any order; those in bf16, and what autocast rounds to it, by {bfloat16:.1e} for each layer.
+
+`make test` tries all model answers, right answers in other styles and a twentieth of the wrong ones
+on imitated machines (`tests/other_machine`): kernels whose sums run in another order and whose
+rounded results move by one unit in the last place, processors with old and new instructions,
+another number of threads, the sums of another Python. `make acceptance` tries all of them.
+
+| exercise | whole numbers | floats | tensors |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page with a row for each exercise."""
+    limits = {str(kind).removeprefix("torch."): each for kind, each in ALLOWED.items()}
+    items = (each for unit in catalogue.units() for each in unit.exercises if not each.manual)
+    return HEAD.format(**limits) + "".join(f"{_row(each.id)}\n" for each in items)
+
+
+def _row(exercise: str) -> str:
+    judge = practice_check_of(exercise).judge
+    right = practice_pack.read(exercise)["right"]
+    numbers = [judge.wanted(case) for case in practice_pack.read(exercise)["cases"]]
+    kinds: dict[str, set[type]] = {}
+    for each in numbers:
+        for name, number in each.items():
+            kinds.setdefault(name, set()).add(type(number))
+    whole = sorted(name for name, found in kinds.items() if found == {int})
+    floats = sorted(name or "the result" for name, found in kinds.items() if float in found)
+    allowed = judge.relative_tolerance
+    limit = _limit(allowed, isinstance(judge, Behaviour)) if floats else ""
+    tensors = sorted({str(each.dtype).removeprefix("torch.") for each in _tensors(right)})
+    count = "the result" if whole == [""] else str(len(whole) or "")
+    listed = f"{', '.join(floats)}: {limit}" if floats else ""
+    return f"| `{exercise}` | {count} | {listed} | {', '.join(tensors)} |"
+
+
+def _limit(allowed: float, is_implementation: bool) -> str:
+    if not allowed:
+        return "exact"
+    if allowed == PROMISED:
+        return "nine digits, as stated"
+    return "rounding" if is_implementation and allowed == tolerance() else f"{allowed:.1e}"
+
+
+def _tensors(value: Plain) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(each)
+
+
+if __name__ == "__main__":
+    print(page(), end="")
