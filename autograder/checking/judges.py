@@ -129,7 +129,7 @@ class EqualTo:
         return not is_same_number(got, wanted, max(self.relative_tolerance, tolerance()))
 
     def is_made_alike(self, one: Number, other: Number) -> bool:
-        """Whether two wrong numbers are one mistake's, whose own terms may cancel as no right do."""
+        """Whether two wrong numbers are those of one mistake, in which more may cancel."""
         return is_same_number(one, other, max(self.relative_tolerance, MISTAKEN))
 
     def measurement(self, case: Case) -> Plain:
