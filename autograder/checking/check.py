@@ -19,7 +19,7 @@ from typing import Any
 
 from autograder import catalogue, progress_file
 from autograder.checking.exercise_check import Check
-from autograder.checking.lookup import check_of, practice_check_of
+from autograder.checking.lookup import graded_check_of, practice_check_of
 from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS, grading_seeds
 from autograder.checking.verdict import Points, Verdict
@@ -44,7 +44,7 @@ def check(exercise: str, answer: object) -> Points:
 
 def grade(exercise: str, answer: object) -> Points:
     """Try an answer on the grading seed's sizes: the points, which show sizes and hint."""
-    return Points(_verdict(exercise, answer, check_of, grading_seeds(), tell_all=False))
+    return Points(_verdict(exercise, answer, graded_check_of, grading_seeds(), tell_all=False))
 
 
 def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,13 @@
-"""Find the check of an exercise: the staff's, which measures, or the one for practice."""
+"""Find the check of an exercise: the staff's, which measures, for a grade, or for practice."""
 
 import importlib
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
 from autograder import catalogue
 from autograder.checking import practice_pack
 from autograder.checking.exercise_check import Check
+from autograder.checking.hidden_cases import hidden_cases
 
 
 def check_of(exercise: str) -> Check:
@@ -16,6 +18,16 @@ def check_of(exercise: str) -> Check:
     """
     check: Check = importlib.import_module(catalogue.exercise(exercise).check_module).CHECK
     return check
+
+
+def graded_check_of(exercise: str) -> Check:
+    """The check of an exercise with the hidden cases of a grade.
+
+    Raises:
+        UnknownExercise: If the catalogue holds no such exercise.
+    """
+    check = check_of(exercise)
+    return replace(check, cases=partial(hidden_cases, check))
 
 
 @cache

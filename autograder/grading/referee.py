@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from autograder.checking import error_hints
 from autograder.checking.answer_result import AnswerResult
 from autograder.checking.exercise_check import Case
+from autograder.checking.hidden_cases import hidden_cases
 from autograder.checking.lookup import check_of
 from autograder.checking.plain_data import Plain
 from autograder.checking.scoring import score_cases
@@ -140,8 +141,9 @@ def prepare(exercise: str, seeds: Seeds) -> None:
 @one_thread()
 def cases_of(exercise: str, seeds: Seeds) -> list[Case]:
     """The hidden cases of an exercise, measured; the same for every submission."""
-    cases = [case for seed in seeds for case in check_of(exercise).cases(seed)]
-    measurement_cache.measure(check_of(exercise), exercise, cases)
+    check = check_of(exercise)
+    cases = [case for seed in seeds for case in hidden_cases(check, seed)]
+    measurement_cache.measure(check, exercise, cases)
     return cases
 
 

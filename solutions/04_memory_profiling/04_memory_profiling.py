@@ -959,7 +959,7 @@ pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 
 # Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back, and on a tight device they grow: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
 
 # %% Fragment the memory [markdown] exercise="u04-fragment" points=1 minutes=8 difficulty=2 importance=2 extra=true
-# **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB, from 40 to 400 MiB. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing.
+# **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB, from 40 to 1,000 MiB. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing.
 #
 # *By hand:* on 40 MiB, 20 MiB in use and 40 MiB reserved, and yet 10 MiB more do not fit.
 
@@ -982,7 +982,7 @@ def left_on_a_device(device_bytes):
 try_it(left_on_a_device, 40 * MIB)
 
 # %% check="u04-fragment"
-# Devices of 40 MiB to 400 MiB: played; the free share; the last request.
+# Devices of 40 MiB to 1,000 MiB: played; the free share; the last request.
 
 # %% [markdown]
 # ### What the machine says

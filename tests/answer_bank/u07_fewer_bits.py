@@ -1,5 +1,7 @@
 """Answer banks of unit 07, extras on number formats: int8 and stochastic rounding."""
 
+import math
+
 from tests.answer_bank import AnswerBank, Wrong
 
 
@@ -162,8 +164,8 @@ STOCHASTIC = AnswerBank(
         """,
     ],
     features={
-        "held exactly": lambda case: case["x"] == -1.0,
-        "in the middle": lambda case: case["x"] == 1.0 + 2**-8,
+        "held exactly": lambda case: math.frexp(case["x"])[0] == -0.5,
+        "in the middle": lambda case: math.frexp(case["x"])[0] == (1.0 + 2**-8) / 2,
         "above zero": lambda case: case["x"] > 0,
         "below zero": lambda case: case["x"] < 0,
         "zero": lambda case: case["x"] == 0,

@@ -15,7 +15,7 @@ def state_cases(seed: int) -> list[Case]:
     models = [rng.randint(10**digits // 10, 10**digits) for digits in (6, 8, 10, 12)]
     return [
         {"num_params": 2**30, "bytes_per_param": 2},
-        {"num_params": 7 * 10**9, "bytes_per_param": 16},
+        {"num_params": rng.randint(2, 90) * 10**9, "bytes_per_param": 16},
         *({"num_params": n, "bytes_per_param": size} for n in models for size in (1, 2, 4, 16, 18)),
     ]
 

@@ -20,11 +20,13 @@ def tensor_cases(seed: int) -> list[Case]:
         return tuple(rng.randint(2, 97) for _ in range(count))
 
     square = sizes(1) * 2
-    shapes = [(1,), (0, 5), square, (1, *sizes(2)), sizes(4), (8, 4096, 128256)]
+    shapes = [(1,) * rng.randint(5, 40), (0, *sizes(1)), square, (1, *sizes(2)), sizes(4)]
+    shapes += [(rng.randint(5, 60), 4096, 128256)]
     shapes += [tuple(2**19 + rng.randrange(1, 64, 2) for _ in range(3))]
-    several = [(), sizes(1), sizes(2), sizes(3)]
+    several = [sizes(1), sizes(2), sizes(3)]
     return [
         {"shape": (2, 3), "element_bytes": 4},
+        {"shape": (), "element_bytes": rng.choice((2, 4, 8))},
         *({"shape": shape, "element_bytes": 2} for shape in shapes),
         *({"shape": shape, "element_bytes": size} for size in DTYPES for shape in several),
     ]

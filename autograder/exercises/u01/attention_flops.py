@@ -24,7 +24,7 @@ def attention_cases(seed: int) -> list[Case]:
     """
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
-    cases = [first, first | {"seq_len": 1, "num_kv_heads": 2}]
+    cases = [first, first | {"seq_len": 1, "num_kv_heads": 2, "num_sequences": rng.randint(1, 40)}]
     for kind in ("multi-head", "grouped-query", "multi-query"):
         for num_sequences in (1, 1, rng.randint(2, 9), rng.randint(2, 9)):
             kv, group = rng.choice(((1, rng.randint(2, 9)), (rng.randint(2, 5), rng.randint(2, 5))))
@@ -34,7 +34,7 @@ def attention_cases(seed: int) -> list[Case]:
                 kv, group = (1, kv * group) if kind == "multi-query" else (2, group)
             sizes = (num_sequences, rng.randrange(5, 300, 2), kv * group, kv)
             cases.append(dict(zip(first, (*sizes, rng.choice((4, 6, 8))), strict=True)))
-    llama = dict(zip(first, (2, rng.choice((2048, 4096)), 32, 8, 128), strict=True))
+    llama = dict(zip(first, (2, rng.randint(4, 64) * 64, 32, 8, 128), strict=True))
     large = dict(zip(first, (rng.randint(1, 4), 8192, 64, 8, 128), strict=True))
     forty_nine = dict(zip(first, (1, rng.randrange(5, 99, 2), 49, 1, 4), strict=True))
     start = dict(zip(first, (2, rng.randrange(5, 99, 2), 12, 2, 4), strict=True))

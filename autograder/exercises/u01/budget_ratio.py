@@ -41,7 +41,8 @@ def budget_cases(seed: int) -> list[Case]:
         model | {"head_dim": d} for model, d in zip(models_to_vary(rng), (8, 10), strict=True)
     )
     varied = one_at_a_time(_case(start, 3, 8), _case(end, 5, 13))
-    return [*cases, *varied, _case(LLAMA_1B, 4096, 8192), _case(LLAMA_1B, 8192, 4096)]
+    short, long = 64 * rng.randint(16, 64), 64 * rng.randint(65, 256)
+    return [*cases, *varied, _case(LLAMA_1B, short, long), _case(LLAMA_1B, long, short)]
 
 
 def _case(model: dict[str, Any], old_seq_len: int, new_seq_len: int) -> Case:

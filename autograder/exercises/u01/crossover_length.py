@@ -35,7 +35,9 @@ def crossover_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[Case] = [{"model": SMALLEST}]
     # 9.8 and 9.29 tokens: the nearest whole length is the next one, and the one before.
-    cases += [{"model": SMALLEST | {"head_dim": head_dim}} for head_dim in (10, 14)]
+    for head_dim in (10, 14):
+        others = {"num_layers": rng.randint(2, 50), "vocab_size": rng.randint(5, 999)}
+        cases.append({"model": SMALLEST | others | {"head_dim": head_dim}})
     for kv, group in ((4, 1), (8, 1), (2, 4), (3, 2), (1, 8), (1, 6)):
         for ffn_ratio in (1, 2.5, 4):
             hidden_size = kv * group * 8 * rng.randint(1, 9)
@@ -51,7 +53,8 @@ def crossover_cases(seed: int) -> list[Case]:
     for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
         real = preset(name)
         names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-        cases.append({"model": {each: getattr(real, each) for each in names}})
+        others = {"num_layers": rng.randint(4, 99)}
+        cases.append({"model": {each: getattr(real, each) for each in names} | others})
     one_narrow_head = {"num_heads": 1, "num_kv_heads": 1, "head_dim": 64}
     far = {"hidden_size": 16384, "ffn_size": 32768 + rng.randrange(1, 99, 2)}
     cases.append({"model": SMALLEST | one_narrow_head | far})

@@ -28,15 +28,21 @@ def expert_cases(seed: int) -> list[Case]:
     The two counts of the last case are beyond a float and beyond what an int64 holds.
     """
     rng = random.Random(seed)
-    sizes = [(4, 3, 1, 5, 0), (4, 3, 2, 5, 1)]
+    sizes = [(4, 3, 1, 5, 0), (4, 3, 2, rng.randrange(5, 99, 2), 1)]
     for per_token in (1, 2, rng.randint(3, 8)):
         for shared in (0, 0, 0, 1, rng.randint(2, 3), rng.randint(2, 3)):
             num_experts = per_token + rng.randint(1, 56)
             width, inner = rng.randint(5, 99), rng.randrange(5, 99, 2)
             sizes.append((width, num_experts, per_token, inner, shared))
-    sizes += [(4096, 8, 2, 14336, 0), (7168, 256, 8, 2048, 1)]
+    sizes += [
+        (4096, 8, 2, 64 * rng.randint(99, 300), 0),
+        (7168, 256, 8, 64 * rng.randint(20, 60), 1),
+    ]
     num_experts = rng.randint(2, 9)
-    sizes += [(5, 1, 1, 7, 0), (rng.randint(5, 99), num_experts, num_experts, 7, 1)]
+    sizes += [
+        (rng.randint(5, 99), 1, 1, 7, 0),
+        (rng.randint(5, 99), num_experts, num_experts, 7, 1),
+    ]
     beyond = (just_above(27, rng), 8, 7, 15 * just_above(27, rng), 8)
     start, end = (16, 9, 2, rng.randint(5, 49), 1), (8, 12, 3, rng.randint(50, 99), 2)
     named = [dict(zip(NAMES, each, strict=True)) for each in (*sizes, beyond, start, end)]

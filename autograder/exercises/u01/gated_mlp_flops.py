@@ -21,9 +21,10 @@ def mlp_cases(seed: int) -> list[Case]:
     """One token and many; square and odd sizes; real layers; beyond a float and 64 bits."""
     rng = random.Random(seed)
     names = "num_tokens", "hidden_size", "ffn_size"
-    sizes = [(1, 2, 3), (1, rng.randrange(3, 99, 2), rng.randrange(3, 99, 2)), (7, 8, 8)]
+    sizes = [(1, 2, 3), (1, rng.randrange(3, 99, 2), rng.randrange(3, 99, 2))]
+    sizes.append((rng.randint(2, 99), *[rng.randint(2, 99)] * 2))
     sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(13)]
-    sizes += [(4096, 4096, 14336), (rng.randint(1, 64) * 1024, 2048, 8192)]
+    sizes += [(rng.randint(1, 99) * 64, 4096, 14336), (rng.randint(1, 64) * 1024, 2048, 8192)]
     sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]
     cases = [dict(zip(names, each, strict=True)) for each in sizes]
     first, last = rng.randint(2, 49), rng.randint(50, 99)

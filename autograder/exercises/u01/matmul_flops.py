@@ -25,7 +25,7 @@ def matmul_cases(seed: int) -> list[Case]:
         return rng.randrange(3, 200, 2)
 
     square = size()
-    sizes = [(2, 3, 5), (1, 1, 1), (square, square, square)]
+    sizes = [(2, 3, 5), (1, rng.randint(2, 9), 1), (square, square, square)]
     sizes += [(1, size(), size()), (size(), 1, size()), (size(), size(), 1)]
     sizes += [(size(), size(), size()) for _ in range(10)]
     sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]

@@ -23,9 +23,9 @@ def stack_cases(seed: int) -> list[Case]:
     The last count is beyond a float and 64 bits.
     """
     rng = random.Random(seed)
-    cases: list[Case] = [
-        {"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, top]} for top in (True, False)
-    ]
+    worked = {"num_tokens": 2, "widths": [3, 5, 7], "is_trained": [True, True]}
+    frozen = {"num_tokens": rng.randint(2, 50), "is_trained": [True, False]}
+    cases: list[Case] = [worked, worked | frozen]
     choices = [[*each] for n in (1, 2, 3, 4) for each in itertools.product((True, False), repeat=n)]
     choices += [[False, False, True, False, False, False]]
     for is_trained in choices:

@@ -31,16 +31,17 @@ def bound_cases(seed: int) -> list[Case]:
     embedding's room would take.
     """
     rng = random.Random(seed)
-    cases = [_case(WORKED, "A100-80", 2, 3), _case(LLAMA_8B, "A100-80", 1, 256)]
+    cases = [_case(WORKED, "A100-80", 2, 3), _case(LLAMA_8B, "A100-80", 1, rng.randint(200, 300))]
     for model, name in ((FOUR_LAYERS, rng.choice(DEVICES)), (MULTI_HEAD, "A100-80")):
-        most = _most_sequences(model, name, 8192)
-        cases += [_case(model, name, n, 8192) for n in (most, most + 1, most + 2, most + 14)]
-    cases += [_case(NARROW, each, 1024, 64) for each in DEVICES]
+        context = _telling_context(rng, model, name)
+        most = _most_sequences(model, name, context)
+        cases += [_case(model, name, n, context) for n in (most, most + 1, most + 2, most + 14)]
+    cases += [_case(NARROW, each, 1024, rng.randint(50, 70)) for each in DEVICES]
     for number in range(12):
         batch = (1, rng.randint(2, 16), rng.randint(17, 64))[number // 3 % 3]
         context = rng.choice((1, 255, 1000)) * rng.randint(1, 4)
         cases.append(_case(MODELS[number % 3], DEVICES[number % 4], batch, context))
-    return [*cases, _case(MULTI_HEAD, "H100-SXM", 400, 32768)]
+    return [*cases, _case(MULTI_HEAD, "H100-SXM", rng.randint(300, 500), 32768)]
 
 
 def _most_sequences(model: dict[str, Any], hardware: str, context: int) -> int:
@@ -49,6 +50,16 @@ def _most_sequences(model: dict[str, Any], hardware: str, context: int) -> int:
     of_parameters = 2 * sum(parameters(sizes).values())
     cached = sizes.num_layers * sizes.num_kv_heads * sizes.head_dim * (context + 1)
     return (device(hardware).memory_bytes - of_parameters) // (2 * 2 * cached)
+
+
+def _telling_context(rng: random.Random, model: dict[str, Any], hardware: str) -> int:
+    """One that leaves no room for the new token of one sequence more."""
+    while True:
+        context = rng.randint(7000, 8192)
+        if _most_sequences(model, hardware, context) < _most_sequences(
+            model, hardware, context - 1
+        ):
+            return context
 
 
 def _case(model: dict[str, Any], hardware: str, num_sequences: int, context: int) -> Case:

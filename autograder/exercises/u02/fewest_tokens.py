@@ -29,19 +29,26 @@ def token_cases(seed: int) -> list[Case]:
 
     cases = [case(4, 6, 2, 20, 10)]
     for name in ("A100-80", "H100-SXM", "H200", "B200"):
-        each = DEVICES[name]
+        each, real = DEVICES[name], _real(rng)
         bandwidth, peak = each.bandwidth_bytes_per_second, each.dense_flops_per_second("bf16")
-        cases += [case(*sizes, 2, peak, bandwidth) for sizes in (*REAL[1:], (512, 512))]
-        cases.append(case(*rng.choice(REAL), 4, each.dense_flops_per_second("fp32"), bandwidth))
+        small = 64 * rng.randint(6, 9)
+        cases += [case(*sizes, 2, peak, bandwidth) for sizes in (*real[1:], (small, small))]
+        cases.append(case(*rng.choice(real), 4, each.dense_flops_per_second("fp32"), bandwidth))
     fp8 = DEVICES["H100-SXM"].dense_flops_per_second("fp8")
-    cases += [case(*sizes, 1, fp8, 3350 * 10**9) for sizes in REAL]
+    cases += [case(*sizes, 1, fp8, 3350 * 10**9) for sizes in _real(rng)]
     for element_bytes in (1, 2, 4):
         inner, columns = rng.randrange(300, 3000, 2), rng.randrange(301, 3000, 2)
         cases.append(case(inner, columns, element_bytes, rng.randint(20, 60), rng.randint(5, 9)))
     size = 2 ** rng.randint(6, 9)
     cases.append(case(size, size, 2, 10**9 * size, 2 * 10**9))  # tends to its ridge, size / 2
-    cases.append(case(2049, 2049, 2, 2049 * 127 * 10**6, 256 * 10**6))  # more than 100,000 rows
+    rate = rng.randint(1, 99) * 10**6
+    cases.append(case(2049, 2049, 2, 2049 * 127 * rate, 256 * rate))  # more than 100,000 rows
     return [*cases, *(_met_exactly(rng) for _ in range(3))]
+
+
+def _real(rng: random.Random) -> list[tuple[int, int]]:
+    """Layers of real models, on one device or cut for several."""
+    return [(64 * rng.randint(inner // 96, inner // 64), columns) for inner, columns in REAL]
 
 
 def _met_exactly(rng: random.Random) -> Case:

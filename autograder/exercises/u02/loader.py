@@ -13,7 +13,7 @@ NAMES = ("load_ms", "step_ms", "num_workers", "num_batches")
 def epoch_cases(seed: int) -> list[Case]:
     """Loading faster than a step, slower, and hidden by some workers; batches left over."""
     rng = random.Random(seed)
-    sizes = [(3, 2, 1, 3), (7, 2, 3, 5), (5, 2, 2, 5)]
+    sizes = [(3, 2, 1, 3), (7, 2, 3, rng.randint(4, 40)), (5, 2, 2, rng.randint(4, 40))]
     sizes += [(rng.randint(1, 9), rng.randint(10, 50), 1, rng.randint(1, 30)) for _ in range(4)]
     sizes += [(rng.randint(50, 99), rng.randint(3, 9), w, rng.randint(5, 60)) for w in range(1, 7)]
     for _ in range(6):  # the step is a little longer or shorter than a worker's share
@@ -21,7 +21,7 @@ def epoch_cases(seed: int) -> list[Case]:
         load = workers * step + rng.choice((-2, -1, 0, 1, 2))
         sizes.append((load, step, workers, rng.randint(10, 50)))
     sizes += [(rng.randint(20, 50), rng.randint(1, 50), 9, rng.randint(1, 8)) for _ in range(3)]
-    sizes += [(120, 40, workers, 100) for workers in (1, 2, 4)]
+    sizes += [(120, 40, workers, rng.randint(50, 150)) for workers in (1, 2, 4)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

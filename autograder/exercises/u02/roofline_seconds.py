@@ -15,7 +15,7 @@ def operation_cases(seed: int) -> list[Case]:
     """One operation and many; compute-bound, bandwidth-bound, mixed; some without FLOPs."""
     rng = random.Random(seed)
     worked = [[2 * 10**9, 4 * 10**6], [0, 5 * 10**8], [3 * 10**10, 2 * 10**8]]
-    cases = [_case(worked, 10**12, 10**11), _case([], 10**12, 10**11)]
+    cases = [_case(worked, 10**12, 10**11), _case([], rng.randint(1, 999) * 10**12, 10**11)]
     for number in range(20):
         hardware = list(DEVICES.values())[number % len(DEVICES)]
         peak = hardware.dense_flops_per_second("bf16")

@@ -27,7 +27,7 @@ KINDS = ("", HALVES, FROZEN, SINGLE, FROZEN_G, LEAVES, LARGE)
 def gate_cases(seed: int) -> list[Case]:
     """One row and many, two sides and three; of every kind, with large numbers among them."""
     rng = random.Random(seed)
-    shapes = [[1, 3], [2, 5]]
+    shapes = [[1, 3], [1, rng.randrange(5, 30, 2)]]
     shapes += [[rng.randint(1, 3), rng.randrange(3, 30, 2)] for _ in range(6)]
     shapes += [[rng.randint(4, 12), rng.randint(2, 12)] for _ in range(8)]
     shapes += [[rng.randint(2, 3), rng.randint(2, 4), rng.randrange(3, 9, 2)] for _ in range(8)]

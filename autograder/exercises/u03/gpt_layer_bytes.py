@@ -24,7 +24,7 @@ def gpt_cases(seed: int) -> list[Case]:
     The last counts are beyond a float.
     """
     rng = random.Random(seed)
-    sizes = [(1, 3, 12, 2), (2, 5, 6, 1)]
+    sizes = [(1, 3, 12, 2), (rng.randint(2, 9), 5, rng.randint(6, 19), 1)]
     for num_sequences in (1, rng.randint(2, 9)):
         for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
             for seq_len in (
@@ -35,7 +35,7 @@ def gpt_cases(seed: int) -> list[Case]:
                 width = num_heads * rng.randint(3, 11)
                 width += num_heads * (width == seq_len)  # so that only scores are square
                 sizes.append((num_sequences, seq_len, width, num_heads))
-    sizes.append((1, 2048, 12288, 96))  # GPT-3
+    sizes.append((1, 64 * rng.randint(8, 64), 12288, 96))  # GPT-3
     sizes.append((3, just_above(26, rng), 5 * just_above(25, rng), 5))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 

@@ -24,7 +24,7 @@ def kept_cases(seed: int) -> list[Case]:
     The last counts are beyond a float.
     """
     rng = random.Random(seed)
-    sizes = [(1, 3, 8, 2), (2, 3, 4, 1)]
+    sizes = [(1, 3, 8, 2), (rng.randint(2, 9), 3, rng.randint(4, 9), 1)]
     for num_sequences in (1, rng.randint(2, 9)):
         for num_heads in (1, rng.randint(2, 5), rng.randint(6, 9)):
             for seq_len in (rng.randrange(3, 30, 2), rng.randrange(31, 60, 2), rng.randint(90, 99)):

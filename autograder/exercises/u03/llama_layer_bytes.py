@@ -34,7 +34,7 @@ def llama_cases(seed: int) -> list[Case]:
                 seq_len = rng.randrange(3, 99, 2)
                 cases.append(_case(sizes, num_sequences, seq_len, element_bytes))
     llama_8b = (32, 4096, 32, 8, 14336, 128256)
-    cases += [_case(llama_8b, 1, 8192, each) for each in ELEMENT_BYTES]
+    cases += [_case(llama_8b, 1, 64 * rng.randint(32, 128), each) for each in ELEMENT_BYTES]
     for head_dim in (4, 10):
         case = _case((2, 48, 6, 3, rng.randrange(5, 99, 2), 1), 2, rng.randrange(3, 99, 2), 2)
         cases.append(case | {"model": case["model"] | {"head_dim": head_dim}})

@@ -33,8 +33,9 @@ def parameters_cases(seed: int) -> list[Case]:
             models += [_sizes(rng, kv, 1) | GPT | others]
     for kv in (1, rng.randint(2, 5)):
         models += [_sizes(rng, kv, 2) | {"has_biases": True, "is_tied": False}]
-    models += [_named(12, 768, 12, 12, 3072, 50257) | GPT | {"num_positions": 1024}]
-    models += [_named(16, 2048, 32, 8, 8192, 128256) | {"is_tied": True}]
+    gpt_2 = _named(rng.randint(2, 99), 768, 12, 12, 3072, 50257)
+    llama_1b = _named(rng.randint(2, 99), 2048, 32, 8, 8192, 128256)
+    models += [gpt_2 | GPT | {"num_positions": 1024}, llama_1b | {"is_tied": True}]
     huge = [just_above(28, rng) for _ in range(3)]
     models += [_named(2, 3 * huge[0], 3, 1, *huge[1:]) | {"is_tied": False}]
     return [{"model": model} for model in models]

@@ -37,7 +37,9 @@ def sequence_cases(seed: int) -> list[Case]:
                 cases.append(_case((*sizes, vocab_size), rng.randrange(3, 99, 2), is_tied=is_tied))
     llama_1b, llama_8b = (16, 2048, 32, 8, 8192, 128256), (32, 4096, 32, 8, 14336, 128256)
     huge = _case((2, 1024, 8, 4, 5, just_above(29, rng)), just_above(27, rng))
-    return [*cases, _case(llama_1b, 4096, is_tied=True), _case(llama_8b, 8192), huge]
+    lengths = (64 * rng.randint(32, 128) for _ in range(2))
+    real = [_case(llama_1b, next(lengths), is_tied=True), _case(llama_8b, next(lengths))]
+    return [*cases, *real, huge]
 
 
 def _case(sizes: tuple[int, ...], seq_len: int, *, is_tied: bool = False) -> Case:

@@ -17,13 +17,18 @@ MOST_REAL = 100_000
 def state_cases(seed: int) -> list[Case]:
     """Every recipe, from few parameters to a hundred thousand, and to more than a float counts."""
     rng = random.Random(seed)
-    counts = (3, rng.randint(2, 99), rng.randint(100, 9_999), rng.randint(10_000, MOST_REAL))
+    counts = (
+        rng.randint(1, 9),
+        rng.randint(10, 99),
+        rng.randint(100, 9_999),
+        rng.randint(10_000, MOST_REAL),
+    )
     cases = [
         {"num_params": n, "recipe": recipe}
-        for n in (1000, *counts, just_above(54, rng))
+        for n in (*counts, rng.randint(10, MOST_REAL), just_above(54, rng))
         for recipe in PRECISIONS
     ]
-    return sorted(cases, key=lambda case: case != {"num_params": 1000, "recipe": "bf16"})
+    return [{"num_params": 1000, "recipe": "bf16"}, *cases]
 
 
 def measured_state_bytes(num_params: int, recipe: str) -> dict[str, int]:

@@ -78,9 +78,9 @@ EDITS = (
 
 
 def fragment_cases(seed: int) -> list[Case]:
-    """Devices of 40 MiB to 400 MiB."""
+    """Devices of 40 MiB to 1,000 MiB."""
     rng = random.Random(seed)
-    sizes = [40, 60, 80, 100, 200, 400, *(20 * rng.randint(2, 20) for _ in range(14))]
+    sizes = [40, 20 * rng.randint(45, 50), *(20 * rng.randint(2, 50) for _ in range(18))]
     return [{"device_bytes": MIB * size} for size in sizes]
 
 

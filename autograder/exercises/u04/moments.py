@@ -24,7 +24,7 @@ def moment_cases(seed: int) -> list[Case]:
     The last have more bytes than a float counts.
     """
     rng = random.Random(seed)
-    models = [(10, 2, 100)]
+    models = [(rng.randint(10, 99), 2, 4 * rng.randint(5, 60))]
     models.append((rng.randint(2, 9), 1, 4 * rng.randint(5, 60)))
     models.append((rng.randint(100, 999), rng.randint(3, 9), 4 * rng.randint(5, 400)))
     sizes = [(10, 2, 100, 1, True)]

@@ -27,13 +27,18 @@ def peak_cases(seed: int) -> list[Case]:
     """Tied and untied, MHA and GQA, one sequence and two, every way to compute AdamW."""
     rng = random.Random(seed)
     worked = {"num_layers": 1, "hidden_size": 4, "num_heads": 1, "ffn_size": 3, "vocab_size": 5}
-    runs = [(worked | {"is_tied": True}, 2), (_random_sizes(rng, 2, False), rng.randint(2, 9))]
+    smallest = worked | {"is_tied": True}
+    runs = [
+        (smallest | {"vocab_size": rng.randint(5, 30)}, 2),
+        (_random_sizes(rng, 2, False), rng.randint(2, 9)),
+    ]
     for is_tied in (True, False):
         for group in (1, rng.randint(2, 3)):
             num_tokens = rng.randrange(3, 40, 2) if group == 1 else rng.randrange(4, 40, 2)
             runs.append((_random_sizes(rng, group, is_tied), num_tokens))
     runs.append((_random_sizes(rng, 1, True), rng.randint(40, 60)))
-    return [_case(sizes, num_tokens, adamw) for sizes, num_tokens in runs for adamw in ADAMW]
+    cases = [_case(sizes, num_tokens, adamw) for sizes, num_tokens in runs for adamw in ADAMW]
+    return [_case(smallest, 2, ADAMW[0]), *cases[1:]]
 
 
 def _random_sizes(rng: random.Random, group: int, is_tied: bool) -> dict[str, Any]:

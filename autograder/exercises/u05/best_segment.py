@@ -23,7 +23,10 @@ def best_cases(seed: int) -> list[Case]:
         for num_layers in (9, rng.randint(10, 19), rng.randint(20, 39), rng.randint(40, 99)):
             boundary = rng.randint(2, 99)
             sizes.append((num_layers, boundary, rng.randint(lowest, highest) * boundary))
-    sizes += [TELLS_MISTAKES_APART, *LONG_SEGMENTS, (1, 12, 50), *PUBLISHED]
+    for num_layers, boundary, layer in (TELLS_MISTAKES_APART, *LONG_SEGMENTS, (1, 12, 50)):
+        times = rng.randint(1, 99)
+        sizes.append((num_layers, times * boundary, times * layer))
+    sizes += [(rng.randint(16, 99), *each) for each in PUBLISHED]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

@@ -39,7 +39,7 @@ def flops_cases(seed: int) -> list[Case]:
         own = _case((24, 4, 2, rng.randrange(31, 99, 2)), False, rng.randint(2, 3), 7)
         own["model"]["head_dim"] = 6 + wider
         cases.append(own)
-    cases.append(_case((2048, 32, 8, 8192), False, 1, 4096))
+    cases.append(_case((2048, 32, 8, 8192), False, 1, 64 * rng.randint(16, 96)))
     beyond_a_float = _case((8191, 63, 7, 28671), False, rng.randrange(65, 99, 2), 131_071)
     beyond_a_float["model"]["head_dim"] = 126
     return [*cases, beyond_a_float]

@@ -17,9 +17,9 @@ NAMES = ("num_layers", "layers_per_segment", "boundary_bytes", "layer_bytes")
 
 ELEMENT_BYTES = 2
 
-# Layers, bytes of a boundary, bytes of a layer: Llama-3.2-1B at 4,096 tokens and Llama-3-70B at
+# Bytes of a boundary, bytes of a layer: Llama-3.2-1B at 4,096 tokens and Llama-3-70B at
 # 8,192, both in bf16 with fused attention.
-PUBLISHED = ((16, 16_777_216, 378_044_416), (80, 134_217_728, 2_720_071_680))
+PUBLISHED = ((16_777_216, 378_044_416), (134_217_728, 2_720_071_680))
 # Both results are odd numbers of bytes, or of two bytes, beyond what a float holds.
 BEYOND_A_FLOAT = (199, 7, 2**49 + 2, 2**50 + 1)
 
@@ -33,8 +33,9 @@ def segment_cases(seed: int) -> list[Case]:
             boundary = ELEMENT_BYTES * rng.randint(2, 99)
             sizes.append((num_layers, size, boundary, rng.randint(2, 30) * boundary + 1))
     sizes.append((12, 4, 2 * rng.randint(20, 40), 2 * rng.randint(41, 50)))
-    sizes += [(layers, 3, boundary, layer) for layers, boundary, layer in PUBLISHED]
-    sizes.append(BEYOND_A_FLOAT)
+    sizes += [(rng.randint(7, 99), 3, boundary, layer) for boundary, layer in PUBLISHED]
+    num_layers, size, boundary, layer = BEYOND_A_FLOAT
+    sizes.append((num_layers, size, boundary, layer + 4 * rng.randint(0, 999)))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

@@ -29,7 +29,7 @@ def backward_cases(seed: int) -> list[Case]:
         seq_len = num_tiles * block - missing
         heads = ([1], [2], [1, 2])[number % 3]
         cases.append((kinds[number % 5], heads, seq_len, rng.randint(2, 3), block))
-    cases += [(APART, [2], 6, 3, 9), (APART, [1], 3, 2, 1)]
+    cases += [(APART, [2], rng.randint(4, 8), 3, 9), (APART, [1], rng.randint(3, 8), 2, 1)]
     return [dict(zip(NAMES, case, strict=True)) for case in cases]
 
 

@@ -12,7 +12,8 @@ NAMES = ("num_queries", "head_dim", "capacity", "block_k")
 def block_cases(seed: int) -> list[Case]:
     """Memories for one query, for some, for all, some just large enough; heads of any width."""
     rng = random.Random(seed)
-    sizes = [(300, 16, 4096, 16), (100, 4, 2000, 8), (60, 8, 4000, 16), (50, 3, 100, 2)]
+    sizes = [(300, 16, 4096, 16), (rng.randint(60, 99), 4, 2000, 8)]
+    sizes += [(rng.randint(40, 60), 8, 4000, 16), (rng.randint(30, 60), 3, 100, 2)]
     for _ in range(18):
         d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(3, 90)
         capacity = block_k * d + rows * (2 * d + block_k + 3) + rng.randint(0, 2 * d + block_k)

@@ -15,7 +15,9 @@ NAMES = ("num_queries", "num_keys", "block_q", "block_k")
 def tile_cases(seed: int) -> list[Case]:
     """Square, tall and wide tiles; as many keys as queries, and more; one query; one tile."""
     rng = random.Random(seed)
-    sizes = [(5, 5, 2, 2), (2, 5, 2, 2), (64, 64, 16, 16), (1, 37, 4, 5), (9, 9, 20, 30)]
+    whole, few = 16 * rng.randint(3, 9), rng.randint(3, 19)
+    sizes = [(5, 5, 2, 2), (2, rng.randint(5, 30), 2, 2), (whole, whole, 16, 16)]
+    sizes += [(1, rng.randint(25, 60), 4, 5), (few, few, 20, 30)]
     for number in range(18):
         n = rng.randint(12, 90)
         more = 0 if number % 2 else rng.randint(1, 60)

@@ -11,7 +11,8 @@ from autograder.exercises.model_answers import Edit, edited
 def document_cases(seed: int) -> list[Case]:
     """One document and several, short ones and long ones; ragged ends."""
     rng = random.Random(seed)
-    cases: list[tuple[list[int], int]] = [([3, 5], 2), ([12], 4), ([4, 8, 4], 4), ([1] * 9, 3)]
+    cases: list[tuple[list[int], int]] = [([3, 5], 2), ([4 * rng.randint(2, 20)], 4)]
+    cases += [([4 * rng.randint(1, 9) for _ in range(3)], 4), ([1] * rng.randint(7, 30), 3)]
     while len(cases) < 22:
         block = rng.randint(2, 7)
         lengths = [rng.randint(1, 4 * block) for _ in range(rng.randint(2, 5))]

@@ -30,7 +30,7 @@ def forward_cases(seed: int) -> list[Case]:
         cases.append(("extreme", (LOUD, LOW)[number % 2], *_whole(tile, (2, 4)), *tile))
     for number in range(6):
         tile = _tile(rng, number)
-        n, m, d = _whole(tile, (2, 4))
+        n, m, d = _whole(tile, (rng.randint(2, 3), rng.randint(3, 4)))
         kind = (LOUD, LOW, "")[number % 3]
         cases.append(("ragged", kind, n + 1, m + tile[1] - 1, d, *tile))
     for number in range(6):
@@ -45,7 +45,7 @@ def forward_cases(seed: int) -> list[Case]:
 
 def _tile(rng: random.Random, number: int) -> tuple[int, int]:
     """Queries and keys in a tile: in turn taller, wider, and square."""
-    small, large = rng.randint(2, 4), rng.randint(5, 7)
+    small, large = rng.randint(2, 4), rng.randint(5, 9)
     return ((large, small), (small, large), (large, large))[number % 3]
 
 

@@ -18,7 +18,9 @@ BEYOND_A_FLOAT = (2**28 + 1, 2**30 + 3, 2**22 + 1, 2**26, 2**29)
 def traffic_cases(seed: int) -> list[Case]:
     """Whole and ragged tiles, one tile for all, few and many keys; one head beyond a float."""
     rng = random.Random(seed)
-    sizes = [(2, 3, 1, 1, 2), (8, 8, 2, 4, 2), (12, 6, 3, 3, 2), (5, 4, 2, 9, 8)]
+    times, short = rng.randint(2, 9), rng.randint(3, 8)
+    sizes = [(2, 3, 1, 1, 2), (4 * times, 4 * times, 2, 4, 2), (6 * times, 3 * times, 3, 3, 3)]
+    sizes.append((short, rng.randint(3, 7), 2, 9, 8))
     while len(sizes) < 21:
         sizes.append(
             (
@@ -29,7 +31,8 @@ def traffic_cases(seed: int) -> list[Case]:
                 rng.randint(3, 8),
             )
         )
-    sizes += [(17, 13, 5, 4, 3), BEYOND_A_FLOAT]
+    num_queries, *others = BEYOND_A_FLOAT
+    sizes += [(17, 13, rng.randint(5, 30), 4, 3), (num_queries + 2 * rng.randint(0, 99), *others)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

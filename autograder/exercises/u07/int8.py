@@ -24,7 +24,10 @@ Rows = list[list[float]]
 def quantised_cases(seed: int) -> list[Case]:
     """Rows of several sizes, one whose largest is negative, ties; zeros beside nearly nothing."""
     rng = random.Random(seed)
-    cases: list[Rows] = [[[254.0, -3.0]], [[0.0, 0.0, 0.0], [127.0, 0.5, -2.5]]]
+    cases: list[Rows] = [
+        [[254.0, -3.0]],
+        [[0.0] * 4, [127.0, 0.5, -2.5, float(rng.randint(-99, 99))]],
+    ]
     while len(cases) < 20:
         num_columns = rng.randint(3, MOST_COLUMNS)
         rows = [_row(rng, num_columns, scale) for scale in rng.sample((0.25, 1, 8, 64), 2)]

@@ -16,6 +16,7 @@ from autograder.exercises.u07.value import FLOATS, WIDTHS
 
 TF32 = (8, 10)
 NUM_CUT_BITS = 13  # of fp32, to make it tf32
+NUM_AT_THE_ENDS = 3  # cases of each kind, in formats by chance
 
 
 def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
@@ -42,21 +43,25 @@ def rounding_cases(seed: int) -> list[Case]:
     """In each format: between two numbers, in their middle, at zero and at both ends."""
     rng = random.Random(seed)
     cases = [_case(0.3, 5, 2)]
-    for number, (exponent_bits, mantissa_bits) in enumerate(WIDTHS):
-        for index, x in enumerate(_numbers(rng, exponent_bits, mantissa_bits)):
-            sign = 1 if (number + index) % 2 else -1
-            cases.append(_case(sign * x, exponent_bits, mantissa_bits))
+    for number, widths in enumerate(WIDTHS):
+        for index, x in enumerate(_between(rng, *widths)):
+            cases.append(_case(x if (number + index) % 2 else -x, *widths))
+    for index in range(NUM_AT_THE_ENDS * len(_at_the_ends(rng, *TF32))):
+        widths = rng.choice(WIDTHS)
+        cases.append(
+            _case(
+                rng.choice((-1, 1)) * _at_the_ends(rng, *widths)[index // NUM_AT_THE_ENDS], *widths
+            )
+        )
     return cases
 
 
-def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """Positive numbers of every kind, at fractions of a spacing that fp32 holds exactly."""
+def _between(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
+    """Positive normal numbers, at fractions of a spacing that fp32 holds exactly."""
     bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
     spacing = 2.0 ** (rng.randint(2 - bias, bias - 1) - mantissa_bits)
     even = 2 * rng.randint(scale // 2, scale - 1)
-    tiny, last = 2.0 ** (1 - bias - mantissa_bits), (2 * scale - 1)
-    top = 2.0 ** (bias - mantissa_bits)
-    few = 2 * rng.randint(1, scale // 2 - 1)
+    last = 2 * scale - 1
     return [
         even * spacing,
         (even + rng.choice((0.25, 0.375))) * spacing,
@@ -65,6 +70,16 @@ def _numbers(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list
         (even + 1.5) * spacing,
         (even + 0.5) * spacing,  # again, with the other sign
         (last + 0.75) * spacing,  # up to the next power of two
+    ]
+
+
+def _at_the_ends(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
+    """Zero, subnormal numbers, and those around the largest."""
+    bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
+    tiny, last = 2.0 ** (1 - bias - mantissa_bits), (2 * scale - 1)
+    top = 2.0 ** (bias - mantissa_bits)
+    few = 2 * rng.randint(1, scale // 2 - 1)
+    return [
         0.0,
         (few + 0.25) * tiny,
         (few + 0.5) * tiny,

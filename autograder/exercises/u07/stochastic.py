@@ -22,7 +22,9 @@ BF16_BITS = 8
 def chance_cases(seed: int) -> list[Case]:
     """Numbers that are in bf16, near one that is, or in the middle; both signs, several sizes."""
     rng = random.Random(seed)
-    sizes = [1.0 + 2**-9, 1.0, 1.0 + 2**-8, 2.0 - 2**-10, 2.0**-40, 0.0]
+    held, middle, near = (2.0 ** rng.randint(-20, 20) for _ in range(3))
+    sizes = [1.0 + 2**-9, held, middle * (1.0 + 2**-8), near * (2.0 - 2**-10)]
+    sizes += [2.0 ** rng.randint(-60, -30), 0.0]
     while len(sizes) < 24:
         parts = rng.choice((rng.randrange(1, 2**14), rng.randrange(3 * 2**14, NUM_CHANCES)))
         mantissa = rng.randrange(2 ** (BF16_BITS - 1), 2**BF16_BITS) * NUM_CHANCES + parts

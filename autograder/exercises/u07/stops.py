@@ -45,11 +45,11 @@ def stop_cases(seed: int) -> list[Case]:
     it; a fast machine would finish 23 bits.
     """
     rng = random.Random(seed)
-    cases = [_case(1.0, 2), _case(1.0, 52)]
+    cases = [_case(1.0, 2), _case(2.0 ** rng.randint(-30, 30), 52)]
     for bits in (*ADDED, *UNCHANGED):
         lowest, highest = (-6, 2) if bits in (2, 10) else (-30, 30)
         halves = (1, 3 * 2**bits // 8), (2 ** (bits - 1), 2**bits - 1), (1, 2**bits - 1)
-        powers = (0, rng.randint(lowest, -1), rng.randint(1, highest))
+        powers = (rng.randint(lowest, highest), rng.randint(lowest, -1), rng.randint(1, highest))
         for power, (least, most) in zip(powers, halves, strict=True):
             scale = 2.0 ** (power - bits)
             between = (2**bits + rng.randint(least, most)) * scale

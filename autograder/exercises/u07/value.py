@@ -1,6 +1,8 @@
 """Check of the number that a pattern of bits stands for, measured by torch."""
 
+import itertools
 import random
+from collections.abc import Iterator
 
 import torch
 
@@ -48,20 +50,24 @@ def value_cases(seed: int) -> list[Case]:
     formats = (*WIDTHS, EIGHT_BITS_DIVIDED_OTHERWISE, invented)
     for number, (exponent_bits, mantissa_bits) in enumerate(formats):
         zeros, ones = "0" * exponent_bits, "1" * exponent_bits
-        signs = ("0", "1") if number % 2 else ("1", "0")
+        one, two = ("0", "1") if number % 2 else ("1", "0")
         some, other = _some_bits(rng, exponent_bits), _some_bits(rng, exponent_bits)
-        one, two = signs
         cases += [
             _case(one, some, _some_bits(rng, mantissa_bits)),
             _case(two, other, _some_bits(rng, mantissa_bits)),
             _case(one, zeros, _some_bits(rng, mantissa_bits)),
             _case(two, zeros, _some_bits(rng, mantissa_bits)),
-            _case(one, zeros, "0" * mantissa_bits),
-            _case(two, ones, "0" * mantissa_bits),
-            _case(one, ones, "0" * mantissa_bits),
-            _case(two, ones, _some_bits(rng, mantissa_bits)),
+            _case(rng.choice("01"), ones, _some_bits(rng, mantissa_bits)),
         ]
-    return cases
+    return [*cases, *(case for _ in range(3) for case in _without_mantissa(rng))]
+
+
+def _without_mantissa(rng: random.Random) -> Iterator[Case]:
+    """Zeros and infinities of both signs, in formats of machines and others."""
+    for sign, bit in itertools.product("01", repeat=2):
+        invented = (rng.choice(OTHER_EXPONENT_BITS), rng.randint(2, 20))
+        exponent_bits, mantissa_bits = rng.choice((*WIDTHS, invented, invented, invented))
+        yield _case(sign, bit * exponent_bits, "0" * mantissa_bits)
 
 
 def _some_bits(rng: random.Random, width: int) -> str:

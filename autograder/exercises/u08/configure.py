@@ -24,9 +24,10 @@ def configuration_cases(seed: int) -> list[Case]:
             left_over = rng.choice((0, seq_len // 2, seq_len * num_devices - 1))
             tokens = seq_len * num_devices * each + left_over
             cases.append(_case(tokens, seq_len, num_devices, largest))
-    cases.append(_case(4096 * 4 * 6 + 4095, 4096, 4, 32))
-    cases.append(_case(2048 * 4 * 5, 2048, 4, 1))
-    cases.append(_case(2048 * 2 * 22, 2048, 2, 5))  # in the fewest passes 4, 4, 4, 4, 4 and 2
+    cases.append(_case(4096 * 4 * rng.randint(5, 30) + 4095, 4096, 4, 32))
+    cases.append(_case(2048 * 4 * rng.randint(5, 30), 2048, 4, 1))
+    seq_len = 64 * rng.randint(16, 64)
+    cases.append(_case(seq_len * 2 * 22, seq_len, 2, 5))  # in the fewest passes 4, 4, 4, 4, 4 and 2
     seq_len, num_devices = (2**25 + rng.randrange(1, 99, 2) for _ in range(2))
     return [*cases, _case(seq_len * num_devices * 25 - 1, seq_len, num_devices, 9)]
 

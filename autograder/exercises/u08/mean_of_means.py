@@ -17,7 +17,8 @@ MOST_SEQUENCES = 9
 def weight_cases(seed: int) -> list[Case]:
     """Ragged and equal lengths; micro-batches of one, of all, and a smaller last one."""
     rng = random.Random(seed)
-    cases = [_case([3, 1, 2], 2), _case([32, 2, 30, 4, 28, 3, 31, 5], 2)]
+    pairs = [[rng.randint(26, 32), rng.randint(2, 5)] for _ in range(4)]
+    cases = [_case([3, 1, 2], 2), _case([length for pair in pairs for length in pair], 2)]
     for num_sequences, size in ((6, 2), (7, 3), (5, 1), (9, 4), (6, 3), (8, 3)):
         for _ in range(2):
             cases.append(_case(rng.sample(range(1, 30), num_sequences), size))

@@ -25,7 +25,7 @@ def noise_scale_cases(seed: int) -> list[Case]:
     cases += [_cancelling(rng, n, p) for n, p in ((2, 3), (3, 2), (5, 4))]
     cases += [[_row(rng, p, 1)] * n for n, p in ((2, 3), (4, 2))]
     cases += [_nearly_equal(rng, n, p) for n, p in ((2, 2), (2, 3), (2, 2))]
-    cases += [[[0.0] * 3] * 2]
+    cases += [[[0.0] * rng.randint(2, 9)] * rng.randint(2, 9)]
     cases += [_tiny(_around_a_mean(rng, n, 3), power) for n, power in ((2, -9), (4, -9), (3, -60))]
     return [{"gradients": rows} for rows in cases]
 

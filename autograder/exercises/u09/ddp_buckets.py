@@ -23,7 +23,7 @@ def bucket_cases(seed: int) -> list[Case]:
     """
     rng = random.Random(seed)
     cases = [_case([48, 96, 64], [2, 1, 0], 40, 100, False)]
-    cases.append(_case([48, 96, 64], [2, 1, 0], 40, 100, True))
+    cases.append(_case([48, 96, 4 * rng.randint(11, 24)], [2, 1, 0], 40, 100, True))
     for number in range(20):
         sizes = [4 * rng.randint(10, 200) for _ in range(rng.randint(6, 12))]
         arrival = list(range(len(sizes)))[::-1]

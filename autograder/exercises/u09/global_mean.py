@@ -46,7 +46,7 @@ def share_cases(seed: int) -> list[Case]:
             cases.append(_case(scenario, counts, losses))
     huge = rng.sample(HUGE, 2)
     cases.append(_case("ragged", huge, [2.0 * huge[0], 3.0 * huge[1]]))
-    without = [[0] * num_ranks for num_ranks in (1, 2, 2, 3, 4)]
+    without = [[0] * num_ranks for num_ranks in rng.sample(range(1, 17), 5)]
     return cases + [_case("a rank without", counts, [0.0] * len(counts)) for counts in without]
 
 

@@ -19,8 +19,9 @@ def hidden_cases(seed: int) -> list[Case]:
     Some are so nearly whole that a float cannot tell; some rings move a fraction of a byte.
     """
     rng = random.Random(seed)
-    cases = [_case(1024, 4, 2, 64, 512), _case(4096, 1, 2, 64, 512)]
-    cases.append(_case(10**9, 2, 2, 25 * 10**9, 312 * 10**12))  # 6,240: a float may miss it
+    cases = [_case(1024, 4, 2, 64, 512), _case(64 * rng.randint(16, 99), 1, 2, 64, 512)]
+    num_params = rng.randint(1, 99) * 10**9
+    cases.append(_case(num_params, 2, 2, 25 * 10**9, 312 * 10**12))  # 6,240: a float may miss it
     for number in range(20):
         num_params = rng.randint(2, 90) * 10**6 + rng.randint(1, 999)
         if number % 3 == 0:  # powers of two

@@ -23,9 +23,10 @@ def flat_cases(seed: int) -> list[Case]:
         rows = [[rng.randint(1, 4), rng.randint(2, 5)] for _ in range(rng.randint(1, 3))]
         rest = ranks * 40 - sum(a * b for a, b in rows)
         cases.append((ranks, [*rows, [rest - (number % 2) * rng.randint(1, ranks - 1)]], "float64"))
-    for ranks in (3, 4, 5):
-        cases.append((ranks, [[1], []], "float64"))
-        cases.append((ranks, [[2, 2], [ranks, 3], [1, 1, 2]], "float32"))
+    for _ in range(3):
+        ranks = rng.randint(3, 6)
+        cases.append((ranks, [[rng.randint(1, ranks - 2)], []], "float64"))
+        cases.append((ranks, [[2, 2], [ranks, rng.randint(2, 9)], [1, 1, 2]], "float32"))
     cases += [(1, [[rng.randint(1, 5), 3], [2]], dtype) for dtype in ("float64", "float32")]
     cases.append((3, [[2, 3], [rng.randint(2, 9)]], "float32"))
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]

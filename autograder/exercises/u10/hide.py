@@ -21,7 +21,7 @@ def hide_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[tuple[int, ...]] = [
         (1024, 4, 64, 2 * 10**9, 1024),
-        (4096**2, 8, 200 * 10**9, 10_000, 400 * 10**12),
+        (4096**2, 8, 200 * 10**9, rng.randint(5_000, 20_000), 400 * 10**12),
     ]
     for number in range(21):
         ranks = rng.choice((2, 3, 4, 5, 6, 7, 8, 12))

@@ -21,7 +21,8 @@ NODES = ((2, 2), (2, 3), (3, 2), (1, 2), (2, 1), (2, 2), (1, 1))
 def hybrid_cases(seed: int) -> list[Case]:
     """Several nodes of several ranks, one node, nodes of one rank, and one rank."""
     rng = random.Random(seed)
-    cases = [(*NODES[n % len(NODES)], 2 * NODES[n % len(NODES)][0] + n // 7) for n in range(20)]
+    cases = [(2, 2, 4)]
+    cases += [(*NODES[n % len(NODES)], rng.randint(2, 40)) for n in range(1, 20)]
     cases.append((2, 2, 12 * rng.randint(1, 3)))
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]
 

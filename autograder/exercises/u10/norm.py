@@ -23,7 +23,7 @@ def norm_cases(seed: int) -> list[Case]:
         ranks = (2, 3, 4, 1)[number % 4]
         lengths = [rng.randint(4, 9) for _ in range(rng.randint(1, 3))]
         if number % 5 == 0:
-            lengths = [1, 7, 2]  # nothing is left of it on the last ranks
+            lengths = [1, rng.randint(4, 20), 2]  # nothing is left of it on the last ranks
         total = 1.0 + sum(lengths) * ranks
         cases.append((ranks, lengths, (0.25, 0.7 * total**0.5, total)[number % 3]))
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]

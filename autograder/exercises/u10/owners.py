@@ -25,8 +25,10 @@ def owners_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases: list[tuple[Any, ...]] = []
     for scenario in SCENARIOS:
-        for num_ranks in (2, 1, 3, 4, 2, 2, 3, 1, 2, 2):
-            length = 1 if len(cases) % 5 == 4 else rng.randint(2, 9)
+        for number, usual in enumerate((2, 1, 3, 4, 2, 2, 3, 1, 2, 2)):
+            is_single = number % 5 == 4
+            num_ranks = rng.randint(2, 8) if is_single else usual
+            length = 1 if is_single else rng.randint(2, 12)
             without_grad = rng.randrange(num_ranks) if len(cases) % 3 == 2 else None
             cases.append((scenario, num_ranks, length, without_grad))
     return [dict(zip(FIELDS, case, strict=True)) for case in cases]

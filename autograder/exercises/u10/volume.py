@@ -16,7 +16,7 @@ DTYPES = {2: torch.bfloat16, 4: torch.float32}
 def volume_cases(seed: int) -> list[Case]:
     """Every stage with one micro-batch and several, on few ranks and on one."""
     rng = random.Random(seed)
-    cases = [(8, 4, stage, 3, 2) for stage in (2, 0, 1, 3)]
+    cases = [(8, 4, 2, 3, 2), *((4 * rng.randint(2, 50), 4, stage, 3, 2) for stage in (0, 1, 3))]
     for stage in range(4):
         for num_micro_batches in (1, rng.randint(2, 3), rng.randint(4, 6), rng.randint(7, 9)):
             ranks = rng.randint(2, 7)

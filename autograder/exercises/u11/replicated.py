@@ -24,7 +24,7 @@ def replicated_cases(seed: int) -> list[Case]:
     for number in range(20):
         without = (NOBODY, NOBODY, "norm2", "q", NOBODY)[number % 5]
         num_ranks = (2, 3, 4, 1)[number // 2 % 4]
-        cases.append(_case(num_ranks, rng.randint(2, 6), bool(number % 2), without))
+        cases.append(_case(num_ranks, rng.randint(2, 12), bool(number % 2), without))
     return cases
 
 

@@ -25,7 +25,8 @@ def volume_cases(seed: int) -> list[Case]:
         t = (1, 2, 3, 4, 2)[number % 5]
         sizes = (t * rng.randint(1, 9), rng.randint(2, 40), t, (2, 4, 8)[number % 3])
         cases.append(sizes)
-    cases += [(2**16, 2**14, 8, 4), (2**30 * 3, 2**24, 3, 2)]
+    cases += [(8 * rng.randint(2**11, 2**13), 2**14, 8, 4)]
+    cases.append((3 * (2**30 + rng.randint(0, 999)), 2**24, 3, 2))
     return [dict(zip(FIELDS, case, strict=True)) for case in cases]
 
 

@@ -15,8 +15,9 @@ def zigzag_cases(seed: int) -> list[Case]:
     counts = (2, 4, 3, 8, 1, 5, 6, 7)
     cases: list[Case] = [{"num_ranks": 2, "seq_len": 8}]
     for number in range(19):
-        c = counts[number % len(counts)]
-        length = 1 if number % 5 == 0 else rng.randint(2, 6)
+        c, length = counts[number % len(counts)], rng.randint(2, 12)
+        if number % 5 == 0:
+            c, length = rng.randint(2, 16), 1
         cases.append({"num_ranks": c, "seq_len": 2 * c * length})
     return cases
 

@@ -20,8 +20,11 @@ NAMES = ("num_stages", "num_micro_batches")
 def gpipe_cases(seed: int) -> list[Case]:
     """Few micro-batches and many; one stage, one micro-batch."""
     rng = random.Random(seed)
-    sizes = [(1, 2), (2, 2), (4, 8), (1, 1), (1, 5), (5, 1), (4, 2)]
-    sizes += [(rng.randint(2, 5), rng.randint(2, 9)) for _ in range(15)]
+    num_stages = rng.randint(3, 7)
+    sizes = [(1, 2), (num_stages, num_stages), (num_stages, rng.randint(8, 16))]
+    sizes += [(1, rng.randint(1, 20)), (1, rng.randint(1, 20)), (rng.randint(2, 12), 1)]
+    sizes.append((num_stages, rng.randint(2, num_stages - 1)))
+    sizes += [(rng.randint(2, 7), rng.randint(2, 16)) for _ in range(15)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

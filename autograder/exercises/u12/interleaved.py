@@ -20,10 +20,12 @@ NAMES = ("num_stages", "num_micro_batches", "num_chunks")
 def interleaved_cases(seed: int) -> list[Case]:
     """One group of micro-batches and several; one chunk, one stage."""
     rng = random.Random(seed)
-    sizes = [(2, 2, 2), (4, 8, 2), (4, 4, 2), (3, 9, 1), (1, 2, 3), (2, 6, 4), (3, 3, 3)]
+    groups, chunks, stages = rng.randint(2, 5), rng.randint(2, 4), rng.randint(2, 6)
+    sizes = [(2, 2, 2), (4, 4 * groups, 2), (stages, stages, chunks), (3, 3 * groups, 1)]
+    sizes += [(1, rng.randint(2, 20), chunks), (2, 2 * groups, 4), (stages, stages, 3)]
     for _ in range(14):
-        num_stages = rng.randint(2, 4)
-        sizes.append((num_stages, num_stages * rng.randint(1, 3), rng.randint(2, 3)))
+        num_stages = rng.randint(2, 5)
+        sizes.append((num_stages, num_stages * rng.randint(1, 5), rng.randint(2, 4)))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

@@ -18,9 +18,15 @@ NAMES = ("num_stages", "num_chunks", "num_micro_batches", "tensor_bytes", "is_v"
 def message_cases(seed: int) -> list[Case]:
     """Looped and V; one stage, one chunk; bytes beyond 2⁵³."""
     rng = random.Random(seed)
-    sizes = [(2, 2, 3, 10, False), (2, 2, 3, 10, True), (1, 3, 2, 6, False), (1, 2, 2, 6, True)]
-    sizes += [(3, 1, 2, 8, False), (3, 1, 2, 8, True), (3, 2, 1, 2**53 + 1, False)]
-    sizes += [(2, 3, 2, 2**53 + 3, True)]
+    few, many = rng.randint(3, 99), 2**53 + 2 * rng.randint(0, 99) + 1
+    sizes = [
+        (2, 2, 3, 10, False),
+        (2, 2, 3, few, True),
+        (1, 3, 2, few, False),
+        (1, 2, 2, few, True),
+    ]
+    sizes += [(3, 1, 2, few, False), (3, 1, 2, few, True), (3, 2, 1, many, False)]
+    sizes += [(2, 3, 2, many, True)]
     for number in range(12):
         shape = rng.randint(2, 4), rng.randint(2, 3), rng.randint(1, 3)
         sizes.append((*shape, rng.randint(3, 99), bool(number % 2)))

@@ -19,9 +19,13 @@ STUCK: Lists = [
 def simulator_cases(seed: int) -> list[Case]:
     """GPipe and 1F1B, orders at random that can be followed, and some that cannot."""
     rng = random.Random(seed)
-    schedules: list[tuple[Lists, int, int]] = [(gpipe(2, 2), 1, 2), (STUCK, 1, 2)]
-    schedules += [(one_forward_one_backward(3, 5), 1, 2), ([[("B", 0, 0), ("F", 0, 0)]], 1, 1)]
-    schedules += [(one_forward_one_backward(3, 4)[::-1], 2, 3), (gpipe(1, 3), 4, 1)]
+    one, two = rng.randint(1, 30), rng.randint(1, 30)
+    schedules: list[tuple[Lists, int, int]] = [(gpipe(2, 2), 1, 2), (STUCK, one, two)]
+    schedules += [
+        (one_forward_one_backward(3, 5), 1, two),
+        ([[("B", 0, 0), ("F", 0, 0)]], one, one),
+    ]
+    schedules += [(one_forward_one_backward(3, 4)[::-1], one, two), (gpipe(1, 3), 4 * one, one)]
     for number in range(16):
         seconds = rng.randint(1, 5), rng.randint(1, 9)
         num_stages, m = rng.randint(2, 4), rng.randint(2, 4)

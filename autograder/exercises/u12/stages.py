@@ -12,8 +12,10 @@ from autograder.observing.u12 import stages
 def stage_cases(seed: int) -> list[Case]:
     """Equal pieces and unequal ones, heavy ends, as many pieces as stages, one stage."""
     rng = random.Random(seed)
-    cases: list[tuple[list[int], int]] = [([0, 2, 2, 2, 2, 5], 3), ([3] * 8, 4), ([4, 1, 7], 3)]
-    cases += [([2, 9, 4], 1), ([0, *[2] * 8, 5], 4), ([0, *[1] * 7, 9], 4), ([1, 1, 8, 1, 1], 3)]
+    few = [rng.randint(1, 9) for _ in range(3)]
+    cases: list[tuple[list[int], int]] = [([0, 2, 2, 2, 2, 5], 3), ([few[0]] * 8, 4), (few, 3)]
+    cases += [(few[::-1], 1), ([0, *[few[1]] * 8, 2 * few[1] + 1], 4)]
+    cases += [([0, *[1] * rng.randint(6, 12), 9], 4), ([1, 1, rng.randint(6, 30), 1, 1], 3)]
     for number in range(15):
         num_stages = rng.randint(2, 4)
         seconds = [rng.randint(1, 9) for _ in range(rng.randint(num_stages + 1, 9))]

@@ -13,8 +13,9 @@ from autograder.observing.u13 import accept
 def pair_cases(seed: int) -> list[Case]:
     """Two tokens and more; zeros in p and in q; equal pairs, and pairs without a common token."""
     rng = random.Random(seed)
-    pairs = [([3, 1], [2, 2]), ([1, 0, 0], [0, 1, 1])]
-    pairs += [([2, 3, 5], [2, 3, 5]), ([5, 3, 2], [2, 5, 3])]
+    one, two, three = rng.sample(range(1, 20), 3)
+    pairs = [([3, 1], [2, 2]), ([one, 0, 0], [0, one, two])]
+    pairs += [([one, two, three], [one, two, three]), ([three, two, one], [one, three, two])]
     while len(pairs) < 23:
         size = rng.randint(3, 6)
         p, q = ([rng.randint(1, 9) for _ in range(size)] for _ in range(2))

@@ -29,7 +29,7 @@ def cache_cases(seed: int) -> list[Case]:
     The last one is larger than a float can count.
     """
     rng = random.Random(seed)
-    cases = [(WORKED, 5, 7, 2, 0), (WORKED, 5, 7, 2, 4)]
+    cases = [(WORKED, 5, 7, 2, 0), (WORKED, 5, rng.randint(6, 60), 2, 4)]
     for number in range(20):
         context = rng.randint(9, 60)
         window = (0, rng.randint(2, 8), 0, context + rng.randint(1, 9))[number // 5]

@@ -28,7 +28,7 @@ def step_cases(seed: int) -> list[Case]:
         length = rng.randint(12, 40) if number % 5 or scenario == "bytes" else 0
         room = length + 1 + (0 if number % 4 == 1 else rng.randint(2, 9))
         cases.append((scenario, rng.randint(2, 3), a, a_kv, 16, length, room))
-    cases.append(("bytes", 2, 8, 1, 32, 30, 40))
+    cases.append(("bytes", 2, 8, 1, 32, rng.randint(20, 38), 40))
     return [dict(zip(NAMES, each, strict=True)) for each in cases]
 
 

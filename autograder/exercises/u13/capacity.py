@@ -12,7 +12,10 @@ NAMES = ("choices", "num_experts", "capacity")
 def routing_cases(seed: int) -> list[Case]:
     """Even and crowded choices, one choice and several, one place for each expert up to enough."""
     rng = random.Random(seed)
-    cases = [([[0, 1], [0, 1], [0, 2]], 3, 1), ([[2], [2], [0]], 3, 2)]
+    cases = [
+        ([[0, 1], [0, 1], [0, 2]], 3, 1),
+        ([[2], [2], *([rng.randrange(3)] for _ in range(4))], 3, 2),
+    ]
     for number in range(20):
         experts, chosen = rng.randint(4, 8), 1 + (number + 2) % 3
         crowd = [1 + 4 * (each < 2) * (number % 2) for each in range(experts)]

@@ -13,8 +13,9 @@ NAMES = ("acceptance", "draft_cost", "draft_length")
 def draft_cases(seed: int) -> list[Case]:
     """Drafts that never fit and always fit, free ones and dear ones, none, one, many."""
     rng = random.Random(seed)
-    cases = [(0.5, 0.25, 2), (0.7, 0.05, 4), (1.0, 0.05, 5), (0.0, 0.1, 3), (0.8, 0.0, 4)]
-    cases += [(0.6, 0.2, 0), (0.9, 0.1, 1)]
+    chance, cost = rng.randint(60, 95) / 100, rng.randint(5, 20) / 100
+    cases = [(0.5, 0.25, 2), (chance, 0.05, 4), (1.0, cost, 5), (0.0, cost, 3), (chance, 0.0, 4)]
+    cases += [(chance, cost, 0), (chance, cost, 1)]
     while len(cases) < 22:
         acceptance, cost = rng.randint(20, 95) / 100, rng.randint(2, 40) / 100
         cases.append((acceptance, cost, rng.randint(2, 12)))

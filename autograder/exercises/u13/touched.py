@@ -14,8 +14,9 @@ NAMES = ("num_experts", "experts_per_token", "num_tokens")
 def batch_cases(seed: int) -> list[Case]:
     """One token and many, one expert for each and several, all experts, few and hundreds."""
     rng = random.Random(seed)
-    sizes = [(8, 2, 1), (8, 2, 2), (8, 2, 4), (256, 8, 32), (5, 1, 3), (4, 4, 3), (6, 3, 2)]
-    sizes += [(64, 6, 1), (16, 1, 40), (9, 2, 7)]
+    few, many = rng.randint(3, 9), rng.randint(20, 40)
+    sizes = [(8, 2, 1), (8 + few, 2, 2), (256, 8, many), (many, 1, few), (few, few, many)]
+    sizes += [(2 * few, few, 2), (many, 6, 1), (few, 1, many)]
     while len(sizes) < 22:
         experts = rng.randint(5, 60)
         sizes.append((experts, rng.randint(2, min(6, experts - 1)), rng.randint(2, 25)))

@@ -15,7 +15,7 @@ WHOLE_DAY = 24
 def run_cases(seed: int) -> list[Case]:
     """One device and many; tokens that fill the last step and that do not."""
     rng = random.Random(seed)
-    runs = [(86_400 * 10**6, 10**6, 2, 4, 1.5), (10**12, 4_194_304, 37, 1, 2.0)]
+    runs = [(86_400 * 10**6, 10**6, 2, 4, 1.5), (10**12, 4_194_304, rng.randint(20, 60), 1, 2.0)]
     for number in range(20):
         per_step = rng.randint(1, 64) * 2**18
         steps = rng.randint(1000, 10**5)

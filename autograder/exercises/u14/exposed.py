@@ -16,8 +16,10 @@ NAMES = ("num_micro_batches", "num_stages", "num_layers", "forward_seconds", "re
 def step_cases(seed: int) -> list[Case]:
     """Sums that hide and that do not; one layer, one stage, one micro-batch, nothing to sum."""
     rng = random.Random(seed)
-    sizes = [(8, 4, 4, 6, 4), (8, 4, 4, 6, 40), (4, 1, 1, 5, 8), (1, 1, 6, 4, 3), (6, 1, 8, 3, 0)]
-    sizes += [(1, 3, 5, 2, 9), (5, 2, 1, 7, 2)]
+    few, several = rng.randint(2, 6), rng.randint(4, 12)
+    sizes = [(8, 4, 4, 6, 4), (8, 4, 4, 6, 40 + few), (several, 1, 1, 5, 8)]
+    sizes += [(1, 1, several, 4, 3), (several, 1, 8, few, 0)]
+    sizes += [(1, 3, several, 2, 9), (several, 2, 1, 7, few)]
     for number in range(15):
         layers, forward = rng.randint(2, 12), rng.randint(2, 30)
         reduce = rng.randint(1, forward) if number % 2 else rng.randint(4 * forward, 9 * forward)

@@ -45,7 +45,8 @@ def plan_cases(seed: int) -> list[Case]:
         passes = rng.randint(1, 2) if number % 3 else rng.randint(pipeline, 9)
         plan = _plan(data, tensor, pipeline, stage, micro_batch, number % 3 == 1)
         runs.append((model, 8 * rng.randint(1, 8), data * micro_batch * passes, plan))
-    runs += [(LLAMA_1B, 4096, 256, _plan(4, 1, 1, stage, 4, False)) for stage in (0, 3)]
+    for stage in (0, 3):
+        runs.append((LLAMA_1B, 64 * rng.randint(16, 96), 256, _plan(4, 1, 1, stage, 4, False)))
     return [
         {
             "model": model,

@@ -33,10 +33,18 @@ PRIMES = (17, 19, 23)
 def task_cases(seed: int) -> list[Case]:
     """The practice problem and two nodes, new ones of any size, four on the edge of memory."""
     rng = random.Random(seed)
-    cases = [*_known_cases(), *(_new_case(rng, number) for number in range(7))]
+    cases = [_with_less(case, rng.randint(1, 10**9)) for case in _known_cases()]
+    cases += [_new_case(rng, number) for number in range(7)]
     cases += [_stage_or_recomputation(rng), _stage_and_micro_batch(rng)]
     cases += [_just_fits(rng), _just_too_large(rng)]
-    return [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
+    every = [deepcopy(case) | {"scenario": scenario} for case in cases for scenario in SCENARIOS]
+    return [deepcopy(_known_cases()[0]) | {"scenario": SCENARIOS[0]}, *every[1:]]
+
+
+def _with_less(case: Case, num_bytes: int) -> Case:
+    """The same task with less memory."""
+    memory_bytes = case["machine"]["memory_bytes"] - num_bytes
+    return case | {"machine": case["machine"] | {"memory_bytes": memory_bytes}}
 
 
 @functools.cache

@@ -29,7 +29,7 @@ def work_cases(seed: int) -> list[Case]:
         if number in (4, 5):
             fixed["num_layers"] = 1
         runs.append((small_llama(rng, **fixed), 4 * rng.randint(2, 20), number % 4 < 2))
-    runs += [(LLAMA_1B, 4096, each) for each in (False, True)]
+    runs += [(LLAMA_1B, 64 * rng.randint(16, 96), each) for each in (False, True)]
     return [
         {
             "model": model,

@@ -33,8 +33,8 @@ def clipping_cases(seed: int) -> list[Case]:
     for ranks in ((2, 3), (4, 2), (2, 4), (3, 2)):
         for number, (kind, times) in enumerate(KINDS):
             num_ranks = 2 if kind == "opposed" else ranks[number % 2]
-            cases.append(_case(kind, num_ranks, rng.randint(2, 5), times))
-    return [*cases, _case("mixed", 1, 3, 0.5)]
+            cases.append(_case(kind, num_ranks, rng.randint(2, 9), times))
+    return [*cases, _case("mixed", 1, rng.randint(2, 9), 0.5)]
 
 
 def _case(kind: str, num_ranks: int, width: int, times: float) -> Case:

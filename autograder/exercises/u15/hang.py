@@ -25,7 +25,7 @@ def share_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [(4, 5, 2, False)]
     for has_gradients in (False, True):
-        cases += [(*sizes, rng.randint(2, 4), has_gradients) for sizes in SIZES]
+        cases += [(*sizes, rng.randint(2, 9), has_gradients) for sizes in SIZES]
     return [dict(zip(FIELDS, each, strict=True)) for each in cases]
 
 

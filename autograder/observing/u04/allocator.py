@@ -19,18 +19,21 @@ from course_utils.reference import Training
 from course_utils.reference.allocator_replay import Device, serve
 
 Script = list[int]
-TRACED = "a training step of a small Llama"
+TRACED = "a training step of a small Llama whose vocabulary is "
 
 
 def requests_of(script: Script | str) -> Script:
     """The script itself, or that of the traced training for its name."""
-    return list(_traced_script() if isinstance(script, str) else script)
+    if isinstance(script, str):
+        return list(_traced_script(int(script.removeprefix(TRACED))))
+    return list(script)
 
 
 @functools.cache
-def _traced_script() -> tuple[int, ...]:
+def _traced_script(vocab_size: int) -> tuple[int, ...]:
     """Requests of a training step, from a few bytes to 16 MiB."""
-    model = ModelConfig(num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=8000)
+    sizes = {"hidden_size": 512, "num_heads": 8, "ffn_size": 1408, "vocab_size": vocab_size}
+    model = ModelConfig(num_layers=1, **sizes)
     with fake_tensors():
         training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
         trace = trace_memory(training.step, *training.owners)

@@ -13,7 +13,7 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.lookup import check_of, practice_check_of
+from autograder.checking.lookup import check_of, graded_check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.plain_data import pack
 from autograder.checking.scoring import score_answer
@@ -22,8 +22,7 @@ from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
-# the first is that of new sizes, so that these are measured once
-OTHER_SEEDS = range(AGAIN_SEEDS[0], AGAIN_SEEDS[0] + NUM_GRADING_SEEDS)
+OTHER_SEEDS = range(100, 100 + NUM_GRADING_SEEDS)
 MANY_SEEDS = range(1000, 1200)
 NUM_SEEDS_OF_AN_IMPLEMENTATION = 20  # each case really runs it
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
@@ -44,7 +43,7 @@ def made(exercise, source):
 
 def verdicts(exercise, answer, seeds=PRACTICE_SEEDS):
     """The verdicts on one answer: what practice shows, and what grading shows."""
-    check = practice_check_of(exercise) if seeds == PRACTICE_SEEDS else check_of(exercise)
+    check = practice_check_of(exercise) if seeds == PRACTICE_SEEDS else graded_check_of(exercise)
     return verdicts_on(exercise, score_answer(check, answer, seeds))
 
 
@@ -58,7 +57,7 @@ def graded_verdicts_on_an_edit(exercise, mistake):
 
     So edits come before other wrong answers, which are compared with all of them.
     """
-    check = check_of(exercise)
+    check = graded_check_of(exercise)
     result = score_answer(check, mistake.answer, OTHER_SEEDS)
     for case, judged in ((each.case, each.result) for each in result.cases):
         given, wanted = judged.given, judged.wanted
@@ -126,7 +125,7 @@ def test_every_symptom_is_in_the_answer_bank(exercise: str):
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_questions_are_asked_of_what_there_is(exercise: str):
-    check = check_of(exercise)
+    check = graded_check_of(exercise)
     numbers = {name for case in check.cases(OTHER_SEEDS[0]) for name in check.judge.wanted(case)}
     scenarios = set(getattr(check.judge, "scenarios", ()))
     assert check.judge.questions.keys() <= numbers | scenarios
@@ -176,8 +175,9 @@ def test_stub_earns_nothing_and_is_not_called_wrong(exercise: str):
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_cases_hold_every_feature_for_every_seed(exercise: str):
     bank: AnswerBank = ANSWER_BANKS[exercise]
+    check = graded_check_of(exercise)
     for seed in MANY_SEEDS:
-        cases = check_of(exercise).cases(seed)
+        cases = check.cases(seed)
         assert len(cases) >= 20
         for name, has in bank.features.items():
             assert any(has(case) for case in cases), f"no case with {name} for seed {seed}"
@@ -189,7 +189,7 @@ def with_the_reference_as_measure(exercise: str):
     That it earns full marks shows on fewer seeds that the two are equal. Not for implementations:
     the course's own takes as long as the one that is checked.
     """
-    check = check_of(exercise)
+    check = graded_check_of(exercise)
     if check.judge.together:
         return check
     judge = copy.copy(check.judge)

@@ -73,7 +73,8 @@ def model_cases(seed: int) -> list[Case]:
                 seq_len = rng.randrange(3, 99, 2)
                 cases.append({"model": model, "num_sequences": num_sequences, "seq_len": seq_len})
     llama = LLAMA_1B | {"is_tied": True}
-    real = [{"model": llama, "num_sequences": n, "seq_len": s} for n, s in ((1, 4096), (2, 1024))]
+    lengths = ((1, 64 * rng.randint(32, 96)), (2, 64 * rng.randint(8, 31)))
+    real = [{"model": llama, "num_sequences": n, "seq_len": length} for n, length in lengths]
     beyond_64_bits = {
         **{"num_layers": 8, "hidden_size": 32769 * 62, "num_heads": 32769, "num_kv_heads": 10923},
         **{"ffn_size": just_above(38, rng), "vocab_size": 128256, "is_tied": True},

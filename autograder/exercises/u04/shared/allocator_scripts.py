@@ -43,7 +43,7 @@ def _small_scripts(rng: random.Random) -> Iterator[Script]:
     """The rules of the small pool one by one."""
     a, b = 512 * rng.randint(2, 9), 512 * rng.randint(10, 20)
     yield [1, 1, 1, -2, 600, 400]  # the worked case: a hole that is too small, then one that fits
-    yield [MIB, MIB, MIB, MIB, -1, -3, MIB, MIB]  # equal ones in two segments: the lower address
+    yield [MIB, MIB, MIB, MIB, -1, -3, MIB, MIB, a]  # equal ones in two segments: the lower address
     yield [rng.randint(1, 511), rng.randint(513, 1023), 512]  # rounded up
     yield [a + b, 1, a, 1, -1, -3, a - 511]  # the smallest that fits, not the first
     yield [a, 1, a, 1, a, 1, -5, -1, -3, a, a]  # of equal blocks the lowest, not the last freed
@@ -51,15 +51,15 @@ def _small_scripts(rng: random.Random) -> Iterator[Script]:
     yield [a, b, 1, -2, -1, a + b]  # joined with the one after
     yield [a, b, a, 1, -1, -3, -2, 2 * a + b]  # joined with both
     yield [b, 1, -1, b - a, a, a - 512, MIB - a, MIB]  # what is left is split off
-    yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB]  # neighbours of two segments
+    yield [MIB, MIB, MIB, MIB, MIB, MIB, -2, -3, -5, MIB, b]  # neighbours of two segments
 
 
 def _large_scripts(rng: random.Random) -> Iterator[Script]:
     """The rules of the large pool one by one."""
     a, b = MIB * rng.randint(2, 4), MIB * rng.randint(5, 8)
     little = 512 * rng.randint(1, 2000)
-    yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB]  # the worked case
-    yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB]
+    yield [3 * MIB, 5 * MIB, -1, 2 * MIB, 3 * MIB, MIB + little]
+    yield [12 * MIB, 12 * MIB, -1, -2, 11 * MIB, 11 * MIB, MIB + little]
     almost = 10 * MIB - rng.randint(1, 511)  # requested; the block has 10 MiB
     yield [almost, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, MIB + 1, 20 * MIB + 1]
     yield [a + b, a, 2 * MIB, b, -1, -3, 2 * MIB]
@@ -68,7 +68,7 @@ def _large_scripts(rng: random.Random) -> Iterator[Script]:
     yield [a, b, 4 * MIB, -2, -1, a + b, 2 * MIB]
     yield [a, b, a, 2 * MIB, -1, -3, -2, 2 * a + b - 512 * rng.randint(1, 9)]
     yield [4 * MIB, b, 16 * MIB - b, -1, 3 * MIB + little, -2, b + MIB - little]  # too little left
-    yield [20 * MIB, 20 * MIB, -1, -2, 30 * MIB, 20 * MIB, 20 * MIB]
+    yield [20 * MIB, 20 * MIB, -1, -2, 30 * MIB, 20 * MIB, 20 * MIB, MIB + little]
 
 
 def allocator_cases(seed: int) -> list[Case]:
@@ -79,12 +79,14 @@ def allocator_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     pairs = list(zip(_small_scripts(rng), _large_scripts(rng), strict=True))
     # A rest of exactly one MiB is not split off.
-    pairs.append(([1, MIB], [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB]))
+    more = 512 * rng.randint(1, 2000)
+    large = [4 * MIB, 5 * MIB, 11 * MIB, -1, 3 * MIB, -2, 6 * MIB, MIB + more]
+    pairs.append(([1, MIB, more], large))
     rows: list[dict[str, Script | str]] = [
         {"small": small, "large": large, "both": _interleaved(small, large)}
         for small, large in pairs
     ]
-    rows[0]["both"] = [3 * MIB, 1, MIB, MIB + 1]
+    rows[0]["both"] = [3 * MIB, 1, MIB, MIB + 1, more]
     rows += [
         {
             "small": _random_script(rng, 20, lambda: _small_size(rng)),
@@ -93,7 +95,7 @@ def allocator_cases(seed: int) -> list[Case]:
         }
         for _ in range(9)
     ]
-    rows[-1]["both"] = TRACED
+    rows[-1]["both"] = f"{TRACED}{64 * rng.randint(100, 150)}"
     return [
         {"scenario": kind, "script": row[kind], "segments": DIRECTIONS[n % 3]}
         for n, row in enumerate(rows)

@@ -25,7 +25,8 @@ def training_cases(seed: int) -> list[Case]:
     cases = [_evaluation(rng, number) for number in range(12)]
     for number in range(5):
         sizes = _sizes(rng, number, num_batches=rng.randint(4, 5), seq_len=8)
-        average = {"scenario": "confidence", "width": rng.randint(2, 3), "num_words": 64}
+        average = {"scenario": "confidence", "width": rng.randint(2, 3)}
+        average["num_words"] = rng.randint(60, 68)
         precision = "float32" if number == 3 else "float64"
         samples = {"scenario": "states", "width": rng.choice((40, 44)), "num_words": 3}
         around = PLAIN | {"is_training": number != 1, "is_head_frozen": number == 2}

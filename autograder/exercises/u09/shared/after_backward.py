@@ -48,7 +48,7 @@ def cases_of(scenarios: tuple[str, ...], seed: int, transposed: tuple[str, ...] 
     for scenario in scenarios:
         first = 2 if scenario == "unused on a rank" else 1  # alone, no other rank has a gradient
         for num_ranks in (first, 2, MOST_RANKS, 2, 3)[: NUM_CASES // len(scenarios)]:
-            width = rng.randint(16, 24) if scenario == "memory" else rng.randint(2, 6)
+            width = rng.randint(16, 24) if scenario == "memory" else rng.randint(2, 9)
             is_shared = num_ranks == MOST_RANKS and scenario != "memory"
             is_transposed = num_ranks == MOST_RANKS and scenario in transposed
             num_layers = 1 + (num_ranks == 2)

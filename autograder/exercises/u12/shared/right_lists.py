@@ -48,13 +48,15 @@ def fewest_seconds(num_stages: int, passes_of_a_stage: int) -> int:
     return (num_stages - 1) * F + passes_of_a_stage * (F + B) + (num_stages - 1) * B
 
 
-def cases_of(fixed: Sequence[tuple[int, int]], rng: random.Random) -> list[Case]:
-    """Stages and micro-batches: those given, then as many of each scenario at random."""
-    sizes = list(fixed)
+def cases_of(worked: tuple[int, int], rng: random.Random) -> list[Case]:
+    """Stages and micro-batches: those given, corners, then as many of each scenario at random."""
+    equal = rng.randint(2, 9)
+    sizes = [worked, (equal, equal), (4, rng.randint(8, 20)), (1, rng.randint(1, 20))]
+    sizes += [(rng.randint(4, 9), 2), (rng.randint(3, 12), 1)]
     for _ in range(8):
-        num_stages = rng.randint(2, 5)
-        sizes.append((num_stages, num_stages + rng.randint(0, 5)))
-        num_stages = rng.randint(3, 6)
+        num_stages = rng.randint(2, 7)
+        sizes.append((num_stages, num_stages + rng.randint(0, 9)))
+        num_stages = rng.randint(3, 9)
         sizes.append((num_stages, rng.randint(1, num_stages - 1)))
     return [
         {
