@@ -176,6 +176,6 @@ def _observation(reply: Reply) -> dict[str, Plain]:
     if reply.tampered:
         return {"trouble": "tampered", "what": reply.tampered}
     value = reply.value if type(reply.value) is dict else {}
-    if value.get("trouble") in error_hints.WORDS or ("value" in value and "trouble" not in value):
+    if error_hints.is_trouble(value) or ("value" in value and "trouble" not in value):
         return value
     return {"trouble": "gone", "how": "no observation came back"}

@@ -7,12 +7,15 @@ right but for rounding, it is the right one's.
 import torch
 from torch import Tensor
 
+from autograder.checking.result_form import require_dtype
+
 ROUNDING = 1e-9  # float64 with other orders of sums; what the exercises promise
 DIGITS = 8  # of a checksum: no order of sums changes them
 
 
 def wrong_rows(ours: Tensor, theirs: Tensor) -> int:
     """Rows in which some number is another one; all, if the shape is another one."""
+    require_dtype(ours, theirs)
     if ours.shape != theirs.shape:
         return len(theirs)
     is_close = torch.isclose(ours, theirs, rtol=ROUNDING, atol=ROUNDING)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
+from autograder.checking.result_form import WrongForm, require_as_many, require_number
 from autograder.observing.surroundings import settings_put_back, watched
 
 # The same operations on the same numbers; autocast rounds its results to 8 bits.
@@ -21,6 +22,7 @@ NEARLY = 2**-5  # beside the largest number: what several roundings to bf16 leav
 
 def num_different(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
     """How many tensors differ from an oracle's; a missing one counts as zeros."""
+    require_as_many(ours, theirs)
     return sum(not _is_same(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -28,6 +30,8 @@ def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
     if theirs is None:
         return True  # the oracle has no such tensor
     ours = torch.zeros_like(theirs) if ours is None else ours
+    if ours.is_complex():
+        raise WrongForm(plain_data.describe(theirs), plain_data.describe(ours))
     if ours.shape != theirs.shape:
         return False
     rounding = ROUNDING[theirs.dtype]
@@ -82,14 +86,42 @@ class _NotATensor(TypeError):
 
 
 def require_tensor(value: object) -> Tensor:
-    """Return the value, which must be a tensor.
+    """Return the value, which must be a dense tensor of real numbers.
 
     Raises:
-        TypeError: If it is not a tensor.
+        TypeError: If it is something else.
     """
     if not isinstance(value, Tensor):
         raise _NotATensor(plain_data.describe(value))
+    is_dense = value.layout == torch.strided and not value.is_meta and not value.is_quantized
+    if not is_dense or value.is_complex():
+        raise WrongForm("a tensor of real numbers", plain_data.describe(value))
     return value
+
+
+def require_one_number(value: object, wanted: str) -> float:
+    """Return a number, which may be a tensor of one, as a float.
+
+    Raises:
+        WrongForm: If it is something else.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(require_tensor(value))
+    if isinstance(value, float):  # as NumPy's float64 is
+        return float(value)
+    return require_number(value, wanted)
+
+
+def require_pair(value: object, wanted: str) -> tuple[Any, Any]:
+    """Return the two parts of a tuple or list.
+
+    Raises:
+        WrongForm: If it is something else.
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise WrongForm(wanted, plain_data.describe(value))
+    first, second = value
+    return first, second
 
 
 def keep(results: list[Tensor], result: object) -> Tensor:

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of, num_different, undisturbed
+from autograder.checking.result_form import WrongForm
+from autograder.observing.observation import (
+    errors_as_data,
+    length_of,
+    num_different,
+    require_one_number,
+    undisturbed,
+)
 from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
 from course_utils.instruments import trace_memory
 
@@ -44,10 +51,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         else:
             call()
     (loss,) = losses
-    if type(loss) is not int and not isinstance(loss, float):  # NumPy's float64 is a float
-        raise TypeError(f"wanted a float, got {plain_data.describe(loss)}")
+    if isinstance(loss, Tensor):
+        raise WrongForm("a float", plain_data.describe(loss))
     return {
-        "loss": float(loss),
+        "loss": require_one_number(loss, "a float"),
         "gradients": [each.grad for each in model.parameters()],
         "sizes": sizes,
         "batch": [ids, targets],

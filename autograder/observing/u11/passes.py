@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from autograder.checking.result_form import require_dtype
 from autograder.observing.observation import is_equal
 from autograder.observing.replay import LABELS as REPLAY_LABELS
 from course_utils.distributed import ClusterRun, Comm, Event
@@ -60,6 +61,7 @@ def num_wrong(ours: Iterable[Tensor | None], theirs: Iterable[Tensor]) -> int:
 def is_right(ours: Tensor | None, theirs: Tensor) -> bool:
     """Whether all numbers are the same but for the order of sums."""
     ours = torch.zeros_like(theirs) if ours is None else ours
+    require_dtype(ours, theirs)
     return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=ROUNDING, atol=ROUNDING)
 
 
