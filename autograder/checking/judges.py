@@ -53,6 +53,7 @@ KEPT_IN = {
     "bits is it kept, and what is the largest number that fits?"
     for bits in (64, 32)
 }
+UNREADABLE = "What it made has another form than what the exercise asks for."
 NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
 
 
@@ -285,7 +286,7 @@ def _sentence_on_form(error: Exception) -> str:
     """What was wanted and what came, where a result cannot be compared with the right one."""
     if isinstance(error, WrongForm):
         return f"Expected {error.wanted}; got {error.came}."
-    return "What it made has another form than what the exercise asks for."
+    return UNREADABLE
 
 
 def _result_of_trouble(trouble: Plain) -> CaseResult:

@@ -179,7 +179,7 @@ def _described_tensor(tensor: Any) -> str:
 
 
 def _with_article(name: str) -> str:
-    return f"{'an' if name[:1] in tuple('aeiou') else 'a'} {name}"
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
 
 
 def _python_scalar(value: object) -> object:

@@ -34,6 +34,8 @@ def _is_same(ours: Tensor | None, theirs: Tensor | None) -> bool:
         raise WrongForm(plain_data.describe(theirs), plain_data.describe(ours))
     if ours.shape != theirs.shape:
         return False
+    if theirs.dtype not in ROUNDING:
+        raise WrongForm("tensors of float64 or float32", plain_data.describe(theirs))
     rounding = ROUNDING[theirs.dtype]
     return torch.allclose(ours.to(theirs.dtype), theirs, rtol=rounding, atol=rounding)
 
@@ -77,7 +79,13 @@ def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
 
 
 def upstream(result: Tensor) -> Tensor:
-    """An upstream gradient that differs from entry to entry and is nowhere one."""
+    """An upstream gradient that differs from entry to entry and is nowhere one.
+
+    Raises:
+        WrongForm: If the result can have no gradient.
+    """
+    if not result.is_floating_point():
+        raise WrongForm("a tensor of floats", plain_data.describe(result))
     return torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)
 
 
