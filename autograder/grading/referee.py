@@ -100,7 +100,7 @@ def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> 
 
 @one_thread()
 def judge_answer(session: Session, question: Question, seeds: Seeds) -> Verdict:
-    """The verdict on one answer; no points if the check itself fails."""
+    """The verdict on one answer; if the check itself fails, a person has to judge it."""
     try:
         return _verdict(question, _answer_result(session, question, seeds))
     except Exception as error:
@@ -118,6 +118,7 @@ def not_judged(question: Question) -> Verdict:
         sentence=sentence,
         written=False,
         hidden=True,
+        judged=False,
     )
 
 
