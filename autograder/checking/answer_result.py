@@ -120,6 +120,7 @@ class AnswerResult:
             written=self.trouble is None or self.trouble["trouble"] != "unwritten",
             hidden=not tell_all,
             is_again=False,
+            judged=self.trouble is None or self.trouble["trouble"] != "not judged",
             **words,
         )
 

@@ -19,6 +19,7 @@ import course_utils
 from autograder.checking import plain_data
 from autograder.checking.case_objects import ArgumentChanged
 from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import WrongForm
 from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, stopped_after
 
 MAX_CHARACTERS = 200  # of a message, and of a line of code
@@ -60,7 +61,7 @@ def observe_within_limits(
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
         trouble one of ``unwritten``, ``raised``, ``changed``, ``stopped``, ``nothing``,
-        ``not plain``.
+        ``not plain``, ``wrong form``.
     """
     printed = _CountingStream()
     result: dict[str, Plain] = {}
@@ -89,7 +90,12 @@ def is_unwritten(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> dict[str, Plain]:
-    """The type of an error, its message, and the student's line that it came from."""
+    """The type of an error, its message, and the student's line that it came from.
+
+    Of a result of the wrong form, which no line raised: what was wanted, and what came.
+    """
+    if isinstance(error, WrongForm):
+        return {"trouble": "wrong form", "wanted": error.wanted, "came": error.came}
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -83,6 +83,7 @@ WORDS = {
     "nothing": ("It returned None.", "Does every path through your function end in a `return`?"),
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),
+    "wrong form": ("Expected {wanted}; it returned {came}.", WHICH_TYPE),
     "raised": (
         "It raised {error}{place}: {message}{stop}",
         "What values does that line work on for these sizes?",
@@ -331,6 +332,15 @@ def more_hints(trouble: dict[str, Plain]) -> tuple[str, ...]:
     """Hints that also fit other errors of the same kind, or other cases."""
     message = _shortened(trouble).get("message", "")
     return tuple(hint for pattern, hint in ALSO if re.search(pattern, message))
+
+
+def is_trouble(observed: dict[str, Plain]) -> bool:
+    """Whether it is a trouble with all that its sentence needs; what comes back may be anything."""
+    try:
+        sentence_and_hint(observed)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return True
 
 
 def sentence_and_hint(trouble: dict[str, Plain]) -> tuple[str, str]:

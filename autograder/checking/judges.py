@@ -20,12 +20,12 @@ from autograder.checking.mistakes import (
 )
 from autograder.checking.plain_data import Plain, describe, key_of
 from autograder.checking.precision import is_same_number, tolerance
+from autograder.checking.result_form import WrongForm, is_number
 from autograder.checking.verdict import CaseResult
 
 Summarise = Callable[[Case, Plain, Plain], Plain]
 """Maps a case, what was observed and what is right to the numbers that are compared."""
 
-LARGEST = 10**100  # a larger number is not printed
 MAX_CHARACTERS = 300  # of a student's keys, where they are named
 NEARLY = 0.02  # a difference that a small term could explain
 
@@ -49,6 +49,7 @@ KEPT_IN = {
     "bits is it kept, and what is the largest number that fits?"
     for bits in (64, 32)
 }
+UNREADABLE = "What it made has another form than what the exercise asks for."
 NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
 
 
@@ -85,12 +86,29 @@ class EqualTo:
         self.cache: dict[str, Plain] = {}
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
-        """Compare the answer's value with the measurement."""
-        wanted, given = self.wanted(case), self.given(case, got)
+        """Compare the answer's value with the measurement.
+
+        Whatever comes is judged: what cannot be compared, because it has another form than what is
+        right, is wrong.
+        """
+        wanted = self.wanted(case)
+        try:
+            return self._compared(case, wanted, got)
+        except MemoryError:
+            raise
+        except Exception as error:
+            sentence = _sentence_on_form(error)
+            return CaseResult(right=self._nothing(wanted), sentence=sentence, hints=(WHICH_TYPE,))
+
+    def _nothing(self, wanted: Numbers) -> dict[str, bool]:
+        """All parts of an answer, none of which is right."""
+        return dict.fromkeys([ONLY] if self.together else wanted, False)
+
+    def _compared(self, case: Case, wanted: Numbers, got: Plain) -> CaseResult:
+        given = self.given(case, got)
         if complaint := _form_complaint(wanted, given):
             sentence, hint = complaint
-            parts = [ONLY] if self.together else wanted
-            return CaseResult(right=dict.fromkeys(parts, False), sentence=sentence, hints=(hint,))
+            return CaseResult(right=self._nothing(wanted), sentence=sentence, hints=(hint,))
         right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
         wrong = [name for name in wanted if not right[name]]
         if not wrong:
@@ -119,7 +137,10 @@ class EqualTo:
 
     def wrong_numbers(self, case: Case, got: Plain) -> Numbers:
         """Those numbers of an answer's value that are not right."""
-        wanted, given = self.wanted(case), self.given(case, got)
+        try:
+            wanted, given = self.wanted(case), self.given(case, got)
+        except WrongForm:
+            return {}
         if _form_complaint(wanted, given):
             return {}
         return {name: given[name] for name in wanted if self.differ(given[name], wanted[name])}
@@ -186,13 +207,18 @@ class Behaviour(EqualTo):
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the numbers of a case; a wrong one costs only its own scenario."""
-        result = _result_of_trouble(got) if "trouble" in got else super().__call__(case, got)
-        if result.passed and "left" in got:
-            result = _result_of_trouble(got["left"])
+        result = super().__call__(case, got)
         if not self.scenarios:
             return result
         right = {name: result.passed or name != case["scenario"] for name in self.scenarios}
         return replace(result, right=right)
+
+    def _compared(self, case: Case, wanted: Numbers, got: Plain) -> CaseResult:
+        about = got if isinstance(got, dict) else {}
+        if "trouble" in about:
+            return _result_of_trouble(about)
+        result = super()._compared(case, wanted, got)
+        return _result_of_trouble(about["left"]) if result.passed and "left" in about else result
 
     def wanted(self, case: Case) -> Numbers:
         """The right numbers of a case."""
@@ -262,6 +288,13 @@ class Explanations:
         return [NEARLY_A_NUMBER] if is_rounding else []
 
 
+def _sentence_on_form(error: Exception) -> str:
+    """What was wanted and what came, where a result cannot be compared with the right one."""
+    if isinstance(error, WrongForm):
+        return f"Expected {error.wanted}; got {error.came}."
+    return UNREADABLE
+
+
 def _result_of_trouble(trouble: Plain) -> CaseResult:
     sentence, hint = error_hints.sentence_and_hint(trouble)
     hints = (hint, *error_hints.more_hints(trouble))
@@ -313,12 +346,13 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
         return sentence, f"Which line of yours should set the key {missing[0]!r}?"
     for name, number in wanted.items():
         label = f" for {name}" if name else ""
+        if is_number(given[name]):
+            continue
         if type(given[name]) not in (int, float):
             sentence = f"Expected {describe(number)}{label}; it returned {describe(given[name])}."
             return sentence, WHICH_TYPE
-        if LARGEST < abs(given[name]) < math.inf:
-            sentence = f"Expected {number:,}{label}; it returned a number too large to print."
-            return sentence, "What makes your number grow so fast?"
+        sentence = f"Expected {number:,}{label}; it returned a number too large to print."
+        return sentence, "What makes your number grow so fast?"
     return None
 
 

@@ -10,6 +10,7 @@ verdict. A message is JSON plus the tensors in safetensors form; never a pickle.
 
 import functools
 import json
+import sys
 from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -157,13 +158,28 @@ class _Packer:
 
 def describe(value: object) -> str:
     """The type of a value in words that can follow 'it returned'."""
-    kind = type(value)
+    kind, torch = type(value), sys.modules.get("torch")
     if value is None:
         return "None"
+    if torch and kind in (torch.Tensor, torch.nn.Parameter):
+        return _described_tensor(value)
     if kind.__module__.split(".")[0] in ("torch", "numpy"):
         return f"a {kind.__module__.split('.')[0]}.{kind.__name__[:MAX_NAME]}"
     name = kind.__name__[:MAX_NAME]
-    return f"{'an' if name[:1] in tuple('aeiou') else 'a'} {name}"
+    return _with_article(name)
+
+
+def _described_tensor(tensor: Any) -> str:
+    """As in 'a float32 tensor of shape (2, 3)'; first what keeps it from holding numbers."""
+    layout = str(tensor.layout).removeprefix("torch.").replace("_", " ")
+    is_plain = layout == "strided" and tensor.device.type == "cpu"
+    odd = "" if is_plain else f"{tensor.device.type} " if layout == "strided" else f"{layout} "
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return _with_article(f"{odd}{dtype} tensor of shape {tuple(tensor.shape)}")
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
 
 
 def _python_scalar(value: object) -> object:

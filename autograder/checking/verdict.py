@@ -82,6 +82,7 @@ class Verdict:
         written: False while the answer is still the stub.
         hidden: Whether the sizes were those of grading.
         is_again: Whether they were new ones of an exercise that was passed.
+        judged: False where the check itself failed, so that a person has to judge the answer.
     """
 
     exercise: str
@@ -95,6 +96,7 @@ class Verdict:
     written: bool = True
     hidden: bool = False
     is_again: bool = False
+    judged: bool = True
 
     @property
     def passed(self) -> bool:

@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     unchanged = set(run.students) - {result.student for result in results}
     unchanged &= run.store.waiting(run.unit)
     for result in results_of(root, run.unit):
-        if result.needs_human and result.student in unchanged:
-            print(f"  {result.student}: still needs a human: {' '.join(result.needs_human)}")
+        if result.for_a_person and result.student in unchanged:
+            print(f"  {result.student}: still needs a human: {' '.join(result.for_a_person)}")
     found = run.store.standings(run.unit)
     print("\n".join([*what_waits(found), *who_was_late(found)]) or "Nothing waits for a reader.")
     return 0
@@ -61,7 +61,7 @@ def summary(results: Sequence[SubmissionResult], num_students: int, seconds: flo
     rate = f"one every {seconds / len(results):.2f} s, {num_students - len(results)} unchanged"
     lines = [f"{number} in {seconds:.1f} s ({rate}): {counts}"]
     for result in sorted(results, key=lambda each: each.student):
-        lines += [f"  {result.student}: needs a human: {why}" for why in result.needs_human]
+        lines += [f"  {result.student}: needs a human: {why}" for why in result.for_a_person]
         lines += [f"  {result.student}: {remark}" for remark in result.remarks]
     return lines
 

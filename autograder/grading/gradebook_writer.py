@@ -207,7 +207,7 @@ class GradebookWriter:
                 self._save_grades(book, graded)
                 _leave_settled(book, result, settled)
             self._save_penalty(book.find_submission(result.unit, result.student))
-            if result.needs_human:
+            if result.for_a_person:
                 _ask_for_a_person(book, result, settled)
         self._put_files(graded, submitted)  # last, since `_settled` compares with the file
 
@@ -389,8 +389,12 @@ def _leave_settled(book: Gradebook, result: SubmissionResult, settled: Settled) 
 
 
 def _ask_for_a_person(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
-    """Request a manual grade for every cell that no person has judged in its present form."""
+    """Request a manual grade where no person has judged a cell in its present form.
+
+    Of all cells, or of those alone whose check has failed.
+    """
     for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
         is_settled = each.name in settled and each.auto_score == settled[each.name]
-        each.needs_manual_grade = not is_settled
+        if result.needs_human or exercise_of(each.name) in result.unjudged:
+            each.needs_manual_grade = not is_settled
     book.db.commit()

@@ -46,7 +46,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
     def _log_result(self, result: SubmissionResult) -> None:
         points = sum(verdict.points for verdict in result.verdicts)
         self.log.info("%s: %g points by the checks, %s", result.student, points, result.state)
-        for why in (*result.needs_human, *result.remarks):
+        for why in (*result.for_a_person, *result.remarks):
             self.log.warning("%s: %s", result.student, why)
 
 

@@ -101,7 +101,7 @@ def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> 
 
 @one_thread()
 def judge_answer(session: Session, question: Question, seeds: Seeds) -> Verdict:
-    """The verdict on one answer; no points if the check itself fails."""
+    """The verdict on one answer; if the check itself fails, a person has to judge it."""
     try:
         return _verdict(question, _answer_result(session, question, seeds))
     except Exception as error:
@@ -119,6 +119,7 @@ def not_judged(question: Question) -> Verdict:
         sentence=sentence,
         written=False,
         hidden=True,
+        judged=False,
     )
 
 
@@ -178,6 +179,6 @@ def _observation(reply: Reply) -> dict[str, Plain]:
     if reply.tampered:
         return {"trouble": "tampered", "what": reply.tampered}
     value = reply.value if type(reply.value) is dict else {}
-    if value.get("trouble") in error_hints.WORDS or ("value" in value and "trouble" not in value):
+    if error_hints.is_trouble(value) or ("value" in value and "trouble" not in value):
         return value
     return {"trouble": "gone", "how": "no observation came back"}

@@ -112,9 +112,9 @@ def on_stopped_answers(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def for_a_person(verdicts: Iterable[Verdict], exit_codes: Iterable[int]) -> Iterator[str]:
-    """One sentence for each answer that a person has to judge, and for each alarm."""
+    """One sentence for each answer that makes a person look at all of them, and for each alarm."""
     for verdict in verdicts:
-        if A_PERSON in verdict.sentence:
+        if verdict.judged and A_PERSON in verdict.sentence:
             yield f"{verdict.exercise}: {' '.join(verdict.sentence.split())}"
     for code, what in ALARMS.items():
         if code in exit_codes:

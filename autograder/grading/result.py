@@ -17,7 +17,7 @@ class SubmissionResult:
     Attributes:
         verdicts: One for each exercise that a check gives points for, in the notebook's order.
         remarks: What a person should know, one sentence each: what was repaired or looks odd.
-        needs_human: Why a person has to look before the grade counts, if so.
+        needs_human: Why a person has to look before anything of it counts, if so.
         answers: The source of every solution cell, by its exercise.
         seconds: Wall time by phase.
         cpu_seconds: Processor time of the student's code and the course's cells around it.
@@ -33,9 +33,20 @@ class SubmissionResult:
     cpu_seconds: float = 0.0
 
     @property
+    def unjudged(self) -> tuple[str, ...]:
+        """The exercises whose check failed; the points of all others count."""
+        return tuple(each.exercise for each in self.verdicts if not each.judged)
+
+    @property
+    def for_a_person(self) -> tuple[str, ...]:
+        """Why a person has to look: at all of it, or else at single exercises."""
+        alone = (each for each in self.verdicts if not each.judged)
+        return self.needs_human or tuple(f"{e.exercise}: {e.sentence}" for e in alone)
+
+    @property
     def state(self) -> str:
         """`needs a human`, `graded with remarks` or `graded`."""
-        if self.needs_human:
+        if self.for_a_person:
             return "needs a human"
         return "graded with remarks" if self.remarks else "graded"
 

@@ -167,7 +167,8 @@ class Run:
             return {}
         if last is None or last.needs_human:
             return {}
-        return {v.exercise: v for v in last.verdicts if v.exercise != self.options.exercise}
+        others = (v for v in last.verdicts if v.judged and v.exercise != self.options.exercise)
+        return {each.exercise: each for each in others}
 
     def _students(self) -> list[str]:
         """The students to grade, of those who handed in."""

@@ -16,6 +16,7 @@ class Score:
 
     Attributes:
         is_unread: Whether it is a text that nobody has read.
+        is_unjudged: Whether it is code that no check has judged, and no person yet.
         is_doubtful: Whether what it was given for has changed since a person gave it.
         is_given: Whether a person gave it.
         is_written: Whether it is no text that was left as it was, which has 0 by the grader.
@@ -24,6 +25,7 @@ class Score:
     points: float
     max_points: float
     is_unread: bool = False
+    is_unjudged: bool = False
     is_doubtful: bool = False
     is_given: bool = False
     is_written: bool = True
@@ -84,6 +86,7 @@ def _score(grade: Grade) -> Score:
         points=grade.score,
         max_points=grade.max_score,
         is_unread=waits and is_text and not is_given,
+        is_unjudged=waits and not is_text and not is_given,
         is_doubtful=waits and is_given,
         is_given=is_given,
         is_written=not is_text or grade.auto_score is None or waits or is_given,

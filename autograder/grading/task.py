@@ -207,7 +207,7 @@ def ungraded(task: Task, why: str, *remarks: str, is_final: bool = True) -> Grad
 
 def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookNode:
     """Insert the remarks as the first cell, where graders and students read them."""
-    lines = [*(f"**A person will look at this:** {why}" for why in result.needs_human)]
+    lines = [*(f"**A person will look at this:** {why}" for why in result.for_a_person)]
     lines += result.remarks
     if lines:
         safe = (" ".join(line.split()).replace("<", "‹") for line in lines)  # no tag, no comment

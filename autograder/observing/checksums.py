@@ -7,11 +7,13 @@ right but for rounding, it is the right one's.
 import torch
 from torch import Tensor
 
+from autograder.checking.result_form import require_dtype
 from autograder.observing.comparing import same_numbers
 
 
 def wrong_rows(ours: Tensor, theirs: Tensor) -> int:
     """Rows in which some number is another one; all, if the shape is another one."""
+    require_dtype(ours, theirs)
     if ours.shape != theirs.shape:
         return len(theirs)
     is_wrong = ~same_numbers(ours, theirs)

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from autograder.checking.plain_data import describe
 from autograder.checking.precision import tolerance
+from autograder.checking.result_form import WrongForm, require_as_many
 
 ALLOWED = {
     torch.float64: tolerance(),
@@ -44,10 +46,15 @@ def is_same(ours: Tensor | None, theirs: Tensor | None, allowed: float | None = 
     """Whether all numbers are the right ones, but for rounding; a missing tensor is all zeros.
 
     Where the right one is missing, anything is.
+
+    Raises:
+        WrongForm: If numbers are complex that should not be.
     """
     if theirs is None:
         return True
     ours = torch.zeros_like(theirs) if ours is None else ours
+    if ours.is_complex() and not theirs.is_complex():
+        raise WrongForm(describe(theirs), describe(ours))
     return ours.shape == theirs.shape and bool(same_numbers(ours, theirs, allowed).all())
 
 
@@ -56,8 +63,14 @@ def num_different(
     theirs: Iterable[Tensor | None],
     allowed: float | None = None,
 ) -> int:
-    """How many tensors differ from the right ones."""
-    return sum(not is_same(*pair, allowed) for pair in zip(ours, theirs, strict=True))
+    """How many tensors differ from the right ones.
+
+    Raises:
+        WrongForm: If there are more or fewer, or one is complex.
+    """
+    mine, right = [*ours], [*theirs]
+    require_as_many(mine, right)
+    return sum(not is_same(*pair, allowed) for pair in zip(mine, right, strict=True))
 
 
 def num_rounded(ours: Iterable[Tensor | None], theirs: Iterable[Tensor | None]) -> int:

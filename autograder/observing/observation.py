@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
+from autograder.checking.result_form import WrongForm, require_number
 from autograder.observing.surroundings import settings_put_back, watched
 
 LARGEST = 2  # of the whole numbers that are drawn
@@ -38,7 +39,13 @@ def whole_numbers(
 
 
 def upstream(result: Tensor) -> Tensor:
-    """An upstream gradient that differs from entry to entry and is nowhere one."""
+    """An upstream gradient that differs from entry to entry and is nowhere one.
+
+    Raises:
+        WrongForm: If the result can have no gradient.
+    """
+    if not result.is_floating_point():
+        raise WrongForm("a tensor of floats", plain_data.describe(result))
     return torch.linspace(1.5, 2.5, result.numel(), dtype=result.dtype).view_as(result)
 
 
@@ -47,14 +54,42 @@ class _NotATensor(TypeError):
 
 
 def require_tensor(value: object) -> Tensor:
-    """Return the value, which must be a tensor.
+    """Return the value, which must be a dense tensor of real numbers.
 
     Raises:
-        TypeError: If it is not a tensor.
+        TypeError: If it is something else.
     """
     if not isinstance(value, Tensor):
         raise _NotATensor(plain_data.describe(value))
+    is_dense = value.layout == torch.strided and not value.is_meta and not value.is_quantized
+    if not is_dense or value.is_complex():
+        raise WrongForm("a tensor of real numbers", plain_data.describe(value))
     return value
+
+
+def require_one_number(value: object, wanted: str) -> float:
+    """Return a number, which may be a tensor of one, as a float.
+
+    Raises:
+        WrongForm: If it is something else.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(require_tensor(value))
+    if isinstance(value, float):  # as NumPy's float64 is
+        return float(value)
+    return require_number(value, wanted)
+
+
+def require_pair(value: object, wanted: str) -> tuple[Any, Any]:
+    """Return the two parts of a tuple or list.
+
+    Raises:
+        WrongForm: If it is something else.
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise WrongForm(wanted, plain_data.describe(value))
+    first, second = value
+    return first, second
 
 
 def keep(results: list[Tensor], result: object) -> Tensor:

@@ -14,11 +14,11 @@ from autograder.checking.difference.case_sizes import columns_of, table_of
 from autograder.checking.difference.compared import Compared, Finding, Number
 from autograder.checking.difference.how_much import find_amount
 from autograder.checking.exercise_check import Case
+from autograder.checking.result_form import LARGEST
 
 Answer = Number | Mapping[str, Number]
 Terms = Sequence[Mapping[str, Number]]
 
-LARGEST = 10**100  # nothing larger is compared
 SIMPLE, ENOUGH = 2.0, 5  # what costs more to say needs so many cases on either side
 FEW_TO_END = 3  # equal wrong numbers that are no chance
 FEW_WORDS = 8  # of which one may stand for a kind of cases

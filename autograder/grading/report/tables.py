@@ -90,10 +90,10 @@ def submission_table(results: Iterable[SubmissionResult], alike: Iterable[Alike]
             "points": sum(verdict.points for verdict in each.verdicts),
             "max_points": sum(verdict.max_points for verdict in each.verdicts),
             "cpu_seconds": each.cpu_seconds,
-            "reasons": [*each.needs_human, *each.remarks],
+            "reasons": [*each.for_a_person, *each.remarks],
             "resembles": _similar_students(each.student, groups),
         }
-        for each in sorted(results, key=lambda each: (not each.needs_human, each.student))
+        for each in sorted(results, key=lambda each: (not each.for_a_person, each.student))
     }
     return pd.DataFrame.from_dict(rows, orient="index")
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import is_number
 from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, undisturbed
 from autograder.observing.u03.kept import gradients_of
@@ -301,7 +302,8 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
     num_bytes = observed.get("bytes")
     if num_bytes is None:
         return numbers | {"bytes": right["bytes"], "needs_memory": 1, "lost_graphs": 0}
-    if case["program"] == FREEING and num_bytes not in (0, right["bytes"]):
+    is_counted = is_number(num_bytes)
+    if case["program"] == FREEING and is_counted and num_bytes not in (0, right["bytes"]):
         # Which id comes again is chance.
         return numbers | {"bytes": right["bytes"], "miscounted_freed": 1}
     return numbers | {"bytes": num_bytes}

@@ -99,7 +99,12 @@ class Held(NamedTuple):
 def hold(call: Callable[[], object], *owners: Any) -> Held:
     """What a call holds at its peak, and what is left while its result is alive."""
     results: list[object] = []
-    trace = trace_memory(lambda: results.append(call()), *owners)
+
+    def step() -> None:
+        torch.zeros(())  # a loop without any operation cannot be traced
+        results.append(call())
+
+    trace = trace_memory(step, *owners)
     left = [each for each in trace.storages if each.died is None and each.category not in OWNED]
     left_bytes = sum(each.storage_bytes for each in left)
     return Held(max(trace.working_bytes), left_bytes, results[0])

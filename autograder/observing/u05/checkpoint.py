@@ -141,7 +141,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
             "result": values,
             "result_stays": stays,
             "second_results_stay": num_staying,
-            "wanting": [layer.num_wanting[-1] for layer in trial.layers],
+            "wanting": [[0, *layer.num_wanting][-1] for layer in trial.layers],
             "inputs": [each.grad for each in trial.inputs if compared],
             "parameters": [each.grad for each in trial.parameters if compared],
             "random_numbers": torch.rand(1 if trial.noise else 0).tolist(),

@@ -2,9 +2,8 @@
 
 from torch import Tensor
 
-from autograder.checking.plain_data import describe
 from autograder.observing.checksums import checksum, wrong_rows
-from autograder.observing.observation import require_tensor
+from autograder.observing.observation import require_pair, require_tensor
 
 RESULT_LABELS = {
     "wrong_rows": "rows of the result that are wrong",
@@ -18,11 +17,9 @@ def pair_of_tensors(value: object) -> tuple[Tensor, Tensor]:
     """A result and its log-sum-exp, as an answer returns them.
 
     Raises:
-        TypeError: If it is something else.
+        WrongForm: If it is something else.
     """
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"wanted a pair of tensors, result and lse, got {describe(value)}")
-    result, lse = (require_tensor(each) for each in value)
+    result, lse = map(require_tensor, require_pair(value, "a pair of tensors, result and lse"))
     return result.detach().double(), lse.detach().double()
 
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
-from autograder.observing.observation import errors_as_data
+from autograder.checking.result_form import WrongForm
+from autograder.observing.observation import errors_as_data, require_pair, require_tensor
 
 TINY = 1e-3
 
@@ -17,13 +17,9 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Integers and scales as they are, and x as it is afterwards."""
     x = torch.tensor(case["x"])
     shape, result = x.shape, answer(x)
-    if not (isinstance(result, tuple | list) and len(result) == 2):
-        raise TypeError(f"wanted a pair of tensors; it returned {describe(result)}")
-    integers, scales = result
-    if not isinstance(integers, Tensor) or integers.shape != shape:
-        raise TypeError("wanted a tensor of the shape of x as the first result")
-    if not isinstance(scales, Tensor):
-        raise TypeError(f"wanted a tensor as the second result, got {describe(scales)}")
+    integers, scales = map(require_tensor, require_pair(result, "a pair of tensors"))
+    if integers.shape != shape:
+        raise WrongForm(f"integers of the shape of x, {tuple(shape)}", describe(integers))
     return {"integers": integers, "scales": scales, "x": x}
 
 

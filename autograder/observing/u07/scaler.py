@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.observation import (
+    errors_as_data,
+    require_one_number,
+    require_tensor,
+    undisturbed,
+)
 
 # The loss is a mean over many tokens: unscaled gradients are so small that fp16 has few bits left.
 SHARE_OF_A_TOKEN = 2.0**-18
@@ -99,9 +104,9 @@ def _observed(trial: Trial, scaler: Any, step: str) -> dict[str, Any]:
     trial.optimizer.zero_grad()
     loss, scale = trial.loss(step), float(scaler.scale)
     before = loss.item()
-    scaled = scaler.scaled(loss)
+    scaled = require_tensor(scaler.scaled(loss))
     went_in = {"scale_before": scale, "loss": before}
-    came_out = {"scaled": scaled.item(), "after": loss.item()}
+    came_out = {"scaled": require_one_number(scaled, "a loss, one number"), "after": loss.item()}
     scaled.backward()
     returned = scaler.step(trial.optimizer)
     gradients, num_steps = trial.gradients(), trial.num_steps

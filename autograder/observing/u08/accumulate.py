@@ -10,8 +10,14 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import WrongForm
 from autograder.observing.comparing import num_different
-from autograder.observing.observation import errors_as_data, length_of, undisturbed
+from autograder.observing.observation import (
+    errors_as_data,
+    length_of,
+    require_one_number,
+    undisturbed,
+)
 from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
 from course_utils.instruments import trace_memory
 
@@ -36,6 +42,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     losses: list[Any] = []
 
     def call() -> None:
+        torch.zeros(())  # an answer without any operation cannot be traced
         losses.append(answer(model, ids, targets, case["micro_batch_size"]))
 
     peak_bytes = 0
@@ -45,10 +52,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         else:
             call()
     (loss,) = losses
-    if type(loss) is not int and not isinstance(loss, float):  # NumPy's float64 is a float
-        raise TypeError(f"wanted a float, got {plain_data.describe(loss)}")
+    if isinstance(loss, Tensor):
+        raise WrongForm("a float", plain_data.describe(loss))
     return {
-        "loss": float(loss),
+        "loss": require_one_number(loss, "a float"),
         "gradients": [each.grad for each in model.parameters()],
         "sizes": sizes,
         "batch": [ids, targets],

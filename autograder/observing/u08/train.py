@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import WrongForm, is_number, require_form
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
 from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
 from course_utils.instruments import trace_memory
@@ -123,9 +124,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
             returned.append(run(answer))
     (results,) = returned
     if type(results) is not list:
-        raise TypeError(
-            f"wanted a list with an entry for each group, got {plain_data.describe(results)}"
-        )
+        raise WrongForm("a list with an entry for each group", plain_data.describe(results))
     return {
         "path": run.path,
         "schedule_steps": run.scheduler.last_epoch,  # without its first, when it is made
@@ -145,7 +144,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     weights = zip(observed["weights"], right["weights"], strict=True)
     largest = max(map(len, case["lengths"]))
     too_many = max(0, max(observed["sizes"], default=0) - largest)
-    reported = sum(each for each in results if type(each) in (int, float))
+    reported = sum(each for each in results if is_number(each))
     is_right = math.isclose(reported, right["reported"], rel_tol=TOLERANCE)
     held = 0
     if is_long(case):
@@ -157,9 +156,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         "schedule_steps": observed["schedule_steps"],
         "right_steps": len(list(good)),
         "weights_moved": moved if math.isfinite(moved) else 0.0,
-        "wrong_weights": sum(
-            not torch.allclose(a, b, rtol=0, atol=TOLERANCE / 100) for a, b in weights
-        ),
+        "wrong_weights": sum(not _is_near(*pair) for pair in weights),
         "results": len(results),
         "wrong_results": sum(
             not _is_same(*pair) for pair in zip(results, right["report"], strict=False)
@@ -170,7 +167,12 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     }
 
 
+def _is_near(ours: Tensor, theirs: Tensor) -> bool:
+    require_form(ours, theirs)
+    return torch.allclose(ours, theirs, rtol=0, atol=TOLERANCE / 100)
+
+
 def _is_same(got: Plain, wanted: float | None) -> bool:
-    if wanted is None or type(got) not in (int, float):
+    if wanted is None or not is_number(got):
         return got is None and wanted is None
     return math.isclose(got, wanted, rel_tol=TOLERANCE)

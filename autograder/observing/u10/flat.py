@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
-from autograder.checking.plain_data import Plain
+from autograder.checking.plain_data import Plain, describe
+from autograder.checking.result_form import WrongForm
 from autograder.observing.comparing import is_equal
 from autograder.observing.observation import errors_as_data, require_tensor
 from autograder.observing.replay import replay
@@ -47,7 +48,10 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
 def _whole(shard: Any, part: Tensor, case: Case) -> list[Tensor]:
     """The whole; none if it fails and the length of the part, which is judged, says why."""
     try:
-        return [require_tensor(each).detach().clone() for each in shard.whole()]
+        whole = shard.whole()
+        if not isinstance(whole, list | tuple):
+            raise WrongForm("a list of tensors", describe(whole))
+        return [require_tensor(each).detach().clone() for each in whole]
     except (CommError, NotImplementedError):
         raise
     except RuntimeError:

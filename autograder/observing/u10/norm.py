@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import require_as_many
 from autograder.observing.comparing import is_nearly
-from autograder.observing.observation import errors_as_data, length_of
+from autograder.observing.observation import errors_as_data, length_of, require_one_number
 from autograder.observing.replay import replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm
@@ -24,9 +25,8 @@ def gradients_of(case: Case, rank: int) -> list[Tensor]:
 def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
     gradients = gradients_of(case, comm.rank)
     norm = answer(comm, gradients, case["max_norm"])
-    if not isinstance(norm, Tensor | float | int):
-        raise TypeError(f"wanted the norm, a number, got {describe(norm)}")
-    return {"norm": float(norm), "gradients": [each.clone() for each in gradients]}
+    number = require_one_number(norm, "the norm, a number")
+    return {"norm": number, "gradients": [each.clone() for each in gradients]}
 
 
 @errors_as_data
@@ -40,7 +40,9 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Norms and parts beside those of the whole vector; calls and bytes."""
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    pairs = zip(ranks, right["gradients"], strict=True)
+    pairs = list(zip(ranks, right["gradients"], strict=True))
+    for one, other in pairs:
+        require_as_many(one["gradients"], other)
     return {
         "forged_calls": forged_calls,
         "norm": ranks[0]["norm"],

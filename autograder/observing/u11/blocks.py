@@ -55,7 +55,7 @@ def observe_block(
 
     def on_rank(comm: Comm) -> dict[str, Any]:
         x, weights = make()
-        result = require_tensor(call(comm, *enter_and_leave(comm), x, weights))
+        result = require_tensor(call(comm, *enter_and_leave(comm), x, dict(weights)))
         end_forward(comm)
         if result.requires_grad:
             result.backward(upstream(result))

@@ -12,6 +12,7 @@ from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import (
     errors_as_data,
     length_of,
+    require_pair,
     require_tensor,
     undisturbed,
 )
@@ -66,7 +67,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
     x, factor, incoming = tensors_of(case, comm.rank)
     leaf = x.detach().clone().requires_grad_()
     inner = leaf.view_as(leaf)
-    f, g = answer(comm)
+    f, g = require_pair(answer(comm), "a pair of functions")
     result = require_tensor(used(case, f, g, inner, factor))
     end_forward(comm)
     gradient = None

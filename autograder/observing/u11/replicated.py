@@ -47,7 +47,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
     def on_rank(comm: Comm) -> dict[str, Any]:
         parameters = parameters_of(case, comm.rank)
-        answer(comm, parameters)
+        answer(comm, dict(parameters))
         return {name: each.grad for name, each in parameters.items()}
 
     with undisturbed():

@@ -4,7 +4,8 @@ from itertools import pairwise
 from typing import Any
 
 from autograder.checking.exercise_check import Case
-from autograder.checking.plain_data import Plain
+from autograder.checking.plain_data import Plain, describe
+from autograder.checking.result_form import WrongForm
 from autograder.observing.observation import errors_as_data
 
 Pieces = list[list[int]]
@@ -25,7 +26,16 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def _plain(pieces: Any) -> Pieces:
     """Lists of whole numbers, of lists, ranges or tensors of them."""
-    return [[int(position) for position in piece] for piece in pieces]
+    try:
+        return [[_whole(position) for position in piece] for piece in pieces]
+    except (TypeError, ValueError, OverflowError):
+        raise WrongForm("pieces, each a list of positions", describe(pieces)) from None
+
+
+def _whole(position: Any) -> int:
+    if isinstance(position, bool):
+        raise TypeError
+    return int(position)
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:

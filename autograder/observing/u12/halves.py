@@ -10,8 +10,14 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
+from autograder.checking.result_form import WrongForm
 from autograder.observing.checksums import checksum, wrong_rows
-from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
+from autograder.observing.observation import (
+    errors_as_data,
+    require_pair,
+    require_tensor,
+    undisturbed,
+)
 from autograder.observing.u03.kept import random_tensors
 from course_utils.instruments import count_flops
 
@@ -45,28 +51,28 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """What both halves return, and how much each multiplies.
 
     Raises:
-        TypeError: If it is not a tensor and a function.
+        WrongForm: If it is not a tensor and a function.
     """
     weights, kept, upstream = tensors_of(case)
-    before = [each.clone() for each in (*weights, *kept, upstream)]
+    given = [*weights, *kept, upstream]
+    before = [each.clone() for each in given]
     results: list[Any] = []
     with undisturbed():
         flops_now = _flops_of(lambda: results.append(answer(weights, kept, upstream)))
         (result,) = results
-        is_pair = isinstance(result, tuple | list) and len(result) == 2
-        if not is_pair or not callable(result[1]):
-            got = " and ".join(map(describe, result)) if is_pair else describe(result)
-            raise TypeError(f"wanted a tensor and a function, got {got}")
-        gradient, later = require_tensor(result[0]), result[1]
+        first, later = require_pair(result, "a tensor and a function")
+        if not callable(later):
+            raise WrongForm("a tensor and a function", f"{describe(first)} and {describe(later)}")
+        gradient = require_tensor(first)
         gradient = gradient.detach().clone()
         flops_later = _flops_of(lambda: results.append(later()))
     if not isinstance(results[1], list | tuple):
-        raise TypeError(f"wanted a list of tensors later, got {describe(results[1])}")
+        raise WrongForm("a list of tensors later", describe(results[1]))
     return {
         "gradient": gradient,
         "of_weights": [require_tensor(each).detach() for each in results[1]],
         "before": before,
-        "after": [*weights, *kept, upstream],
+        "after": [*given],
         "flops_now": flops_now,
         "flops_later": flops_later,
     }

@@ -7,7 +7,8 @@ from typing import Any
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.precision import PROMISED
-from autograder.observing.observation import errors_as_data
+from autograder.checking.result_form import LARGEST, WrongForm
+from autograder.observing.observation import errors_as_data, require_one_number, require_pair
 
 NOWHERE = Fraction(10**6)  # in place of a number that is not finite
 LABELS = {
@@ -28,18 +29,17 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Both lists, each number as a fraction in lowest terms or as a float."""
     p, q = chances_of(case)
     value = answer(list(p), list(q))
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"wanted a pair of lists, accept and after, got {describe(value)}")
-    return {
-        name: _plain(each, len(p)) for name, each in zip(("accept", "after"), value, strict=True)
-    }
+    accept, after = require_pair(value, "a pair of lists, accept and after")
+    return {"accept": _plain(accept, len(p)), "after": _plain(after, len(p))}
 
 
 def _plain(chances: Any, num_tokens: int) -> list[list[int] | float]:
     if not isinstance(chances, tuple | list) or len(chances) != num_tokens:
-        raise TypeError(f"wanted a number for each of {num_tokens} tokens, got {describe(chances)}")
+        raise WrongForm(f"a number for each of {num_tokens} tokens", describe(chances))
     return [
-        [each.numerator, each.denominator] if isinstance(each, Fraction | int) else float(each)
+        [each.numerator, each.denominator]
+        if type(each) is Fraction and abs(each) < LARGEST
+        else require_one_number(each, "a chance, a number")
         for each in chances
     ]
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
-from autograder.observing.observation import errors_as_data
+from autograder.checking.result_form import WrongForm
+from autograder.observing.observation import errors_as_data, require_pair
 from autograder.observing.u13.paged_memory import Memory, judged
 from autograder.observing.u13.paged_scripts import script_of
 
@@ -66,7 +67,7 @@ def _request(cache: Any, kind: str, names: list[str], living: set[str]) -> list[
     """Make a request; its place, or None where there is none."""
     if kind == "append":
         try:
-            block, cell = cache.append(names[0])
+            block, cell = require_pair(cache.append(names[0]), "a pair, block and cell")
         except MemoryError:
             return None
         living.add(names[0])
@@ -100,7 +101,7 @@ def _table_or_error(cache: Any, name: str) -> list[Any] | str:
 
 def _whole(value: Any) -> int:
     if type(value) is not int:
-        raise TypeError(f"wanted the number of a block or a cell, got {describe(value)}")
+        raise WrongForm("the number of a block or a cell", describe(value))
     return value
 
 

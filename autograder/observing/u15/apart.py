@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
+from autograder.checking.result_form import require_form
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, undisturbed
 from autograder.observing.u09.on_ranks import record_on_ranks
@@ -62,11 +63,12 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """Weights and buffers against those of one rank, and what was sent."""
     first, *others = observed["weights"]
     weights = [num_different(each, right["weights"]) > 0 for each in observed["weights"]]
+    distance = _distance(first, right["weights"])
     buffers = [num_different(each, right["buffers"]) > 0 for each in observed["buffers"]]
     return {
         "apart": sum(num_different(each, first) > 0 for each in others),
         "wrong_weights": sum(weights),
-        "distance": _distance(first, right["weights"]),
+        "distance": distance,
         "wrong_buffers": sum(buffers),
     } | calls_and_bytes(observed, case["num_ranks"])
 
@@ -75,4 +77,6 @@ def _distance(ours: list[Tensor], theirs: list[Tensor]) -> float:
     """How far weights are from the right ones; what rounding explains is none."""
     if not num_different(ours, theirs):
         return 0.0
+    for pair in zip(ours, theirs, strict=True):
+        require_form(*pair)
     return float(torch.stack([(a - b).norm() for a, b in zip(ours, theirs, strict=True)]).norm())

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of
+from autograder.checking.result_form import require_form
+from autograder.observing.observation import errors_as_data, length_of, require_one_number
 from autograder.observing.u15.on_models import (
     calls_and_bytes,
     gradients_after,
@@ -44,14 +45,8 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     models = [model_of(case) for _ in range(case["num_ranks"])]
     given = [(loss_of(model, case, n), case["max_norm"]) for n, model in enumerate(models)]
     observed = gradients_after(answer, models, given)
-    norms = [_as_number(each) for each in observed["results"]]
+    norms = [require_one_number(each, "a norm, a number") for each in observed["results"]]
     return {name: observed[name] for name in ("gradients", "logs")} | {"norms": norms}
-
-
-def _as_number(result: Any) -> float:
-    if not isinstance(result, int | float | Tensor):
-        raise TypeError(f"wanted a norm, a number; got {type(result).__name__}")
-    return float(result)
 
 
 def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
@@ -68,6 +63,9 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
 
 def _is_far(ours: list[Tensor | None], theirs: list[Tensor]) -> bool:
     """Whether gradients as one vector differ by more than PyTorch's epsilon explains."""
+    for each, other in zip(ours, theirs, strict=True):
+        if each is not None:
+            require_form(each, other)
     off = [
         other if each is None else each - other for each, other in zip(ours, theirs, strict=True)
     ]

@@ -21,6 +21,7 @@ from autograder.checking.lookup import check_of
 from autograder.grading import command, course_version, referee, run, task
 from autograder.grading.errors import GradingError
 from autograder.grading.pool import LocalPool
+from autograder.grading.report.lms_csv import CanvasExporter
 from autograder.grading.run import Run
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.session import Limits
@@ -194,6 +195,58 @@ def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, caps
     assert f"  s002: needs a human: {why} A person will look at this." in said
     assert f"  {broken}: other points than before: s002 2 → 0" in said
     monkeypatch.undo()
+    assert names(graded.grade(exercise="u00-step-seconds")) == ["s000", "s001", "s002"]
+    again = {result.student: result for result in graded.grade(students=("s002",), again=True)}
+    assert again["s002"].verdicts == before["s002"].verdicts
+
+
+def waiting_cells(course, student):
+    with opened(course) as book:
+        grades = book.find_submission_notebook(UNIT, UNIT, student).grades
+        return {each.name for each in grades if each.needs_manual_grade}
+
+
+def points_in_gradebook(course, student):
+    with opened(course) as book:
+        grades = book.find_submission_notebook(UNIT, UNIT, student).grades
+        return {each.name: each.score for each in grades}
+
+
+def test_an_exercise_whose_check_fails_waits_alone(graded, monkeypatch, tmp_path):
+    def fails(*_):
+        raise ZeroDivisionError("in a judge")
+
+    (text,) = waiting_cells(graded, "s002")
+    before = points_in_gradebook(graded, "s002")
+    broken = "u00-state-gib"
+    cell = catalogue.exercise(broken).graded_cell
+    check = replace(check_of(broken), judge=fails)
+    monkeypatch.setattr(
+        referee, "check_of", lambda name: check if name == broken else check_of(name)
+    )
+    (result,) = graded.grade(students=("s002",), again=True)
+    assert result.unjudged == (broken,)
+    assert result.state == "needs a human"
+    assert not result.needs_human
+    assert waiting_cells(graded, "s002") == {text, cell}
+    assert points_in_gradebook(graded, "s002") == before | {cell: 0.0}
+    page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
+    assert f"**A person will look at this:** {broken}: Not judged: the check itself" in page
+    with opened(graded) as book:
+        CanvasExporter(to=str(tmp_path / "canvas.csv")).export(book)
+        worth = book.find_submission(UNIT, "s002").score
+        (grade,) = (
+            each
+            for each in book.find_submission_notebook(UNIT, UNIT, "s002").grades
+            if each.name == cell
+        )
+        grade.manual_score, grade.needs_manual_grade = 0.5, False
+        book.db.commit()
+    rows = (tmp_path / "canvas.csv").read_text().splitlines()
+    assert any("s002" in row and f"{worth:g}" in row for row in rows)
+    graded.grade(students=("s002",), again=True)
+    assert waiting_cells(graded, "s002") == {text}, "a person has judged this very answer"
+    assert points_in_gradebook(graded, "s002") == before | {cell: 0.5}
 
 
 def test_a_check_that_cannot_make_its_cases_stops_the_run(monkeypatch):

@@ -1,0 +1,71 @@
+"""Answers of the wrong kind to every exercise: whatever they give, a check judges it.
+
+Each answer meets one case; all kinds of cases come up in turn.
+"""
+
+import functools
+from dataclasses import replace
+
+import pytest
+
+from autograder import catalogue
+from autograder.checking.judges import UNREADABLE
+from autograder.checking.lookup import check_of, practice_check_of
+from autograder.checking.scoring import score_answer
+from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS
+from autograder.exercises.model_answers import model_answer
+from tests.autograder.exercises.wrong_kinds import Effects, observed_only, wrong_answers
+
+EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
+MOST_KINDS = 8  # of cases
+HARMLESS = set()
+EVERY = 3  # of the answers that take as long as the model answer meets the staff's check, too
+
+
+@functools.cache
+def kinds_of_cases(exercise, is_graded):
+    """The first case of each scenario, and of each other word among the cases."""
+    check, seeds = check_of(exercise), AGAIN_SEEDS
+    if not is_graded:
+        check, seeds = practice_check_of(exercise), PRACTICE_SEEDS
+    found, known = [], set()
+    for case in check.cases(*seeds):
+        words = {(name, each) for name, each in case.items() if type(each) is str}
+        if not found or not words <= known:
+            found.append(case)
+            known |= words
+    return check, found[:MOST_KINDS]
+
+
+def verdict_on(item, answer, number, *, is_graded):
+    check, cases = kinds_of_cases(item.id, is_graded)
+    case = cases[(number + is_graded) % len(cases)]
+    result = score_answer(replace(check, cases=lambda seed: [case]), answer, (0,))
+    return result.verdict(item.id, item.points, tell_all=not is_graded)
+
+
+def complaints(item, name, make, number, *, is_graded):
+    """What is wrong with the verdict on an answer."""
+    effects = Effects()
+    answer = make(model_answer(item.id), effects)
+    verdict = verdict_on(item, answer, number, is_graded=is_graded)
+    if verdict.passed and effects.has_changed and (item.id, name) not in HARMLESS:
+        yield f"{name} passes"
+    if not verdict.passed and not verdict.hint.endswith("?"):
+        yield f"{name} has no question: {verdict}"
+    if any(words in verdict.sentence for words in (UNREADABLE, "failed with")):
+        yield f"{name} cannot be judged: {verdict}"
+
+
+@pytest.mark.parametrize("item", EXERCISES, ids=lambda item: item.id)
+def test_whatever_an_answer_gives_is_judged(item):
+    effects = Effects()
+    assert verdict_on(
+        item, observed_only(model_answer(item.id), effects), 0, is_graded=False
+    ).passed
+    found = []
+    for number, (name, make) in enumerate(wrong_answers(effects)):
+        found += complaints(item, name, make, number, is_graded=False)
+        if name.startswith("returns") or number % EVERY == 0:
+            found += complaints(item, name, make, number, is_graded=True)
+    assert found == []
