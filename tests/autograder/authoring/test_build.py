@@ -163,6 +163,28 @@ def test_a_build_prints_nothing_that_alarms(tmp_path, capfd):
     assert (printed.out, printed.err) == ("  executing 00_tiny\n", "")
 
 
+def test_an_answer_that_does_not_pass_its_own_check_stops_the_build(course):
+    edit(master_of(course), "num_bytes *= size", "num_bytes += size")
+    before = snapshot(course)
+    with pytest.raises(BuildError, match="does not pass its checks") as stopped:
+        Build(course).run()
+    said = str(stopped.value)
+    assert "u00-tensor-bytes-test: ✗ Bytes of a tensor on hidden sizes the check gives 0 of" in said
+    assert "Not the right answer. Wrong in " in said
+    assert snapshot(course) == before
+
+
+def test_a_check_compares_packs_and_a_build_does_not(course, monkeypatch, capsys):
+    def differ(packs):
+        raise BuildError("a pack differs")
+
+    monkeypatch.setattr(build_module.PracticePacks, "compare_some", differ)
+    monkeypatch.setattr(build_module, "Build", lambda **options: Build(course, **options))
+    assert build_module.main([]) == 0
+    assert build_module.main(["--check"]) == 1
+    assert capsys.readouterr().err == "make build: a pack differs\n"
+
+
 CHATTY = """\
 import ipywidgets
 print("one", flush=True)

@@ -14,7 +14,7 @@ from autograder import catalogue
 from autograder.checking.lookup import practice_check_of
 from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS
-from autograder.checking.practice_pack import path_of
+from autograder.checking.practice_pack import is_recorded
 from autograder.exercises.model_answers import model_answer
 
 
@@ -36,7 +36,7 @@ for name in ("normal_", "uniform_"):
 
 for item in (each for unit in catalogue.units() for each in unit.exercises if not each.manual):
     for again, seeds in ((False, PRACTICE_SEEDS), (True, AGAIN_SEEDS)):
-        if path_of(item.id, again=again).exists():
+        if is_recorded(item.id, again=again):
             check = practice_check_of(item.id, again=again)
             result = score_answer(check, model_answer(item.id), seeds)
             verdict = result.verdict(item.id, item.points, tell_all=True)
