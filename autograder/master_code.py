@@ -20,7 +20,8 @@ class MasterCode:
             SyntaxError: If it is not Python.
         """
         self._text = path.read_text(encoding="utf-8")
-        self._lines, self._statements = self._text.splitlines(), ast.parse(self._text).body
+        self._lines = self._text.splitlines()
+        self._statements = [each for node in ast.parse(self._text).body for each in _apart(node)]
 
     def source_of(self, name: str) -> str:
         """The source of the statement that defines a name."""
@@ -32,7 +33,7 @@ class MasterCode:
         return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
 
     def needed(self, source: str, own: str) -> list[ast.stmt]:
-        """Statements that define what a source reads, in their order.
+        """Statements that define what a source reads, in their order; an import for each name.
 
         Args:
             source: Such as the model answer.
@@ -54,11 +55,13 @@ class MasterCode:
         """
         answer, statement = self.source_of(function), self.statement(exercise)
         sources = [*map(self._segment, self.needed(answer, function)), answer]
-        told = sorted(name for name in set(re.findall(r"[\w.]+", answer)) if is_in(name, statement))
-        return "\n".join([*sources, f"# {' '.join(told)}"])
+        told = sorted(name for name in _assigned(answer) if is_in(name, statement))
+        return "\n".join([*sources, f"# {told}"])
 
     def _segment(self, node: ast.stmt) -> str:
         """The source of a statement, decorators included."""
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return ast.unparse(node)
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
         return "\n".join(self._lines[first - 1 : node.end_lineno])
 
@@ -72,6 +75,27 @@ def is_in(name: str, text: str) -> bool:
 def _read(source: str) -> set[str]:
     """The global names that a source reads."""
     return set(names_read(symtable.symtable(source, "answer", "exec")))
+
+
+def _assigned(source: str) -> set[str]:
+    """What a source assigns to, as it stands there."""
+    found: list[ast.expr] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assign):
+            found += [each for to in node.targets for each in getattr(to, "elts", [to])]
+        elif isinstance(node, ast.AugAssign):
+            found.append(node.target)
+    return {ast.unparse(each) for each in found}
+
+
+def _apart(node: ast.stmt) -> list[ast.stmt]:
+    """A statement; one that imports several names as one for each."""
+    match node:
+        case ast.Import(names=names):
+            return [ast.copy_location(ast.Import([each]), node) for each in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            return [ast.copy_location(ast.ImportFrom(module, [e], level), node) for e in names]
+    return [node]
 
 
 def _bound(node: ast.stmt) -> set[str]:

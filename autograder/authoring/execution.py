@@ -22,6 +22,7 @@ from autograder.cells import cell_key, nbgrader_metadata
 MAX_NOTEBOOK_BYTES = 2**20
 CELL_SECONDS = 300
 SECONDS_BETWEEN_SIGNS = 10
+PASSED = "✓"  # of a verdict that gives all points
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -57,16 +58,13 @@ def execute(notebook: NotebookNode) -> NotebookNode:
 
 
 def _failing(notebook: NotebookNode) -> Iterator[str]:
-    """Each graded cell whose answer earns less than it is worth, and what its check says."""
+    """Each graded cell whose answer does not pass, and what its check says."""
     for cell in notebook.cells:
-        marks = nbgrader_metadata(cell)
-        if cell.cell_type == "code" and marks.get("grade"):
-            said = [each.data for each in cell.outputs if each.output_type == "execute_result"]
-            if not said or float(said[-1]["text/plain"]) < marks["points"]:
-                words = " ".join(
-                    re.sub(r"<[^>]+>", " ", each.get("text/html", "")) for each in said[-1:]
-                )
-                yield f"{cell_key(cell)}: {' '.join(html.unescape(words).split())}"
+        if cell.cell_type == "code" and nbgrader_metadata(cell).get("grade"):
+            shown = [each.data.get("text/html", "") for each in cell.outputs if "data" in each]
+            if not any(PASSED in each for each in shown):
+                words = html.unescape(re.sub(r"<[^>]+>", " ", " ".join(shown)))
+                yield f"{cell_key(cell)}: {' '.join(words.split())}"
 
 
 class _SignOfLife:

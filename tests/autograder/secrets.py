@@ -14,7 +14,7 @@ RECORDED = [
     item.id
     for unit in catalogue.units()
     for item in unit.exercises
-    if not item.manual and practice_pack.path_of(item.id).exists()
+    if not item.manual and practice_pack.is_recorded(item.id)
 ]
 TEACHES = {"formulas", "reference"}  # rooms of the package that hold what exercises ask for
 

@@ -102,7 +102,7 @@ def test_only_what_the_notebook_runs_makes_it_run_again(course, executed):
 def test_one_unit_can_be_built_alone(course, executed):
     other = course / "solutions" / "01_other" / "01_other.py"
     other.parent.mkdir()
-    other.write_text(master_of(course).read_text().replace("u00-", "u01-"))
+    other.write_text("\n".join(tiny.parts()[name] for name in ("header", "title", "count")))
     edit(master_of(course), "2 + 3", "2 + 4")
     Build(course, only="01").run()
     assert executed == [1]
@@ -161,6 +161,28 @@ def test_a_build_prints_nothing_that_alarms(tmp_path, capfd):
     Build(tmp_path).run()
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("  executing 00_tiny\n", "")
+
+
+def test_an_answer_that_does_not_pass_its_own_check_stops_the_build(course):
+    edit(master_of(course), "num_bytes *= size", "num_bytes += size")
+    before = snapshot(course)
+    with pytest.raises(BuildError, match="does not pass its checks") as stopped:
+        Build(course).run()
+    said = str(stopped.value)
+    assert "u00-tensor-bytes-test: ✗ Bytes of a tensor on hidden sizes the check gives 0 of" in said
+    assert "Not the right answer. Wrong in " in said
+    assert snapshot(course) == before
+
+
+def test_a_check_compares_packs_and_a_build_does_not(course, monkeypatch, capsys):
+    def differ(packs):
+        raise BuildError("a pack differs")
+
+    monkeypatch.setattr(build_module.PracticePacks, "compare_some", differ)
+    monkeypatch.setattr(build_module, "Build", lambda **options: Build(course, **options))
+    assert build_module.main([]) == 0
+    assert build_module.main(["--check"]) == 1
+    assert capsys.readouterr().err == "make build: a pack differs\n"
 
 
 CHATTY = """\

@@ -60,7 +60,7 @@ def test_no_solution_and_no_hidden_test_is_in_any_page(pages, unit):
 
 def test_every_file_of_the_book_is_a_page_or_what_a_page_needs(book):
     kinds = {path.suffix for path in book.rglob("*") if path.is_file()}
-    assert not kinds & {".py", ".json", ".safetensors", ".csv", ".md"}
+    assert not kinds & {".py", ".json", ".zip", ".csv", ".md"}
     notebooks = sorted(path.stem for path in book.rglob("*.ipynb"))
     assert notebooks == UNITS
 

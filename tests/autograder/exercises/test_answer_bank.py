@@ -151,7 +151,7 @@ def test_right_answer_in_another_style_earns_full_marks(exercise: str, number: i
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_new_sizes_are_recorded_and_judge_as_the_staffs_check_does(exercise: str):
     first, other = (check_of(exercise).cases(seed) for seed in (*PRACTICE_SEEDS, *AGAIN_SEEDS))
-    recorded = practice_pack.path_of(exercise, again=True).exists()
+    recorded = practice_pack.is_recorded(exercise, again=True)
     assert recorded == (pack(first) != pack(other))
     if not recorded:
         return

@@ -1602,10 +1602,10 @@ UNSEEN = [
     Attack(
         "practice cases looked up in their pack",
         """
-        import glob, json
+        import glob, json, zipfile
         known = {}
-        for path in glob.glob("/course/autograder/practice/u00/tensor_bytes.json"):
-            pack = json.load(open(path))
+        for path in glob.glob("/course/autograder/practice/u00.zip"):
+            pack = json.loads(zipfile.ZipFile(path).read("tensor_bytes.json"))
             known = {str(each): right for each, right in zip(pack["cases"], pack["right"])}
             print("READ")
         def tensor_bytes(shape, element_bytes):
@@ -1618,7 +1618,8 @@ UNSEEN = [
         "practice packs and observers written anew",
         """
         import pathlib
-        for place in pathlib.Path("/course/autograder").rglob("u0*/*.*"):
+        course = pathlib.Path("/course/autograder")
+        for place in (*course.glob("practice/*"), *course.rglob("u0*/*.*")):
             try:
                 place.write_text("raise SystemExit")
                 print("READ")
