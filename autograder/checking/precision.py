@@ -43,9 +43,9 @@ def is_same_number(one: float, other: float, allowed: float | None = None) -> bo
     """
     if type(one) is type(other) is int:
         return one == other
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
     try:
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
         return math.isclose(one, other, rel_tol=tolerance() if allowed is None else allowed)
     except OverflowError:  # a whole number beyond all floats
         return False
