@@ -32,7 +32,7 @@ def traffic_cases(seed: int) -> list[Case]:
             )
         )
     num_queries, *others = BEYOND_A_FLOAT
-    sizes += [(17, 13, rng.randint(5, 30), 4, 3), (num_queries + 2 * rng.randint(0, 99), *others)]
+    sizes += [(17, 13, rng.randint(5, 30), 4, 3), (num_queries + 4 * rng.randint(0, 99), *others)]
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 
