@@ -80,7 +80,7 @@ EDITS = (
 def fragment_cases(seed: int) -> list[Case]:
     """Devices of 40 MiB to 1,000 MiB."""
     rng = random.Random(seed)
-    sizes = [40, 20 * rng.randint(45, 50), *(20 * rng.randint(2, 50) for _ in range(18))]
+    sizes = [40, 60, 80, 20 * rng.randint(45, 50), *(20 * rng.randint(5, 50) for _ in range(16))]
     return [{"device_bytes": MIB * size} for size in sizes]
 
 

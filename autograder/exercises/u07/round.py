@@ -16,7 +16,7 @@ from autograder.exercises.u07.value import FLOATS, WIDTHS
 
 TF32 = (8, 10)
 NUM_CUT_BITS = 13  # of fp32, to make it tf32
-NUM_AT_THE_ENDS = 3  # cases of each kind, in formats by chance
+NUM_FORMATS_AT_THE_ENDS = 3
 
 
 def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
@@ -46,13 +46,8 @@ def rounding_cases(seed: int) -> list[Case]:
     for number, widths in enumerate(WIDTHS):
         for index, x in enumerate(_between(rng, *widths)):
             cases.append(_case(x if (number + index) % 2 else -x, *widths))
-    for index in range(NUM_AT_THE_ENDS * len(_at_the_ends(rng, *TF32))):
-        widths = rng.choice(WIDTHS)
-        cases.append(
-            _case(
-                rng.choice((-1, 1)) * _at_the_ends(rng, *widths)[index // NUM_AT_THE_ENDS], *widths
-            )
-        )
+    for widths in rng.choices(WIDTHS, k=NUM_FORMATS_AT_THE_ENDS):
+        cases += [_case(rng.choice((-x, x)), *widths) for x in _at_the_ends(rng, *widths)]
     return cases
 
 

@@ -18,7 +18,7 @@ def cost_cases(seed: int) -> list[Case]:
     one, two = rng.randint(1, 30), rng.randint(1, 30)
     sizes = [(2, 3, 1, 2, 1), (4, 8, one, two, 0), (1, 4, one, two, 0), (6, 2, one, two, 0)]
     sizes += [(5, 1, one, two, 4), (4, 4, two, two, 3)]
-    sizes.append((3, 5, 2**53 + 2 * rng.randint(0, 99) + 1, 2**54 + 3, 1))
+    sizes.append((3, 5, 2**53 + 8 * rng.randint(0, 99) + 1, 2**54 + 3, 1))
     for number in range(14):
         num_stages = rng.randint(2, 7)
         most = num_stages - 1 if number % 3 == 0 else 12

@@ -22,7 +22,7 @@ def interleaved_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     groups, chunks, stages = rng.randint(2, 5), rng.randint(2, 4), rng.randint(2, 6)
     sizes = [(2, 2, 2), (4, 4 * groups, 2), (stages, stages, chunks), (3, 3 * groups, 1)]
-    sizes += [(1, rng.randint(2, 20), chunks), (2, 2 * groups, 4), (stages, stages, 3)]
+    sizes += [(1, rng.randint(2, 20), chunks), (stages, stages * groups, 4), (stages, stages, 3)]
     for _ in range(14):
         num_stages = rng.randint(2, 5)
         sizes.append((num_stages, num_stages * rng.randint(1, 5), rng.randint(2, 4)))

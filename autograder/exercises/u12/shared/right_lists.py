@@ -51,7 +51,7 @@ def fewest_seconds(num_stages: int, passes_of_a_stage: int) -> int:
 def cases_of(worked: tuple[int, int], rng: random.Random) -> list[Case]:
     """Stages and micro-batches: those given, corners, then as many of each scenario at random."""
     equal = rng.randint(2, 9)
-    sizes = [worked, (equal, equal), (4, rng.randint(8, 20)), (1, rng.randint(1, 20))]
+    sizes = [worked, (4, rng.randint(8, 20)), (1, rng.randint(1, 20)), (equal, equal)]
     sizes += [(rng.randint(4, 9), 2), (rng.randint(3, 12), 1)]
     for _ in range(8):
         num_stages = rng.randint(2, 7)
