@@ -185,11 +185,9 @@ CHANGES: dict[str, Change] = {
 
 TENSOR_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "float32": Tensor.float,
-    "float16": Tensor.half,
     "complex64": lambda each: each.to(torch.complex64),
     "bool": Tensor.bool,
     "empty": lambda each: each.flatten()[:0],
-    "a dimension more": lambda each: each[None],
     "nan": filled(math.nan),
 }
 
@@ -389,11 +387,19 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
             yield from tensors_in(each.values())
 
 
+def changes(change: Change, result: Any) -> bool:
+    """Whether a change makes another thing of a result, or might: of what a function returns."""
+    functions: list[Any] = []
+    in_parts(lambda e: functions.append(e) if isinstance(e, FunctionType) else None, result)
+    return bool(functions) or not is_same(result, change(result))
+
+
 def wrong_answers(effects: Effects) -> Iterator[tuple[str, Make]]:
     """Those that change something, by what a model answer was given and returned."""
     yield from ((f"returns {name}", returning(make)) for name, make in VALUES.items())
-    if any(each is not None for each in effects.returned):
-        yield from ((f"result: {name}", changing(change)) for name, change in CHANGES.items())
+    for name, change in CHANGES.items():
+        if any(each is not None and changes(change, each) for each in effects.returned):
+            yield f"result: {name}", changing(change)
     if "tensors" in effects.kinds:
         yield "no gradients", leaving(without_gradients)
         for name, change in TENSOR_CHANGES.items():
