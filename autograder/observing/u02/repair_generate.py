@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
-from autograder.checking.plain_data import Plain
+from autograder.checking.plain_data import Plain, describe
+from autograder.checking.result_form import WrongForm
 from autograder.observing.observation import (
     errors_as_data,
     require_tensor,
@@ -159,6 +160,8 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
     """Whether the tokens are right; where they are, what the case's scenario is about."""
     numbers = {name: each for name, each in right.items() if type(each) is int}
     tokens, wanted = observed["tokens"], right["tokens"]
+    if tokens.is_floating_point():
+        raise WrongForm(describe(wanted), describe(tokens))
     is_right = tokens.shape == wanted.shape and torch.equal(tokens.long(), wanted)
     if not is_right and observed["is_flat"]:
         return numbers | {"flat": 1}

@@ -33,7 +33,7 @@ def _plain(pieces: Any) -> Pieces:
 
 
 def _whole(position: Any) -> int:
-    if isinstance(position, bool):
+    if isinstance(position, bool | str):
         raise TypeError
     return int(position)
 

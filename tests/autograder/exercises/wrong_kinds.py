@@ -113,6 +113,10 @@ def each_tensor(change: Callable[[Tensor], Any]) -> Change:
     )
 
 
+def copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone()
+
+
 def each_number(change: Change) -> Change:
     return functools.partial(
         in_parts, lambda each: change(each) if type(each) in (int, float) else each
@@ -123,7 +127,7 @@ def each_part(tensor: Callable[[Tensor], Any], number: Change) -> Change:
     return lambda value: each_number(number)(each_tensor(tensor)(value))
 
 
-def at(position: int, new: Any) -> Change:
+def at(position: int, make: Callable[[], Any]) -> Change:
     """Another value in place of the first or last part."""
 
     def change(value: Any) -> Any:
@@ -134,7 +138,7 @@ def at(position: int, new: Any) -> Change:
         if type(value) is dict and value:
             name = list(value)[position]
             return value | {name: change(value[name])}
-        return new
+        return make()
 
     return change
 
@@ -163,11 +167,11 @@ CHANGES: dict[str, Change] = {
     "a huge int": each_number(lambda _: HUGE),
     "negative": each_number(lambda each: -each - 1),
     "None in it": functools.partial(in_parts, lambda _: None),
-    "first None": at(0, None),
-    "first True": at(0, True),
-    "first text": at(0, "a"),
-    "last huge": at(-1, HUGE),
-    "first a tensor": at(0, torch.ones(SHAPE)),
+    "first None": at(0, lambda: None),
+    "first True": at(0, lambda: True),
+    "first text": at(0, lambda: "a"),
+    "last huge": at(-1, lambda: HUGE),
+    "first a tensor": at(0, ones(torch.float32)),
     "in a list": lambda value: [value],
     "in a dict": lambda value: {"value": value},
     "an extra key": in_dict(lambda value: value | {"more": 1}),
@@ -185,11 +189,9 @@ CHANGES: dict[str, Change] = {
 
 TENSOR_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "float32": Tensor.float,
-    "float16": Tensor.half,
     "complex64": lambda each: each.to(torch.complex64),
     "bool": Tensor.bool,
     "empty": lambda each: each.flatten()[:0],
-    "a dimension more": lambda each: each[None],
     "nan": filled(math.nan),
 }
 
@@ -245,7 +247,9 @@ def observed_only(model: Any, effects: Effects) -> Any:
             effects.kinds |= {"tensors" for _ in tensors_in(values)}
             effects.kinds |= {"lists" for each in values if type(each) in (list, dict)}
             value = function(*given, **named)
-            effects.returned.append(value)
+            if not effects.returned:
+                with torch._C._DisableTorchDispatch():
+                    effects.returned.append(each_tensor(copied)(value))
             return value
 
         return rewritten
@@ -271,7 +275,7 @@ def changing(change: Change) -> Make:
             def rewritten(*given: Any, **named: Any) -> Any:
                 value = function(*given, **named)
                 inner = in_parts(lambda e: rewrite(e) if isinstance(e, FunctionType) else e, value)
-                return effects.note(value, change(inner))
+                return effects.note(inner, change(inner))
 
             return rewritten
 
@@ -389,11 +393,19 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
             yield from tensors_in(each.values())
 
 
+def changes(change: Change, result: Any) -> bool:
+    """Whether a change makes another thing of a result, or might: of what a function returns."""
+    functions: list[Any] = []
+    in_parts(lambda e: functions.append(e) if isinstance(e, FunctionType) else None, result)
+    return bool(functions) or not is_same(result, change(result))
+
+
 def wrong_answers(effects: Effects) -> Iterator[tuple[str, Make]]:
     """Those that change something, by what a model answer was given and returned."""
     yield from ((f"returns {name}", returning(make)) for name, make in VALUES.items())
-    if any(each is not None for each in effects.returned):
-        yield from ((f"result: {name}", changing(change)) for name, change in CHANGES.items())
+    for name, change in CHANGES.items():
+        if any(each is not None and changes(change, each) for each in effects.returned):
+            yield f"result: {name}", changing(change)
     if "tensors" in effects.kinds:
         yield "no gradients", leaving(without_gradients)
         for name, change in TENSOR_CHANGES.items():
