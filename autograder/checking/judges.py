@@ -5,7 +5,7 @@ shown.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autograder.checking import error_hints
@@ -149,9 +149,13 @@ class EqualTo:
         """Whether a number is another one than the right one, on any machine."""
         return not is_same_number(got, wanted, max(self.relative_tolerance, tolerance()))
 
-    def is_made_alike(self, one: Number, other: Number) -> bool:
-        """Whether two wrong numbers are those of one mistake, in which more may cancel."""
-        return is_same_number(one, other, max(self.relative_tolerance, MISTAKEN))
+    def is_made_alike(self, one: Number, other: Number, wanted: Number) -> bool:
+        """Whether two wrong numbers are those of one mistake, in which more may cancel.
+
+        Beside a whole number a difference of a millionth may be the mistake itself.
+        """
+        allowed = tolerance(cancelled=1) if type(wanted) is int else MISTAKEN
+        return is_same_number(one, other, max(self.relative_tolerance, allowed))
 
     def measurement(self, case: Case) -> Plain:
         """The measurement of a case; each case is measured once."""
@@ -262,14 +266,18 @@ class Explanations:
         """
         mistaken = mistake.numbers(self._case, self._judge)
         if not self._wrong:
-            return all(
-                self._judge.is_made_alike(self._given[name], mistaken[name]) for name in mistaken
-            )
+            return self._are_made_alike(mistaken, mistaken)
         about = [name for name in self._wrong if name in mistaken]
         if mistake.is_whole and self._judge.together and {*self._wrong} != mistaken.keys():
             return False
-        return self._wrong[0] in about and all(
-            self._judge.is_made_alike(self._given[name], mistaken[name]) for name in about
+        return self._wrong[0] in about and self._are_made_alike(mistaken, about)
+
+    def _are_made_alike(self, mistaken: Numbers, names: Iterable[str]) -> bool:
+        """Whether a mistake gives these numbers in some parts."""
+        wanted = self._judge.wanted(self._case)
+        return all(
+            self._judge.is_made_alike(self._given[name], mistaken[name], wanted[name])
+            for name in names
         )
 
     def _lost_bits(self) -> list[str]:
