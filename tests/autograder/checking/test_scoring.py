@@ -37,7 +37,7 @@ def verdict_on(answer, check=CHECK, limit_seconds=5.0):
 TROUBLES = {
     "a tensor": (
         "import torch\ndef f(n): return torch.tensor(2 * n)",
-        "Expected an int; it returned a torch.Tensor",
+        "Expected an int; it returned an int64 tensor of shape ()",
     ),
     "None": ("def f(n): pass", "It returned None."),
     "a print": ("def f(n): print(2 * n)", "It returned None."),
