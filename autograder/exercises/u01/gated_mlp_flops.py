@@ -22,7 +22,8 @@ def mlp_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     names = "num_tokens", "hidden_size", "ffn_size"
     sizes = [(1, 2, 3), (1, rng.randrange(3, 99, 2), rng.randrange(3, 99, 2))]
-    sizes.append((rng.randint(2, 99), *[rng.randint(2, 99)] * 2))
+    square = rng.randint(2, 99)
+    sizes.append((rng.randint(2, 99), square, square))
     sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(13)]
     sizes += [(rng.randint(1, 99) * 64, 4096, 14336), (rng.randint(1, 64) * 1024, 2048, 8192)]
     sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]

@@ -31,8 +31,9 @@ def traffic_cases(seed: int) -> list[Case]:
                 rng.randint(3, 8),
             )
         )
-    num_queries, *others = BEYOND_A_FLOAT
-    sizes += [(17, 13, rng.randint(5, 30), 4, 3), (num_queries + 4 * rng.randint(0, 99), *others)]
+    sizes.append((17, 13, rng.randint(5, 30), 4, 3))
+    num_queries, num_keys, head_dim, block_q, block_k = BEYOND_A_FLOAT
+    sizes.append((num_queries + 4 * rng.randint(0, 99), num_keys, head_dim, block_q, block_k))
     return [dict(zip(NAMES, each, strict=True)) for each in sizes]
 
 

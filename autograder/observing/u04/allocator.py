@@ -32,8 +32,9 @@ def requests_of(script: Script | str) -> Script:
 @functools.cache
 def _traced_script(vocab_size: int) -> tuple[int, ...]:
     """Requests of a training step, from a few bytes to 16 MiB."""
-    sizes = {"hidden_size": 512, "num_heads": 8, "ffn_size": 1408, "vocab_size": vocab_size}
-    model = ModelConfig(num_layers=1, **sizes)
+    model = ModelConfig(
+        num_layers=1, hidden_size=512, num_heads=8, ffn_size=1408, vocab_size=vocab_size
+    )
     with fake_tensors():
         training = Training(model, RunConfig(seq_len=256, precision=precision("fp32")))
         trace = trace_memory(training.step, *training.owners)
