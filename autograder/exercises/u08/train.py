@@ -38,8 +38,9 @@ def train_cases(seed: int) -> list[Case]:
         cases.append(_case("schedule", two, size))
         cases.append(_case("last group", two[:-1], size))
     for size in (3, 4):
-        longest = LONG - rng.randint(0, 20)
-        cases.append(_case("accumulation", [[longest - n] for n in range(2 * size)], size))
+        shorter = LONG - rng.randint(1, 20)
+        lengths = [[LONG], *([shorter - n] for n in range(2 * size - 1))]
+        cases.append(_case("accumulation", lengths, size))
     for size in (2, 3):
         two = _micro_batches(rng, size) + _micro_batches(rng, size)
         cases.append(_case("old gradients", two, size))

@@ -21,7 +21,7 @@ NUM_CASES_ALONE = 4
 def _shape(scenario: str, number: int, num_ranks: int, rng: random.Random) -> list[int]:
     length = rng.randint(2, 12)
     if (scenario, num_ranks) == ("uneven parts", 4):  # `chunk` makes only three parts of it
-        return rng.choice(([5], [6], [9], [3, 3], [2, 3], [1, 5]))
+        return [rng.choice((5, 6, 9))]
     if scenario == "uneven parts":
         return [num_ranks * length + rng.randint(1, num_ranks - 1)]
     if scenario == "few numbers or one rank":
@@ -39,9 +39,8 @@ def ring_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [_case("even parts", 3, [6])]
     for scenario in SCENARIOS:
-        sizes = [2, 3, 4, 3, 2]
-        if scenario == "few numbers or one rank":
-            sizes = [rng.randint(3, 8) for _ in sizes]
+        first = 3 if scenario == "few numbers or one rank" else 2
+        sizes = [first, 3, 4, 3, first]
         for number, num_ranks in enumerate(sizes):
             cases.append(_case(scenario, num_ranks, _shape(scenario, number, num_ranks, rng)))
     cases.append(_case("even parts", 3, [3 * rng.randint(2, 4)], num_infinite=1))

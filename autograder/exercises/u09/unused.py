@@ -62,7 +62,7 @@ def _case_of_kind(rng: random.Random, kind: str, number: int) -> Case:
         return _case(widths, sum(sizes if number % 2 else sizes[-2:]), [[], []], kind)
     if kind == "shared":
         unused = [[1], []] if number % 2 else [[], []]
-        return _case([rng.randint(1, 9), 4, 4, 4, 3], rng.choice((88, 104)), unused, kind)
+        return _case([widths[2], 4, 4, 4, 3], rng.choice((88, 104)), unused, kind)
     if kind == "swapped":
         return _case(widths, sizes[-1], [[0], []] if number % 2 else [[], [0]], kind)
     k = rng.randint(3, 5)

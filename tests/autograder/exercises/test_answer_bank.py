@@ -22,7 +22,7 @@ from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
-OTHER_SEEDS = range(100, 100 + NUM_GRADING_SEEDS)
+OTHER_SEEDS = range(200, 200 + NUM_GRADING_SEEDS)
 MANY_SEEDS = range(1000, 1200)
 NUM_SEEDS_OF_AN_IMPLEMENTATION = 20  # each case really runs it
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]

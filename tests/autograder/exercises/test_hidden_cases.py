@@ -21,11 +21,12 @@ FORMULAS = [exercise for exercise in EXERCISES if check_of(exercise).is_formula]
 NUM_PAIRS = 200 if os.environ.get("ALL_SEEDS") else 10
 GRADES = [seeds_from(f"class {number}") for number in range(NUM_PAIRS)]
 
-# Kinds that have too few cases, by exercise: how many of a seed's cases students have. A table of
-# them earns nothing in these exercises, too.
+# Kinds that have too few cases, by exercise: at most how many cases of a seed students have. A table
+# of them earns nothing in these exercises, too: each part has other cases.
 TOO_FEW = {
     "u04-fragment": 2,  # devices of three and four segments
     "u07-stochastic": 1,  # zero
+    "u09-ring": 5,  # fewer numbers than three or four ranks
 }
 
 SEED = 2**50 + 1
@@ -53,7 +54,7 @@ def test_students_have_no_case_of_a_grade_but_the_worked_one(exercise):
     for seeds in GRADES:
         drawn = [check.cases(seed) for seed in seeds]
         told = [case for _, *others in drawn for case in others if pack(case) in known]
-        assert len(told) == len(seeds) * TOO_FEW.get(exercise, 0), (seeds, told)
+        assert len(told) <= len(seeds) * TOO_FEW.get(exercise, 0), (seeds, told)
         new = [case for cases in drawn for case in cases if pack(case) not in known]
         assert len(new) >= 20
         assert {case["scenario"] for case in new if scenarios} == scenarios
