@@ -7,6 +7,7 @@ from autograder.checking.plain_data import Plain
 WHICH_TYPE = (
     "What type does the exercise ask for, and which line produces the value that you return?"
 )
+WHAT_TO_RETURN = "What does the exercise ask your function to return?"
 
 MAX_CHARACTERS = 300  # of each text in a trouble: patterns that look back take long on long ones
 
@@ -83,7 +84,7 @@ WORDS = {
     "nothing": ("It returned None.", "Does every path through your function end in a `return`?"),
     "printed": ("It returned None.", "It prints something. Does it also return it?"),
     "not plain": ("It returned {what}.", WHICH_TYPE),
-    "wrong form": ("Expected {wanted}; it returned {came}.", WHICH_TYPE),
+    "wrong form": ("Expected {wanted}; it returned {came}.", WHAT_TO_RETURN),
     "raised": (
         "It raised {error}{place}: {message}{stop}",
         "What values does that line work on for these sizes?",
@@ -266,7 +267,7 @@ ERRORS = (
     ),
     ("dtype can require gradients", REQUIRED_BEFORE),
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
-    ("wanted a ", "What does the exercise ask your function to return?"),
+    ("wanted a ", WHAT_TO_RETURN),
     (
         "is non-finite",
         "What does the exercise want done with such a group? What stops the whole run there?",

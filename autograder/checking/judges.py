@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autograder.checking import error_hints
-from autograder.checking.error_hints import WHICH_TYPE
+from autograder.checking.error_hints import WHAT_TO_RETURN, WHICH_TYPE
 from autograder.checking.mistakes import (
     ONLY,
     Case,
@@ -332,7 +332,7 @@ def _form_complaint(wanted: Numbers, given: Plain) -> tuple[str, str] | None:
     names = ", ".join(wanted)
     if type(given) is not dict:
         sentence = f"Expected a dictionary with {names}; it returned {describe(given)}."
-        return sentence, "What does the exercise ask your function to return?"
+        return sentence, WHAT_TO_RETURN
     if missing := [name for name in wanted if name not in given]:
         came = ", ".join(given)[:MAX_CHARACTERS] or "none"
         sentence = f"Expected the keys {names}; got {came}."
