@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
@@ -17,7 +18,11 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Integers and scales as they are, and x as it is afterwards."""
     x = torch.tensor(case["x"])
     shape, result = x.shape, answer(x)
-    integers, scales = map(require_tensor, require_pair(result, "a pair of tensors"))
+    integers, scales = require_pair(result, "a pair of tensors")
+    if not isinstance(integers, Tensor) or not isinstance(scales, Tensor):
+        came = f"{describe(integers)} and {describe(scales)}"
+        raise WrongForm("a pair of tensors", came)
+    integers, scales = require_tensor(integers), require_tensor(scales)
     if integers.shape != shape:
         raise WrongForm(f"integers of the shape of x, {tuple(shape)}", describe(integers))
     return {"integers": integers, "scales": scales, "x": x}
