@@ -21,8 +21,8 @@ FORMULAS = [exercise for exercise in EXERCISES if check_of(exercise).is_formula]
 NUM_PAIRS = 200 if os.environ.get("ALL_SEEDS") else 10
 GRADES = [seeds_from(f"class {number}") for number in range(NUM_PAIRS)]
 
-# Kinds that have too few cases, by exercise: at most how many cases of a seed students have. A table
-# of them earns nothing in these exercises, too: each part has other cases.
+# Kinds that have too few cases, by exercise: how many cases of a seed students have, at most. A
+# table of them earns nothing in these exercises, too: each part has other cases.
 TOO_FEW = {
     "u04-fragment": 2,  # devices of three and four segments
     "u07-stochastic": 1,  # zero
