@@ -10,12 +10,7 @@ from autograder.checking import borrowed_code
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.exercises.model_answers import Edit, edited
-from autograder.exercises.u08.shared.ragged_batches import (
-    Batches,
-    kept_bytes,
-    losses_of,
-    ragged,
-)
+from autograder.exercises.u08.shared.ragged_batches import Batches, kept_bytes, losses_of, ragged
 from autograder.observing.observation import length_of
 from autograder.observing.u08 import train
 from autograder.observing.u08.train import LONG, TOLERANCE, Run, is_long
