@@ -11,7 +11,7 @@ from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.observing.comparing import is_same
-from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.observation import drawn, errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
 SUMMED = tolerance("float32", num_terms=16, cancelled=1)  # in fp32, of six gradients at most
@@ -21,12 +21,17 @@ FROZEN, SHARING = 1, (2, 5)  # layers
 
 
 def model_of(case: Case) -> nn.Sequential:
-    """Layers in bf16, always the same; of some kinds one is frozen, or two share a weight."""
+    """Layers in bf16, always the same; of some kinds one is frozen, or two share a weight.
+
+    A weight changes places and signs of its inputs alone, so that no sum in bf16 is rounded: each
+    number of a gradient is one product, the same on every machine.
+    """
     width = case["width"]
     layers = [nn.Linear(width, width, bias=False) for _ in range(case["num_layers"])]
     generator = torch.Generator().manual_seed(width)
-    for layer in layers:  # scaled so that no gradient is tiny
-        nn.init.normal_(layer.weight, std=width**-0.5, generator=generator)
+    for layer in layers:
+        signs = 2.0 * torch.randint(2, (width, 1), generator=generator) - 1
+        layer.weight.data = signs * torch.eye(width)[torch.randperm(width, generator=generator)]
     layers[FROZEN].requires_grad_(case["kind"] != "frozen")
     if case["kind"] == "shared":
         one, other = SHARING
@@ -38,7 +43,7 @@ def inputs_of(case: Case) -> list[Tensor]:
     """The input of each micro-batch."""
     generator = torch.Generator().manual_seed(case["width"] * case["num_micro_batches"])
     shape = (case["num_micro_batches"], 1, case["width"])
-    return list(torch.randn(shape, generator=generator, dtype=torch.float64).bfloat16())
+    return list(drawn(shape, generator).bfloat16())
 
 
 def loss_of(model: nn.Module, x: Tensor) -> Tensor:
