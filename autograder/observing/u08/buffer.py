@@ -85,7 +85,7 @@ def _required(buffers: Any) -> list[Tensor]:
     if type(buffers) is not list:
         raise TypeError(f"wanted a list of tensors, got {plain_data.describe(buffers)}")
     for each in buffers:
-        if not isinstance(each, Tensor):
+        if not isinstance(each, Tensor) or each.is_complex():
             raise TypeError(f"wanted a list of tensors, got one with {plain_data.describe(each)}")
     return buffers
 
