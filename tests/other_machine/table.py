@@ -33,7 +33,8 @@ lie apart, `autograder/observing/comparing.py` the one that compares tensors.
   it.
 - **Tensors** in float64 likewise, beside their largest number; those in float32 by
   {float32:.1e}, unless they are drawn from small whole numbers, whose products and sums are exact
-  in any order; those in bf16, and what autocast rounds to it, by {bfloat16:.1e} for each layer.
+  in any order. What is rounded to bf16 is one product for each number, or it is compared with what
+  the same machine gives, within {bfloat16:.1e}.
 
 `make test` tries all model answers, right answers in other styles and a twentieth of the wrong ones
 on imitated machines (`tests/other_machine`): kernels whose sums run in another order and whose
