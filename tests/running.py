@@ -40,6 +40,13 @@ OTHER_LANE = [ROOT / folder for folder in (*ACCEPTANCE.split(), HUB)]
 MEASURED = "COURSE_TESTS_MEASURED"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Called before the tests are collected."""
+    parser.addoption(
+        "--all-answers", action="store_true", help="try all edits of model answers, not a tenth"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Called in the first process and in those that it starts."""
     if MEASURED not in os.environ:

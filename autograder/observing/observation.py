@@ -19,10 +19,16 @@ LARGEST = 2  # of the whole numbers that are drawn
 
 
 def length_of(tensors: Iterable[Tensor | None]) -> float:
-    """Norm of some tensors as one vector; a missing one counts as zeros."""
-    return math.hypot(
-        *(float(each.detach().double().norm()) for each in tensors if each is not None)
-    )
+    """Norm of some tensors as one vector; a missing one counts as zeros.
+
+    Raises:
+        WrongForm: If numbers are complex.
+    """
+    present = [each.detach() for each in tensors if each is not None]
+    for each in present:
+        if each.is_complex():
+            raise WrongForm("real numbers", plain_data.describe(each))
+    return math.hypot(*(float(each.double().norm()) for each in present))
 
 
 def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -30,12 +36,10 @@ def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     return 2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
 
 
-def whole_numbers(
-    shape: Sequence[int], generator: torch.Generator, dtype: torch.dtype = torch.float64
-) -> Tensor:
+def whole_numbers(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     """Whole numbers from -2 to 2 without 0: their products and sums are exact in any order."""
     drawn = torch.randint(2 * LARGEST, tuple(shape), generator=generator)
-    return torch.where(drawn < LARGEST, drawn - LARGEST, drawn - LARGEST + 1).to(dtype)
+    return torch.where(drawn < LARGEST, drawn - LARGEST, drawn - LARGEST + 1).double()
 
 
 def upstream(result: Tensor) -> Tensor:

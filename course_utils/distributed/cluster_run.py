@@ -3,6 +3,7 @@
 Communication is exposed while the rank computes nothing: only that part makes a step longer.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -146,4 +147,4 @@ def _difference(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def _length(spans: Iterable[Span]) -> float:
-    return sum(end - start for start, end in spans)
+    return math.fsum(end - start for start, end in spans)

@@ -7,6 +7,7 @@ least sum of squared *relative* errors, and neither of them is negative.
     {'attention': 2.0, 'elementwise': 3.0}
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 
@@ -34,7 +35,7 @@ def _solution(relative: Sequence[Row], free: Sequence[int]) -> list[float]:
     """Least squares in the free constants; the others are zero."""
 
     def dot(a: int, b: int) -> float:
-        return sum(row[a] * row[b] for row in relative)
+        return math.fsum(row[a] * row[b] for row in relative)
 
     constants = [0.0, 0.0]
     if len(free) == 1:
@@ -49,7 +50,9 @@ def _solution(relative: Sequence[Row], free: Sequence[int]) -> list[float]:
 
 
 def _squares(relative: Sequence[Row], constants: Sequence[float]) -> float:
-    return sum((c1 * constants[0] + c2 * constants[1] - want) ** 2 for want, c1, c2 in relative)
+    return math.fsum(
+        (c1 * constants[0] + c2 * constants[1] - want) ** 2 for want, c1, c2 in relative
+    )
 
 
 def predicted_seconds(row: Row, constants: dict[str, float]) -> float:

@@ -15,6 +15,7 @@ step; N parameters, L layers, h hidden size, v vocabulary, s tokens, A bytes tha
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -193,4 +194,4 @@ class Task:
     def seconds_of(self, plan: Plan) -> float:
         """Seconds of a step."""
         sizes = self.model, self.seq_len, self.num_sequences, self.machine
-        return sum(plan_seconds(*sizes, plan).values())
+        return math.fsum(plan_seconds(*sizes, plan).values())

@@ -17,6 +17,7 @@ Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performan
 multicore architectures" (2009).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import ceil, inf
@@ -80,7 +81,7 @@ def roofline_seconds(
     Returns:
         Of each operation the longer of its two times, added up.
     """
-    return sum(
+    return math.fsum(
         max(flops / flops_per_second, num_bytes / bytes_per_second)
         for flops, num_bytes in operations
     )

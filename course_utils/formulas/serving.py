@@ -15,6 +15,7 @@ Sources: Ainslie et al. 2023 (grouped queries); DeepSeek-AI 2024, DeepSeek-V2, s
 attention); Leviathan et al. 2023, section 3 (speculative decoding).
 """
 
+import math
 from collections.abc import Sequence
 
 from course_utils.configs import Device, ModelConfig
@@ -72,7 +73,7 @@ def speculation(acceptance: float, draft_cost: float, draft_length: int) -> dict
     Returns:
         ``tokens``, the sum of ``acceptance**i`` up to the draft length, and ``speedup``.
     """
-    tokens = float(sum(acceptance**i for i in range(draft_length + 1)))
+    tokens = math.fsum(acceptance**i for i in range(draft_length + 1))
     return {"tokens": tokens, "speedup": tokens / (draft_length * draft_cost + 1)}
 
 

@@ -13,6 +13,7 @@ Source: PyTorch documentation, `torch.profiler`.
 """
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,10 +90,10 @@ def profile(call: Callable[[], object], *, num_warm_up: int = 1) -> Profile:
 def products_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Calls of matrix products in the rows of a profile, and their share of the CPU's time."""
     chosen = [row for row in rows if row["operator"] in PRODUCTS]
-    own_us = sum(row["own_us"] for row in chosen)
+    own_us = math.fsum(row["own_us"] for row in chosen)
     return {
         "calls": sum(row["calls"] for row in chosen),
-        "share": own_us / sum(row["own_us"] for row in rows),
+        "share": own_us / math.fsum(row["own_us"] for row in rows),
     }
 
 

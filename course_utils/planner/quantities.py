@@ -6,6 +6,7 @@ put in: both take and give the same.
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,7 @@ def layer_bytes(functions: Functions, mission: Mission) -> int:
 def state(functions: Functions, mission: Mission) -> float:
     """GB of weights, gradients and optimizer states on each device, nothing sharded."""
     parts = functions["state_bytes"](num_params(functions, mission), RECIPE)
-    return float(sum(parts.values())) / 10**9
+    return math.fsum(parts.values()) / 10**9
 
 
 def sharded_state(functions: Functions, mission: Mission) -> float:
@@ -110,7 +111,7 @@ def sharded_state(functions: Functions, mission: Mission) -> float:
     parts = functions["sharded_state_bytes"](
         num_params(functions, mission), mission.num_devices, LAST_STAGE, RECIPE
     )
-    return float(sum(parts.values())) / 10**9
+    return math.fsum(parts.values()) / 10**9
 
 
 def kept_by_sequence(functions: Functions, mission: Mission) -> float:

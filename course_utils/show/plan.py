@@ -1,5 +1,6 @@
 """How far are predictions off, what do more devices cost, and what do plans take?"""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -113,11 +114,11 @@ def plans_side_by_side(task: Task, plans: Mapping[str, Plan]) -> Picture:
     fitting = [n for n in plans if sum(taken[n].values()) <= task.machine.memory_bytes]
     if not fitting:
         return Picture(figure, f"None of these {len(plans)} plans fits.")
-    best = min(fitting, key=lambda name: sum(seconds[name].values()))
+    best = min(fitting, key=lambda name: math.fsum(seconds[name].values()))
     return Picture(
         figure,
         f"{len(fitting)} of {len(plans)} fit; the fastest of them is “{best}” with "
-        f"{sum(seconds[best].values()):.2f} s and {sum(taken[best].values()) / GB:.1f} GB.",
+        f"{math.fsum(seconds[best].values()):.2f} s and {sum(taken[best].values()) / GB:.1f} GB.",
     )
 
 

@@ -1,5 +1,6 @@
 """Serving a model: tokens per second by design, blocks of a cache, drafts that are accepted."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -130,10 +131,11 @@ def draft_overlap(likeness: str, draft_length: int) -> Picture:
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     _draw_overlap(left, q, overlap)
-    _draw_accepted(right, sum(overlap), draft_length)
-    tokens = speculation(sum(overlap), 0.0, draft_length)["tokens"]
+    acceptance = math.fsum(overlap)
+    _draw_accepted(right, acceptance, draft_length)
+    tokens = speculation(acceptance, 0.0, draft_length)["tokens"]
     caption = (
-        f"The bars overlap in {sum(overlap):.2f}, the chance that a drafted token is accepted: "
+        f"The bars overlap in {acceptance:.2f}, the chance that a drafted token is accepted: "
         f"with {draft_length} drafted, one pass of the large model gives {tokens:.2f} tokens."
     )
     return Picture(figure, caption)

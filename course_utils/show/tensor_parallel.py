@@ -1,5 +1,6 @@
 """What one layer takes on several ranks: computing, which they share, and exchange."""
 
+import math
 from typing import Any
 
 from course_utils import colours
@@ -57,7 +58,7 @@ def layer_over_ranks(num_tokens: int, inside: int, between: int) -> Picture:
     figure, ax = axes(height=2.9)
     places = range(len(RANKS))
     compute, exchange = zip(*parts.values(), strict=True)
-    totals = [sum(each) for each in parts.values()]
+    totals = [math.fsum(each) for each in parts.values()]
     look: Any = {"width": 0.6}
     ax.bar(places, compute, color=colours.COMPUTE, label="computing", **look)
     ax.bar(places, exchange, bottom=compute, color=colours.COMMUNICATION, label="exchange", **look)
@@ -68,7 +69,7 @@ def layer_over_ranks(num_tokens: int, inside: int, between: int) -> Picture:
     ax.set_xlabel("devices that share the layer")
     ax.set_ylabel("ms")
     figure.legend(ncols=2, frameon=False, loc="outside upper center")
-    best = min(parts, key=lambda t: sum(parts[t]))
+    best = min(parts, key=lambda t: math.fsum(parts[t]))
     return Picture(
         figure,
         f"One layer of Llama-3-8B, {num_tokens:,} tokens, forward and backward: fastest on {best}, "

@@ -18,20 +18,21 @@ class Machine:
     sums_otherwise: bool = False
 
 
-def _libraries(aten: str, mkl: str, onednn: str, threads: int) -> dict[str, str]:
-    return {
-        "ATEN_CPU_CAPABILITY": aten,
+def _libraries(aten: str | None, mkl: str, onednn: str, threads: int) -> dict[str, str]:
+    chosen = {
         "MKL_CBWR": mkl,
         "ONEDNN_MAX_CPU_ISA": onednn,
         "OMP_NUM_THREADS": str(threads),
     }
+    return chosen if aten is None else chosen | {"ATEN_CPU_CAPABILITY": aten}
 
 
 OLD = _libraries("default", "COMPATIBLE", "SSE41", 1)
 MIDDLE = _libraries("avx2", "AVX2", "AVX2", 2)
-NEW = _libraries("avx512", "AVX512", "AVX512_CORE_AMX", 4)
+# MKL and oneDNN take the newest that a processor has of what they are allowed; ATen takes what it
+# is told, has it or not, and by itself the newest.
+NEW = _libraries(None, "AVX512", "AVX512_CORE_AMX", 4)
 
-# A processor that lacks what a library is allowed takes the newest that it has.
 MACHINES = {
     "old": Machine(environment=OLD),
     "middle": Machine(environment=MIDDLE),

@@ -278,19 +278,15 @@ EDITS = (
         BUT_ONE,
         shows=TRACK,
     ),
-    Edit(
-        "The gradient is clipped after every micro-batch, before it is complete. When does it "
-        "become that of the group?",
-        {BACKWARD: f"{BACKWARD}\n            {CLIP}", f"        {CLIP}\n        is": "        is"},
-        BUT_ONE,
-        shows=TRACK,
-    ),
-    Edit(
-        "The gradient is clipped after every micro-batch, and once more at the end. What has the "
-        "first clipping done to it by then?",
-        {BACKWARD: f"{BACKWARD}\n            {CLIP}"},
-        BUT_ONE,
-        shows=TRACK,
+    *(
+        Edit(
+            "The gradient is clipped after every micro-batch, before it is complete. When does it "
+            "become that of the group?",
+            {BACKWARD: f"{BACKWARD}\n            {CLIP}", **others},
+            BUT_ONE,
+            shows=TRACK,
+        )
+        for others in ({f"        {CLIP}\n        is": "        is"}, {})
     ),
     Edit(
         "Each tensor is clipped by itself, which turns the gradient. Of which vector is the norm?",

@@ -14,8 +14,8 @@ SCENARIOS = ("ragged", "equal", "a rank without")
 NUM_CASES_EACH = 5
 # Two of them are more than 2**15, three less than fp16's largest; 1 modulo 8 is not exact in fp16.
 LARGE = range(2**14 + 1, 21_000, 8)
-# One is more than float32 counts, two are more than int32 does; their sum is not exact in float32.
-HUGE = range(3 * 2**29 + 1, 2**31, 128)
+# One is more than float32 counts, two are more than int32 does; rounded to float32 each loses 63.
+HUGE = range(3 * 2**29 + 63, 2**31, 128)
 
 
 def _num_targets(scenario: str, num_ranks: int, is_large: bool, rng: random.Random) -> list[int]:

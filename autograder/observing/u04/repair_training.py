@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from autograder.checking.exercise_check import Case
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.precision import tolerance
-from autograder.observing.comparing import is_equal, is_same
+from autograder.observing.comparing import is_equal, is_nearly, is_same
 from autograder.observing.observation import errors_as_data, undisturbed
 from course_utils.instruments import trace_memory
 
@@ -263,17 +263,21 @@ def _of_states(got: Sequence[Any], right: Plain) -> dict[str, int]:
     """In which way the states are wrong, if they are."""
     way = ""
     if not _are_states_right(got, right["states"]):
-        is_rounded = _are_states_right(list(map(_as_float32, got)), _as_float32(right["states"]))
+        is_rounded = len(got) == len(right["states"]) and all(
+            map(_is_rounded, got, right["states"])
+        )
         is_later = _are_states_right(got, right["later_states"])
         way = "other_precision" if is_rounded else "later_states" if is_later else "wrong_states"
     return {each: int(each == way) for each in ("other_precision", "later_states", "wrong_states")}
 
 
-def _as_float32(value: Any) -> Any:
-    """A tensor, or each in a list, in a precision in which roundings are allowed."""
-    if isinstance(value, list):
-        return list(map(_as_float32, value))
-    return value.float() if isinstance(value, Tensor) else value
+def _is_rounded(got: Any, wanted: Tensor) -> bool:
+    """Whether the numbers are right, but were in another precision at some time."""
+    if not isinstance(got, Tensor) or got.shape != wanted.shape:
+        return False
+    return is_same(got.float(), wanted.float()) or (
+        got.dtype != wanted.dtype and is_nearly(got, wanted)
+    )
 
 
 def _are_states_right(got: Sequence[Any], wanted: Sequence[Tensor]) -> bool:

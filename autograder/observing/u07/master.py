@@ -1,5 +1,6 @@
 """What is observed of an SGD step on fp32 master weights: tensors, gradients, memory."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,9 +110,9 @@ def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
     trial = trial_of(case)
     trained = [n for n in range(len(trial.weights)) if n != trial.idle]
     weights, masters = observed["weights"], observed["masters"]
+    is_right = [_is_near(masters[n], right["masters"][n]) for n in trained]
     follows = [_is_same(weights[n], masters[n].bfloat16()) for n in trained]
     stays = [_is_same(weights[n], trial.weights[n]) for n in trained]
-    is_right = [_is_near(masters[n], right["masters"][n]) for n in trained]
     num_idle_changed = sum(
         not (_is_same(masters[n], trial.start[n]) and _is_same(weights[n], trial.weights[n]))
         for n in range(len(trial.weights))
@@ -141,7 +142,7 @@ def _is_near(one: Tensor, other: Tensor) -> bool:
 
 def _way(trial: Trial, masters: list[Tensor], right: Tensor) -> float:
     """How far all masters have moved together, over how far they should have."""
-    sums = (sum(each.double().sum().item() for each in ends) for ends in (masters, right))
+    sums = (math.fsum(each.double().sum().item() for each in ends) for ends in (masters, right))
     start = trial.start.double().sum().item()
     moved, should_have = (start - each for each in sums)
     return round(moved / should_have, 3)

@@ -32,7 +32,6 @@ RIGHT_THERE = {
     "u10-layer": ("result: longer",),  # torch takes what is None beyond the gradients
     "u15-clip": (DEEPER, "result: a list"),
 }
-NOT_NAMED = {"u07-master": ("numbers: complex64",)}  # earns nothing, and nothing says why
 IN_SCENARIOS = ("u04-repair-training", "u11-f-and-g")  # each judges one part of the result
 
 
@@ -75,8 +74,7 @@ def complaints(item, name, make, number, *, is_graded):
         yield f"{name} passes"
     if not verdict.passed and not verdict.hint.endswith("?"):
         yield f"{name} has no question: {verdict}"
-    is_named = name not in NOT_NAMED.get(item.id, ())
-    if is_named and any(words in verdict.sentence for words in (UNREADABLE, "failed with")):
+    if any(words in verdict.sentence for words in (UNREADABLE, "failed with")):
         yield f"{name} cannot be judged: {verdict}"
 
 

@@ -62,6 +62,6 @@ def test_a_form_that_cannot_be_compared_is_named():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_products_of_whole_numbers_are_exact_in_any_order(dtype):
     generator = torch.Generator().manual_seed(0)
-    a, b = (whole_numbers((50, 50), generator, dtype) for _ in range(2))
+    a, b = (whole_numbers((50, 50), generator).to(dtype) for _ in range(2))
     assert {*a.flatten().tolist()} == {-2, -1, 1, 2}
     assert torch.equal(a.double() @ b.double(), (a.flip(1) @ b.flip(0)).double())
