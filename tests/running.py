@@ -18,6 +18,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from autograder.__main__ import ACCEPTANCE, HUB
 
+pytest_plugins = ["tests.needs"]
+
 # In these folders no two tests share anything that takes long to make.
 APART = ("checking", "formulas", "instruments", "distributed", "reference")
 # Tests of one exercise share what its cases measure.
@@ -38,13 +40,6 @@ TIMES = ROOT / "test-results" / "benchmarks.json"
 OTHER_LANE = [ROOT / folder for folder in (*ACCEPTANCE.split(), HUB)]
 # What graders of this run have measured for the hidden cases, for all of its temporary courses.
 MEASURED = "COURSE_TESTS_MEASURED"
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Called before the tests are collected."""
-    parser.addoption(
-        "--all-answers", action="store_true", help="try all edits of model answers, not a tenth"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,9 +20,12 @@ from autograder.grading.run import Options, Run, configuration
 from tests.autograder.grading.conftest import Course
 from tests.autograder.grading.end_to_end.test_stock_nbgrader import BY_PLUGIN
 from tests.autograder.grading.small import Small, generated
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import composite, solved
 
 __all__ = ["generated"]
+
+pytestmark = needs(SANDBOX)
 
 # The lightest unit, one of formulas, and one in which the student's own code computes most.
 MIXED = ["00_start_here", "01_transformer_flops", "07_mixed_precision"]

@@ -7,6 +7,7 @@ browser window, for the unit that a test asks for; tests of a unit come together
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -23,11 +24,12 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from tests.needs import BROWSER, find_browser, require
+
 from .lab_page import Cell, LabPage
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "test-results" / "browser"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAPTOP = {"width": 1366, "height": 768}
 
 # A whole notebook on a busy machine takes its time; nobody waits this long when all is well.
@@ -146,10 +148,8 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium without a window; skipped where it or playwright is missing."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"no browser found: none of {', '.join(BROWSERS)} is on the PATH")
+    require(BROWSER)
+    playwright, program = importlib.import_module("playwright.sync_api"), find_browser()
     PICTURES.mkdir(parents=True, exist_ok=True)  # several processes of a run share it
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -15,6 +15,7 @@ import pytest
 
 from autograder import catalogue
 from tests.autograder.grading.conftest import Course
+from tests.needs import SANDBOX, require
 from tests.notebooks.filling import UNITS, answer_banks_of, composite, solved
 
 from .fixtures import LAPTOP, PATIENCE_SECONDS, PICTURES, running
@@ -86,6 +87,7 @@ class Formgrader(NamedTuple):
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A class of three: one with wrong answers and cells of their own, and two who attack."""
+    require(SANDBOX)
     made = Course(tmp_path_factory.mktemp("formgrader"))
     (made.folder / "home").mkdir()
     made.run("generate_assignment", UNIT)

@@ -17,11 +17,9 @@ from course_utils.reference import Training
 from tests.gpu.counts import count_block
 from tests.gpu.rates import copy_bytes_per_second, matmul_flops_per_second
 from tests.gpu.setting import TINY
+from tests.needs import GPU, needs
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
-]
+pytestmark = [pytest.mark.gpu, needs(GPU)]
 
 
 def training(device: str) -> Training:

@@ -1,15 +1,16 @@
 """Every answer bank against its check: each wrong answer loses its points and triggers its hint.
 
 Known mistakes are edits of the model answer: each edited answer is a wrong one, too. Practice is as
-students have it, from the pack. A tenth of the edits is tried here, another one whenever what is
-recorded of the exercise changes; `--all-answers` tries all. `make acceptance` tries every edit on
-the practice cases of another machine.
+students have it, from the pack. A tenth of the edits is tried here, and of all seeds some, others
+whenever what is recorded of the exercise changes; with `ALL_ANSWERS=1` in the environment all of
+them. `make acceptance` tries every edit on the practice cases of another machine.
 
 All tests of an exercise run in one process, where each of its cases is measured once.
 """
 
 import copy
 import dataclasses
+import os
 import random
 from pathlib import Path
 
@@ -26,9 +27,13 @@ from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
 
-OTHER_SEEDS = range(200, 200 + NUM_GRADING_SEEDS)
+ROOT = Path(__file__).parents[3]
+ALL = bool(os.environ.get("ALL_ANSWERS"))
+SHARE = 1 if ALL else 10  # one of so many edits
+OTHER_SEEDS = range(200, 200 + NUM_GRADING_SEEDS)[: None if ALL else 1]
 MANY_SEEDS = range(1000, 1200)
-NUM_SEEDS_OF_AN_IMPLEMENTATION = 20  # each case really runs it
+NUM_SEEDS = len(MANY_SEEDS) if ALL else 40
+NUM_SEEDS_OF_AN_IMPLEMENTATION = 20 if ALL else 4  # each case really runs it
 EXERCISES = [item for unit in catalogue.units() for item in unit.exercises if not item.manual]
 WRONG = [(name, wrong) for name, bank in ANSWER_BANKS.items() for wrong in bank.wrong]
 RIGHT = [(name, n) for name, bank in ANSWER_BANKS.items() for n in range(len(bank.right))]
@@ -38,9 +43,21 @@ EDITED = [
     for number, mistake in enumerate(check_of(name).judge.mistakes)
     if isinstance(mistake, ChangedAnswer) and not mistake.is_generated
 ]
-ROOT = Path(__file__).parents[3]
-SHARE = 10  # one of so many edits
+
+
+def chance(exercise, what):
+    """The same until something else is recorded of the exercise."""
+    recorded, _ = practice_files.text_and_tensors(ROOT, exercise)
+    return random.Random(f"{what} {recorded}")
+
+
+TRIED = [each for each in EDITED if chance(each[0], each[1]).randrange(SHARE) == 0]
 STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
+
+
+def some_seeds(exercise, count):
+    """So many of all seeds; the first ones of an implementation, where all are asked for."""
+    return MANY_SEEDS[:count] if ALL else chance(exercise, "seeds").sample(MANY_SEEDS, count)
 
 
 def made(exercise, source):
@@ -89,26 +106,16 @@ def test_answer_bank_defines_what_the_notebook_asks_for(item):
     assert ANSWER_BANKS[item.id].function == item.function
 
 
-def pytest_generate_tests(metafunc):
-    """Choose the edits to try."""
-    if "mistake" not in metafunc.fixturenames:
-        return
-    every = metafunc.config.getoption("all_answers")
-    chosen = EDITED if every else [each for each in EDITED if is_tried(*each[:2])]
-    names = [f"{name}: edit {number} ({mistake.hint[:40]})" for name, number, mistake in chosen]
-    metafunc.parametrize(("exercise", "_", "mistake"), chosen, ids=names)
-
-
-def is_tried(exercise, number):
-    recorded, _ = practice_files.text_and_tensors(ROOT, exercise)
-    return random.Random(f"{number} {recorded}").randrange(SHARE) == 0
-
-
 def test_every_edit_asks_a_question():
     assert all(mistake.hint.endswith("?") for _, _, mistake in EDITED)
 
 
-def test_edit_of_the_model_answer_loses_its_points_and_triggers_its_hint(exercise, _, mistake):
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [(name, mistake) for name, _, mistake in TRIED],
+    ids=[f"{name}: edit {number} ({mistake.hint[:40]})" for name, number, mistake in TRIED],
+)
+def test_edit_of_the_model_answer_loses_its_points_and_triggers_its_hint(exercise, mistake):
     for practised, graded in (
         verdicts(exercise, mistake.answer),
         graded_verdicts_on_an_edit(exercise, mistake),
@@ -195,7 +202,7 @@ def test_stub_earns_nothing_and_is_not_called_wrong(exercise: str):
 def test_cases_hold_every_feature_for_every_seed(exercise: str):
     bank: AnswerBank = ANSWER_BANKS[exercise]
     check = graded_check_of(exercise)
-    for seed in MANY_SEEDS:
+    for seed in some_seeds(exercise, NUM_SEEDS):
         cases = check.cases(seed)
         assert len(cases) >= 20
         for name, has in bank.features.items():
@@ -219,7 +226,8 @@ def with_the_reference_as_measure(exercise: str):
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_right_answer_holds_over_many_seeds(exercise: str):
     bank, check = ANSWER_BANKS[exercise], with_the_reference_as_measure(exercise)
-    many = MANY_SEEDS[:NUM_SEEDS_OF_AN_IMPLEMENTATION] if check.judge.together else MANY_SEEDS
+    count = NUM_SEEDS_OF_AN_IMPLEMENTATION if check.judge.together else NUM_SEEDS
+    many = some_seeds(exercise, count)
     result = score_answer(check, make(bank.right[0], bank.function), many)
     verdict = result.verdict(exercise, catalogue.exercise(exercise).points, tell_all=True)
     assert verdict.passed, str(verdict)

@@ -11,6 +11,7 @@ import pytest
 from autograder.grading.intake import find
 from autograder.grading.intake.folder import MAX_BYTES
 from tests.autograder.grading.handed_in import OTHER, UNIT, text
+from tests.needs import ROOT, needs
 
 NOTEBOOK = text().encode()
 NAME = f"{UNIT}.ipynb"
@@ -149,7 +150,7 @@ def test_pipe_and_socket_do_not_hang(folder, monkeypatch):
     assert find(folder, UNIT).raw == NOTEBOOK
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+@needs(ROOT)
 def test_device_is_not_opened(folder):
     os.mknod(folder / NAME, 0o20666, os.makedev(1, 5))
     nothing(folder, f"'{NAME}' is a device")

@@ -13,6 +13,7 @@ from autograder.grading.standings import in_words
 from tests.autograder.grading.changing import give, opened
 from tests.autograder.grading.conftest import NOON
 from tests.autograder.grading.small import UNIT, InThisProcess, Small, generated, small
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import solved
 
 __all__ = ["generated", "small"]
@@ -51,6 +52,7 @@ def said(capsys, course: Small, *options: str) -> str:
     return capsys.readouterr().out
 
 
+@needs(SANDBOX)
 def test_days_are_given_taken_back_and_worked_out_again(course, capsys):
     assert command.main([UNIT, "--jobs", "1"], course.root) == 0
     told = capsys.readouterr().out
@@ -69,6 +71,7 @@ def test_days_are_given_taken_back_and_worked_out_again(course, capsys):
     assert [each.student for each in course.grade()] == []
 
 
+@needs(SANDBOX)
 def test_days_that_come_before_the_submission_wait_for_it(course, capsys):
     course.grade()
     told = said(capsys, course, "--student", "bob", "--days", "2")

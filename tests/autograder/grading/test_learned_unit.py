@@ -9,6 +9,7 @@ from autograder.grading.release.__main__ import main as release
 from autograder.grading.run import Run
 from tests.autograder.grading.changing import cells, put, scores, without
 from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import ROOT, composite, solved
 
 __all__ = ["generated", "small"]
@@ -36,6 +37,7 @@ def course(small, monkeypatch):
     return small
 
 
+@needs(SANDBOX)
 def test_an_unknown_unit_is_learned_as_nbgrader_would(course, whole):
     by_nbgrader = cells(course)
     assert len(by_nbgrader) == 10
@@ -45,6 +47,7 @@ def test_an_unknown_unit_is_learned_as_nbgrader_would(course, whole):
     assert cells(course) == by_nbgrader
 
 
+@needs(SANDBOX)
 def test_a_gradebook_that_knows_another_form_and_no_release_is_not_changed_by_grading(
     course, whole, shorter, capsys
 ):
@@ -61,6 +64,7 @@ def test_a_gradebook_that_knows_another_form_and_no_release_is_not_changed_by_gr
     assert f"{LEFT_OUT}-test" in {name for _, name, *_ in cells(course)}
 
 
+@needs(SANDBOX)
 def test_two_builds_are_not_mixed(course, shorter, whole):
     put(course, whole)
     release_of_whole = course.root / "notebooks" / UNIT / f"{UNIT}.ipynb"
@@ -81,6 +85,7 @@ def test_a_release_that_nbgrader_deleted_is_named(course, capsys):
     assert "`make build UNIT=00` makes it again" in capsys.readouterr().err
 
 
+@needs(SANDBOX)
 def test_hidden_tests_are_needed_to_learn_a_unit(course):
     (course.root / "gradebook.db").unlink()
     with pytest.raises(GradingError, match=r"00_start_here.ipynb is not there: the gradebook"):

@@ -6,6 +6,7 @@ import pytest
 from nbgrader.apps.autogradeapp import AutogradeApp
 
 from tests.autograder.grading.conftest import Course
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import UNITS
 
 UNIT = UNITS[0]
@@ -67,6 +68,7 @@ def graded(lines):
     )
 
 
+@needs(SANDBOX)
 def test_a_pattern_then_others_then_nobody_then_again(autograde, course):
     code, lines = autograde(UNIT, "--student=w*")
     assert (code, graded(lines)) == (0, ["wes", "wim"])

@@ -10,6 +10,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder import catalogue
 from autograder.grading.preprocessors import ModelAnswers
 from tests.autograder.grading.conftest import Course
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import (
     ROOT,
     UNITS,
@@ -53,6 +54,7 @@ def test_without_solved_notebooks_there_is_no_model_answer(tmp_path):
     assert len(shown.cells) == len(released(UNIT).cells)
 
 
+@needs(SANDBOX)
 def test_feedback_is_points_and_hints_and_then_only_the_students_cells(tmp_path):
     made = Course(tmp_path)
     made.run("generate_assignment", UNIT)

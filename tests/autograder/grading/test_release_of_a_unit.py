@@ -42,6 +42,7 @@ from tests.autograder.grading.changing import (
     without,
 )
 from tests.autograder.grading.small import SEED, UNIT, Small, generated
+from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT, composite, solved
 
 __all__ = ["generated"]
@@ -62,6 +63,7 @@ CHECKED = (DEARER, "u00-step-seconds", MENDED)
 @pytest.fixture(scope="module")
 def first(generated, whole, tmp_path_factory):
     """Release 1, with one exercise less, graded while a check was broken; texts were read."""
+    require(SANDBOX)
     made = generated.copy(tmp_path_factory.mktemp("first") / "course")
     (made.root / "gradebook.db").unlink()
     put(made, without(whole, NEW))

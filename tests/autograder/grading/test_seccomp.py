@@ -14,6 +14,7 @@ import socket
 import pytest
 
 from autograder.grading.sandbox import channel, seccomp
+from tests.needs import SECCOMP, needs
 
 SECRET = 123_456_789
 DESCRIPTOR = channel.DESCRIPTOR
@@ -21,7 +22,7 @@ HIGH_HALF = 2**32  # the kernel ignores it in a descriptor
 LIBC = ctypes.CDLL(None, use_errno=True)
 WELL = 0
 
-pytestmark = pytest.mark.skipif(not seccomp.is_supported(), reason="libseccomp is missing here")
+pytestmark = needs(SECCOMP)
 
 
 def called(number: int, *arguments: object) -> int:

@@ -9,6 +9,7 @@ import pytest
 from autograder.grading.sandbox.client import GoneError
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
 from autograder.grading.task import Task, grade
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
 UNIT = UNITS[0]
@@ -22,6 +23,7 @@ def graded(*, is_unsafe):
     )
 
 
+@needs(SANDBOX)
 def test_verdicts_and_notebook_are_those_of_the_sandbox():
     fallback, sandboxed = graded(is_unsafe=True), graded(is_unsafe=False)
     assert fallback.result.verdicts == sandboxed.result.verdicts
@@ -46,6 +48,7 @@ def run(conversation, source, seconds=60):
 def test_nothing_of_a_submission_stays(conversation, tmp_path):
     code = """
 import os, subprocess
+from tests.needs import SANDBOX, needs
 open("left.txt", "w").write("x")
 child = subprocess.Popen(["sleep", "600"])
 print(child.pid, os.getcwd())

@@ -14,7 +14,7 @@ import pytest
 from autograder.grading.throwaway import Bounds, StoppedError, call
 from tests.notebooks.filling import ROOT
 
-SOME = Bounds(new_bytes=2**29, cpu_seconds=1, clock_seconds=20, result_bytes=10**6)
+SOME = Bounds(new_bytes=2**29, cpu_seconds=1, clock_seconds=300, result_bytes=10**6)
 
 
 def stopped(function, bounds=SOME):
