@@ -22,9 +22,8 @@ from autograder.student.errors import CommandError, say
 from autograder.student.reasons import AGAIN, SPACE, complaint_about, explain, this_machine
 
 ROOT = Path(__file__).resolve().parents[2]
-STAMP = ".venv/stamp"
-# Of the last step, in full; it is also what one command at a time locks.
-LOG = ".venv.log"
+# The log is that of the last step, in full, and what one command at a time locks.
+STAMP, LOG = ".venv/stamp", ".venv.log"
 
 # pip's arguments for the course itself; the dev extra holds what only authors and CI need.
 TARGETS = {"student": ["--no-deps", "-e", "."], "dev": ["-e", ".[dev]"]}
@@ -32,8 +31,9 @@ TARGETS = {"student": ["--no-deps", "-e", "."], "dev": ["-e", ".[dev]"]}
 # Set by the Makefile where the user named a Python, which then counts. Else the environment keeps
 # its own: starting the course with another one is no reason to install everything again.
 NAMED = "COURSE_PYTHON_NAMED"
-# These lead to another environment's packages, or make pip or Jupyter stop at a warning.
-FOREIGN = (NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS")
+# These lead to another environment's packages, or make pip or Jupyter stop at a warning. In the C
+# locale, if it is by LC_ALL, Python 3.11 and 3.12 stop at a folder with letters beyond ASCII.
+FOREIGN = {NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL=C", "LC_ALL=POSIX"}
 # A silent index is asked for each of some hundred packages: not six times each. And `user` in the
 # settings of pip would bypass the environment.
 PIP = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_USER": "0"}
@@ -46,8 +46,7 @@ def python_of(root: Path) -> Path:
 
 def version_of(root: Path) -> str:
     """Major and minor version of the environment's interpreter; empty if it does not start."""
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    command = [str(python_of(root)), "-I", "-S", "-c", code]
+    command = [str(python_of(root)), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
@@ -75,7 +74,8 @@ def read_stamp(root: Path) -> list[str]:
 
 def is_ready(root: Path, profile: str) -> bool:
     """Whether it can be used as it is; the author's profile contains the student's."""
-    return read_stamp(root) in [stamp_of(root, each) for each in (profile, "dev")]
+    stamp = stamp_of(root, profile)
+    return read_stamp(root) in (stamp, [*stamp[:-1], "dev"])
 
 
 def ensure(root: Path, profile: str) -> None:
@@ -95,8 +95,7 @@ def ensure(root: Path, profile: str) -> None:
 def make(root: Path, profile: str) -> None:
     """Bring a usable environment up to date; make any other anew."""
     stamp = read_stamp(root)
-    complaint = "" if stamp else complaint_about(this_machine())
-    if complaint:
+    if not stamp and (complaint := complaint_about(this_machine())):
         raise CommandError(complaint)
     (root / STAMP).unlink(missing_ok=True)
     if not stamp:
@@ -126,8 +125,8 @@ def environ_of(root: Path) -> dict[str, str]:
     nbgrader starts `alembic` by its bare name.
     """
     venv = root / ".venv"
-    kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    path = os.pathsep.join([str(venv / "bin"), os.environ.get("PATH", os.defpath)])
+    kept = {key: text for key, text in os.environ.items() if not {key, f"{key}={text}"} & FOREIGN}
+    path = f"{venv}/bin:{os.environ.get('PATH', os.defpath)}"
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(venv)}
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 TORCH = "2.13.0"
 OLDEST, NEWEST, GLIBC, MACOS = (3, 11), (3, 14), (2, 28), (14, 0)
-PROCESSORS = {"Linux": ("x86_64", "aarch64"), "Darwin": ("arm64",)}
+PROCESSORS = ("x86_64", "aarch64")  # of Linux
 
 PYTHON = "name another Python that you have, as in `make lab PYTHON=python3.13`"
 PLACE = "run the course in its container or on another machine (docs/places.md)"
@@ -68,13 +68,12 @@ def complaint_about(machine: Machine) -> str:
     """Why the pins cannot be installed there, in one sentence; empty if they can."""
     system, processor, python, glibc, macos, lacking = machine
     mac, linux = system == "Darwin", system == "Linux"
-    other = processor not in PROCESSORS.get(system, ())
     version, libc = (".".join(map(str, each)) for each in (python, glibc or macos))
     rows = (
         (not OLDEST <= python <= NEWEST, "Python 3.11 to 3.14", f"Python {version}", PYTHON),
-        (mac and other, "a Mac with Apple silicon", f"a Python for {processor}", INTEL),
+        (mac and processor != "arm64", "Apple silicon", f"a Python for {processor}", INTEL),
         (mac and macos < MACOS, "macOS 14 or newer", f"macOS {libc}", PLACE),
-        (linux and other, "x86_64 or aarch64", processor, PLACE),
+        (linux and processor not in PROCESSORS, "x86_64 or aarch64", processor, PLACE),
         (linux and not glibc, "glibc", "a Linux without it, as Alpine with its musl", PLACE),
         (linux and glibc < GLIBC, "glibc 2.28 or newer", f"glibc {libc}", PLACE),
         (lacking, f"the module {lacking}", "a Python without it", DEBIAN.format(version)),

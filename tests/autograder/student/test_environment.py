@@ -317,12 +317,16 @@ def test_two_at_once_install_once(
 def test_nothing_of_another_environment_comes_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in environment.FOREIGN:
+    monkeypatch.setenv("LC_ALL", "C")
+    for name in (NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS"):
         monkeypatch.setenv(name, "theirs")
     monkeypatch.setenv("PATH", "/theirs")
     environ = environment.environ_of(tmp_path)
-    assert not set(environment.FOREIGN) & set(environ)
+    assert "theirs" not in environ.values()
+    assert "LC_ALL" not in environ
     assert environ["PATH"] == f"{tmp_path}/.venv/bin:/theirs"
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert environment.environ_of(tmp_path)["LC_ALL"] == "C.UTF-8"
 
 
 # --- Failures are explained in one sentence -------------------------------------------------------
