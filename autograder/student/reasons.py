@@ -29,9 +29,9 @@ FAILURES = {
     "No space left|quota exceeded": f"The disk is too full. {SPACE}: make room, also in TMPDIR.",
     "(Permission denied|Read-only file system|not permitted)": "{}: .venv has to be written here, "
     "so copy the course to a folder of your own.",
-    "host='(.+?)'": "{} does not answer: check the connection, a proxy, and the address of the "
-    "index (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf), or leave an extra index out.",
-    "Connection|Read timed out|[Ii]ncomplete": "The connection to a package index broke: check it.",
+    r"(?:fetch URL \w+://|host.')(?:[^/@]*@)?([^/:']+)": "{} does not answer: check the network, "
+    "a proxy, the index's address (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf), or leave it out.",
+    "Connection|timed out|[Ii]ncomplete": "The connection to a package index broke: check it.",
     r"No matching distribution found for (\S+)": "No package index that pip asked has {} for this "
     "Python and platform: name another, as in `make lab PYTHON=python3.12`, or another index.",
     "": "Making .venv failed, see the lines above: fix that, or move away what is in its place.",
@@ -84,6 +84,7 @@ def complaint_about(machine: Machine) -> str:
 
 def explain(words: str) -> str:
     """What the words of a failure mean, and what to do."""
-    text = "\n".join(line for line in words.splitlines() if "Retrying" not in line)
+    # Without the lines on what came at the next try, and on pages that an index does not have.
+    text = re.sub(r".*(Retrying|fetch URL \S+ 4\d\d).*", "", words)
     found = ((re.search(pattern, text), meaning) for pattern, meaning in FAILURES.items())
     return next(f"{meaning.format(*match.groups())} {AGAIN}" for match, meaning in found if match)

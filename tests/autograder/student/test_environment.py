@@ -393,7 +393,10 @@ def test_a_file_in_the_place_of_the_folder(
     ("settings", "message"),
     [
         ({"PIP_NO_INDEX": "1"}, "has no-such-thing==1 for this Python and platform"),
-        ({"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}, "127.0.0.1 does not answer: check the"),
+        (
+            {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"},
+            "127.0.0.1 does not answer: check the network",
+        ),
     ],
     ids=["no distribution", "no connection"],
 )

@@ -84,6 +84,14 @@ RETRY = (
     "WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError("
     "HTTPSConnection(host='slow.example', port=443): Failed')': /simple/torch/\n"
 )
+NO_PAGE = (
+    "Could not fetch URL https://a.example/simple/torch/: 404 Client Error: Not Found for url: "
+    "https://a.example/simple/torch/ - skipping\n"
+)
+NO_NAME = (  # as pip 26 has it
+    "Could not fetch URL https://me:secret@a.example:8/simple/torch/: connection error: Failed to "
+    "resolve IP address for 'a.example' ([Errno -2] Name or service not known) - skipping\n"
+)
 NOT_FOUND = "ERROR: No matching distribution found for torch==2.13.0 (from -r requirements.txt)"
 
 
@@ -91,7 +99,8 @@ NOT_FOUND = "ERROR: No matching distribution found for torch==2.13.0 (from -r re
     ("words", "message"),
     [
         (NOT_FOUND, "has torch==2.13.0 for this Python and platform"),
-        (RETRY + NOT_FOUND, "has torch==2.13.0 for this Python and platform"),
+        (NO_NAME + NOT_FOUND, "a.example does not answer"),
+        (RETRY + NO_PAGE + NOT_FOUND, "has torch==2.13.0 for this Python and platform"),
         (
             "Could not fetch URL https://a.example/simple/torch/: connection error: "
             "HTTPSConnectionPool(host='a.example', port=443): Max retries exceeded\n" + NOT_FOUND,
@@ -108,4 +117,5 @@ NOT_FOUND = "ERROR: No matching distribution found for torch==2.13.0 (from -r re
 def test_why_pip_failed(words: str, message: str) -> None:
     said = explain(words)
     assert message in said
+    assert "secret" not in said
     assert said.endswith("Run the same command again and it goes on from there.")
