@@ -34,9 +34,6 @@ NAMED = "COURSE_PYTHON_NAMED"
 # These lead to another environment's packages, or make pip or Jupyter stop at a warning. In the C
 # locale, if it is by LC_ALL, Python 3.11 and 3.12 stop at a folder with letters beyond ASCII.
 FOREIGN = {NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL=C", "LC_ALL=POSIX"}
-# A silent index is asked for each of some hundred packages: not six times each. And `user` in the
-# settings of pip would bypass the environment.
-PIP = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_USER": "0"}
 
 
 def python_of(root: Path) -> Path:
@@ -115,7 +112,10 @@ def call(root: Path, *command: str) -> None:
     """Run venv or pip, which show their own progress, with the user's own settings of pip."""
     say("Running python " + " ".join(command[1:]))
     (root / LOG).write_text("")
-    if subprocess.call(command, cwd=root, env=environ_of(root) | PIP, stdin=subprocess.DEVNULL):
+    # A silent index is asked for each of some hundred packages: not six times each, if the user
+    # does not want that. `user` in the settings of pip would bypass the environment.
+    environ = {"PIP_RETRIES": "2", **environ_of(root), "PIP_USER": "0"}
+    if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
         raise CommandError(explain((root / LOG).read_text(errors="replace")))
 
 
