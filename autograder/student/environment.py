@@ -97,9 +97,8 @@ def make(root: Path, profile: str) -> None:
     (root / STAMP).unlink(missing_ok=True)
     if not stamp:
         say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")
-        # If this Python is itself that of `.venv`: the one that made it.
-        python = getattr(sys, "_base_executable", sys.executable)
-        call(root, python, "-m", "venv", "--clear", ".venv")
+        # If this Python is that of `.venv` itself: the one that made it. mypy lacks the name.
+        call(root, vars(sys)["_base_executable"], "-m", "venv", "--clear", ".venv")
         if shutil.disk_usage(root).free < 2 * 10**9:
             raise CommandError(explain("No space left"))
     profile = "dev" if "dev" in stamp else profile
@@ -116,7 +115,9 @@ def call(root: Path, *command: str) -> None:
     # does not want that. `user` in the settings of pip would bypass the environment.
     environ = {"PIP_RETRIES": "2", **environ_of(root), "PIP_USER": "0"}
     if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
-        raise CommandError(explain((root / LOG).read_text(errors="replace")))
+        full = shutil.disk_usage(root).free < 10**8  # venv does not say so; pip has no log then
+        words = "No space left" if full else (root / LOG).read_text(errors="replace")
+        raise CommandError(explain(words))
 
 
 def environ_of(root: Path) -> dict[str, str]:
@@ -124,10 +125,9 @@ def environ_of(root: Path) -> dict[str, str]:
 
     nbgrader starts `alembic` by its bare name.
     """
-    venv = root / ".venv"
     kept = {key: text for key, text in os.environ.items() if not {key, f"{key}={text}"} & FOREIGN}
-    path = f"{venv}/bin:{os.environ.get('PATH', os.defpath)}"
-    return {**kept, "PATH": path, "VIRTUAL_ENV": str(venv)}
+    path = f"{root}/.venv/bin:{os.environ.get('PATH', os.defpath)}"
+    return {**kept, "PATH": path, "VIRTUAL_ENV": f"{root}/.venv"}
 
 
 def run(profile: str, programs: list[list[str]], arguments: list[str], root: Path = ROOT) -> int:

@@ -284,7 +284,7 @@ def test_an_environments_own_python_does_not_make_it_anew_from_itself(
         raise CommandError("enough")
 
     monkeypatch.setattr(environment, "call", call)
-    monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3.original", raising=False)
+    monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3.original")
     with pytest.raises(CommandError):
         ensure(project, "student")
     assert made == ["/usr/bin/python3.original"]
@@ -351,6 +351,14 @@ def test_too_little_space_stops_before_the_download(
     with pytest.raises(CommandError, match=r"disk is too full.* about 6 GB .* 2 GB .*make room"):
         ensure(project, "student")
     assert steps == [VENV]
+
+
+def test_a_disk_that_gets_full_is_said_whatever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    with pytest.raises(CommandError, match="make room"):
+        environment.call(tmp_path, sys.executable, "-c", "raise SystemExit(1)")
 
 
 @pytest.mark.parametrize(
