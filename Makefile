@@ -1,4 +1,9 @@
 # Thin: every target is `python3 -m autograder <command>`, which makes and repairs .venv by itself.
+# Where you name a Python, here or as a variable of your shell, a .venv of another version is made anew
+# by it; else .venv keeps the Python that it has.
+ifneq ($(origin PYTHON),undefined)
+export COURSE_PYTHON_NAMED := yes
+endif
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 

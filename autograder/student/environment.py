@@ -1,44 +1,39 @@
-"""Create or repair the project's own environment in `.venv`, and run commands in it.
+"""Make the project's own environment in `.venv`, and run programs in it.
 
-Standard library only, since it runs before anything is installed. A stamp inside `.venv` records
-what it was made from; while that still holds, nothing is installed and no network is needed.
-Any other state (half made, moved, another Python) is repaired, reusing what still works.
+Standard library only, since it runs before anything is installed. A stamp inside `.venv`, written
+last, says what it was made from: while that holds, nothing is installed and no network is needed.
+New pins are installed into the environment as it is; in any other state it is made anew, from what
+pip's cache has kept of the downloads.
 
     run("student", [["-m", "autograder.student.launch", "lab"]], [])
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import fcntl
 import hashlib
-import importlib.util
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autograder.student.errors import CommandError, say
-from autograder.student.installing import (
-    CPU_BUILD_BYTES,
-    CUDA_BUILD_BYTES,
-    SPACE_WANTED,
-    pip,
-    stream,
-)
+from autograder.student.reasons import AGAIN, SPACE, complaint_about, explain, this_machine
 
 ROOT = Path(__file__).resolve().parents[2]
+# The log is that of the last step, in full, and what one command at a time locks.
+STAMP, LOG = ".venv/stamp", ".venv.log"
 
 # pip's arguments for the course itself; the dev extra holds what only authors and CI need.
 TARGETS = {"student": ["--no-deps", "-e", "."], "dev": ["-e", ".[dev]"]}
 
-LOCK = "setup.lock"
-STAMP = "stamp.json"
-NOT_YET = "there is none yet"
+# Set by the Makefile where the user named a Python, which then counts. Else the environment keeps
+# its own: starting the course with another one is no reason to install everything again.
+NAMED = "COURSE_PYTHON_NAMED"
+# These lead to another environment's packages, or make pip or Jupyter stop at a warning. In the C
+# locale, if it is by LC_ALL, Python 3.11 and 3.12 stop at a folder with letters beyond ASCII.
+FOREIGN = {NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL=C", "LC_ALL=POSIX"}
 
 
 def python_of(root: Path) -> Path:
@@ -46,237 +41,83 @@ def python_of(root: Path) -> Path:
     return root / ".venv" / "bin" / "python"
 
 
-def version_of(python: Path) -> str:
-    """The version of an interpreter; empty if it does not start."""
-    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+def version_of(root: Path) -> str:
+    """Major and minor version of the environment's interpreter; empty if it does not start."""
+    command = [str(python_of(root)), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
-        done = subprocess.run(
-            [python, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def packages_of(root: Path, version: str) -> Path:
-    """The environment's folder of packages for that version of Python."""
-    return root / ".venv" / "lib" / ("python" + version.rpartition(".")[0]) / "site-packages"
-
-
-def inputs_of(root: Path) -> str:
-    """Fingerprint of the two files that say what must be installed."""
-    names = ("requirements.txt", "pyproject.toml")
-    return hashlib.sha256(b"\0".join((root / name).read_bytes() for name in names)).hexdigest()
-
-
-def read_stamp(root: Path) -> dict[str, str]:
-    """What the environment was made from; empty if there is no readable stamp."""
-    try:
-        stamp = json.loads((root / ".venv" / STAMP).read_text())
-    except (OSError, ValueError):
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
+def stamp_of(root: Path, profile: str) -> list[str]:
+    """What a good environment of that profile says about itself."""
+    texts = [(root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
+    return [str(root), version_of(root), hashlib.sha256(b"\0".join(texts)).hexdigest(), profile]
 
 
 def write_stamp(root: Path, profile: str) -> None:
-    """Record what the environment is made from; an empty profile means unfinished."""
-    stamp = {
-        "profile": profile,
-        "root": str(root),
-        "python": version_of(python_of(root)),
-        "inputs": inputs_of(root),
-    }
-    part = root / ".venv" / (STAMP + ".part")
-    part.write_text(json.dumps(stamp, indent=1))
-    part.replace(root / ".venv" / STAMP)
+    """Record what the environment is made from, once it is complete."""
+    (root / STAMP).write_bytes(os.fsencode("\n".join(stamp_of(root, profile))))
 
 
-def reasons_to_repair(root: Path, profile: str) -> Iterator[str]:
-    """Why the environment cannot be used, the worst first; nothing if it can.
+def read_stamp(root: Path) -> list[str]:
+    """What a complete environment says about itself, if it is in its place and has its Python."""
+    path, version = root / STAMP, version_of(root)
+    stamp = os.fsdecode(path.read_bytes()).split("\n") if path.is_file() else []
+    named = "{}.{}".format(*sys.version_info) if NAMED in os.environ else version
+    return stamp if stamp[:2] == [str(root), version] and version == named else []
 
-    The version that counts is that of the environment's own Python: starting the course with
-    another one is no reason to install everything again.
-    """
-    stamp = read_stamp(root)
-    if not (root / ".venv" / "bin").is_dir():
-        yield NOT_YET
-    if not stamp.get("profile"):
-        yield "it was left half made"
-    if stamp.get("root") != str(root):
-        yield "the project folder was moved or copied"
-    if version_of(python_of(root)) != stamp.get("python"):
-        yield "its Python is gone or was replaced"
-    if inputs_of(root) != stamp.get("inputs"):
-        yield "the list of required packages changed"
-    if stamp["profile"] not in ("dev", profile):  # the dev profile contains the student's
-        yield "the tools for authors are not in it yet"
+
+def is_ready(root: Path, profile: str) -> bool:
+    """Whether it can be used as it is; the author's profile contains the student's."""
+    stamp = stamp_of(root, profile)
+    return read_stamp(root) in (stamp, [*stamp[:-1], "dev"])
 
 
 def ensure(root: Path, profile: str) -> None:
-    """Leave a working environment of that profile in `.venv`, reporting each step.
-
-    Raises:
-        CommandError: If it cannot be made; the next call continues from what is there.
-    """
-    if not any(reasons_to_repair(root, profile)):
+    """Leave a working environment of that profile in `.venv`, reporting each step."""
+    if is_ready(root, profile):
         return
-    try:
-        with exclusive_lock(root):
-            why = next(reasons_to_repair(root, profile), "")
-            if why:  # empty if the command that we waited for did the work
-                make(root, profile, why)
-    except KeyboardInterrupt:
-        raise CommandError(
-            "Stopped while setting up .venv, which is now half made: "
-            "run the same command again and it goes on from there."
-        ) from None
-    except OSError as error:
-        raise CommandError(explain(error, root)) from error
-
-
-@contextlib.contextmanager
-def exclusive_lock(root: Path) -> Iterator[None]:
-    """Let one command at a time work on `.venv`; the system frees the lock of a dead one."""
-    (root / ".venv").mkdir(exist_ok=True)
-    with (root / ".venv" / LOCK).open("w") as handle:
+    with (root / LOG).open("a") as lock:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say("Another command is setting up .venv: waiting until it is done.")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_ready(root, profile):
+            make(root, profile)
 
 
-def make(root: Path, profile: str, why: str) -> None:
-    """Create or repair the environment in three steps, whatever state `.venv` is in."""
-    check_venv_module()
-    if why != NOT_YET:
-        say(f"Repairing the environment in .venv ({why}), keeping what still works.")
-    before = read_stamp(root)
-    profile = "dev" if before.get("profile") == "dev" else profile
-    say("1/3 creating the environment in .venv")
-    create(root)
-    relocate(root, before.get("root", str(root)))
-    write_stamp(root, profile="")
-    check_disk(root)
-    say(f"2/3 installing the packages of requirements.txt ({size_of_download(root)})")
-    pip(root, "-r", "requirements.txt")
-    say("3/3 installing the course itself" + (" and the tools for authors" * (profile == "dev")))
-    pip(root, *TARGETS[profile])
+def make(root: Path, profile: str) -> None:
+    """Bring a usable environment up to date; make any other anew."""
+    stamp = read_stamp(root)
+    if not stamp and (complaint := complaint_about(this_machine())):
+        raise CommandError(complaint)
+    (root / STAMP).unlink(missing_ok=True)
+    if not stamp:
+        say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")
+        # If this Python is that of `.venv` itself: the one that made it. mypy lacks the name.
+        call(root, vars(sys)["_base_executable"], "-m", "venv", "--clear", ".venv")
+        if shutil.disk_usage(root).free < 2 * 10**9:
+            raise CommandError(explain("No space left"))
+    profile = "dev" if "dev" in stamp else profile
+    for arguments in (["-r", "requirements.txt"], TARGETS[profile]):
+        call(root, str(python_of(root)), "-m", "pip", "--log", LOG, "install", *arguments)
     write_stamp(root, profile)
-    say("The environment is ready.")
 
 
-def create(root: Path) -> None:
-    """Run `python -m venv`, keeping installed packages if a Python of their version is here."""
-    version = version_of(python_of(root))
-    creator = python_of(root) if version else Path(base_python())
-    version = version or version_of(creator)
-    if not packages_of(root, version).is_dir():
-        creator = Path(base_python())
-        clear(root / ".venv")
-    elif creator != python_of(root):
-        for dead in (root / ".venv" / "bin").glob("python*"):
-            dead.unlink()
-    drop_half_installed(packages_of(root, version))
-    status, tail = stream([str(creator), "-m", "venv", ".venv"], root)
-    if status:
-        raise CommandError(
-            "\n".join([*tail, f"Creating .venv with {creator} failed, see the lines above: "])
-            + "remove the folder .venv and start again, perhaps with another Python, as in "
-            "`make lab PYTHON=python3.12`."
-        )
-
-
-def base_python() -> str:
-    """This Python, or its original if it runs in an environment that may be cleared."""
-    return sys.executable if sys.prefix == sys.base_prefix else os.path.realpath(sys.executable)
-
-
-def clear(folder: Path) -> None:
-    """Empty the folder except for the lock, which is held."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif entry.name != LOCK:
-            entry.unlink()
-
-
-def drop_half_installed(packages: Path) -> None:
-    """Drop packages whose installation was cut off, so that pip installs them again.
-
-    Their list of files, RECORD, is the last thing that pip writes.
-    """
-    for info in packages.glob("*.dist-info"):
-        if not (info / "RECORD").is_file():
-            shutil.rmtree(info)
-
-
-def relocate(root: Path, old_root: str) -> None:
-    """Point the installed scripts (jupyter, alembic) at this folder after a move."""
-    if old_root == str(root):
-        return
-    old, new = (f"{place}/.venv/bin/".encode() for place in (old_root, root))
-    for script in (root / ".venv" / "bin").iterdir():
-        text = script.read_bytes() if script.is_file() and not script.is_symlink() else b""
-        if text.startswith(b"#!") and old in text:
-            script.write_bytes(text.replace(old, new))
-
-
-def check_venv_module() -> None:
-    """Stop if Python lacks the two modules that make an environment, as on Debian."""
-    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
-    if missing:
-        package = f"python3.{sys.version_info[1]}-venv"
-        raise CommandError(
-            f"Making the environment needs Python's module {missing[0]}, which {sys.executable} "
-            f"does not have: install it (Debian and Ubuntu: `sudo apt install {package}`) and run "
-            "the same command again."
-        )
-
-
-def check_disk(root: Path) -> None:
-    """Stop if there is too little space for torch, unless it is installed already."""
-    free = shutil.disk_usage(root).free
-    if has_torch(root):
-        return
-    if free < CPU_BUILD_BYTES:
-        raise CommandError(
-            f"{SPACE_WANTED}, and {free / 10**9:.1f} GB are free on the disk of {root}: "
-            "make room and run the same command again."
-        )
-    if free < CUDA_BUILD_BYTES and sys.platform == "linux":
-        say(f"Disk space is low: {SPACE_WANTED}; {free / 10**9:.1f} GB are free.")
-
-
-def has_torch(root: Path) -> bool:
-    """Whether the one large package is installed already."""
-    return any((root / ".venv").glob("lib/*/site-packages/torch-*.dist-info"))
-
-
-def size_of_download(root: Path) -> str:
-    """How much has to be downloaded, for users with a slow connection."""
-    if has_torch(root):
-        return "only what is missing or changed"
-    return (
-        "to download: about 3 GB on Linux, where torch includes CUDA; 0.4 GB on a Mac or with "
-        "torch's CPU build; a few minutes"
-    )
-
-
-def explain(error: OSError, root: Path) -> str:
-    """A file-system error in one sentence, with what to do."""
-    if error.errno == errno.ENOSPC:
-        return f"The disk of {root} is full. {SPACE_WANTED}: make room and run it again."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return (
-            f"The environment has to be written to {root / '.venv'}, which is not allowed "
-            f"({error.strerror}): copy the course to a folder of your own and run it there."
-        )
-    return (
-        f"The environment in {root / '.venv'} could not be written ({error}): "
-        "remove what is in its place and run the same command again."
-    )
+def call(root: Path, *command: str) -> None:
+    """Run venv or pip, which show their own progress, with the user's own settings of pip."""
+    say("Running python " + " ".join(command[1:]))
+    (root / LOG).write_text("")
+    # A silent index is asked for each of some hundred packages: not six times each, if the user
+    # does not want that. `user` in the settings of pip would bypass the environment.
+    environ = {"PIP_RETRIES": "2", **environ_of(root), "PIP_USER": "0"}
+    if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
+        full = shutil.disk_usage(root).free < 10**8  # venv does not say so; pip has no log then
+        words = "No space left" if full else (root / LOG).read_text(errors="replace")
+        raise CommandError(explain(words))
 
 
 def environ_of(root: Path) -> dict[str, str]:
@@ -284,30 +125,29 @@ def environ_of(root: Path) -> dict[str, str]:
 
     nbgrader starts `alembic` by its bare name.
     """
-    venv = root / ".venv"
-    path = os.pathsep.join([str(venv / "bin"), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(venv)}
+    kept = {key: text for key, text in os.environ.items() if not {key, f"{key}={text}"} & FOREIGN}
+    path = f"{root}/.venv/bin:{os.environ.get('PATH', os.defpath)}"
+    return {**kept, "PATH": path, "VIRTUAL_ENV": f"{root}/.venv"}
 
 
-def run(
-    profile: str, programs: Sequence[Sequence[str]], arguments: Sequence[str], root: Path = ROOT
-) -> int:
-    """Run programs with the environment's Python, from the root; 0 if all went well."""
+def run(profile: str, programs: list[list[str]], arguments: list[str], root: Path = ROOT) -> int:
+    """Run programs with the environment's Python, from the root; 0 if all went well.
+
+    A single one replaces this process, so that Ctrl-C reaches it alone.
+    """
+    commands = [[str(python_of(root)), *program, *arguments] for program in programs]
     try:
         ensure(root, profile)
-        return enter(root, [[str(python_of(root)), *program, *arguments] for program in programs])
+        if len(commands) == 1:
+            os.chdir(root)
+            os.execve(commands[0][0], commands[0], environ_of(root))
+        return int(
+            any([subprocess.call(each, cwd=root, env=environ_of(root)) for each in commands])
+        )
     except CommandError as error:
         print(error, file=sys.stderr)
+    except OSError as error:
+        print(error, explain(str(error)), sep="\n", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+        print("Stopped.", AGAIN, file=sys.stderr)
     return 1
-
-
-def enter(root: Path, commands: Sequence[list[str]]) -> int:
-    """Replace this process by a single command, so that Ctrl-C reaches it; run several in order."""
-    environ = environ_of(root)
-    if len(commands) == 1:
-        os.chdir(root)
-        os.execve(commands[0][0], commands[0], environ)
-    statuses = [subprocess.call(command, cwd=root, env=environ) for command in commands]
-    return int(any(statuses))
