@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import re
+import shutil
 import sys
 import time
 from datetime import datetime
@@ -18,7 +19,7 @@ from nbformat import NotebookNode
 
 from autograder import progress_file
 from autograder.cells import cell_key, is_solution
-from autograder.files import write_whole
+from autograder.files import replacing, write_whole
 from autograder.student import inspection, merge_answers
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
@@ -108,7 +109,9 @@ class WorkFolder:
         kept.parent.mkdir(exist_ok=True)
         numbered = (kept.with_name(f"{kept.stem}-{n}.ipynb") for n in range(2, 1000))
         unused = next(each for each in (kept, *numbered) if not each.exists())
-        return path.replace(unused)
+        with replacing(unused) as copy:  # the notebook stays until the new one is written
+            shutil.copy2(path, copy)
+        return unused
 
     def _notebook(self, unit: str) -> Path:
         return self.work / unit / f"{unit}.ipynb"
@@ -200,6 +203,14 @@ def main(arguments: list[str] | None = None) -> int:
             print_what_is_kept(WorkFolder().fresh(*unit_and_cell(options.unit, options.cell)))
     except CommandError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(
+            f"Nothing was changed: {error.strerror}{where}. Make room, or let the work folder be "
+            "written, and run the same command again.",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -257,6 +259,30 @@ def test_fresh_leaves_other_notebooks_beside_a_missing_one_alone(folder, capsys)
     assert "your answers come from" not in capsys.readouterr().out
     made = nbformat.read(mine(folder), as_version=4)
     assert "not written yet" in cell(made, "u00-state-gib").source
+
+
+def files_of(folder):
+    return {each: each.read_bytes() for each in folder.root.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("command", ["submit", "fresh"])
+def test_on_a_full_disk_nothing_is_moved(folder, command):
+    """No file may grow beyond a few bytes, in a process of its own."""
+    before = files_of(folder)
+    code = (
+        "import pathlib, resource, signal, sys\n"
+        "from autograder.student import submit\n"
+        f"submit.WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"sys.exit(submit.main([{command!r}, {UNIT!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (done.returncode, files_of(folder)) == (1, before)
+    assert "Nothing was changed: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_two_fresh_notebooks_in_one_second_keep_both_old_ones(folder):
