@@ -1,10 +1,11 @@
 """What do students get? One archive without instructor notebooks, tests or grading.
 
 `make student-bundle` writes it: the releases and what is needed to run them. The same files give
-the same bytes.
+the same bytes. Its name has the commit, so that two archives of one version are told apart.
 """
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,15 +36,30 @@ FOR_STAFF = tuple(f"autograder/{room}" for room in ("authoring", "book", "exerci
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 
 
-def bundle(root: Path, target: Path) -> Path:
+def bundle(root: Path, target: Path, name: str = NAME) -> Path:
     """Write the archive into a folder and give its path.
 
     Args:
         root: The full repository, built.
         target: Folder for the archive.
+        name: Of the archive, and of the one folder in it.
     """
-    files = ((f"{NAME}/{name}", content) for name, content in files_for_students(root))
-    return write_zip(target / f"{NAME}.zip", files)
+    files = ((f"{name}/{file}", content) for file, content in files_for_students(root))
+    return write_zip(target / f"{name}.zip", files)
+
+
+def name_with_commit(root: Path) -> str:
+    """A name that tells archives of one version apart: by the commit, and what is not committed.
+
+    Args:
+        root: The full repository; where git knows nothing of it, the version has to do.
+    """
+    command = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--dirty=-changed"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        said = ""
+    return f"{NAME}-{said}" if said else NAME
 
 
 def files_for_students(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -79,7 +95,7 @@ def _is_for_staff(root: Path, file: Path) -> bool:
 
 def main() -> int:
     """Write the archive into `dist/` and say where it is."""
-    path = bundle(ROOT, ROOT / "dist")
+    path = bundle(ROOT, ROOT / "dist", name_with_commit(ROOT))
     print(f"For students: {path.relative_to(ROOT)} ({path.stat().st_size / 2**10:.0f} KiB)")
     return 0
 

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from autograder import catalogue
-from autograder.authoring.bundle import NAME, bundle
+from autograder.authoring.bundle import NAME, bundle, name_with_commit
 from tests.autograder.secrets import (
     RECORDED,
     TEACHES,
@@ -117,3 +117,19 @@ def test_checks_work_in_it(unpacked):
         [sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
     )
     assert "0 of 2 points" in done.stdout
+
+
+def test_two_archives_of_one_version_have_two_names(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    assert name_with_commit(tmp_path) == NAME
+    subprocess.run([*git, "init", "-q"], check=True)
+    names = []
+    for number in range(2):
+        (tmp_path / "file").write_text(f"{number}", "utf-8")
+        subprocess.run([*git, "add", "file"], check=True)
+        names += [name_with_commit(tmp_path)] * number
+        subprocess.run([*git, "commit", "-qm", f"{number}"], check=True)
+        names += [name_with_commit(tmp_path)]
+    assert len(set(names)) == 3
+    assert all(name.startswith(f"{NAME}-") for name in names)
+    assert [name.endswith("-changed") for name in names] == [False, True, False]
