@@ -8,7 +8,6 @@ The libraries read the environment when they are loaded, so this process starts 
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 
@@ -33,13 +32,13 @@ def main(arguments: list[str]) -> int:
         return subprocess.run(command, env=environment, check=False).returncode
     become(machine)
     from tests.other_machine import trying
+    from tests.sampling import is_chosen
 
     number, num_parts = map(int, options.part.split("/"))
-    rng = random.Random(options.machine)
     chosen = [
         each
         for each in trying.answers(options.answers, options.exercises)
-        if each.is_right or rng.randrange(options.share) == 0
+        if each.is_right or is_chosen(each.exercise, each.name, options.share)
     ]
     exercises = [*dict.fromkeys(each.exercise for each in chosen)][number::num_parts]
     tried = [each for each in chosen if each.exercise in exercises]

@@ -11,12 +11,10 @@ All tests of an exercise run in one process, where each of its cases is measured
 import copy
 import dataclasses
 import os
-import random
-from pathlib import Path
 
 import pytest
 
-from autograder import catalogue, practice_files
+from autograder import catalogue
 from autograder.checking import practice_pack
 from autograder.checking.lookup import check_of, graded_check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
@@ -26,8 +24,8 @@ from autograder.checking.seeds import AGAIN_SEEDS, NUM_GRADING_SEEDS, PRACTICE_S
 from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from tests.answer_bank import AnswerBank, Wrong, make
 from tests.answer_bank.every import ANSWER_BANKS
+from tests.sampling import chance, is_chosen
 
-ROOT = Path(__file__).parents[3]
 ALL = bool(os.environ.get("ALL_ANSWERS"))
 SHARE = 1 if ALL else 10  # one of so many edits
 OTHER_SEEDS = range(200, 200 + NUM_GRADING_SEEDS)[: None if ALL else 1]
@@ -45,13 +43,7 @@ EDITED = [
 ]
 
 
-def chance(exercise, what):
-    """The same until something else is recorded of the exercise."""
-    recorded, _ = practice_files.text_and_tensors(ROOT, exercise)
-    return random.Random(f"{what} {recorded}")
-
-
-TRIED = [each for each in EDITED if chance(each[0], each[1]).randrange(SHARE) == 0]
+TRIED = [each for each in EDITED if is_chosen(each[0], each[1], SHARE)]
 STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
 
 
