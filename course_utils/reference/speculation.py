@@ -10,7 +10,6 @@ next token is drawn from what the draft proposes too rarely, max(0, p - q) made 
 Source: Leviathan, Kalman, Matias 2023, Fast Inference from Transformers via Speculative Decoding.
 """
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -35,7 +34,7 @@ def speculative_rule(p: Sequence[Number], q: Sequence[Number]) -> tuple[list[Num
     """
     accept = [min(1, here / there) if there else 1 for here, there in zip(p, q, strict=True)]
     too_rare = [max(0, here - there) for here, there in zip(p, q, strict=True)]
-    total = math.fsum(too_rare)
+    total = sum(too_rare)
     return accept, [each / total for each in too_rare] if total else list(p)
 
 
