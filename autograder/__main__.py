@@ -17,7 +17,7 @@ LINT_NOTEBOOKS = "-m ruff check --isolated --no-fix --select=F --exclude=*.py so
 TESTS = "-m pytest -p tests.running -n logical --maxprocesses=4 --no-loadscope-reorder"
 # Folders of whole programs, which `test` leaves out.
 ACCEPTANCE = (
-    "tests/browser tests/benchmarks "
+    "tests/browser tests/benchmarks tests/other_machine/at_length "
     "tests/autograder/grading/attacks tests/autograder/grading/end_to_end"
 )
 # A lane of its own: it makes accounts on the machine, and downloads JupyterHub and its proxy.
