@@ -11,6 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.notebooks.filling import UNITS
+from tests.sampling import some_units
 
 from .fixtures import LAPTOP, PICTURES
 
@@ -71,7 +72,7 @@ def opened(page, site, name: str) -> None:
     page.screenshot(path=PICTURES / f"book {name.replace('/', ' ')} {page.look}.png")
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", some_units())
 def test_text_is_legible_and_outputs_have_no_sheet_of_the_other_look(page, site, unit):
     opened(page, site, f"units/{unit}")
     text, ground = map(luminance, page.evaluate(COLOURS))

@@ -116,7 +116,11 @@ EDITS = (
         shows=("length",),
     ),
     Edit(TOO_SHORT, {CALL: f"{CALL}\n        each.grad /= comm.size"}, shows=("length",)),
-    Edit(NOT_REACHED, {CALL: "comm.all_reduce(each.grad.clone())"}, shows=("length",)),
+    Edit(  # one row is in rank 0's share alone, whose gradient is right
+        NOT_REACHED,
+        {CALL: "comm.all_reduce(each.grad.clone())"},
+        shows=("length", "length_on_last"),
+    ),
     Edit(
         "Every rank computes all rows. How often does each row count in the sum over ranks?",
         {SHARE: "share = rows"},

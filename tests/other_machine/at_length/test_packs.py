@@ -1,20 +1,14 @@
-"""Every practice pack is what is recorded on this machine, but for last digits.
-
-`ONE_IN=4` in the environment records one in four.
-"""
-
-import os
+"""Every practice pack, or one in `ONE_IN`, is what is recorded here, but for last digits."""
 
 import pytest
 
 from autograder import catalogue
 from autograder.exercises.record import compare
-from tests.sampling import is_chosen
+from tests.sampling import ONE_IN, is_chosen
 
-SHARE = int(os.environ.get("ONE_IN", "1"))
 RECORDED = {
     unit.folder: [
-        item.id for item in unit.exercises if not item.manual and is_chosen(item.id, "pack", SHARE)
+        item.id for item in unit.exercises if not item.manual and is_chosen(item.id, "pack", ONE_IN)
     ]
     for unit in catalogue.units()
 }

@@ -1,19 +1,14 @@
-"""All wrong answers on another machine: `make test` tries one in twenty there.
-
-`ONE_IN=4` in the environment tries one in four.
-"""
-
-import os
+"""All wrong answers on another machine, or one in `ONE_IN`; `make test` tries one in twenty."""
 
 import pytest
 
 from tests.other_machine.test_other_machine import differing
+from tests.sampling import ONE_IN
 
-PARTS = 8
-SHARE = os.environ.get("ONE_IN", "1")
+PARTS = max(2, 8 // ONE_IN)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_wrong_answers_lose_the_same_points_with_the_same_hints(part):
-    options = ["--part", f"{part}/{PARTS}", "--share", SHARE]
+    options = ["--part", f"{part}/{PARTS}", "--share", str(ONE_IN)]
     assert differing("other-kernels-0", ["edits", "wrong"], *options) == []

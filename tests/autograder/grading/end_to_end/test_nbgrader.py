@@ -30,6 +30,7 @@ from tests.notebooks.filling import (
     wrong_answers,
 )
 from tests.notebooks.test_demonstrations import is_demonstration
+from tests.sampling import some_units
 
 ME = getpass.getuser()
 EXCHANGED = UNITS[0]
@@ -50,7 +51,7 @@ def solvers(unit):
     return (ME, "by_file") if unit == EXCHANGED else ("by_file",)
 
 
-@pytest.fixture(scope="module", params=UNITS)
+@pytest.fixture(scope="module", params=some_units())
 def graded(request, course):
     """One unit generated, handed in and graded, with its composites."""
     unit = request.param
