@@ -6,6 +6,7 @@
 A test that lacks something is skipped. With `--require-all` the run then fails.
 """
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -52,6 +53,7 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+@functools.cache  # of a sandbox that cannot be made, too, which takes a trial each time
 def _can_isolate() -> bool:
     try:
         bubblewrap.sandboxed()

@@ -4,6 +4,7 @@
 and grades the first unit and one in four of the others.
 """
 
+import functools
 import os
 import random
 from pathlib import Path
@@ -16,8 +17,13 @@ ONE_IN = int(os.environ.get("ONE_IN", "1"))
 
 def chance(exercise: str, what: object) -> random.Random:
     """The same random numbers until something else is recorded of the exercise."""
-    recorded, _ = practice_files.text_and_tensors(ROOT, exercise)
-    return random.Random(f"{what} {recorded}")
+    return random.Random(f"{what} {_recorded(exercise)}")
+
+
+@functools.cache
+def _recorded(exercise: str) -> str:
+    """What is asked for each of an exercise's answers is read once."""
+    return practice_files.text_and_tensors(ROOT, exercise)[0]
 
 
 def is_chosen(exercise: str, what: object, share: int) -> bool:

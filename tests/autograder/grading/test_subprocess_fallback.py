@@ -48,7 +48,6 @@ def run(conversation, source, seconds=60):
 def test_nothing_of_a_submission_stays(conversation, tmp_path):
     code = """
 import os, subprocess
-from tests.needs import SANDBOX, needs
 open("left.txt", "w").write("x")
 child = subprocess.Popen(["sleep", "600"])
 print(child.pid, os.getcwd())
