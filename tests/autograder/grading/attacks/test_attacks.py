@@ -103,7 +103,9 @@ def graded(unit, answers, exercises, *, added=(), last=(), **bounds):
 def attacked(attack: Attack, canary: Path, server: socket.socket):
     source = attack.source.replace("CANARY", repr(str(canary)))
     source = source.replace("LISTENING", repr([server.getsockname()]))
-    return graded(UNIT_OF[attack.exercise], {attack.exercise: source}, [attack.exercise])
+    limits = Limits() if attack.earns else SHORT  # what is right in it has an honest answer's time
+    answers = {attack.exercise: source}
+    return graded(UNIT_OF[attack.exercise], answers, [attack.exercise], limits=limits)
 
 
 def honest():

@@ -30,7 +30,8 @@ def collected():
     """Ids of all tests in the files that the table names, as pytest finds them."""
     files = sorted({test.split("::")[0] for test in NAMED})
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files],
+        [sys.executable, "-m", "pytest", "-p", "tests.running", "-p", "no:cacheprovider"]
+        + ["-n", "0", "--collect-only", "-q", *files],
         cwd=ROOT,
         env=os.environ | {"ALL_ATTACKS": "1"},
         capture_output=True,
