@@ -2,18 +2,34 @@
 
 `progress.json` lies at the top of the work folder and holds, for each exercise, the points of its
 last check with the source that earned them and whether it is practised again on new sizes, and the
-student's predictions. Outside a work folder (while a notebook is built or graded) nothing is
-written, and progress lasts as long as the kernel.
+student's predictions. Kernels of one work folder change it one after the other. Outside of one
+(while a notebook is built or graded) nothing is written, and progress lasts as long as the kernel.
 """
 
+import contextlib
+import errno
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: of two kernels that write at once, the last one is kept
+    fcntl = None  # type: ignore[assignment]
+
 NAME = "progress.json"
+LOCK = f".{NAME}.lock"
 EMPTY: dict[str, Any] = {"version": 1, "exercises": {}, "predictions": {}}
+
+# What an entry of each kind holds, and what it may hold besides.
+NEEDED: dict[str, dict[str, tuple[type, ...]]] = {
+    "exercises": {"points": (int, float)},
+    "predictions": {"value": (int, float), "unit": (str,), "revealed": (bool,)},
+}
+OPTIONAL = {"source": str, "checked": str, "failed_tries": int, "again": bool}
 
 _of_this_kernel: dict[str, Any] = dict(EMPTY)
 
@@ -30,7 +46,7 @@ def find() -> Path | None:
 def create(work: Path) -> None:
     """Give a work folder an empty progress file, if it has none."""
     if not (work / NAME).exists():
-        save(work / NAME, EMPTY)
+        _save(work / NAME, EMPTY)
 
 
 def load() -> dict[str, Any]:
@@ -40,26 +56,25 @@ def load() -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The progress in a file; a damaged one is put aside, never overwritten."""
+    """The progress in a file: where it cannot be opened or mended, that of this kernel."""
     try:
-        return _validated(json.loads(path.read_text(encoding="utf-8")))
+        return _read(path)
     except OSError as error:
         print(f"Progress was not read: {path} cannot be opened ({error.strerror}).")
         return _of_this_kernel
-    except ValueError:
-        aside = path.with_name(f"progress-damaged-{time.time_ns()}.json")
-        path.replace(aside)
-        save(path, EMPTY)
-        print(f"{NAME} could not be read. It is kept as {aside.name}; progress starts over.")
-        return read(path)
 
 
-def _validated(progress: Any) -> dict[str, Any]:
-    """What was read from the file, if it has the right form."""
-    kinds = ("exercises", "predictions")
-    if not isinstance(progress, dict) or not all(isinstance(progress.get(k), dict) for k in kinds):
-        raise ValueError("not a progress file")
-    return progress
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[dict[str, Any]]:
+    """The progress in a file, which is written when the body ends; no other kernel comes between.
+
+    Raises:
+        OSError: If the file cannot be read or written.
+    """
+    with _alone(path):
+        progress = _read(path)
+        yield progress
+        _save(path, progress)
 
 
 def remember(kind: str, name: str, entry: dict[str, Any]) -> None:
@@ -67,15 +82,75 @@ def remember(kind: str, name: str, entry: dict[str, Any]) -> None:
 
     If the work folder cannot be written, the entry is lost, but the check still runs.
     """
-    progress = load()
-    progress[kind] = progress[kind] | {name: entry}
     path = find()
     if path is None:
+        _of_this_kernel[kind] = _of_this_kernel[kind] | {name: entry}
         return
     try:
-        save(path, progress)
+        with changing(path) as progress:
+            progress[kind][name] = entry
     except OSError as error:
         print(f"Progress was not kept: {path} cannot be written ({error.strerror}).")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The progress in a file; a damaged one is kept beside it, and what is sound in it stays."""
+    progress = _parsed(path.read_bytes())
+    sound = {kind: _sound_entries(progress, kind) for kind in NEEDED}
+    if all(progress.get(kind) == entries for kind, entries in sound.items()):
+        return progress
+    aside = path.with_name(f"progress-damaged-{time.time_ns()}.json")
+    aside.write_bytes(path.read_bytes())
+    mended = EMPTY | progress | sound
+    _save(path, mended)
+    num_kept = sum(map(len, sound.values()))
+    rest = f"{num_kept} entries of it are whole and stay" if num_kept else "progress starts over"
+    print(f"{NAME} could not be read. It is kept as {aside.name}; {rest}.")
+    return mended
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    """What a file says; nothing where that is not JSON of an object."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(progress := json.loads(content), dict):
+            return progress
+    return {}
+
+
+def _sound_entries(progress: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The entries of a kind that have its form."""
+    entries = progress.get(kind)
+    if not isinstance(entries, dict):
+        return {}
+    return {name: entry for name, entry in entries.items() if _is_sound(kind, entry)}
+
+
+def _is_sound(kind: str, entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    needed = all(type(entry.get(name)) in types for name, types in NEEDED[kind].items())
+    known = ((entry[name], OPTIONAL[name]) for name in entry.keys() & OPTIONAL.keys())
+    return needed and all(type(value) is wanted for value, wanted in known)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else changes the file meanwhile, where its folder can hold a lock."""
+    with contextlib.ExitStack() as stack:
+        if fcntl:
+            with contextlib.suppress(OSError):  # some network disks know no locks
+                lock = stack.enter_context(path.with_name(LOCK).open("w", encoding="utf-8"))
+                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        yield
+
+
+def _save(path: Path, progress: dict[str, Any]) -> None:
+    """Write the file whole or not at all; one that nobody may write stays as it is."""
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    temporary = path.with_name(f".{NAME}.{os.getpid()}")
+    temporary.write_text(json.dumps(progress, indent=1, ensure_ascii=False), encoding="utf-8")
+    temporary.replace(path)
 
 
 def failed_tries(exercise: str) -> int:
@@ -91,10 +166,3 @@ def is_again(exercise: str) -> bool:
 def end_again(exercise: str) -> None:
     """Let an exercise have its first sizes again."""
     remember("exercises", exercise, load()["exercises"][exercise] | {"again": False})
-
-
-def save(path: Path, progress: dict[str, Any]) -> None:
-    """Write the file whole or not at all."""
-    temporary = path.with_name(f".{NAME}.{os.getpid()}")
-    temporary.write_text(json.dumps(progress, indent=1, ensure_ascii=False), encoding="utf-8")
-    temporary.replace(path)

@@ -20,7 +20,7 @@ from autograder.checking import plain_data
 from autograder.checking.case_objects import ArgumentChanged
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import WrongForm
-from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, stopped_after
+from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, call_within
 
 MAX_CHARACTERS = 200  # of a message, and of a line of code
 MAX_NAME = 60  # of an error's class
@@ -56,7 +56,7 @@ def observe_within_limits(
         observe: Uses the student's object and returns what will be judged.
         student_object: What the student wrote.
         case: Plain data; `observe` gets a copy.
-        limit_seconds: Processor time after which `stopped_after` stops the call.
+        limit_seconds: Processor time after which `call_within` stops the call.
 
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
@@ -64,13 +64,15 @@ def observe_within_limits(
         ``not plain``, ``wrong form``.
     """
     printed = _CountingStream()
-    result: dict[str, Plain] = {}
+    result: dict[str, Plain]
+
+    def called() -> Plain:
+        return plain_data.copied(observe(student_object, plain_data.copied(case)))
+
     try:
-        with _silenced(printed), stopped_after(limit_seconds):
-            value = observe(student_object, plain_data.copied(case))
-            result = {"value": plain_data.copied(value)}
-        if value is None:
-            result = {"trouble": "nothing"}
+        with _silenced(printed):
+            value = call_within(limit_seconds, called)
+        result = {"trouble": "nothing"} if value is None else {"value": value}
     except Stopped:
         result = {"trouble": "stopped", "seconds": limit_seconds}
     except plain_data.NotPlain as error:

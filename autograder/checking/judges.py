@@ -147,7 +147,7 @@ class EqualTo:
 
     def differ(self, got: Number, wanted: Number) -> bool:
         """Whether a number is another one than the right one, on any machine."""
-        return not is_same_number(got, wanted, max(self.relative_tolerance, tolerance()))
+        return not is_same_number(got, wanted, self.relative_tolerance or tolerance())
 
     def is_made_alike(self, one: Number, other: Number, wanted: Number) -> bool:
         """Whether two wrong numbers are those of one mistake, in which more may cancel.

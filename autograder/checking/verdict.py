@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from autograder import catalogue
+from autograder.checking.precision import is_same_number
 from course_utils import colours
 
 
@@ -56,8 +57,9 @@ class CaseResult:
 
     @property
     def wrong_names(self) -> set[str]:
-        """The numbers that are not exactly the right ones."""
-        return {name for name, number in self.wanted.items() if self.given[name] != number}
+        """The numbers that are not the right ones, but for rounding."""
+        given, wanted = self.given, self.wanted
+        return {name for name in wanted if not is_same_number(given[name], wanted[name])}
 
     @property
     def wrong_part(self) -> str | None:

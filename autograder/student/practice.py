@@ -46,9 +46,9 @@ def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Ex
         )
     if not new:
         raise CommandError(f"There are no other sizes for {', '.join(i.id for i in passed)}.")
-    for item in new:
-        progress["exercises"][item.id]["again"] = True
-    progress_file.save(path, progress)
+    with progress_file.changing(path) as progress:
+        for item in new:
+            progress["exercises"][item.id]["again"] = True
     return new
 
 

@@ -5,7 +5,6 @@ Nothing is lost: a notebook that is replaced is kept in the folder `before` besi
 
 import argparse
 import contextlib
-import json
 import re
 import shutil
 import sys
@@ -120,12 +119,9 @@ class WorkFolder:
         return _read(self.root / "notebooks" / unit / f"{unit}.ipynb")
 
     def _checked(self) -> dict[str, dict[str, Any]]:
-        """The entries of the last checks; nothing if they cannot be read."""
-        try:
-            text = (self.work / progress_file.NAME).read_text(encoding="utf-8")
-            return dict(json.loads(text)["exercises"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        """The entries of the last checks; none where there was no check."""
+        path = self.work / progress_file.NAME
+        return dict(progress_file.read(path)["exercises"]) if path.exists() else {}
 
     def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
         """Stop if an answer was checked after the last save and is not in the file."""

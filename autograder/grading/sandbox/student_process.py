@@ -30,7 +30,7 @@ from autograder.checking.exercise_check import Check
 from autograder.checking.plain_data import Plain
 from autograder.checking.scoring import find_objection
 from autograder.checking.single_thread import one_thread
-from autograder.checking.time_limit import stopped_after
+from autograder.checking.time_limit import call_within
 from autograder.grading.sandbox import (
     answer_removal,
     audit_hook,
@@ -142,17 +142,19 @@ class StudentProcess:
             return bounded_call.describe_error(error)
 
     def _run(self, source: str, seconds: float) -> Plain:
-        with stopped_after(seconds):
-            return {"outputs": self._shell.run(source)}
+        return {"outputs": call_within(seconds, partial(self._shell.run, source))}
 
     def _object(self, exercise: str, name: str, seconds: float) -> Plain:
         if name not in self._shell.user_ns:
             return {"trouble": "no name", "name": name}
         answer = self._shell.user_ns[name]
-        with stopped_after(seconds):
+
+        def looked_at() -> Plain:
             objection = find_objection(self._checks[exercise], answer)
             self._memories[name] = CallMemory(answer)
             return objection or {"value": True}
+
+        return call_within(seconds, looked_at)
 
     def _observe(
         self, exercise: str, name: str, case: Plain, seconds: float, alone: bool = False

@@ -1,7 +1,10 @@
 """`check`, `grade`, `answer`, predictions and progress, as a notebook calls them."""
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 import time
 
 import pytest
@@ -16,6 +19,7 @@ from autograder.checking.verdict import CaseResult
 from course_utils.formulas.flops import matmul_flops as reference
 from tests.answer_bank import make
 from tests.answer_bank.every import ANSWER_BANKS
+from tests.notebooks.filling import ROOT
 
 EXERCISE = "u01-matmul-flops"
 RIGHT = make(ANSWER_BANKS[EXERCISE].right[0], "matmul_flops")
@@ -217,11 +221,56 @@ def test_damaged_progress_is_kept_aside(work, content):
     assert remembered(work)["exercises"][EXERCISE]["points"] == 2.0
 
 
+ODD = (5, None, [], {}, {"points": "2"}, {"points": 2.0, "failed_tries": "three"})
+
+
+@pytest.mark.parametrize("entry", ODD)
+def test_of_a_file_with_an_odd_entry_the_others_stay(work, capsys, entry):
+    predict("u01-mlp-matmul", 5, "FLOPs")
+    predict("u01-ratio", 3, "times")
+    before = remembered(work)
+    before["exercises"][EXERCISE] = entry
+    work.write_text(json.dumps(before), encoding="utf-8")
+    assert "01" in str(progress())
+    assert "2 entries of it are whole and stay" in capsys.readouterr().out
+    assert check(EXERCISE, RIGHT) == 2.0
+    (kept,) = work.parent.glob("progress-damaged-*.json")
+    assert json.loads(kept.read_text(encoding="utf-8")) == before
+    after = remembered(work)
+    assert after["predictions"] == before["predictions"]
+    assert after["exercises"].keys() == before["exercises"].keys()
+
+
+WRITER = """
+import sys
+from autograder import progress_file
+for number in range(100):
+    progress_file.remember("exercises", f"{sys.argv[1]}-{number}", {"points": 1.0})
+"""
+
+
+def test_two_kernels_lose_nothing_of_one_another(work):
+    around = os.environ | {"PYTHONPATH": str(ROOT)}
+    one, two = (
+        subprocess.Popen([sys.executable, "-c", WRITER, name], env=around) for name in ("1", "2")
+    )
+    assert (one.wait(), two.wait()) == (0, 0)
+    assert len(remembered(work)["exercises"]) == 200
+
+
+def test_a_file_that_nobody_may_write_stays_as_it_is(work, capsys, monkeypatch):
+    before = work.read_bytes()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everything
+    assert check(EXERCISE, RIGHT) == 2.0
+    assert "Progress was not kept" in capsys.readouterr().out
+    assert work.read_bytes() == before
+
+
 def test_work_folder_that_cannot_be_written_loses_only_progress(work, capsys, monkeypatch):
     def refuse(path, progress):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(progress_file, "save", refuse)
+    monkeypatch.setattr(progress_file, "_save", refuse)
     assert check(EXERCISE, RIGHT) == 2.0
     assert "Progress was not kept" in capsys.readouterr().out
 

@@ -1,11 +1,14 @@
 """A call that has used up its time is stopped, whatever it catches, and the timers are put back."""
 
+import contextlib
+import queue
 import signal
+import threading
 import time
 
 import pytest
 
-from autograder.checking.time_limit import TIMERS, Stopped, stopped_after
+from autograder.checking.time_limit import TIMERS, Stopped, call_within
 
 
 def calculate():
@@ -18,15 +21,64 @@ def sleep():
     time.sleep(1000)
 
 
-@pytest.mark.parametrize("never_return", [calculate, sleep])
+def swallow():
+    while True:
+        try:  # noqa: SIM105
+            time.sleep(1000)
+        except:  # noqa: E722  as students write it
+            pass
+
+
+def swallow_and_count():
+    number = 0
+    while True:
+        try:
+            number += 1
+        except BaseException:
+            continue
+
+
+def swallow_in_another_function():
+    def wait():
+        with contextlib.suppress(BaseException):
+            threading.Event().wait()
+
+    while True:
+        wait()
+
+
+def swallow_twice():
+    while True:
+        try:
+            while True:
+                try:
+                    queue.Queue().get()
+                except BaseException:
+                    continue
+        except BaseException:
+            continue
+
+
+ENDLESS = [
+    calculate,
+    sleep,
+    swallow,
+    swallow_and_count,
+    swallow_in_another_function,
+    swallow_twice,
+]
+
+
+@pytest.mark.parametrize("never_return", ENDLESS)
 def test_what_never_returns_is_stopped(never_return):
-    with pytest.raises(Stopped), stopped_after(0.1):
-        never_return()
+    with pytest.raises(Stopped):
+        call_within(0.1, never_return)
 
 
 def test_what_swallows_the_stop_a_few_times_is_stopped_all_the_same():
     swallowed = []
-    with pytest.raises(Stopped), stopped_after(0.1):
+
+    def give_in():
         while True:
             try:
                 time.sleep(1000)
@@ -35,10 +87,14 @@ def test_what_swallows_the_stop_a_few_times_is_stopped_all_the_same():
                 if len(swallowed) == 3:
                     raise
 
+    with pytest.raises(Stopped):
+        call_within(0.1, give_in)
+
 
 def test_handlers_and_timers_are_as_before_afterwards():
     before = [signal.getsignal(number) for _, number in TIMERS]
-    with stopped_after(0.2):
-        pass
+    assert call_within(0.2, lambda: 7) == 7
+    with pytest.raises(Stopped):
+        call_within(0.1, swallow)
     assert [signal.getsignal(number) for _, number in TIMERS] == before
     assert [signal.getitimer(timer) for timer, _ in TIMERS] == [(0.0, 0.0)] * 2

@@ -17,6 +17,7 @@ from tests.autograder.grading.attacks.known import (
 )
 from tests.notebooks.filling import ROOT
 
+COLLECT = "pytest -p tests.running -p no:cacheprovider -n 0 --collect-only -q"
 NAMED = {test for known in KNOWN for test in known.tests}
 BESIDE = (f"{HERE}/test_class.py", f"{HERE}/test_honest.py")
 OF_ALL_LINES = {
@@ -30,8 +31,7 @@ def collected():
     """Ids of all tests in the files that the table names, as pytest finds them."""
     files = sorted({test.split("::")[0] for test in NAMED})
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.running", "-p", "no:cacheprovider"]
-        + ["-n", "0", "--collect-only", "-q", *files],
+        [sys.executable, "-m", *COLLECT.split(), *files],
         cwd=ROOT,
         env=os.environ | {"ALL_ATTACKS": "1"},
         capture_output=True,
