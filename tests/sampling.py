@@ -1,5 +1,6 @@
 """Which answers are tried where not all are: others once something else is recorded of them.
 
+`ALL_ANSWERS=1` in the environment of `make test` tries all.
 `ONE_IN=4` in the environment of `make acceptance` tries one in four of what takes long, and opens
 and grades the first unit and one in four of the others.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from autograder import catalogue, practice_files
 
 ROOT = Path(__file__).parents[1]
+ALL = bool(os.environ.get("ALL_ANSWERS"))
 ONE_IN = int(os.environ.get("ONE_IN", "1"))
 
 

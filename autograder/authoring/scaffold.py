@@ -106,6 +106,7 @@ NEXT = """\
 Its cells stand before the recap, or at the master's end: move them to their place. In a unit that
 students have already, add extra=true to its card, or the maximum grows for all.
 then  make build UNIT={number}
+then  .venv/bin/python -m tests.ledger {id}
 and   ALL_ANSWERS=1 make test ARGS="tests/autograder/exercises -k {id}"
 """
 
