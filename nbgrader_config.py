@@ -16,12 +16,13 @@ c.CourseDirectory.root = str(ROOT)
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 
-# Only the generated notebook of a unit is released: its text master holds the solutions.
+# Only the generated notebook of a unit is released: beside it lie the solutions and the mistakes.
 c.CourseDirectory.ignore = [
     ".ipynb_checkpoints",
     "*.pyc",
     "__pycache__",
     "*.py",
+    "*.diff",
     "*.svg",
     "progress*.json",
 ]

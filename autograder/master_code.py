@@ -19,7 +19,7 @@ class MasterCode:
         Raises:
             SyntaxError: If it is not Python.
         """
-        self._text = path.read_text(encoding="utf-8")
+        self.path, self._text = path, path.read_text(encoding="utf-8")
         self._lines = self._text.splitlines()
         self._statements = [each for node in ast.parse(self._text).body for each in _apart(node)]
 

@@ -32,7 +32,8 @@ AS_THEY_ARE = (
     "docs/torchrun.md",
 )
 SUFFIXES = (".py", ".csv", ".json", ".zip", ".js", ".css")
-FOR_STAFF = tuple(f"autograder/{room}" for room in ("authoring", "book", "exercises", "grading"))
+STAFF_ROOMS = ("authoring", "book", "exercises", "grading", "mistake_file.py")
+FOR_STAFF = tuple(f"autograder/{room}" for room in STAFF_ROOMS)
 STAFF_SECTIONS = r"## For instructors\n.*(?=## Licence)"
 
 

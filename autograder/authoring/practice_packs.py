@@ -1,8 +1,8 @@
 """Practice packs of exercises: recorded again when what they are recorded from has changed.
 
-That is the model answer with what it reads of its master, the check with all that it uses, and what
-packs them; no other cell of the master. Recording loads the checks, so that it runs in a process of
-its own.
+That is the model answer with what it reads of its master, its known mistakes, the check with all
+that it uses, and what packs them; no other cell of the master. Recording loads the checks, so that
+it runs in a process of its own.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder import practice_files
+from autograder import mistake_file, practice_files
 from autograder.authoring.dependencies import Dependencies
 from autograder.authoring.errors import BuildError
 from autograder.authoring.master import Master
@@ -106,9 +106,11 @@ class PracticePacks:
         return [inputs[exercise], self.content(exercise)]
 
     def _inputs(self, code: MasterCode, item: Exercise) -> str:
-        """Hash of the model answer, of what it reads of the master, and of the check."""
+        """Hash of the model answer, of what it reads of the master, its mistakes and the check."""
         answer = code.inputs_of(item.id, item.function)
-        return self._dependencies.fingerprint(answer, (item.check_module, PACKING))
+        mistakes = mistake_file.text_of(code.path.with_name(mistake_file.NAME), item.id)
+        modules = (item.check_module, PACKING)
+        return self._dependencies.fingerprint(f"{answer}\n{mistakes}", modules)
 
     def _run(self, arguments: list[str], trouble: str) -> None:
         command = [sys.executable, "-m", RECORDER, *arguments]

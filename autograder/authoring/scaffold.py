@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from autograder import mistake_file
 from autograder.authoring.errors import BuildError
 from autograder.files import write_whole
 
@@ -51,7 +52,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 
 def matrix_cases(seed: int) -> list[Case]:
@@ -68,16 +69,27 @@ def measured(rows: int, columns: int) -> int:
     return torch.empty(rows, columns, dtype=torch.bfloat16, device="meta").nbytes
 
 
-EDITS = (
-    Edit("Exactly half. How many bytes does a bf16 number take?", {{"2 * rows": "rows"}}),
-    Edit("Twice as many. In which precision is the matrix?", {{"2 * rows": "4 * rows"}}),
-    Edit("That is one row. How many are there?", {{"2 * rows": "2"}}),
-    Edit("That is one column. How many are there?", {{" * columns": ""}}),
-    Edit("You square the rows. Which other size is there?", {{"* columns": "* rows"}}),
-)
-
-CHECK = Check(cases=matrix_cases, judge=EqualTo(measured, *edited("{id}", EDITS)))
+CHECK = Check(cases=matrix_cases, judge=EqualTo(measured, *mistakes_of("{id}")))
 '''
+MISTAKES = """\
+
+@@ {id}
+
+? Exactly half. How many bytes does a bf16 number take?
+2 * rows => rows
+
+? Twice as many. In which precision is the matrix?
+2 * rows => 4 * rows
+
+? That is one row. How many are there?
+2 * rows => 2
+
+? That is one column. How many are there?
+2 * rows * columns => 2 * rows
+
+? You square the rows. Which other size is there?
+* columns => * rows
+"""
 BANK = '''\
 """Answer bank of {id}."""
 
@@ -101,7 +113,8 @@ BANKS = {{
 NEXT = """\
 {id}: fill in
   {master}   (card, model answer, try it, check)
-  {check}   (cases, measurement, mistakes)
+  {mistakes}   (questions, and changes of the model answer)
+  {check}   (cases, measurement)
   {bank}   (right answers, features)
 Its cells stand before the recap, or at the master's end: move them to their place. In a unit that
 students have already, add extra=true to its card, or the maximum grows for all.
@@ -133,10 +146,14 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     if taken := [path for path in files if path.exists()]:
         raise BuildError(f"{taken[0].relative_to(root)} is there already; choose another name")
     _add_cells(master, CELLS.format(**words))
+    mistakes = master.with_name(mistake_file.NAME)
+    known = mistakes.read_text(encoding="utf-8") if mistakes.exists() else ""
+    write_whole(mistakes, f"{known}{MISTAKES.format(**words)}".lstrip())
     for path, text in files.items():
         write_whole(path, text.format(**words))
-    check, bank = (path.relative_to(root) for path in files)
-    where = {"master": master.relative_to(root), "check": check, "bank": bank}
+    paths = (master, mistakes, *files)
+    names = ("master", "mistakes", "check", "bank")
+    where = {name: path.relative_to(root) for name, path in zip(names, paths, strict=True)}
     return NEXT.format(**words, **where, number=number)
 
 

@@ -1,23 +1,19 @@
-"""The model answer of each exercise, and answers made of it by an edit: the known mistakes.
+"""The model answer of each exercise, and the known mistakes: answers made of it by a patch.
 
-The model answer stands once, in the solution cell of the unit's text master. A mistake is an edit
-of it and a question, so that the wrong answer of a test and what recognises a student's are one.
-
-    >>> Edit("Exactly half. What follows a multiplication?", {"2 * m": "m"}, points=1.0)
-
-Of this module, the masters and the edits nothing reaches students.
+The model answer stands once, in the solution cell of the unit's text master, and its mistakes
+beside it in `mistakes.diff`: the wrong answer of a test and what recognises a student's are one.
+Of this module, the masters and the mistakes nothing reaches students.
 """
 
 import ast
 import functools
-import itertools
 import linecache
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograder import catalogue
+from autograder import catalogue, mistake_file
 from autograder.checking.bounded_call import observe_within_limits
 from autograder.checking.exercise_check import Case, call
 from autograder.checking.judges import EqualTo
@@ -26,45 +22,10 @@ from autograder.checking.plain_data import Plain, key_of
 from autograder.checking.time_limit import LIMIT_SECONDS
 from autograder.exercises.mutations import mutations
 from autograder.master_code import MasterCode
+from autograder.mistake_file import Section
 
 GENERATED_SECONDS = 1.0  # processor time of a generated mistake in a case
 MASTERS = Path(__file__).parents[2] / "solutions"
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A place of the model answer as people get it wrong.
-
-    Attributes:
-        hint: Ends in a question.
-        pieces: From text of the model answer, which stands there once, to what is written instead.
-        points: What such an answer still earns, for the tests of the check.
-        shows: The numbers by which it is known, where others differ from answer to answer.
-    """
-
-    hint: str
-    pieces: Mapping[str, str]
-    points: float = 0.0
-    shows: tuple[str, ...] = ()
-
-
-def any_of(hint: str, *edits: Mapping[str, str], points: float = 0.0) -> list[Edit]:
-    """One mistake that may be made in several places: every combination of some of them."""
-    chosen = (some for n in range(1, len(edits) + 1) for some in itertools.combinations(edits, n))
-    return [Edit(hint, functools.reduce(_joined, some), points) for some in chosen]
-
-
-def each_also(edits: Iterable[Edit], pieces: Mapping[str, str]) -> list[Edit]:
-    """Each edit by itself, and together with another one that changes nothing in its question."""
-    return [
-        Edit(edit.hint, some, edit.points, edit.shows)
-        for edit in edits
-        for some in (edit.pieces, _joined(edit.pieces, pieces))
-    ]
-
-
-def _joined(some: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, str]:
-    return {**some, **others}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,29 +90,38 @@ class ChangedAnswer:
         self.found[key_of(case)] = known
 
 
-def edited(
-    exercise: str, edits: Iterable[Edit], observe: Callable[[Any, Case], object] = call
+def mistakes_of(
+    exercise: str, observe: Callable[[Any, Case], object] = call
 ) -> list[ChangedAnswer]:
-    """The known mistakes that edits of an exercise's model answer make, for its judge.
+    """The known mistakes of an exercise, for its judge: what its unit's file says, in that order.
 
     Those of a formula are followed by all its mutations, which take no time to run.
+
+    Raises:
+        MistakeFileError: If one cannot be read, or does not fit the model answer.
     """
+    source = model_source(exercise)
     chosen = [
         ChangedAnswer(
-            exercise,
-            edit.hint,
-            edited_source(exercise, edit.pieces),
-            observe,
-            shows=edit.shows,
-            points=edit.points,
+            exercise, each.hint, each.applied(source), observe, shows=each.shows, points=each.points
         )
-        for edit in edits
+        for each in _section(exercise).edits
     ]
-    is_formula = observe is call
-    generated = mutations(model_source(exercise), statement(exercise)) if is_formula else ()
+    generated = mutations(source, statement(exercise)) if observe is call else ()
     return chosen + [
         ChangedAnswer(exercise, each.question, each.source, is_generated=True) for each in generated
     ]
+
+
+def questions_of(exercise: str) -> dict[str, str]:
+    """What to ask where no mistake is recognised, by scenario or by the first wrong number."""
+    return _section(exercise).questions
+
+
+def _section(exercise: str) -> Section:
+    """What the file of the exercise's unit says of it."""
+    path = _folder(exercise) / mistake_file.NAME
+    return mistake_file.sections_of(path).get(exercise, Section())
 
 
 @functools.cache
@@ -171,21 +141,6 @@ def statement(exercise: str) -> str:
     return _master(exercise).statement(exercise)
 
 
-def edited_source(exercise: str, pieces: Mapping[str, str]) -> str:
-    """The source of the model answer with some pieces written otherwise.
-
-    Raises:
-        ValueError: If a piece does not stand there exactly once.
-    """
-    source = model_source(exercise)
-    for old, new in pieces.items():
-        if source.count(old) != 1:
-            count = source.count(old)
-            raise ValueError(f"the model answer of {exercise} has {old!r} {count} times, not once")
-        source = source.replace(old, new)
-    return source
-
-
 def answer_of(exercise: str, source: str) -> Any:
     """The answer that a source defines, with the names of the master that it reads."""
     filename = f"<answer to {exercise}, {hash(source)}>"
@@ -200,8 +155,14 @@ def answer_of(exercise: str, source: str) -> Any:
 
 def _master(exercise: str) -> MasterCode:
     """The code of the exercise's master."""
+    folder = _folder(exercise)
+    return _read(folder / f"{folder.name}.py")
+
+
+def _folder(exercise: str) -> Path:
+    """The folder of the exercise's unit, with its master and its mistakes."""
     unit = next(u for u in catalogue.units() if any(exercise == e.id for e in u.exercises))
-    return _read(MASTERS / unit.folder / f"{unit.folder}.py")
+    return MASTERS / unit.folder
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
     just_above,
@@ -61,113 +61,9 @@ def measured_attention_flops(
     return {"projection_flops": whole.forward_flops - core, "core_flops": core}
 
 
-QUERY_AND_OUTPUT = "2 * (2 * tokens * width * width)"
-KEY_AND_VALUE = "2 * (2 * tokens * width * shared_width)"
-ALL_HEADS, CORE = "num_sequences * num_heads * (", "2 * scores"
-EDITS = (
-    Edit(
-        "A ratio such as 1 / 49 is not exact in a float, and int() cuts off the rest. How can "
-        "you order the operations so that no division is needed?",
-        {"num_kv_heads * head_dim": "int(width * (num_kv_heads / num_heads))"},
-        points=1.0,
-    ),
-    Edit(
-        "You use the size of a group instead of the number of groups. Which of the two is the "
-        "number of key-value heads?",
-        {"num_kv_heads * head_dim": "num_heads // num_kv_heads * head_dim"},
-        points=1.0,
-    ),
-    Edit(
-        "You count three matrices, all as wide as the queries. What is the fourth, and how wide "
-        "are shared keys and values?",
-        {
-            QUERY_AND_OUTPUT: "2 * tokens * width * width",
-            "num_kv_heads * head_dim": "num_heads * head_dim",
-        },
-        points=1.0,
-    ),
-    Edit(
-        "For a single token, your core is 0. Which key does its query meet?",
-        {CORE: f"{CORE} * (seq_len > 1)"},
-        points=1.0,
-    ),
-    Edit(
-        "You count only the pairs that a causal mask leaves. Which pairs does the convention "
-        "count?",
-        {"head_dim * seq_len)": "head_dim * (seq_len - 1) // 2)"},
-        points=1.0,
-    ),
-    Edit(
-        "Your keys and values are as wide as the queries. How many heads do they have?",
-        {"num_kv_heads * head_dim": "num_heads * head_dim"},
-        points=1.0,
-    ),
-    Edit(
-        "Your projections are exactly half. What does a matrix product do besides multiplying?",
-        {
-            QUERY_AND_OUTPUT: "2 * tokens * width * width",
-            KEY_AND_VALUE: "2 * tokens * width * shared_width",
-        },
-        points=1.0,
-    ),
-    Edit(
-        "One of the four projections is missing. What happens after the heads are put back "
-        "together?",
-        {QUERY_AND_OUTPUT: "2 * tokens * width * width"},
-        points=1.0,
-    ),
-    Edit(
-        "You project the tokens of only one sequence. How many sequences are there?",
-        {"= num_sequences * seq_len": "= seq_len"},
-        points=1.0,
-    ),
-    Edit(
-        "Your core counts only the key-value heads. Do fewer query heads compute scores when "
-        "they share keys?",
-        {ALL_HEADS: "num_sequences * num_kv_heads * ("},
-        points=1.0,
-    ),
-    Edit(
-        "You square the tokens of the whole batch. Does a token look at other sequences?",
-        {f"{ALL_HEADS}2 * seq_len * head_dim * seq_len": "num_heads * (2 * tokens**2 * head_dim"},
-        points=1.0,
-    ),
-    Edit(
-        "Your core is exactly half. Is it one of the two products, the additions or the masked "
-        "pairs that you leave out?",
-        {CORE: "scores"},
-        points=1.0,
-    ),
-    Edit(
-        "You count only the pairs that a causal mask leaves. Which pairs does the convention "
-        "count?",
-        {"head_dim * seq_len)": "head_dim * (seq_len + 1) // 2)"},
-        points=1.0,
-    ),
-    *(
-        Edit(
-            "Your core adds a little for each score on top of the two products. What does the "
-            "convention say about the softmax?",
-            {CORE: f"{CORE} + {each} * num_sequences * num_heads * seq_len**2"},
-            points=1.0,
-        )
-        for each in (1, 2, 3, 4, 5)
-    ),
-    Edit(
-        "Your core is that of one sequence. How many sequences are there?",
-        {ALL_HEADS: "num_heads * ("},
-        points=1.0,
-    ),
-    Edit(
-        "Your core is that of one head. How many heads compute scores?",
-        {ALL_HEADS: "num_sequences * ("},
-        points=1.0,
-    ),
-)
-
 CHECK = Check(
     cases=attention_cases,
-    judge=EqualTo(measured_attention_flops, *edited("u01-attention-flops", EDITS)),
+    judge=EqualTo(measured_attention_flops, *mistakes_of("u01-attention-flops")),
     fallback="course_utils.formulas.flops.attention_flops",
     answers=COUNTERS,
 )

@@ -7,13 +7,12 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
     LLAMA_1B,
     SMALLEST,
     counted_model,
-    hidden_size_for_width,
     models_to_vary,
     one_at_a_time,
     with_own_head_dim,
@@ -61,69 +60,10 @@ def measured_budget_ratio(
     }
 
 
-PER_SEQUENCE = '"per_sequence": new_token / old_token * longer'
-WHOLE_BUDGET = '"whole_budget": new_token / old_token'
-HEAD, CORE = " + 2 * model.hidden_size * model.vocab_size", "4 * model.num_layers * width"
-ROUNDED_DOWN = "(old_seq_len // new_seq_len or 1 / (new_seq_len // old_seq_len))"
-EDITS = (
-    Edit(
-        "In your formula, a token costs the same at any length. What does a token do more of in "
-        "a longer sequence?",
-        {WHOLE_BUDGET: '"whole_budget": 1.0'},
-        points=1.0,
-    ),
-    Edit(
-        "You multiply by the ratio of the lengths. When sequences get longer, does the budget "
-        "hold more of them, or fewer?",
-        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer**2"},
-        points=1.0,
-    ),
-    Edit(
-        "You round the ratio of the lengths. Does the exercise ask for whole sequences?",
-        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer * {ROUNDED_DOWN}"},
-        points=1.0,
-    ),
-    Edit(
-        "Your two numbers are the same. How many sequences does the budget hold before and after?",
-        {WHOLE_BUDGET: f"{WHOLE_BUDGET} * longer"},
-        points=1.0,
-    ),
-    Edit(
-        "Your first number is about one token. How many tokens are in a sequence, before and "
-        "after?",
-        {
-            PER_SEQUENCE: '"per_sequence": new_token / old_token',
-            WHOLE_BUDGET: f"{WHOLE_BUDGET} / longer",
-        },
-    ),
-    Edit(
-        "Your first number is just the ratio of the lengths. Which part of a token's FLOPs "
-        "grows with the length?",
-        {CORE: "0"},
-    ),
-    Edit(
-        "In your formula, everything grows with the square of the length. Which parts of a "
-        "layer do not look at other tokens?",
-        {f"model.num_layers * layer{HEAD}": "0"},
-    ),
-    Edit(
-        "You leave out the output head. Which tokens need logits?",
-        {HEAD: ""},
-    ),
-    Edit(
-        "Your ratios are inverted. Which of the two lengths is the new one?",
-        {
-            "old_token, new_token": "new_token, old_token",
-            "new_seq_len / old_seq_len": "old_seq_len / new_seq_len",
-        },
-    ),
-    *hidden_size_for_width({CORE: "4 * model.num_layers * model.hidden_size"}),
-)
-
 CHECK = Check(
     cases=budget_cases,
     judge=EqualTo(
-        measured_budget_ratio, *edited("u01-budget-ratio", EDITS), relative_tolerance=PROMISED
+        measured_budget_ratio, *mistakes_of("u01-budget-ratio"), relative_tolerance=PROMISED
     ),
     fallback="course_utils.formulas.training_flops.budget_ratio",
     answers=COUNTERS,

@@ -8,14 +8,11 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, each_also, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
-    HIDDEN_SIZE_FOR_WIDTH,
     SMALLEST,
-    WIDTH_FOR_HIDDEN_SIZE,
     counted_core,
-    hidden_size_for_width,
     meta,
     models_to_vary,
     one_at_a_time,
@@ -95,125 +92,9 @@ def searched_crossover(model: dict[str, Any]) -> int:
     return found
 
 
-PROJECTIONS, FEED_FORWARD, CORE = "4 * h * (width + shared_width)", "6 * h", "core = 4 * width"
-RECAP = "(h * (1 + model.num_kv_heads / model.num_heads) + 1.5 * model.ffn_size)"
-IN_FLOATS = RECAP.replace("ffn_size", "ffn_size * h / width")
-SUM_OF_FLOATS = (
-    "h * (1 + model.num_kv_heads / model.num_heads) "
-    "+ 1.5 * model.ffn_size * (h / (model.num_heads * model.head_dim))"
-)
-LENGTH, DOWN = "length + (left_over > 0)", {" + (left_over > 0)": ""}
-IN_REST = "Your rest includes the output head. Is it part of a layer?"
-LACKS_A_MATRIX = (
-    "Your feed-forward block is missing a matrix or two. How many does a gated block have?"
-)
-EITHER_ROUNDING = (
-    Edit(
-        "You compare with the feed-forward block alone. What else grows linearly?",
-        {f"{PROJECTIONS} + ": ""},
-    ),
-    Edit(
-        "You compare with the projections alone. What else grows linearly?",
-        {" + 6 * h * model.ffn_size": ""},
-    ),
-    Edit(
-        "Your keys and values are as wide as the queries. How many heads do they have?",
-        {"model.num_kv_heads": "model.num_heads"},
-    ),
-    Edit(
-        "Where heads share keys and values, yours cost nothing, because 2 // 8 is 0. Which "
-        "operation has to come before that division?",
-        {"width + shared_width": "width * (1 + model.num_kv_heads // model.num_heads)"},
-    ),
-    Edit(
-        "You count only the projections of queries and output. Which others are there?",
-        {" + shared_width": ""},
-    ),
-    Edit(
-        "You use the size of a group instead of the number of groups. Which of the two is the "
-        "number of key-value heads?",
-        {"model.num_kv_heads": "model.num_heads // model.num_kv_heads"},
-    ),
-    Edit(
-        "Your rest is that of training, your core that of inference. Which passes does the "
-        "exercise count on both sides?",
-        {"divmod(rest": "divmod(3 * rest"},
-    ),
-    Edit(LACKS_A_MATRIX, {FEED_FORWARD: "2 * h"}),
-    Edit(LACKS_A_MATRIX, {FEED_FORWARD: "4 * h"}),
-    Edit(
-        "Your core counts only the key-value heads. Do fewer query heads compute scores when "
-        "they share keys?",
-        {CORE: "core = 4 * shared_width"},
-    ),
-    Edit(WIDTH_FOR_HIDDEN_SIZE, {PROJECTIONS: "4 * width * (width + shared_width)"}),
-    *hidden_size_for_width({CORE: "core = 4 * h"}),
-)
-HALF_OF_THE_CORE = Edit(
-    "Your core is exactly half. Is it one of the two products, the additions or the masked "
-    "pairs that you leave out?",
-    {CORE: "core = 2 * width"},
-)
-EDITS = (
-    Edit(
-        "That is the slide's 4 D. What do you get when you write out both sides of the comparison?",
-        {LENGTH: "4 * h"},
-    ),
-    *each_also(EITHER_ROUNDING, DOWN),
-    Edit(HIDDEN_SIZE_FOR_WIDTH, {LENGTH: f"-int(-{RECAP} // 1)"}),
-    *(
-        Edit(
-            "Where the right length is large, you give a round number. Does your search end too "
-            "early?",
-            {LENGTH: f"min({LENGTH}, 10**{digits})"},
-        )
-        for digits in (5, 6, 7)
-    ),
-    Edit(IN_REST, {"model.ffn_size": "model.ffn_size + 2 * h * model.vocab_size"}),
-    Edit(
-        IN_REST,
-        {
-            "rest, core": "model.num_layers * rest + 2 * h * model.vocab_size, "
-            "model.num_layers * core"
-        },
-    ),
-    Edit(
-        'You go one token too far where the two sides are exactly equal. What does "at least as '
-        'many" say about a tie?',
-        {LENGTH: "length + 1"},
-    ),
-    Edit(
-        'You go one token too far where floats miss an exact tie. What does "at least as many" '
-        "say about a tie, and which division of whole numbers finds it?",
-        {LENGTH: f"-int(-({SUM_OF_FLOATS}) // 1)"},
-    ),
-    Edit(
-        "You round to the nearest length, which may be one too short. Has attention caught up "
-        "at a length just below the exact one?",
-        {LENGTH: "round(rest / core)"},
-    ),
-    Edit(
-        "You round to the nearest length, which may be one too short. Has attention caught up "
-        "at a length just below the exact one?",
-        {LENGTH: "int(rest / core + 0.5)"},
-    ),
-    Edit(
-        "You round down, to a length at which attention is still behind. Which is the first "
-        "whole length at which it has caught up?",
-        DOWN,
-    ),
-    *each_also([HALF_OF_THE_CORE], DOWN),
-    Edit(HALF_OF_THE_CORE.hint, {LENGTH: f"-int(-2 * {IN_FLOATS} // 1)"}),
-    Edit(
-        "You count only the pairs that a causal mask leaves. Which pairs does the convention "
-        "count?",
-        {CORE: "core = 2 * width", LENGTH: "length - 1 + (left_over > 0)"},
-    ),
-)
-
 CHECK = Check(
     cases=crossover_cases,
-    judge=EqualTo(searched_crossover, *edited("u01-crossover-length", EDITS)),
+    judge=EqualTo(searched_crossover, *mistakes_of("u01-crossover-length")),
     fallback="course_utils.formulas.flops.crossover_length",
     answers=COUNTERS,
 )

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
     just_above,
@@ -73,57 +73,9 @@ def measured_expert_parameters(
     }
 
 
-ACTIVE, ALL = "(experts_per_token + num_shared_experts)", "(num_experts + num_shared_experts)"
-ROUTER, ACTIVE_ROUTER = "hidden_size * num_experts", '"active_parameters": router +'
-TOTAL_COUNT, ACTIVE_COUNT = (f"router + {each} * one_expert" for each in (ALL, ACTIVE))
-EDITS = (
-    Edit(
-        "Your router disappears when a token goes to every expert. Does the exercise's layer "
-        "have a router then?",
-        {ROUTER: "hidden_size * num_experts * (experts_per_token < num_experts)"},
-    ),
-    Edit(
-        "Your active parameters leave out the shared experts. Which tokens see them?",
-        {ACTIVE: "experts_per_token"},
-        points=1.0,
-    ),
-    Edit(
-        "You count all experts as active. To how many does the router send one token?",
-        {ACTIVE: ALL},
-        points=1.0,
-    ),
-    Edit(
-        "Your router scores only the chosen experts. How does it know which to choose?",
-        {ACTIVE_ROUTER: '"active_parameters": hidden_size * experts_per_token +'},
-        points=1.0,
-    ),
-    Edit(
-        "Your active parameters leave out the router. Which tokens go through it?",
-        {ACTIVE_ROUTER: '"active_parameters":'},
-        points=1.0,
-    ),
-    Edit(
-        "Your router scores the shared experts too. Does it choose among them?",
-        {ROUTER: "hidden_size * (num_experts + num_shared_experts)"},
-    ),
-    Edit(
-        "You count every expert, but nothing that chooses among them. What turns a token into "
-        "one score per expert?",
-        {ROUTER: "0"},
-    ),
-    Edit(
-        "Your experts have two matrices. How many does a gated block have?",
-        {"3 * hidden_size": "2 * hidden_size"},
-    ),
-    Edit(
-        "The shared experts are missing. Which tokens see them?",
-        {ALL: "num_experts", ACTIVE: "experts_per_token"},
-    ),
-)
-
 CHECK = Check(
     cases=expert_cases,
-    judge=EqualTo(measured_expert_parameters, *edited("u01-expert-parameters", EDITS)),
+    judge=EqualTo(measured_expert_parameters, *mistakes_of("u01-expert-parameters")),
     fallback="course_utils.formulas.designs.expert_parameters",
     answers=(*COUNTERS, "course_utils.reference.experts.MixtureOfExperts"),
 )

@@ -4,9 +4,8 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
-    AS_FLOAT32,
     COUNTERS,
     just_above,
     meta,
@@ -39,45 +38,9 @@ def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     return count_flops(lambda: block(meta(num_tokens, hidden_size))).forward_flops
 
 
-ALL_PRODUCTS, ONE_PRODUCT = "3 * one_product", "2 * num_tokens * hidden_size * ffn_size"
-EDITS = (
-    Edit(AS_FLOAT32, {ONE_PRODUCT: f"int(torch.tensor(1.0 * {ONE_PRODUCT}))"}),
-    Edit(
-        "That is two products. How many matrices does a gated block have?",
-        {ALL_PRODUCTS: "2 * one_product"},
-    ),
-    Edit(
-        "Exactly half. What does a matrix product do besides multiplying?",
-        {"2 * num_tokens": "num_tokens"},
-    ),
-    Edit(
-        "You use 4 h as the inner width. Which argument gives the inner width?",
-        {"hidden_size * ffn_size": "hidden_size * 4 * hidden_size"},
-    ),
-    Edit(
-        "You take two thirds of ffn_size. Which width does ffn_size already stand for?",
-        {"hidden_size * ffn_size": "hidden_size * (2 * ffn_size // 3)"},
-    ),
-    Edit(
-        "That is the count for training. Which passes does the exercise ask for?",
-        {"3 * one": "9 * one"},
-    ),
-    Edit(
-        "That is the count for one token. How many go through the block?", {"2 * num_tokens": "2"}
-    ),
-    *(
-        Edit(
-            "You also count the elementwise operations. What does the exercise say about "
-            "activation and gating?",
-            {ALL_PRODUCTS: f"{ALL_PRODUCTS} + {each} * num_tokens * ffn_size"},
-        )
-        for each in (1, 2, 3, 4, 5, 6)
-    ),
-)
-
 CHECK = Check(
     cases=mlp_cases,
-    judge=EqualTo(measured_mlp_flops, *edited("u01-gated-mlp-flops", EDITS)),
+    judge=EqualTo(measured_mlp_flops, *mistakes_of("u01-gated-mlp-flops")),
     fallback="course_utils.formulas.flops.gated_mlp_flops",
     answers=COUNTERS,
 )

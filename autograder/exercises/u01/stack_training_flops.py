@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
     just_above,
@@ -50,75 +50,8 @@ def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bo
     return sum(count_flops(lambda: layers(meta(num_tokens, widths[0]))))
 
 
-FOR_INPUT = "any(is_trained[:n])"
-ALL_PRODUCTS = f"1 + trained + {FOR_INPUT}"
-TO_WHICH_SIDE = "You check whether a later layer is trained. In which direction do gradients flow?"
-EDITS = (
-    Edit(
-        "Exactly half. What does a matrix product do besides multiplying?",
-        {"2 * num_tokens": "num_tokens"},
-    ),
-    Edit(
-        "You count three products in every layer. Who needs the gradient of the data?",
-        {ALL_PRODUCTS: "3"},
-    ),
-    Edit("That is the forward pass. What does the backward pass add?", {ALL_PRODUCTS: "1"}),
-    Edit(
-        "You save a product in the first layer, but not in frozen ones. Which product does a "
-        "frozen layer skip?",
-        {ALL_PRODUCTS: "3 if n else 2"},
-    ),
-    Edit(
-        "Your frozen layers pass no gradient on. What if a layer before them is trained?",
-        {FOR_INPUT: f"(trained and {FOR_INPUT})"},
-    ),
-    Edit(
-        "You compute the input's gradient in every layer but the first. When does no layer "
-        "before need it?",
-        {FOR_INPUT: "(n > 0)"},
-    ),
-    Edit(
-        "You compute the input's gradient in every layer, even that of the data. When does no "
-        "layer before need it?",
-        {FOR_INPUT: "1"},
-    ),
-    Edit(TO_WHICH_SIDE, {FOR_INPUT: "any(is_trained[n:])"}),
-    Edit(
-        "You also compute weight gradients in frozen layers after a trained one. Who needs those?",
-        {"1 + trained": "1 + any(is_trained[: n + 1])"},
-    ),
-    Edit(
-        "You check only the layers just before. What if only an earlier one is trained?",
-        {FOR_INPUT: "any(is_trained[max(0, n - 2) : n])"},
-    ),
-    Edit(TO_WHICH_SIDE, {FOR_INPUT: "any(is_trained[n + 1 :])"}),
-    Edit(
-        "You check only the layer just before. What if only an earlier one is trained?",
-        {FOR_INPUT: "(n > 0 and is_trained[n - 1])"},
-    ),
-    Edit(
-        "You check the first layer and the one just before. What if only an earlier one is "
-        "trained?",
-        {FOR_INPUT: "(n > 0 and (is_trained[0] or is_trained[n - 1]))"},
-    ),
-    Edit(
-        "You compute an input's gradient only if the layer itself is trained. Who needs that "
-        "gradient?",
-        {FOR_INPUT: "(n > 0 and trained)"},
-    ),
-    Edit(
-        "You count the layer itself as one before it. Which layers really come before it?",
-        {FOR_INPUT: "any(is_trained[: n + 1])"},
-    ),
-    Edit(
-        "You count three products for a trained layer and one for a frozen one. Who needs the "
-        "gradient of a layer's input?",
-        {ALL_PRODUCTS: "1 + 2 * trained"},
-    ),
-)
-
 CHECK = Check(
     cases=stack_cases,
-    judge=EqualTo(measured_stack_flops, *edited("u01-stack-training-flops", EDITS)),
+    judge=EqualTo(measured_stack_flops, *mistakes_of("u01-stack-training-flops")),
     answers=COUNTERS,
 )

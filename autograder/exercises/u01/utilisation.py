@@ -1,20 +1,18 @@
 """Check of one run's MFU under four conventions."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u01.shared.counts import (
     COUNTERS,
     LLAMA_1B,
     counted_core,
     counted_model,
-    hidden_size_for_width,
     model_cases,
     models_to_vary,
     one_at_a_time,
@@ -73,94 +71,11 @@ def measured_utilisation(
     return {name: each * tokens_per_second / peak for name, each in flops_per_token.items()}
 
 
-RATE, CAUSAL, SIX_N_AND_CORE = "tokens_per_second / hardware", "core / 2", "(6 * num_params + core)"
-EMBEDDING = "model.vocab_size * model.hidden_size"
-WIDE_CORE = "num_layers * width"
-ADDED_ONCE = {SIX_N_AND_CORE: "(6 * num_params + core / 3)"}
-ONE_PASS = (
-    "Somewhere you count only the core's forward pass. Which passes does the rest of your sum "
-    "count?"
-)
-HALF = (
-    "All four are half. Do you divide by the sparse peak, or count a multiply and an add as one "
-    "operation?"
-)
-EDITS = (
-    Edit(HALF, {"hardware.dense": "hardware.sparse"}),
-    Edit(HALF, {RATE: "tokens_per_second / 2 / hardware"}),
-    Edit(
-        "You divide by the peak of tf32. In which precision does the run multiply?",
-        {"bf16": "tf32"},
-    ),
-    Edit(
-        "Those are the FLOPs of inference. How many times as many does training take?",
-        {RATE: "tokens_per_second / 3 / hardware"},
-    ),
-    Edit(
-        "Those are percentages. What is the largest value of a share?",
-        {RATE: "100 * tokens_per_second / hardware"},
-    ),
-    Edit(
-        "You halve everything for the causal mask. Which part of the FLOPs does the mask touch?",
-        {"(rest + core / 2)": "(rest + core) / 2"},
-        points=1.5,
-    ),
-    Edit(
-        "You count the diagonal in full. What share of the core does the exercise ask for?",
-        {CAUSAL: "core * (seq_len + 1) / (2 * seq_len)"},
-        points=1.5,
-    ),
-    Edit(
-        "Your N is only the parameters that multiply. Which parameters does this convention count?",
-        {'"six_n": 6 * num_params': '"six_n": rest', SIX_N_AND_CORE: "(rest + core)"},
-        points=1.0,
-    ),
-    *(
-        Edit(
-            "Your N leaves the embedding out. Which parameters does this convention count?",
-            {
-                '"six_n": 6 * num_params': f'"six_n": 6 * (num_params - {embedding})',
-                SIX_N_AND_CORE: f"(6 * (num_params - {embedding}) + core)",
-            },
-            points=1.0,
-        )
-        for embedding in (EMBEDDING, f"{EMBEDDING} * (not model.is_tied)")
-    ),
-    Edit(
-        "Your causal count has no attention core at all. What share of the square does a mask "
-        "hide?",
-        {CAUSAL: "0"},
-        points=1.5,
-    ),
-    Edit(
-        "You add half of the core to 6N. How much of it does that convention add?",
-        {SIX_N_AND_CORE: "(6 * num_params + core / 2)"},
-        points=1.5,
-    ),
-    Edit(
-        "Your core for one token grows with the square of the length. How many tokens does one "
-        "token meet?",
-        {"width * seq_len": "width * seq_len**2"},
-        points=0.5,
-    ),
-    Edit(ONE_PASS, {"core = 12": "core = 4"}, points=0.5),
-    Edit(ONE_PASS, ADDED_ONCE, points=1.5),
-    *(
-        Edit(ONE_PASS, {CAUSAL: left, **others}, points=1.5 - 0.5 * len(others))
-        for left in ("core - core / 6", "core / 6")
-        for others in ({}, ADDED_ONCE)
-    ),
-    *(
-        replace(edit, points=0.5 if WIDE_CORE in edit.pieces else 1.0)
-        for edit in hidden_size_for_width({WIDE_CORE: "num_layers * model.hidden_size"})
-    ),
-)
-
 CHECK = Check(
     cases=utilisation_cases,
     judge=EqualTo(
         measured_utilisation,
-        *edited("u01-utilisation", EDITS),
+        *mistakes_of("u01-utilisation"),
         relative_tolerance=PROMISED,
     ),
     fallback="course_utils.formulas.utilisation.utilisation_by_convention",

@@ -7,7 +7,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, each_also, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u02.shared.sizes import COUNTERS, LLAMA_8B
 from autograder.exercises.u02.step_bytes import WORKED, moved_by
 from course_utils.configs import device
@@ -84,106 +84,9 @@ def counted_rate(model: dict[str, Any], hardware: str, num_sequences: int, conte
     return num_sequences / seconds
 
 
-FITS = "if held > hardware.memory_bytes:"
-WEIGHTS, CACHE = "2 * (read + num_sequences * h)", "4 * layers * cached * num_sequences"
-FLOPS = "flops = 2 * num_sequences * products + core"
-RATE = "num_sequences / max(computing, moving)"
-BANDWIDTH = "hardware.bandwidth_bytes_per_second"
-HELD, MOVED = "held += cache * (context + 1)", "moved += cache * (context + 2)"
-NEW_TOKEN = "The new token is missing somewhere. What does a step write, read and multiply for it?"
-ONE_MOVE, NO_MOVE = (
-    {MOVED: f"moved += cache * {tokens}"} for tokens in ("(context + 1)", "context")
-)
-NO_PRODUCTS = {"heads * (context + 1)": "heads * context"}
-NO_ROOM = {HELD: "held += cache * context"}
-EDITS = (
-    Edit(
-        "That is the rate of steps. How many tokens does one step give?",
-        {RATE: "1 / max(computing, moving)"},
-    ),
-    Edit("Those are seconds. What does the exercise ask for?", {RATE: "max(computing, moving)"}),
-    Edit(
-        "You add both times. Does a step compute only when everything has been read?",
-        {RATE: "num_sequences / (computing + moving)"},
-    ),
-    Edit(
-        "Your step waits for its arithmetic alone. How long does the memory take for it?",
-        {RATE: "num_sequences / computing"},
-    ),
-    Edit(
-        "Your step waits for the memory alone. With many short sequences, what takes longer?",
-        {RATE: "num_sequences / moving"},
-    ),
-    Edit(
-        "Your weights are read once for each sequence. How many sequences share one read?",
-        {f"moved = {WEIGHTS}": "moved = 2 * num_sequences * (read + h)"},
-    ),
-    Edit(
-        "You read the whole embedding in each step. Which of its rows are looked up?",
-        {f"moved = {WEIGHTS}": "moved = 2 * (read + model.vocab_size * h)"},
-    ),
-    Edit(
-        "Your cache is that of one sequence. Whose keys does each of the others read?",
-        {f"cache = {CACHE}": "cache = 4 * layers * cached"},
-    ),
-    Edit(
-        "You let in sequences that do not fit. Which table lies in memory though a step reads few "
-        "of its rows?",
-        {"held = 2 * (read + model.vocab_size * h)": "held = 2 * read"},
-    ),
-    Edit(
-        "You let in one sequence too many. Where do the keys and values of the new token go?",
-        NO_ROOM,
-    ),
-    *each_also(
-        (
-            Edit(NEW_TOKEN, NO_PRODUCTS),
-            *each_also((Edit(NEW_TOKEN, ONE_MOVE), Edit(NEW_TOKEN, NO_MOVE)), NO_PRODUCTS),
-        ),
-        NO_ROOM,
-    ),
-    Edit(
-        "Your peak is the one with sparsity. Which half of these weights is zero?",
-        {"hardware.dense_flops": "hardware.sparse_flops"},
-    ),
-    *(
-        Edit(
-            "You count two FLOPs per parameter. Which of them are looked up, and which only "
-            "scale a number?",
-            {FLOPS: f"flops = 2 * num_sequences * {parameters} + core"},
-        )
-        for parameters in ("(read + model.vocab_size * h)", "read")
-    ),
-    Edit(
-        "The products with the cache are too few. How many heads look at each cached key?",
-        {"core = 4 * layers * heads": "core = 4 * layers * cached"},
-    ),
-    Edit(
-        "A multiply-and-add is one operation in your count. How many does the peak take it for?",
-        {FLOPS: "flops = num_sequences * products + core"},
-    ),
-    Edit(
-        "Your device has more memory than its data sheet says. Are its bytes counted in powers of "
-        "two or of ten?",
-        {FITS: "if held > hardware.memory_bytes * 2**30 / 10**9:"},
-    ),
-    *(
-        Edit(
-            "Your bandwidth is off by 7 per cent. Are a data sheet's GB/s counted in powers of two "
-            "or of ten?",
-            {BANDWIDTH: f"({BANDWIDTH} {factor})"},
-        )
-        for factor in ("/ 10**9 * 2**30", "/ 2**30 * 10**9")
-    ),
-    Edit(
-        "Somewhere nothing fits, and you decode all the same. Where do all these caches lie?",
-        {FITS: "if False:"},
-    ),
-)
-
 CHECK = Check(
     cases=bound_cases,
-    judge=EqualTo(counted_rate, *edited("u02-decode-bound", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(counted_rate, *mistakes_of("u02-decode-bound"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.decode_tokens_per_second",
     answers=COUNTERS,
 )

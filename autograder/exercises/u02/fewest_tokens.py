@@ -5,7 +5,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u02.shared.sizes import COUNTERS
 from course_utils.configs import DEVICES
 
@@ -86,98 +86,9 @@ def searched(
     return high
 
 
-LEFT = "2 * inner * columns - ridge * element_bytes * (inner + columns)"
-NEEDED = "ridge * element_bytes * inner * columns"
-NEVER, ANSWER = "if left_over <= 0:", f"math.ceil({NEEDED} / left_over)"
-RIDGE = "Fraction(flops_per_second, bytes_per_second)"
-MISSED = "Sometimes a row less than needed. Does your number reach the ridge, or just miss it?"
-ON_THE_RIDGE = (
-    "One row too many, only where a product lies exactly on the ridge. Which of your operations "
-    "may round, and is a product on the ridge still memory-bound?"
-)
-EDITS = (
-    Edit(
-        "That is the ridge itself, for every shape. Which bytes besides those of the weights does "
-        "a product of many rows move?",
-        {LEFT: "2 * inner * columns"},
-    ),
-    Edit(
-        "That is the ridge itself, for every shape. Which bytes besides those of the weights does "
-        "a product of many rows move?",
-        {LEFT: "1", ANSWER: "math.ceil(ridge)"},
-    ),
-    Edit(
-        MISSED,
-        {"math.ceil": "math.floor"},
-    ),
-    Edit(
-        MISSED,
-        {"math.ceil": "round"},
-    ),
-    Edit(
-        "Where no number of rows is enough you return one. Towards what does the intensity go as "
-        "the rows grow?",
-        {NEVER: "if left_over == 0:"},
-    ),
-    Edit(
-        "Where no number of rows is enough you return one. Towards what does the intensity go as "
-        "the rows grow?",
-        {NEVER: "if left_over == 0:", "return math.inf": "return 0"},
-    ),
-    *(
-        Edit(
-            "You stop too early. Can a number of rows larger than you try reach the ridge?",
-            {NEVER: f"if left_over <= 0 or {NEEDED} > {most} * left_over:"},
-        )
-        for most in (1_000, 100_000)
-    ),
-    Edit(
-        "Your rows are no whole number. Which whole number of rows reaches the ridge?",
-        {"math.ceil": "float"},
-    ),
-    Edit(
-        "Your ridge is a whole number. What is that of 312 · 10¹² FLOP/s and 2.039 · 10¹² B/s?",
-        {RIDGE: "(flops_per_second // bytes_per_second)"},
-    ),
-    Edit(
-        "As if the ridge were twice as high. How many FLOPs is one multiply-and-add?",
-        {RIDGE: "2 * Fraction(flops_per_second, bytes_per_second)"},
-    ),
-    Edit(
-        "As if the ridge were half as high. How many FLOPs is one multiply-and-add?",
-        {RIDGE: "Fraction(flops_per_second, 2 * bytes_per_second)"},
-    ),
-    *(
-        Edit(
-            "Right for one format only. How many bytes come along with each weight in the others?",
-            {
-                LEFT: LEFT.replace("element_bytes", size),
-                ANSWER: ANSWER.replace("element_bytes", size),
-            },
-        )
-        for size in ("1", "2", "4")
-    ),
-    Edit(
-        ON_THE_RIDGE,
-        {ANSWER: f"math.floor({NEEDED} / left_over) + 1"},
-    ),
-    Edit(
-        ON_THE_RIDGE,
-        {RIDGE: "flops_per_second / bytes_per_second"},
-    ),
-    Edit(
-        "The results are missing from your bytes. How many numbers does the product write?",
-        {LEFT: "2 * inner * columns - ridge * element_bytes * inner"},
-    ),
-    Edit(
-        "The rows that come in are missing from your bytes. How many numbers has each?",
-        {LEFT: "2 * inner * columns - ridge * element_bytes * columns"},
-    ),
-)
-
 CHECK = Check(
     cases=token_cases,
-    judge=EqualTo(searched, *edited("u02-fewest-tokens", EDITS)),
+    judge=EqualTo(searched, *mistakes_of("u02-fewest-tokens")),
     fallback="course_utils.formulas.roofline.fewest_tokens",
     answers=COUNTERS,
 )

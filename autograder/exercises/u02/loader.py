@@ -5,7 +5,7 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 NAMES = ("load_ms", "step_ms", "num_workers", "num_batches")
 
@@ -34,94 +34,9 @@ def simulated(load_ms: int, step_ms: int, num_workers: int, num_batches: int) ->
     return now
 
 
-WORKER, TAKEN = (
-    "free[batch % num_workers] += load_ms",
-    "now = max(now, free[batch % num_workers]) + step_ms",
-)
-DIVIDED = "load_ms / num_workers"
-SMOOTH = f"return load_ms + (num_batches - 1) * max(step_ms, {DIVIDED}) + step_ms"
-STEPS, ROUNDS = "load_ms + num_batches * step_ms", "-(-num_batches // num_workers)"
-EDITS = (
-    Edit(
-        "Nothing overlaps in yours. What do the workers do while a step runs?",
-        {TAKEN: "now += load_ms + step_ms"},
-    ),
-    Edit(
-        "You take the longer of loading and stepping, and forget the ends. What is there to work "
-        "on while the first batch is loaded, and which step follows the last?",
-        {TAKEN: "now += max(load_ms / num_workers, step_ms)"},
-    ),
-    Edit(
-        "You take the longer of loading and stepping, and forget the ends. What is there to work "
-        "on while the first batch is loaded, and which step follows the last?",
-        {"return now": f"return max(num_batches * step_ms, {ROUNDS} * load_ms)"},
-    ),
-    *(
-        Edit(
-            "Your last batch takes as long as the others. What is left to do when it is loaded?",
-            {"return now": f"return load_ms + num_batches * max(step_ms, {each})"},
-        )
-        for each in (DIVIDED, DIVIDED.replace("/", "//"))
-    ),
-    Edit(
-        "Your number of workers changes nothing. How many batches are loaded at the same time?",
-        {TAKEN: "now = max(now, (batch + 1) * load_ms) + step_ms"},
-    ),
-    Edit(
-        "The first batch is there sooner than one worker can make it. Do several workers share one "
-        "batch?",
-        {TAKEN: "now = max(now, (batch + 1) * load_ms / num_workers) + step_ms"},
-    ),
-    *(
-        Edit(
-            "Your batches arrive at even distances. When are the first batches of all workers "
-            "there?",
-            {"return now": smooth},
-        )
-        for smooth in (
-            SMOOTH,
-            SMOOTH.replace(" / ", " // "),
-            SMOOTH.replace(DIVIDED, f"-(-{DIVIDED.replace('/', '//')})"),
-        )
-    ),
-    Edit(
-        "One step follows your last round of loads. How many batches came with that round?",
-        {"return now": f"return max({STEPS}, {ROUNDS} * load_ms + step_ms)"},
-    ),
-    Edit(
-        "Your last round of loads is a full one. How many batches are left for it?",
-        {"return now": f"return max({STEPS}, {ROUNDS} * load_ms + num_workers * step_ms)"},
-    ),
-    Edit(
-        "Each of your workers makes several batches in a row. Who makes the second batch here?",
-        {
-            "free = [0] * num_workers": f"in_a_row = {ROUNDS}",
-            WORKER: "ready = (batch % in_a_row + 1) * load_ms",
-            TAKEN: "now = max(now, ready) + step_ms",
-        },
-    ),
-    Edit(
-        "Loading is divided among the workers, and still nothing overlaps. What do they do while a "
-        "step runs?",
-        {"return now": "return num_batches * (load_ms / num_workers + step_ms)"},
-    ),
-    Edit(
-        "The last step is missing. Is an epoch over when its last batch is there?",
-        {TAKEN: "now = max(now, free[batch % num_workers]) + step_ms * (batch < num_batches - 1)"},
-    ),
-    Edit(
-        "Your steps wait for no batch. What does a step need before it begins?",
-        {TAKEN: "now += step_ms"},
-    ),
-    Edit(
-        "Your workers make all batches at once. How long is a worker busy before its next one?",
-        {WORKER: "free[batch % num_workers] = load_ms"},
-    ),
-)
-
 CHECK = Check(
     cases=epoch_cases,
-    judge=EqualTo(simulated, *edited("u02-loader", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(simulated, *mistakes_of("u02-loader"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.epoch_seconds",
     answers=("course_utils.formulas.roofline",),
 )

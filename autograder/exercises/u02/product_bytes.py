@@ -6,7 +6,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u02.shared.sizes import COUNTERS, just_above
 from course_utils.instruments import count_bytes
 
@@ -45,62 +45,9 @@ def moved_bytes(rows: int, inner: int, columns: int, element_bytes: int) -> int:
     return count_bytes(lambda: a @ b).num_bytes
 
 
-FACTORS, RESULT = "rows * inner + inner * columns", " + rows * columns"
-ALL = "element_bytes * numbers"
-EDITS = (
-    Edit("Where does the product put its results?", {RESULT: ""}),
-    Edit("That is a count of numbers. How many bytes does each of them have?", {ALL: "numbers"}),
-    *(
-        Edit(
-            "Your numbers have the same size in every format. What does your function do with "
-            "`element_bytes`?",
-            {ALL: f"{size} * numbers"},
-        )
-        for size in (2, 4)
-    ),
-    Edit(
-        "You read each number as often as it is used. How often must it come if the processor can "
-        "hold on to it?",
-        {FACTORS: "2 * rows * inner * columns"},
-    ),
-    Edit(
-        "You read a weight for every row. How often must it come if the processor can hold on to "
-        "it?",
-        {FACTORS: "rows * inner + rows * inner * columns"},
-    ),
-    Edit(
-        "That is one number for each multiplication. How many numbers does each of the three "
-        "matrices hold?",
-        {f"{FACTORS}{RESULT}": "rows * inner * columns"},
-    ),
-    Edit(
-        "You count one matrix. Which two others does a product touch?",
-        {f"{FACTORS}{RESULT}": "inner * columns"},
-    ),
-    Edit(
-        "You count the result twice. Was there anything in it before the product?",
-        {RESULT: " + 2 * rows * columns"},
-    ),
-    *(
-        Edit(
-            "Your result is in the same format, whatever the factors are in. In which format does "
-            "the product hand it on?",
-            {ALL: f"element_bytes * ({FACTORS}) + {size} * rows * columns"},
-        )
-        for size in (2, 4)
-    ),
-    Edit(
-        "You count the results and one factor. Which matrix is missing?",
-        {FACTORS: "inner * columns"},
-    ),
-    Edit(
-        "You count the results and one factor. Which matrix is missing?", {FACTORS: "rows * inner"}
-    ),
-)
-
 CHECK = Check(
     cases=product_cases,
-    judge=EqualTo(moved_bytes, *edited("u02-product-bytes", EDITS)),
+    judge=EqualTo(moved_bytes, *mistakes_of("u02-product-bytes")),
     fallback="course_utils.formulas.roofline.product_bytes",
     answers=COUNTERS,
 )

@@ -8,7 +8,7 @@ import pandas as pd
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 INSIDE = {  # what calls them, from the outside in
@@ -96,95 +96,9 @@ def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {"calls": int(products.calls.sum()), "share": float(share)}
 
 
-IN, OWN, WHOLE = (
-    'row["operator"] in names',
-    'row["own_us"] for row in chosen',
-    'row["own_us"] for row in rows',
-)
-EDITS = (
-    Edit(
-        "You count a product once for each operator around it. Which operators multiply, and which "
-        "only call one that does?",
-        {'"aten::bmm"}': '"aten::bmm", "aten::matmul", "aten::linear"}'},
-    ),
-    *(
-        Edit(
-            "You count a product once for each operator around it. Which operators multiply, and "
-            "which only call one that does?",
-            {'"aten::bmm"}': f'"aten::bmm", "{outer}"}}'},
-        )
-        for outer in ("aten::matmul", "aten::linear")
-    ),
-    Edit(
-        "Backward has rows of its own, which call a product. Which names does the exercise list?",
-        {IN: '"mm" in row["operator"].lower()'},
-    ),
-    *(
-        Edit(
-            "Only some of the products are there. Which operators multiply where there is a bias, "
-            "or a batch of matrices?",
-            {'{"aten::mm", "aten::addmm", "aten::bmm"}': some},
-        )
-        for some in ('{"aten::mm"}', '{"aten::mm", "aten::addmm"}', '{"aten::mm", "aten::bmm"}')
-    ),
-    Edit(
-        "That is how many rows there are. How often did each operator run?",
-        {'sum(row["calls"] for row in chosen)': "len(chosen)"},
-        points=0.75,
-    ),
-    Edit(
-        "Only the last kind of product in the table counts. What happened to those before it?",
-        {
-            'sum(row["calls"] for row in chosen)': '[0, *(row["calls"] for row in chosen)][-1]',
-            f"sum({OWN})": f"[0, *({OWN})][-1]",
-        },
-    ),
-    *(
-        Edit(
-            "Your share is rounded. How many digits does the exercise ask for?",
-            {f"sum({OWN}) / sum({WHOLE})": f"round(sum({OWN}) / sum({WHOLE}), {digits})"},
-            points=0.75,
-        )
-        for digits in (2, 3, 4)
-    ),
-    Edit(
-        "Part of your products' time belongs to operators that they call. Which column leaves that "
-        "out?",
-        {OWN: 'row["total_us"] for row in chosen'},
-        points=0.75,
-    ),
-    Edit(
-        "Your whole is too long: an operator inside another one is in the total of both. Which "
-        "column holds every microsecond once?",
-        {WHOLE: 'row["total_us"] for row in rows'},
-        points=0.75,
-    ),
-    Edit(
-        "Your whole is too long: an operator inside another one is in the total of both. Which "
-        "column holds every microsecond once?",
-        {OWN: 'row["total_us"] for row in chosen', WHOLE: 'row["total_us"] for row in rows'},
-        points=0.75,
-    ),
-    Edit(
-        "You divide by the longest row. Is every operator inside of that one?",
-        {f"sum({WHOLE})": 'max(row["total_us"] for row in rows)'},
-        points=0.75,
-    ),
-    Edit(
-        "Those are per cent. What is the largest value of a share?",
-        {f"sum({OWN})": f"100 * sum({OWN})"},
-        points=0.75,
-    ),
-    Edit(
-        "That is a share of the calls. Does each call take the same time?",
-        {OWN: 'row["calls"] for row in chosen', WHOLE: 'row["calls"] for row in rows'},
-        points=0.75,
-    ),
-)
-
 CHECK = Check(
     cases=table_cases,
-    judge=EqualTo(read_with_pandas, *edited("u02-profile", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(read_with_pandas, *mistakes_of("u02-profile"), relative_tolerance=PROMISED),
     fallback="course_utils.instruments.profiling.products_in",
     answers=("course_utils.instruments.profiling",),
 )

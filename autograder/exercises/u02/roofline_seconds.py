@@ -6,7 +6,7 @@ from fractions import Fraction
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u02.shared.sizes import COUNTERS
 from course_utils.configs import DEVICES
 
@@ -49,91 +49,9 @@ def played(operations: list[list[int]], flops_per_second: int, bytes_per_second:
     return float(now)
 
 
-EACH = "max(flops / flops_per_second, num_bytes / bytes_per_second)"
-SUM = f"sum(\n        {EACH}\n        for flops, num_bytes in operations\n    )"
-COMPUTE = "sum(flops for flops, _ in operations) / flops_per_second"
-MEMORY = "sum(num_bytes for _, num_bytes in operations) / bytes_per_second"
-TURNED_OVER = "(flops_per_second / flops if flops else 0.0)"
-EDITS = (
-    Edit(
-        "You compare the sums. Can the last operation compute while the first one still reads?",
-        {SUM: f"max({COMPUTE}, {MEMORY})"},
-    ),
-    Edit(
-        "You add both times. Does an operation wait with computing until everything is read?",
-        {EACH: "(flops / flops_per_second + num_bytes / bytes_per_second)"},
-    ),
-    Edit(
-        "Your memory takes no time. How long does an operation without FLOPs take?",
-        {EACH: "(flops / flops_per_second)"},
-    ),
-    Edit(
-        "Your processor takes no time. For what does a large product wait?",
-        {EACH: "(num_bytes / bytes_per_second)"},
-    ),
-    Edit(
-        "You take the shorter of two times. For which of the two does an operation wait?",
-        {"max(flops": "min(flops"},
-    ),
-    Edit(
-        "You take the mean of two times. For which of the two does an operation wait?",
-        {EACH: "(flops / flops_per_second + num_bytes / bytes_per_second) / 2"},
-    ),
-    Edit(
-        "You give the longest operation. What do the others do meanwhile?",
-        {SUM: f"max(({EACH} for flops, num_bytes in operations), default=0.0)"},
-    ),
-    Edit(
-        "FLOPs and bytes have changed places. In which order does each pair come?",
-        {"for flops, num_bytes in": "for num_bytes, flops in"},
-    ),
-    *(
-        Edit(
-            "You divide a rate by a count. Which way round does the ratio give seconds?",
-            {EACH: f"max({computing}, {moving})"},
-        )
-        for computing, moving in (
-            (TURNED_OVER, "bytes_per_second / num_bytes"),
-            (TURNED_OVER, "num_bytes / bytes_per_second"),
-            ("flops / flops_per_second", "bytes_per_second / num_bytes"),
-        )
-    ),
-    Edit(
-        "You multiply by a rate. What is the unit of FLOPs times FLOP/s, and what gives seconds?",
-        {EACH: EACH.replace("/", "*")},
-    ),
-    Edit(
-        "An operation that lies on the ridge takes no time with you. Which of your two branches "
-        "should have it?",
-        {EACH: f"{EACH} * (flops * bytes_per_second != num_bytes * flops_per_second)"},
-    ),
-    Edit(
-        "Your ridge is a whole number. On which side of it is an operation of 3.5 FLOP/B, where it "
-        "is 3.7?",
-        {
-            EACH: "(flops / flops_per_second "
-            "if flops >= flops_per_second // bytes_per_second * num_bytes "
-            "else num_bytes / bytes_per_second)"
-        },
-    ),
-    *(
-        Edit(
-            "Your number is rounded. How long does an operation of a microsecond take?",
-            {SUM: f"round({SUM}, {digits})"},
-        )
-        for digits in (3, 6)
-    ),
-    *(
-        Edit(
-            f"Your number is in {unit}. What does the exercise ask for?", {SUM: f"{SUM} * {factor}"}
-        )
-        for unit, factor in (("milliseconds", "1e3"), ("microseconds", "1e6"))
-    ),
-)
-
 CHECK = Check(
     cases=operation_cases,
-    judge=EqualTo(played, *edited("u02-roofline-seconds", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(played, *mistakes_of("u02-roofline-seconds"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.roofline.roofline_seconds",
     answers=COUNTERS,
 )

@@ -6,7 +6,7 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, any_of, each_also, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u03.shared.counters import COUNTERS, just_above
 from course_utils.reference import Transformer
 
@@ -69,150 +69,9 @@ def _part_of(name: str) -> str:
     return "feed_forward" if ".ffn." in name else "embedding_and_head"
 
 
-# Places of the model answer.
-QUERIES, KEYS = "model.num_heads * model.head_dim", "model.num_kv_heads * model.head_dim"
-BIASES, INNER_BIASES = "query_width + 2 * kv_width + h", "(2 if model.is_gated else 1) * f + h"
-ATTENTION = "2 * h * query_width + 2 * h * kv_width"
-MATRICES, HEADS = "3 if model.is_gated else 2", "1 if model.is_tied else 2"
-ONE_INNER_BIAS = {INNER_BIASES: "f + h"}
-
-OF_ALL_LAYERS = {f"model.num_layers * {part}": part for part in ("attention", "feed_forward")}
-ONE_LAYER = "You count one layer. How many are there?"
-INNER_WIDTH = "You use 4 h as the inner width. Which size of the model gives it?"
-EDITS = (
-    Edit(ONE_LAYER, OF_ALL_LAYERS, points=1.0),
-    *(Edit(ONE_LAYER, {old: new}, points=1.5) for old, new in OF_ALL_LAYERS.items()),
-    Edit(
-        ONE_LAYER,
-        {**OF_ALL_LAYERS, "2 * model.num_layers + 1": "3"},
-        points=0.5,
-    ),
-    Edit(
-        "Your keys and values are as wide as the queries. How many heads do they have?",
-        {KEYS: QUERIES},
-        points=1.5,
-    ),
-    *any_of(
-        "Your answer is right only where all query heads together are as wide as the model. How "
-        "wide are they, given `num_heads` and `head_dim`?",
-        {QUERIES: "h"},
-        {KEYS: "model.num_kv_heads * h // model.num_heads"},
-        points=1.5,
-    ),
-    *(
-        Edit(
-            "Your attention is right only where every query head has its own keys and values, "
-            "and all heads together are as wide as the model. What are the shapes of its four "
-            "matrices?",
-            {ATTENTION: "4 * h * h", **of_biases},
-            points=1.5,
-        )
-        for of_biases in ({}, {BIASES: "0"}, {BIASES: "4 * h"})
-    ),
-    Edit(
-        "Your attention never has biases. Which of its four matrices have one in a model with "
-        "biases?",
-        {BIASES: "0"},
-        points=1.5,
-    ),
-    Edit(
-        "You count three biases in attention. Which of its four matrices have one?",
-        {BIASES: "query_width + 2 * kv_width"},
-        points=1.5,
-    ),
-    Edit(
-        "Your four biases of attention are all as wide as the model. How many outputs does the "
-        "matrix of the keys have?",
-        {BIASES: "4 * h"},
-        points=1.5,
-    ),
-    Edit(
-        "Your feed-forward block never has biases. How many outputs does each of its matrices "
-        "have?",
-        {INNER_BIASES: "0"},
-        points=1.5,
-    ),
-    Edit(
-        "Your feed-forward block has only the bias of W_down. Which of its other matrices have "
-        "one?",
-        {INNER_BIASES: "h"},
-        points=1.5,
-    ),
-    Edit(
-        "You count too few biases in gated blocks. How many outputs does each of the three "
-        "matrices have?",
-        ONE_INNER_BIAS,
-        points=1.5,
-    ),
-    *each_also(
-        [
-            Edit(
-                "You count two matrices in every feed-forward block. What does `is_gated` say?",
-                {MATRICES: "2"},
-                points=1.5,
-            ),
-            Edit(
-                "You count three matrices in every feed-forward block. What does `is_gated` say?",
-                {MATRICES: "3"},
-                points=1.5,
-            ),
-            Edit(INNER_WIDTH, {") * h * f": ") * h * 4 * h"}, points=1.5),
-        ],
-        ONE_INNER_BIAS,
-    ),
-    Edit(INNER_WIDTH, {"model.ffn_size": "4 * model.hidden_size"}, points=1.5),
-    Edit(
-        "The norm after the last layer is missing. How many norms does the whole model have?",
-        {"2 * model.num_layers + 1": "2 * model.num_layers"},
-        points=1.5,
-    ),
-    Edit(
-        "You count only the weights of the norms. What else does a LayerNorm have?",
-        {"norm = 2 * h": "norm = 1 * h"},
-        points=1.5,
-    ),
-    Edit(
-        "Your norms have biases in every model. What does `has_biases` say?",
-        {"norm = h": "norm = h + h"},
-        points=1.5,
-    ),
-    Edit(
-        "You count one norm per layer. What comes before each of its two blocks?",
-        {"2 * model.num_layers + 1": "model.num_layers + 1"},
-        points=1.5,
-    ),
-    Edit(
-        "Your head has a matrix of its own even where it is tied. How often is a shared matrix "
-        "stored?",
-        {HEADS: "2"},
-        points=1.5,
-    ),
-    Edit("Your head is always tied. What does `is_tied` say?", {HEADS: "1"}, points=1.5),
-    Edit(
-        "The learned positions are missing. In which table is a position looked up?",
-        {" + model.num_positions": ""},
-        points=1.5,
-    ),
-    Edit(
-        "You count the learned positions twice where the head is not tied. Does a head look up "
-        "positions?",
-        {
-            "model.vocab_size * (": "(model.vocab_size + model.num_positions) * (",
-            ") + model.num_positions": ")",
-        },
-        points=1.5,
-    ),
-    Edit(
-        "You count the head where `is_tied` is set, and leave it out where it is not. What does "
-        "a tied model store only once?",
-        {HEADS: "2 if model.is_tied else 1"},
-        points=1.5,
-    ),
-)
-
 CHECK = Check(
     cases=parameters_cases,
-    judge=EqualTo(measured_parameters, *edited("u03-parameters", EDITS)),
+    judge=EqualTo(measured_parameters, *mistakes_of("u03-parameters")),
     fallback="course_utils.formulas.parameters.parameters_by_part",
     answers=COUNTERS,
 )

@@ -1,9 +1,7 @@
 """Check of the bytes that one more sequence keeps."""
 
-import itertools
 import json
 import random
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
@@ -13,7 +11,7 @@ import torch
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u03.shared.counters import COUNTERS, just_above
 from course_utils.formulas.activations import llama_layer_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors
@@ -69,140 +67,9 @@ def _counted(model: str, batch: int, seq_len: int) -> int:
     return loss.total_bytes
 
 
-# Places of the model answer.
-AROUND = "last_norm + head_input + log_softmax + ids_and_targets"
-LOG_SOFTMAX, IDS = "4 * seq_len * model.vocab_size", "2 * 8 * seq_len"
-LAYERS, STATISTICS = "model.num_layers * layer_bytes", "stream + 4 * seq_len"
-
-
-AROUND_IN_WORDS = {
-    "last_norm": "the last norm",
-    "head_input": "the head",
-    "log_softmax": "the loss",
-    "ids_and_targets": "ids and targets",
-}
-
-
-def _without(*parts: str) -> dict[str, str]:
-    """Some of what stands around the layers left out."""
-    return {AROUND: " + ".join(["0", *(each for each in AROUND_IN_WORDS if each not in parts)])}
-
-
-def _several_missing(parts: Sequence[str]) -> Edit:
-    *first, last = (AROUND_IN_WORDS[each] for each in parts)
-    words = f"{', '.join(first)} and {last} are missing from your sum."
-    return Edit(
-        f"{words[0].upper()}{words[1:]} What does the derivative of each need?", _without(*parts)
-    )
-
-
-EDITS = (
-    *(
-        _several_missing(parts)
-        for count in (2, 3)
-        for parts in itertools.combinations(AROUND_IN_WORDS, count)
-    ),
-    Edit(
-        "The loss is missing from your sum. How many numbers does the softmax over the "
-        "vocabulary have?",
-        _without("log_softmax"),
-    ),
-    Edit(
-        "Your loss is in bf16. What does the exercise say about its precision?",
-        {LOG_SOFTMAX: "2 * seq_len * model.vocab_size"},
-    ),
-    Edit(
-        "Your log-softmax has one number per token. How many words could follow a token?",
-        {LOG_SOFTMAX: "4 * seq_len"},
-    ),
-    Edit(
-        "Your log-softmax has one number per word of the vocabulary. For how many tokens is "
-        "there a loss?",
-        {LOG_SOFTMAX: "4 * model.vocab_size"},
-    ),
-    Edit("You count one layer. How many are there?", {LAYERS: "layer_bytes"}),
-    Edit(
-        "The layers are missing. How many are there, and what does each keep?",
-        {f"{LAYERS} + around": "around"},
-    ),
-    Edit(
-        "You count what is around the layers once per layer. How many heads and losses does a "
-        "model have?",
-        {f"{LAYERS} + around": "model.num_layers * (layer_bytes + around)"},
-    ),
-    Edit(
-        "You count the last norm and the input of the head once per layer. How many of them does a "
-        "model have?",
-        {
-            f"{LAYERS} + around": "model.num_layers * (layer_bytes + last_norm + head_input) "
-            "+ log_softmax + ids_and_targets"
-        },
-    ),
-    Edit(
-        "You count only the layers. Which operations come before and after them?",
-        {f"{LAYERS} + around": LAYERS},
-    ),
-    Edit(
-        "The norm after the last layer is missing. What does it keep?",
-        _without("last_norm"),
-    ),
-    Edit(
-        "Where the head is tied to the embedding, you keep nothing for it. What does the gradient "
-        "of its weight need besides the matrix, whoever else uses that?",
-        {AROUND: AROUND.replace("head_input", "(0 if model.is_tied else head_input)")},
-    ),
-    Edit(
-        "One tensor as wide as the model is missing: the last norm keeps what it reads, and so "
-        "does the head. Which of the two is not in your sum?",
-        _without("head_input"),
-    ),
-    Edit(
-        "Token ids and targets are missing. Which does the embedding need to find its rows "
-        "again, and which does the loss need?",
-        _without("ids_and_targets"),
-    ),
-    Edit(
-        "You count 8 bytes per token for ids and targets together. Who keeps each, and how wide "
-        "is each?",
-        {IDS: "8 * seq_len"},
-    ),
-    Edit(
-        "You count one id and one target per sequence. How many tokens does a sequence have?",
-        {IDS: "2 * 8"},
-    ),
-    Edit(
-        "You count the fp32 logits as well as the log-softmax. Which does the derivative of the "
-        "loss need?",
-        {AROUND: f"{AROUND} + log_softmax"},
-    ),
-    Edit(
-        "The statistics of the last norm are missing. What does an RMSNorm keep besides its input?",
-        {STATISTICS: "stream"},
-    ),
-    Edit(
-        "The statistics of your last norm are in bf16. What does the unit say about their "
-        "precision?",
-        {STATISTICS: "stream + 2 * seq_len"},
-    ),
-    Edit(
-        "Your last norm keeps two numbers per token, as LayerNorm does. Does RMSNorm subtract a "
-        "mean?",
-        {STATISTICS: "stream + 8 * seq_len"},
-    ),
-    Edit(
-        "Your embedding also keeps the rows that it found. What does its derivative need?",
-        {AROUND: f"{AROUND} + stream"},
-    ),
-    Edit(
-        "You count the bf16 logits as well as the log-softmax. Which does the derivative of the "
-        "loss need?",
-        {AROUND: f"{AROUND} + log_softmax // 2"},
-    ),
-)
-
 CHECK = Check(
     cases=sequence_cases,
-    judge=EqualTo(measured_sequence_bytes, *edited("u03-sequence-bytes", EDITS)),
+    judge=EqualTo(measured_sequence_bytes, *mistakes_of("u03-sequence-bytes")),
     fallback="course_utils.formulas.activations.sequence_bytes",
     answers=COUNTERS,
 )

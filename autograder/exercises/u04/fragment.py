@@ -5,7 +5,7 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.observing.u04 import fragment
 from course_utils.reference.allocator_replay import MIB
 
@@ -48,33 +48,6 @@ WAYS = {
         "it?",
     ),
 }
-NUM_PAIRS, SIZE, FREED = "device_bytes // (4 * MIB)", "[2 * MIB]", "-(2 * pair + 1)"
-EDITS = (
-    Edit(
-        "On the smallest device one of your holes is large enough. How large is a freed block with "
-        "what is free beside it, and how large a quarter of that device?",
-        {NUM_PAIRS: "device_bytes // (20 * MIB)", SIZE: "[9 * MIB]", FREED: "-(2 * pair + 2)"},
-    ),
-    *(
-        Edit(
-            "Each of your blocks is a segment of its own, and one that is free altogether goes "
-            "back to the device. How small must blocks be so that several share a segment?",
-            {NUM_PAIRS: num_pairs, SIZE: size},
-        )
-        for num_pairs, size in (
-            ("2", "[device_bytes // 4]"),
-            ("device_bytes // (20 * MIB)", "[10 * MIB]"),
-        )
-    ),
-    Edit(WAYS["served_from_a_block"][1], {FREED: "-(pair + 1)"}),
-    Edit(WAYS["room_for_a_segment"][1], {NUM_PAIRS: "device_bytes // (8 * MIB)"}),
-    Edit(WAYS["impossible_requests"][1], {FREED: "-2 * pair"}),
-    Edit(WAYS["refused_too_early"][1], {SIZE: "[3 * MIB]"}),
-    Edit(
-        WAYS["too_little_free"][1],
-        {"for pair in range(num_pairs)": "for pair in range(num_pairs - 1)"},
-    ),
-)
 
 
 def fragment_cases(seed: int) -> list[Case]:
@@ -89,7 +62,7 @@ CHECK = Check(
     observe=fragment.observe,
     judge=Behaviour(
         lambda device_bytes: dict.fromkeys(WAYS, 0),
-        *edited("u04-fragment", EDITS, observe=fragment.observe),
+        *mistakes_of("u04-fragment", observe=fragment.observe),
         *(Symptom(hint, lambda *case, way=way: {way: 1}) for way, (_, hint) in WAYS.items()),
         summarise=fragment.summarise,
         labels={way: label for way, (label, _) in WAYS.items()},

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 Storage = tuple[int, int | None, int]
 """When it was born, when it died or None, its bytes."""
@@ -54,94 +54,8 @@ def counted_peak(storages: list[Storage], num_operations: int) -> dict[str, int]
     return {"peak_bytes": max(line), "operation": line.index(max(line)), "end_bytes": line[-1]}
 
 
-LIVE = "born <= operation, died is not None and died <= operation"
-OPERATIONS, OPERATION, END = (
-    "range(num_operations + 1)",
-    "line.index(highest)",
-    "line[num_operations]",
-)
-WITHOUT_ZERO = {OPERATIONS: "range(1, num_operations + 1)", END: "line[-1]"}
-FROM_ONE = "Your line begins with operation 1. What is live before any operation has run?"
-EDITS = (
-    Edit(
-        "You still count a storage at the operation where it died. Who may have its bytes by then?",
-        {LIVE: "born <= operation, died is not None and died < operation"},
-    ),
-    Edit(
-        "Your storages are live only from the operation after the one that made them. Where does a "
-        "result lie while it is written?",
-        {LIVE: "born < operation, died is not None and died <= operation"},
-    ),
-    Edit(
-        "A storage that never died is gone at your last operation. What does None say about it?",
-        {LIVE: "born <= operation, (num_operations if died is None else died) <= operation"},
-    ),
-    Edit(
-        "You never count a storage that never died. What does None say about it?",
-        {LIVE: "born <= operation, died is None or died <= operation"},
-    ),
-    Edit(
-        "In your line nothing ever dies. What does the second number of a storage say?",
-        {LIVE: "born <= operation, False"},
-    ),
-    Edit(
-        "Where the line is highest twice you name the second operation. Which one does the "
-        "exercise ask for?",
-        {OPERATION: "num_operations - line[::-1].index(highest)"},
-        points=1.0,
-    ),
-    Edit(FROM_ONE, WITHOUT_ZERO | {OPERATION: f"1 + {OPERATION}"}, points=0.5),
-    Edit(FROM_ONE, WITHOUT_ZERO, points=0.5),
-    Edit(
-        "Your line ends one operation early. Which one is the last?",
-        {OPERATIONS: "range(num_operations)", END: "line[-1]"},
-    ),
-    Edit(
-        "Your operation is one too large. What is the number of the entry before the first "
-        "operation?",
-        {OPERATION: f"1 + {OPERATION}"},
-        points=1.0,
-    ),
-    Edit(
-        "At the end you count only storages that never died. Which others are still live at the "
-        "last operation, and freed after it?",
-        {END: "sum(num_bytes for _, died, num_bytes in storages if died is None)"},
-        points=1.0,
-    ),
-    Edit(
-        "Your line holds what each operation adds and takes away. What is there already from the "
-        "operations before?",
-        {
-            "if is_born and not is_dead:": "if born == operation or died == operation:",
-            "+= num_bytes": "+= num_bytes if born == operation else -num_bytes",
-        },
-    ),
-    Edit(
-        "At each operation you have the bytes of one storage, the last that is live. What else "
-        "is live then?",
-        {"+= num_bytes": "= num_bytes"},
-    ),
-    Edit(
-        "You count storages that are dead already, and no live ones. When does a storage hold "
-        "its bytes?",
-        {"not is_dead": "is_dead"},
-    ),
-    Edit(
-        "Your peak is the largest storage alone. What else is live beside it?",
-        {'"peak_bytes": highest': '"peak_bytes": max([0, *(n for _, _, n in storages)])'},
-        points=1.0,
-    ),
-    Edit(
-        "Your operation is the one that makes the largest storage. Is the most live where the "
-        "largest is born?",
-        {OPERATION: "max([(0, 0, 0), *storages], key=lambda each: each[2])[0]"},
-        points=1.0,
-    ),
-    Edit("Your end is the peak. What has been freed since then?", {END: "highest"}, points=1.0),
-)
-
 CHECK = Check(
     cases=line_cases,
-    judge=EqualTo(counted_peak, *edited("u04-peak-of-line", EDITS)),
+    judge=EqualTo(counted_peak, *mistakes_of("u04-peak-of-line")),
     fallback="course_utils.formulas.memory_over_time.peak_of_storages",
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u04 import snapshot
 from autograder.observing.u04.snapshot import as_file
 from course_utils.reference.allocator import CachingAllocator
@@ -120,126 +120,13 @@ def _at_peak(event: int, held: dict[int, tuple[str, int]]) -> dict[str, int]:
     }
 
 
-START, ACTIONS = "in_use - sum(changes)", '"free_requested": -1}'
-AT, UP_TO = "line.index(peak)", "events[: at + 1]"
-FRAME = 'own[0]["name"]'
-ANY = 'any(block["state"] == "active_allocated" for block in segment["blocks"])'
-FREE = 'block["size"] for block in segment["blocks"] if block["state"] == "inactive"'
-EDITS = (
-    Edit(
-        "Where recording begins late, your line begins too low. What was allocated before, and "
-        "where does the snapshot still show it?",
-        {START: "0"},
-        points=1.5,
-    ),
-    Edit(
-        "Your line begins with what is in use at the end. What have the events changed by then?",
-        {START: "in_use"},
-        points=1.5,
-    ),
-    Edit(
-        "In your line a free counts twice. Which of its two events ends the use of a block?",
-        {ACTIONS: '"free_requested": -1, "free_completed": -1}'},
-        points=0.5,
-    ),
-    Edit(
-        "In your line a segment counts as allocated. Who uses its bytes when it has just come "
-        "from the device?",
-        {ACTIONS: '"free_requested": -1, "segment_alloc": 1}'},
-        points=0.5,
-    ),
-    Edit(
-        "You count what is in use with its size rounded up. In which unit are the events' sizes?",
-        {'block["requested_size"] for': 'block["size"] for'},
-        points=1.5,
-    ),
-    Edit(
-        "Where the peak is reached twice you name the later event. Which one does the exercise "
-        "ask for?",
-        {AT: "len(line) - 1 - line[::-1].index(peak)"},
-        points=1.0,
-    ),
-    Edit(
-        "Your index counts only allocations and frees. Which other events stand in the list?",
-        {
-            '"peak_event": at': '"peak_event": sum(e["action"] in sign for e in events[:at])',
-        },
-        points=1.5,
-    ),
-    Edit(
-        "You ask which function holds most at the end. Which events come before the peak?",
-        {UP_TO: "events"},
-        points=1.5,
-    ),
-    Edit(
-        "You add up by the innermost frame, which is often torch's. Which frame is the first of "
-        "one's own code?",
-        {FRAME: 'frames[0]["name"]'},
-        points=1.5,
-    ),
-    Edit(
-        "You add up by the outermost frame, so all blocks belong to one function. On which side "
-        "of a stack is the function that allocates?",
-        {FRAME: 'frames[-1]["name"]'},
-        points=1.5,
-    ),
-    Edit(
-        "You add up what no function of one's own holds as if one did. Whose are blocks without "
-        "a frame?",
-        {"if own:": "if True:", FRAME: 'own[0]["name"] if own else ""'},
-        points=1.5,
-    ),
-    Edit(
-        "You give the largest single block. How many blocks may one function hold at the peak?",
-        {
-            "max(held.values(), default=0)": 'max((event["size"] for event in live.values() if '
-            'event["frames"]), default=0)'
-        },
-        points=1.5,
-    ),
-    Edit(
-        "You add up all that a function ever allocated. Which of its blocks were freed before "
-        "the peak?",
-        {'live.pop(event["addr"], None)': "pass"},
-        points=1.5,
-    ),
-    Edit(
-        "You count wholly free segments as trapped. Could the allocator give those back?",
-        {ANY: "True"},
-        points=1.5,
-    ),
-    Edit(
-        "You count only wholly free segments. Which free bytes cannot go back to the device?",
-        {ANY: f"not {ANY}"},
-        points=1.5,
-    ),
-    Edit(
-        "You count what rounding adds to the blocks in use. In which state is a block that is "
-        "free?",
-        {
-            FREE: 'block["size"] - block["requested_size"] for block in segment["blocks"] '
-            'if block["state"] == "active_allocated"'
-        },
-        points=1.5,
-    ),
-)
-
 CHECK = Check(
     cases=snapshot_cases,
     observe=snapshot.observe,
     judge=EqualTo(
         counted,
-        *edited("u04-snapshot", EDITS, observe=snapshot.observe),
-        questions={
-            "peak_bytes": "Your line of allocated bytes is wrong. Write it down for the first "
-            "example, event by event: which events change it, and with what does it begin?",
-            "peak_event": "The peak is right, but not where it is. From which number on are the "
-            "events of the list counted?",
-            "holder_bytes": "Which blocks are in use right after the event of the peak, and whose "
-            "are they?",
-            "trapped_bytes": "Draw the segments at the end, block by block. Which free blocks have "
-            "a neighbor in use in the same segment?",
-        },
+        *mistakes_of("u04-snapshot", observe=snapshot.observe),
+        questions=questions_of("u04-snapshot"),
     ),
     answers=("course_utils.instruments.allocator_history.read_history",),
 )

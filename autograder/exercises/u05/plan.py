@@ -6,7 +6,7 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.observing.u05 import plan
 
 Option = dict[str, Any]
@@ -92,158 +92,12 @@ def best(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, in
     }
 
 
-# Places of the model answer, and its choice.
-PLANS = "itertools.combinations_with_replacement(options, num_layers)\n"
-FITS, FLOPS = 'total(each, "kept_bytes") <= cap_bytes', 'total(each, "recomputed_flops")'
-CHEAPEST = f"min(fitting, key=lambda each: {FLOPS}, default=())"
-RESULT = "{name: names.count(name) for name in names}"
-BY_FLOPS = 'sorted(options, key=lambda each: each["recomputed_flops"])'
-SMALLEST = 'min(options, key=lambda each: each["kept_bytes"])'
-
-
-def _from(plans: str) -> dict[str, str]:
-    """The best of other plans."""
-    return {PLANS: f"{plans}\n"}
-
-
-FIRST_CHOICES = (
-    "Your first layers take what is cheapest for them, and the others have to live with what is "
-    "left. Is the sum of good first choices the best plan?"
-)
-GREEDY = f"""()
-    for others in reversed(range(num_layers)):
-        left = cap_bytes - total(best, "kept_bytes") - others * {SMALLEST}["kept_bytes"]
-        best += tuple([each for each in {BY_FLOPS} if each["kept_bytes"] <= left][:1])
-    best = best if len(best) == num_layers else ()"""
-UNTIL_NONE_FITS = f"""()
-    for _ in range(num_layers):
-        left = cap_bytes - total(best, "kept_bytes")
-        best += tuple([each for each in {BY_FLOPS} if each["kept_bytes"] <= left][:1])"""
-# From the cheapest everywhere, one layer after the other to the option that frees most for a FLOP.
-BY_RATIO = f"""[{BY_FLOPS}[0]] * num_layers
-    kept, flops = "kept_bytes", "recomputed_flops"
-    while total(best, "kept_bytes") > cap_bytes:
-        swaps = [
-            ((other[flops] - each[flops]) / (each[kept] - other[kept]), n, other)
-            for n, each in enumerate(best)
-            for other in options
-            if other[kept] < each[kept]
-        ]
-        if not swaps:
-            return {{}}
-        _, n, option = min(swaps, key=lambda swap: swap[:2])
-        best[n] = option"""
-IS_USEFUL = """not any(
-        other is not each and all(other[field] <= each[field] for field in list(each)[1:])
-        for other in options
-    )"""
-EDITS = (
-    Edit(
-        "Right wherever a plan fits. What does the exercise ask for where none does?",
-        {"default=()": f"default=num_layers * ({SMALLEST},)"},
-    ),
-    Edit(
-        "Right wherever a plan fits. What does the exercise ask for where none does?",
-        {"default=()": f"default=num_layers * ({BY_FLOPS}[0],)"},
-    ),
-    Edit(
-        "Your plans have a layer too few. To how many must the numbers add up?",
-        _from("itertools.combinations_with_replacement(options, num_layers - 1)"),
-    ),
-    Edit(
-        "The values of your dictionary are bytes. What does the exercise want counted?",
-        {
-            RESULT: '{one["name"]: total([o for o in best if o is one], "kept_bytes") '
-            "for one in best}"
-        },
-    ),
-    Edit(
-        "Wrong only where a plan meets the cap to the byte. Is that too much?",
-        {"<= cap_bytes": "< cap_bytes"},
-    ),
-    Edit(
-        "The cap changes nothing in your plans. How many bytes do all layers keep together?",
-        {f" if {FITS}": ""},
-    ),
-    Edit(
-        "Your plan fits if the cap is that of one layer. How many bytes do all layers keep "
-        "together?",
-        {FITS: 'all(option["kept_bytes"] <= cap_bytes for option in each)'},
-    ),
-    Edit(
-        "Two options are equal in both numbers, and you drop both: each makes the other "
-        "useless. Which one do you keep?",
-        {
-            "plans = ": f"useful = [each for each in options if {IS_USEFUL}]\n    plans = ",
-            PLANS: PLANS.replace("options", "useful"),
-        },
-    ),
-    Edit(
-        "You find no plan where one fits. May several layers take the same option?",
-        {PLANS: "()\n"},
-    ),
-    Edit(
-        "All your layers do the same. Could one layer keep more than another?",
-        _from("[num_layers * [option] for option in options]"),
-    ),
-    Edit(
-        "You keep as little as you can. Is there a prize for bytes that stay free?",
-        {FLOPS: 'total(each, "kept_bytes")'},
-    ),
-    Edit(
-        "You keep as much as fits. Is a byte that stays free worth a FLOP that runs again?",
-        {FLOPS: '-total(each, "kept_bytes")'},
-    ),
-    Edit(
-        "Your plan fits, and you take the first or the last that does. Which of all that fit "
-        "recomputes the least?",
-        {CHEAPEST: "(*fitting, ())[0]"},
-    ),
-    Edit(
-        "Your plan fits, and you take the first or the last that does. Which of all that fit "
-        "recomputes the least?",
-        {CHEAPEST: "((), *fitting)[-1]"},
-    ),
-    Edit(
-        "You mix the two ends of the list only. When does an option between them come cheaper?",
-        _from(f"itertools.combinations_with_replacement(({BY_FLOPS}[0], {SMALLEST}), num_layers)"),
-    ),
-    Edit(
-        "Your plans mix two options at most. When does a third come cheaper for some layers?",
-        _from(
-            "[p for one in options for other in options for p in "
-            "itertools.combinations_with_replacement((one, other), num_layers)]"
-        ),
-    ),
-    Edit(FIRST_CHOICES, {CHEAPEST: GREEDY}),
-    Edit(
-        "One layer after the other takes what frees most bytes for a FLOP, until all fit. Would "
-        "less than the last of these steps have been enough?",
-        {CHEAPEST: BY_RATIO},
-    ),
-    Edit(
-        "You hand out bytes until none are left, and layers remain. Which layers has your plan "
-        "forgotten?",
-        {CHEAPEST: UNTIL_NONE_FITS},
-    ),
-    Edit(
-        "The keys of your dictionary are not names of options. Which field of an option holds "
-        "its name?",
-        {RESULT: "{f'layer {n}': option['name'] for n, option in enumerate(best)}"},
-    ),
-    Edit(
-        "Your values are shares of the layers. What should the values of your dictionary add up "
-        "to?",
-        {"names.count(name)": "names.count(name) / num_layers"},
-    ),
-)
-
 CHECK = Check(
     cases=plan_cases,
     observe=plan.observe,
     judge=Behaviour(
         best,
-        *edited("u05-plan", EDITS, observe=plan.observe),
+        *mistakes_of("u05-plan", observe=plan.observe),
         summarise=plan.summarise,
         labels=plan.LABELS,
     ),

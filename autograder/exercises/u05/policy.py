@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u05 import policy
 from autograder.observing.u05.policy import Products
 
@@ -47,143 +47,13 @@ def measured(**case: Any) -> dict[str, int]:
     return {"kept_bytes": forward.num_bytes, "products_in_backward": backward.count}
 
 
-# Places of the model answer.
-CHOICE, IS_EXPENSIVE = "return keep if op in expensive else again", "op in expensive"
-NAMES = {
-    "mm": "aten.mm.default",
-    "addmm": "aten.addmm.default",
-    "bmm": "aten.bmm.default",
-    "fused": "aten._scaled_dot_product_flash_attention_for_cpu.default",
-}
-NOTHING_KEPT = (
-    "Nothing is kept beside the input: no operation matches one of yours, or your policy returns "
-    "no CheckpointPolicy. What does `print(op)` show, and is that equal to what you "
-    "compare it with?"
-)
-LAST_PRODUCT = (
-    "One result fewer is kept, as large as that of the layer: no gradient needs the last product, "
-    "and so nothing runs again. Which products does the exercise want kept?"
-)
-
-
-def _without(*names: str) -> dict[str, str]:
-    """A list that lacks some operations."""
-    return {f"        {NAMES[name]},\n": "" for name in names}
-
-
-def _also(*names: str) -> dict[str, str]:
-    """Operations with one of these words in their names are kept, too."""
-    return {IS_EXPENSIVE: " or ".join([IS_EXPENSIVE, *(f"{name!r} in str(op)" for name in names)])}
-
-
-EDITS = (
-    Edit(NOTHING_KEPT, {IS_EXPENSIVE: "False"}),
-    Edit(NOTHING_KEPT, {CHOICE: "op in expensive"}),
-    Edit(
-        "Every result is kept. Which operations cost next to nothing to run again?",
-        {IS_EXPENSIVE: "True"},
-    ),
-    Edit(
-        "You keep what is cheap and run again what is expensive. Which of the two policies is for "
-        "a product?",
-        {IS_EXPENSIVE: "op not in expensive"},
-    ),
-    Edit(
-        "The products with a bias run again. What is a linear layer with a bias called in the "
-        "exercise's table?",
-        _without("addmm"),
-    ),
-    Edit(
-        "The products of many matrices at once run again. What is the product of queries and keys "
-        "called where the scores are in memory?",
-        _without("bmm"),
-    ),
-    Edit(
-        "Linear layers without a bias run again. What are they called in the exercise's table?",
-        _without("mm"),
-    ),
-    Edit("Fused attention runs again. What is it called on a CPU?", _without("fused")),
-    Edit(
-        "Products with a bias run again, and products of many matrices at once. Which rows of the "
-        "exercise's table have you left out?",
-        _without("addmm", "bmm"),
-    ),
-    Edit(
-        "Attention runs again, fused and with its scores in memory. Which rows of the exercise's "
-        "table are attention's?",
-        _without("bmm", "fused"),
-    ),
-    Edit(
-        "Only `mm` is kept. Which other rows of the exercise's table are products?",
-        _without("addmm", "bmm", "fused"),
-    ),
-    Edit(
-        "Only fused attention is kept. Where are most of a layer's FLOPs?",
-        _without("mm", "addmm", "bmm"),
-    ),
-    Edit(
-        "Only attention is kept, fused and with its scores in memory. Where are most of a layer's "
-        "FLOPs?",
-        _without("mm", "addmm"),
-    ),
-    *(
-        Edit(
-            "More than products is kept. Which activation function do you save, and what does it "
-            "cost to run again?",
-            _also(*names),
-        )
-        for names in (("silu", "gelu"), ("silu",), ("gelu",))
-    ),
-    Edit(
-        "Results of activation function and softmax are kept beside those of products. What does "
-        "it cost to make them again?",
-        _also("silu", "gelu", "softmax"),
-    ),
-    Edit(
-        "Results of softmax are kept beside those of the products. What does it cost to make them "
-        "again from the scores?",
-        _also("softmax"),
-    ),
-    *(
-        Edit(
-            "Additions, multiplications or norms are kept beside the products. Which of your "
-            "conditions lets them through, and what do they cost to run again?",
-            _also(*names),
-        )
-        for names in (("add",), ("mul",), ("add", "mul"), ("norm",), ("mean",))
-    ),
-    *(
-        Edit(
-            "The products into the feed-forward block run again, the widest of all. What does "
-            "that cost, and which products does the exercise want kept?",
-            {IS_EXPENSIVE: f"op in expensive and not ({is_wide})"},
-        )
-        for is_wide in (
-            f"'mm' in str(op) and args[-1].shape[-1] in {FFN_SIZES}",
-            f"op == aten.mm.default and args[1].shape[-1] in {FFN_SIZES}",
-        )
-    ),
-    *(
-        Edit(LAST_PRODUCT, {IS_EXPENSIVE: f"op in expensive and not ({is_last})"})
-        for is_last in (
-            f"'mm' in str(op) and args[-2].shape[-1] in {FFN_SIZES}",
-            f"op == aten.mm.default and args[1].shape[0] in {FFN_SIZES}",
-        )
-    ),
-)
-
 CHECK = Check(
     cases=policy_cases,
     observe=policy.observe,
     judge=Behaviour(
         measured,
-        *edited("u05-policy", EDITS, observe=policy.observe),
-        questions={
-            "kept_bytes": "Print each operation that your policy is asked about. Which results "
-            "does it keep, and which of them are products?",
-            "products_in_backward": "A product runs twice. Under which name does the operation "
-            "come, and is that name in your list?",
-        },
+        *mistakes_of("u05-policy", observe=policy.observe),
+        questions=questions_of("u05-policy"),
         labels=policy.LABELS,
     ),
     fallback="course_utils.reference.recomputation.save_products",

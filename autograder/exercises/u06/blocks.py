@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 NAMES = ("num_queries", "head_dim", "capacity", "block_k")
 
@@ -37,92 +37,8 @@ def searched(num_queries: int, head_dim: int, capacity: int, block_k: int) -> in
     return least[1] if least else 0
 
 
-# Places of the model answer.
-ROOM, PER_ROW = "capacity - block_k * head_dim", "2 * head_dim + block_k + 3"
-LARGEST = f"({ROOM}) // ({PER_ROW})"
-BEST = "-(-num_queries // num_tiles)"
-
-
-def _whatever_the_turns(hint: str, *largest: str) -> list[Edit]:
-    """A wrong number of queries that fit: with the last step, cut at all queries, and alone."""
-    lasts: tuple[dict[str, str], ...] = ({}, {BEST: "min(largest, num_queries)"}, {BEST: "largest"})
-    return [Edit(hint, {LARGEST: each, **last}) for each in largest for last in lasts]
-
-
-EDITS = (
-    Edit(
-        "That is the tallest tile that fits. Which smaller one needs as many turns?",
-        {BEST: "min(largest, num_queries)"},
-    ),
-    Edit(
-        "That is the tallest tile that fits. With how many queries is the last one filled, and "
-        "which smaller tile needs as many turns?",
-        {BEST: "largest"},
-    ),
-    *_whatever_the_turns(
-        "M / 4d is the paper's choice, for four tiles of one size. Which tiles lie in this memory, "
-        "and how large is each?",
-        *("capacity // (4 * head_dim)", "-(-capacity // (4 * head_dim))"),
-        "min(-(-capacity // (4 * head_dim)), head_dim)",
-    ),
-    *_whatever_the_turns(
-        "A quarter of the memory has room for so many numbers, not queries. How many numbers does "
-        "each query of a tile need?",
-        "capacity // 4",
-    ),
-    *_whatever_the_turns(
-        "An eighth of the memory has room for so many numbers, not queries. How many numbers does "
-        "each query of a tile need?",
-        "capacity // 8",
-    ),
-    *(
-        edit
-        for part, num_bytes in (("half", 2), ("a quarter", 4), ("an eighth", 8))
-        for edit in _whatever_the_turns(
-            f"You fill {part} of the memory. Is the capacity given in bytes or in numbers?",
-            f"max(1, (capacity // {num_bytes} - block_k * head_dim) // ({PER_ROW}))",
-        )
-    ),
-    Edit(
-        "A square root would be right if scores took all the room. What else grows with the "
-        "queries in a tile?",
-        {LARGEST: "int(capacity**0.5)"},
-    ),
-    Edit(
-        "There are fewer queries than your tile holds. How many of its rows would stay empty?",
-        {BEST: f"largest if largest > num_queries else {BEST}"},
-    ),
-    Edit(
-        "With so few queries in a tile some are left over. How many turns do they need?",
-        {BEST: "num_queries // num_tiles"},
-    ),
-    Edit(
-        "A tile that fills the memory to the last number is too large for you. Does it fit?",
-        {ROOM: "capacity - 1 - block_k * head_dim"},
-    ),
-    Edit("Where do the keys of a tile lie?", {ROOM: "capacity"}),
-    Edit(
-        "You give keys and values room each. Does the exercise want both there at once?",
-        {ROOM: "capacity - 2 * block_k * head_dim"},
-    ),
-    Edit(
-        "Two arrays have a row of d numbers for each query of a tile. Which one besides the "
-        "queries?",
-        {PER_ROW: "head_dim + block_k + 3"},
-    ),
-    Edit("Where does the tile of scores lie?", {PER_ROW: "2 * head_dim + 3"}),
-    Edit(
-        "Three single numbers belong to each query of a tile. Do they take no room?",
-        {PER_ROW: "2 * head_dim + block_k"},
-    ),
-    Edit(
-        "That is how many tiles there are. How many queries has each?",
-        {BEST: "num_tiles"},
-    ),
-)
-
 CHECK = Check(
     cases=block_cases,
-    judge=EqualTo(searched, *edited("u06-blocks", EDITS)),
+    judge=EqualTo(searched, *mistakes_of("u06-blocks")),
     fallback="course_utils.formulas.attention_tiles.best_block_q",
 )

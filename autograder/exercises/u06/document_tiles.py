@@ -5,7 +5,7 @@ from collections import Counter
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 
 def document_cases(seed: int) -> list[Case]:
@@ -33,64 +33,8 @@ def counted(document_lengths: list[int], block: int) -> dict[str, int]:
     return {"full": full, "partial": len(pairs) - full}
 
 
-# Places of the model answer.
-SAME, MASK = "owner[:, None] == owner", "(owner[:, None] == owner).tril()"
-ROWS, PARTIAL = "for i in range(0, len(owner), block)", "tile.any()"
-
-EDITS = (
-    Edit(
-        "You take two documents of one length for the same one. What tells them apart?",
-        {"torch.arange(len(lengths))": "lengths"},
-    ),
-    Edit(
-        "In your version, a query sees later keys of its own document. Which half of the mask is "
-        "allowed?",
-        {MASK: f"({SAME})"},
-    ),
-    Edit(
-        "Queries see the documents before their own. Where does your mask know whose key it is?",
-        {SAME: "owner[:, None] >= owner"},
-    ),
-    Edit(
-        "In your version, a token does not see itself. Is the diagonal allowed?",
-        {MASK: f"({SAME}).tril(-1)"},
-    ),
-    Edit(
-        "The tiles at the end are missing. How long is the last one?",
-        {ROWS: "for i in range(0, len(owner) - block + 1, block)"},
-    ),
-    Edit(
-        "You count every tile on the diagonal as partial. What is allowed in one of a single query "
-        "and a single key?",
-        {"if tile.all():": "if tile.all() and i != j:"},
-    ),
-    Edit(
-        "You count a tile on the diagonal as full if it lies in one document. Which half of it "
-        "does the causal mask hide?",
-        {"if tile.all():": f"if ({SAME})[i : i + block, j : j + block].all() and j <= i:"},
-    ),
-    Edit(
-        "You count smaller tiles at the end as partial. How many pairs has the last one?",
-        {"if tile.all():": "if tile.sum() == block * block:"},
-    ),
-    Edit(
-        "Full tiles are counted twice. Is a tile with every pair allowed also partial?",
-        {'"partial": partial': '"partial": partial + full'},
-        points=0.75,
-    ),
-    Edit(
-        "Which tiles need no mask at all, and under which key do you count them?",
-        {'"full": full, "partial": partial': '"full": partial, "partial": full'},
-    ),
-    Edit(
-        "Those are tiles with no allowed pair. Which tiles does a kernel visit?",
-        {f"elif {PARTIAL}:": f"elif not {PARTIAL}:"},
-        points=0.75,
-    ),
-)
-
 CHECK = Check(
     cases=document_cases,
-    judge=EqualTo(counted, *edited("u06-document-tiles", EDITS)),
+    judge=EqualTo(counted, *mistakes_of("u06-document-tiles")),
     fallback="course_utils.formulas.attention_tiles.document_tiles",
 )

@@ -6,7 +6,7 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, any_of, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u06.online import ANSWERS
 from autograder.observing.checksums import checksum
 from autograder.observing.u06 import forward
@@ -79,17 +79,6 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-# Places of the model answer.
-LOAD_Q = "queries = machine.load(q[i : i + block_q])"
-SCORES = "scores = queries @ machine.load(k[j : j + block_k]).mT * scale"
-START, HIGHER = "1), -torch.inf)", "torch.maximum(maximum, scores.amax(1, keepdim=True))"
-SHRINK, TOTAL = "torch.exp(maximum - higher)", "total * shrink + weights.sum"
-SUMMED = "summed * shrink + weights @ machine.load(v[j : j + block_k])"
-NEXT, DIVIDED = "maximum = higher", "machine.store(summed / total,"
-LSE, STORE_LSE = "maximum + total.log()", "machine.store((maximum + total.log())[:, 0], lse[i :"
-KEYS, QUERIES = "range(0, len(k), block_k)", "range(0, num_queries, block_q)"
-
-
 def _keys_outside(scenario: str, kind: str, n: int, m: int, *rest: int) -> dict[str, int]:
     """Traffic of the order in which results go to and fro."""
     d, _, block_k = rest
@@ -98,127 +87,6 @@ def _keys_outside(scenario: str, kind: str, n: int, m: int, *rest: int) -> dict[
     return {"traffic_elements": traffic} if scenario == "traffic" else {}
 
 
-TRAFFIC = ("traffic_elements",)
-EDITS = (
-    *any_of(
-        "What was added earlier was measured against an older maximum. What has to happen to it "
-        "when the maximum grows?",
-        {TOTAL: "total + weights.sum"},
-        {SUMMED: SUMMED.replace("summed * shrink", "summed")},
-    ),
-    Edit(
-        "Old sums grow when the maximum grows. Is the factor that brings them to the new maximum "
-        "above one or below?",
-        {SHRINK: "torch.exp(higher - maximum)"},
-    ),
-    Edit(
-        "Wrong only where an earlier tile held the largest score by far. Which scores is your "
-        "maximum the largest of?",
-        {HIGHER: "scores.amax(1, keepdim=True)"},
-        points=2.0,
-    ),
-    Edit(
-        "Wrong where scores are large. Does each row of a tile have a maximum of its own?",
-        {HIGHER: "torch.maximum(maximum, scores.amax())"},
-        points=2.0,
-    ),
-    Edit(
-        "Wrong where every score of a row is very low. Is what your maximum starts from never "
-        "above a score?",
-        {START: "1), 0.0)"},
-        points=2.0,
-    ),
-    Edit(
-        "You subtract nothing from the scores. What is exp(900), what is exp(-900), and what may "
-        "be subtracted from a whole row without changing its softmax?",
-        {HIGHER: "torch.zeros_like(maximum)"},
-        points=2.0,
-    ),
-    Edit(
-        "Every row is wrong. By what are scores divided before the softmax?",
-        {SCORES: SCORES.replace(" * scale", "")},
-    ),
-    Edit(
-        "What do the weights of a row have to sum to in the end?",
-        {DIVIDED: "machine.store(summed,"},
-    ),
-    Edit(
-        "The result is right, its log-sum-exp is not. What was subtracted from the scores before "
-        "the sum?",
-        {LSE: "total.log()"},
-    ),
-    Edit(
-        "The result is right, and one of the five arrays is as it was. Which one do you never "
-        "store to?",
-        {f"{STORE_LSE} i + block_q])": "pass"},
-    ),
-    Edit(
-        "Right where tiles divide the keys. How long is the last tile of keys, and does your loop "
-        "reach it?",
-        {KEYS: "range(0, len(k) - block_k + 1, block_k)"},
-        points=2.0,
-    ),
-    Edit(
-        "Right where tiles divide the queries. How long is the last tile of queries, and does your "
-        "loop reach it?",
-        {QUERIES: "range(0, num_queries - block_q + 1, block_q)"},
-        points=2.0,
-    ),
-    Edit(
-        "Right where tiles divide queries and keys. How long are the last tiles, and do your loops "
-        "reach them?",
-        {
-            KEYS: "range(0, len(k) - block_k + 1, block_k)",
-            QUERIES: "range(0, num_queries - block_q + 1, block_q)",
-        },
-        points=2.0,
-    ),
-    Edit(
-        "The result is right, and it leaves fast memory after every tile of keys. When is it "
-        "complete?",
-        {NEXT: f"{NEXT}\n            machine.store(summed, out[i : i + block_q])"},
-        points=3.0,
-    ),
-    Edit(
-        "The result is right, and it leaves fast memory after every tile of keys. When is it "
-        "complete?",
-        {
-            f"{NEXT}\n        {DIVIDED}": f"{NEXT}\n            {DIVIDED}",
-            f"        {STORE_LSE}": f"            {STORE_LSE}",
-        },
-        points=3.0,
-    ),
-    *(
-        Edit(
-            "The result is right, and queries are loaded once for each tile of keys. What does "
-            "the inner loop change, and what stays?",
-            {LOAD_Q: first, SCORES: f"{LOAD_Q}\n            {SCORES}"},
-            points=3.0,
-            shows=TRAFFIC,
-        )
-        for first in (f"{LOAD_Q}[:]", LOAD_Q.replace("machine.load", ""))
-    ),
-    Edit(
-        "The result is right, and keys or values are loaded twice for each tile of queries. "
-        "What would you have to remember so that one pass over both is enough?",
-        {NEXT: f"{NEXT}\n            machine.load(v[j : j + block_k])"},
-        points=3.0,
-        shows=TRAFFIC,
-    ),
-    Edit(
-        "The result is right, and something stays in fast memory when you are done. Which name "
-        "outside your function still holds a tile?",
-        {LOAD_Q: f"{LOAD_Q}\n        machine.last = queries"},
-        points=3.0,
-        shows=("live_elements",),
-    ),
-    Edit(
-        "The result is right, and queries, keys or values are other numbers afterwards. Which of "
-        "the five arrays are yours to store to?",
-        {LOAD_Q: f"{LOAD_Q}\n        machine.store(queries * scale, q[i : i + block_q])"},
-        shows=("changed_inputs",),
-    ),
-)
 SYMPTOMS = (
     Symptom(
         "The result is right, and results go to and fro between the memories: keys are in your "
@@ -232,21 +100,12 @@ CHECK = Check(
     observe=forward.observe,
     judge=Behaviour(
         measured,
-        *edited("u06-forward", EDITS, observe=forward.observe),
+        *mistakes_of("u06-forward", observe=forward.observe),
         *SYMPTOMS,
         summarise=forward.summarise,
         scenarios=SCENARIOS,
         labels=forward.LABELS,
-        questions={
-            "changed_inputs": "Which of the five arrays do you store to, and which are given?",
-            "live_elements": "Something stays in fast memory when you are done. Which name outside "
-            "your function still holds a tile?",
-            "extreme": "Right where scores are small. Of which numbers do you take the "
-            "exponential, and how large can they become?",
-            "ragged": "Right where tiles divide the sequence. What is different in the last tile?",
-            "traffic": "The result is right, and more numbers move than must. Which tile comes or "
-            "goes more often than it has to?",
-        },
+        questions=questions_of("u06-forward"),
     ),
     fallback="course_utils.reference.tiled_attention.flash_forward",
     answers=ANSWERS,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.instruments import count_saved_bytes, fake_tensors
 
 NAMES = ("num_tokens", "hidden_size", "ffn_size", "num_calls", "wants_input_grad")
@@ -61,110 +61,11 @@ def measured_bytes(
     }
 
 
-# The model answer's pieces.
-ONE, TWO, IS_FIRST_NEEDED = "copies = 1", "copies = 2", "wants_input_grad or num_calls >= 2"
-WEIGHTS, PER_CALL = "2 * copies * numbers_of_weight", "2 * num_calls * "
-TO_FIRST, INNER = "num_tokens * hidden_size", "2 * num_tokens"
-SUM = "(to_first + to_gelu_and_second)"
-
-MISTAKES: tuple[tuple[str, *tuple[dict[str, str], ...]], ...] = (
-    (
-        "Your weights are kept as they are and cost nothing. In which precision does the product "
-        "read them, and is that the parameter's?",
-        {WEIGHTS: "0"},
-    ),
-    (
-        "You always keep both copies. Which gradient needs the first weight, and does anybody "
-        "ask for it in the first call?",
-        {ONE: TWO},
-    ),
-    (
-        "Your copies of the weights take 4 bytes per number. What does autocast turn them into?",
-        {WEIGHTS: "4 * copies * numbers_of_weight"},
-        {WEIGHTS: "4 * copies * numbers_of_weight * num_calls"},
-    ),
-    (
-        "You copy both weights in every call, even one that no gradient needs. What does "
-        "autocast keep until its region ends, and which gradient needs the weight?",
-        {TWO: "pass", ONE: "copies = 2 * num_calls"},
-    ),
-    (
-        "You keep the first weight only if the given input requires a gradient. What is the "
-        "input of the second call?",
-        {IS_FIRST_NEEDED: "wants_input_grad"},
-    ),
-    (
-        "You keep the first weight only if there is a second call. Which gradient needs it, and "
-        "who may ask for that in the first call?",
-        {IS_FIRST_NEEDED: "num_calls >= 2"},
-    ),
-    (
-        "You copy a weight in every call. What does autocast keep until its region ends?",
-        {TWO: "pass", ONE: "copies = 2 * num_calls - (not wants_input_grad)"},
-        {TWO: "pass", ONE: "copies = num_calls"},
-        {IS_FIRST_NEEDED: "wants_input_grad", WEIGHTS: f"{WEIGHTS} * num_calls"},
-    ),
-    (
-        "You always keep one copy. Which weight does the gradient of an input need, and which "
-        "inputs require one?",
-        {TWO: ONE},
-    ),
-    (
-        "You count copies of the biases. Which gradient of a linear layer needs its bias?",
-        {WEIGHTS: f"{WEIGHTS} + 2 * (hidden_size + ffn_size)"},
-    ),
-    (
-        "Your activations take 4 bytes per number. Which tensors does autograd keep: those that "
-        "came in, or those that the products read?",
-        {PER_CALL: "4 * num_calls * "},
-    ),
-    (
-        "You count one tensor of width h too many, as if the input were kept in fp32, or the "
-        "last result as well. What does a product read, and in which precision?",
-        {SUM: f"{SUM} + 2 * {TO_FIRST}"},
-    ),
-    (
-        "You keep the input twice, in fp32 and in bf16. Which gradient needs the one in fp32?",
-        {SUM: f"{SUM} + 4 * {TO_FIRST}"},
-    ),
-    (
-        "In each call you count one tensor of width h too many, as if the result were kept, or "
-        "the input in fp32. Which gradient needs the result, and what does a product read?",
-        {SUM: "(2 * to_first + to_gelu_and_second)"},
-    ),
-    (
-        "One of your tensors of width f takes 4 bytes per number. In which precision does a "
-        "product's result arrive at GELU, and does autocast change it?",
-        {INNER: "3 * num_tokens"},
-    ),
-    (
-        "You count one tensor of width f per call. What goes into GELU, and what comes out?",
-        {INNER: "num_tokens"},
-    ),
-    (
-        "You leave out what the first layer reads. Which of its gradients needs its input?",
-        {SUM: "to_gelu_and_second"},
-        {SUM: f"{SUM} - 2 * (not wants_input_grad) * {TO_FIRST}"},
-    ),
-    (
-        "You count what one call hands to the next twice, as its result and as the next one's "
-        "input. How many tensors are these?",
-        {PER_CALL: "2 * (num_calls - 1) * to_first + 2 * num_calls * "},
-    ),
-    (
-        "Your activations are those of one call. What does each further call keep?",
-        {PER_CALL: "2 * "},
-    ),
-)
-
 CHECK = Check(
     cases=autocast_cases,
     judge=EqualTo(
         measured_bytes,
-        *edited(
-            "u07-autocast-bytes",
-            [Edit(hint, each, points=0.75) for hint, *edits in MISTAKES for each in edits],
-        ),
+        *mistakes_of("u07-autocast-bytes"),
     ),
     fallback="course_utils.formulas.activations.autocast_saved_bytes",
     answers=(

@@ -9,7 +9,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.observing.u07 import int8
 
 LARGEST = 127
@@ -66,18 +66,6 @@ def _in_fp32(number: Fraction) -> float:
     return torch.tensor(float(number), dtype=torch.float64).float().item()
 
 
-# The model answer's pieces.
-SIZES = "x.abs().max(dim=1, keepdim=True).values"
-SCALE = "torch.where(largest > 0, largest / 127, torch.ones_like(largest))"
-QUOTIENT, INTEGERS, RETURNED = "(x / scale)", "(x / scale).round()", "to(torch.int8), scale"
-NOT_FOR_ROWS = ("not_one_each", "no_column")
-ON_ONE_SIDE = (
-    "You spread a row over more integers than there are on one side of zero. Which is the last one?"
-)
-NO_COLUMN = (
-    "You have one scale per row, but not as a column. Which shape does the exercise ask for, and "
-    "which numbers does x / scale pair with yours?"
-)
 SYMPTOMS = (
     Symptom(
         "Your function changes x itself. Which of your operations writes into it?",
@@ -92,115 +80,6 @@ SYMPTOMS = (
         lambda x: {"not_fp32": 1},
     ),
 )
-EDITS = (
-    Edit(
-        "You do not have one scale per row. Over which dimension do you take the largest?",
-        {SIZES: "x.abs().max(dim=0, keepdim=True).values"},
-        shows=NOT_FOR_ROWS,
-    ),
-    Edit(
-        "Your scale is one number for all rows. Over which dimension do you take the largest, "
-        "and which one should stay?",
-        {SIZES: "x.abs().max()"},
-        shows=NOT_FOR_ROWS,
-    ),
-    Edit(
-        NO_COLUMN,
-        {RETURNED: f"{RETURNED}.squeeze(1)"},
-    ),
-    Edit(NO_COLUMN, {SIZES: "x.abs().max(dim=1).values"}),
-    Edit(
-        "Your rows of zeros have a scale of zero. What is 0 / 0, and which scale does the "
-        "exercise ask for?",
-        {SCALE: "largest / 127"},
-        shows=("zero_scales",),
-    ),
-    *(
-        Edit(
-            "Your rows of zeros have a tiny scale. Which one does the exercise ask for?",
-            {SCALE: scale},
-            shows=("tiny_scales",),
-        )
-        for scale in ("largest.clamp(min=1e-8) / 127", "largest / 127 + 1e-8")
-    ),
-    Edit(
-        "Your rows of zeros have the scale 1/127. What should be 1 there: the largest absolute "
-        "value, or the scale?",
-        {SCALE: "torch.where(largest > 0, largest, torch.ones_like(largest)) / 127"},
-    ),
-    Edit(
-        "You give rows of very small numbers another scale than their own. Which rows should "
-        "have the scale 1?",
-        {"largest > 0": "largest > 1e-6"},
-    ),
-    Edit(
-        "Your row of zeros has no scale of 1, and every other row has. Which of the two cases "
-        "does your condition pick?",
-        {SCALE: "torch.where(largest > 0, torch.ones_like(largest), largest / 127)"},
-        shows=("zero_scales", *SCALES),
-    ),
-    Edit(
-        "Your scales are whole numbers. What is the scale of a row whose largest number is 1?",
-        {"largest / 127": "largest // 127"},
-        shows=SCALES,
-    ),
-    Edit(
-        "Your scales are right, but your integers are those of x itself. What should a row's "
-        "largest absolute value become?",
-        {QUOTIENT: "x"},
-    ),
-    Edit(
-        "You cut digits off. Which integer is nearest to 1.9?",
-        {INTEGERS: QUOTIENT},
-    ),
-    Edit(
-        "You round down, below zero too. Which integer is nearest to 1.9?",
-        {INTEGERS: f"{QUOTIENT}.floor()"},
-    ),
-    Edit(
-        "Only ties are wrong: you round 0.5 away from zero. Which of its two neighbors is even?",
-        {INTEGERS: f"(x.sign() * ({QUOTIENT}.abs() + 0.5).floor())"},
-    ),
-    Edit(
-        "Only ties are wrong: you round 0.5 up. Which of its two neighbors is even?",
-        {INTEGERS: f"({QUOTIENT} + 0.5).floor()"},
-    ),
-    Edit(
-        "All your rows have the same scale. Over which dimension do you take the largest?",
-        {SIZES: "x.abs().max().expand(len(x), 1).clone()"},
-        shows=SCALES,
-    ),
-    *(
-        Edit(
-            "A row whose number farthest from zero is negative has the wrong scale. What "
-            "decides: the largest number, or the largest absolute value?",
-            {SIZES: f"{SIZES.replace('.abs()', '')}{size}", "largest > 0": f"largest {decides} 0"},
-            shows=SCALES,
-        )
-        for size, decides in (("", ">"), ("", "!="), (".abs()", ">"))
-    ),
-    Edit(
-        "Your scale is made of a row's range, from its smallest number to its largest. Which "
-        "integer stands for zero then, and which for the largest absolute value?",
-        {
-            SIZES: f"({SIZES.replace('.abs()', '')} - x.min(dim=1, keepdim=True).values)",
-            "127": "255",
-        },
-        shows=SCALES,
-    ),
-    Edit(
-        "Your largest integer would be 128, which int8 does not have. Which is the last one "
-        "above zero?",
-        {"127": "128"},
-        shows=SCALES,
-    ),
-    Edit(ON_ONE_SIDE, {"127": "255"}, shows=SCALES),
-    Edit(ON_ONE_SIDE, {"127": "127.5"}, shows=SCALES),
-    Edit(
-        "Your scales are inverted. What are the integers multiplied by to get x back?",
-        {"largest / 127": "127 / largest", QUOTIENT: "(x * scale)"},
-    ),
-)
 
 CHECK = Check(
     cases=quantised_cases,
@@ -208,7 +87,7 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *SYMPTOMS,
-        *edited("u07-int8", EDITS, observe=int8.observe),
+        *mistakes_of("u07-int8", observe=int8.observe),
         summarise=int8.summarise,
         relative_tolerance=FIVE_DIGITS,
         labels={

@@ -11,7 +11,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u07.value import FLOATS, WIDTHS
 
 TF32 = (8, 10)
@@ -97,155 +97,9 @@ def _case(x: float, exponent_bits: int, mantissa_bits: int) -> Case:
     return {"x": x, "num_exponent_bits": exponent_bits, "num_mantissa_bits": mantissa_bits}
 
 
-# The model answer's pieces.
-POWER, LOWEST, WIDTH = "max(above - 1, 1 - bias)", "1 - bias", "- num_mantissa_bits"
-WHOLE, IS_INFINITE = "round(x / spacing)", "abs(nearest) >= 2.0 ** (bias + 1)"
-INFINITY, RETURN = "math.copysign(math.inf, x)", "return nearest"
-LARGEST = "2.0 ** (bias + 1) - 2.0 ** (bias - num_mantissa_bits)"
-EDITS = (
-    Edit(
-        "You turn what lies between half the smallest number and that number into zero. Which of "
-        "the two is nearer?",
-        {RETURN: f"return nearest if abs(x) >= 2.0 ** ({LOWEST} {WIDTH}) else 0.0"},
-    ),
-    Edit(
-        "Only subnormal numbers are wrong: your spacing there is twice as large as it should be. "
-        "Which power of two is the smallest normal number?",
-        {LOWEST: f"1 + {LOWEST}"},
-    ),
-    Edit(
-        "Only ties are wrong: you round them away from zero. Which of the two neighbors is even?",
-        {WHOLE: "math.copysign(math.floor(abs(x) / spacing + 0.5), x)"},
-    ),
-    Edit(
-        "Only ties are wrong: you round them up. Which of the two neighbors is even?",
-        {WHOLE: "math.floor(x / spacing + 0.5)"},
-    ),
-    Edit(
-        "You cut digits off. 0.3 lies between 0.25 and 0.3125 in five and two bits: which of "
-        "the two is nearer?",
-        {WHOLE: "int(x / spacing)"},
-    ),
-    Edit(
-        "You always round down, negative numbers away from zero. Which of the two neighbors is "
-        "nearer?",
-        {WHOLE: "math.floor(x / spacing)"},
-    ),
-    Edit(
-        "You always round up. Which of the two neighbors is nearer?",
-        {WHOLE: "math.ceil(x / spacing)"},
-    ),
-    Edit(
-        "Your negative numbers go to the neighbor above, however near the other one is. If you "
-        "add a half and cut off, which way does that go below zero?",
-        {WHOLE: "int(x / spacing + 0.5)"},
-    ),
-    Edit(
-        "Some numbers become 2 to the power of bias + 1, which the format does not have: before "
-        "rounding they are smaller. Which number should you test: x, or the rounded one?",
-        {IS_INFINITE: IS_INFINITE.replace("nearest", "x")},
-    ),
-    Edit(
-        "You return exactly 2 to the power of bias + 1. Is that a number of the format?",
-        {IS_INFINITE: IS_INFINITE.replace(">=", ">")},
-    ),
-    Edit(
-        "Your largest numbers are twice what the format can hold. Which exponent is reserved for "
-        "infinity and NaN?",
-        {IS_INFINITE: IS_INFINITE.replace("1", "2")},
-    ),
-    *(
-        Edit(
-            "You round to decimal digits: that is what the second number of Python's round "
-            "counts. Every number of the format is a whole multiple of what?",
-            {f"{WHOLE} * spacing": "round(x, num_mantissa_bits)", **more},
-        )
-        for more in ({}, {IS_INFINITE: "False"})
-    ),
-    Edit(
-        "None of your numbers is infinite. What comes after the largest one?",
-        {IS_INFINITE: "False"},
-    ),
-    Edit(
-        "You turn numbers that are too large into the largest one. What does the exercise turn "
-        "them into?",
-        {INFINITY: f"math.copysign({LARGEST}, x)"},
-    ),
-    Edit(
-        "You turn everything above the largest number into infinity, however near it is. Where "
-        "is the middle between it and the next power of two?",
-        {IS_INFINITE: f"abs(x) > {LARGEST}"},
-    ),
-    Edit(
-        "You turn the largest number itself into infinity. On which side of your limit does it "
-        "lie?",
-        {IS_INFINITE: f"abs(nearest) >= {LARGEST}"},
-    ),
-    Edit(
-        "Only the largest numbers are wrong: from 2 to the power of the bias on, you return "
-        "infinity. How many numbers does the format have up to the next power of two?",
-        {IS_INFINITE: "abs(nearest) >= 2.0**bias"},
-    ),
-    Edit(
-        "Your infinity is always positive. What becomes of a large negative number?",
-        {INFINITY: "math.inf"},
-    ),
-    Edit(
-        "Your finite numbers are all positive. What becomes of the sign while the rest is rounded?",
-        {RETURN: "return abs(nearest)"},
-    ),
-    Edit(
-        "None of your numbers is negative. What becomes of the sign while the rest is rounded?",
-        {RETURN: "return abs(nearest)", INFINITY: "math.inf"},
-    ),
-    Edit(
-        "You turn small numbers into zero too early. What lies between the smallest normal "
-        "number and zero?",
-        {RETURN: f"return nearest if abs(x) >= 2.0 ** ({LOWEST}) else 0.0"},
-    ),
-    Edit(
-        "Only subnormal numbers are wrong: your spacing there is half of what it should be. "
-        "Which power do they have, -bias or one more?",
-        {LOWEST: "-bias"},
-    ),
-    Edit(
-        "Your small numbers are too exact: your spacing goes on shrinking. Where does the power "
-        "of two stop, however small the number is?",
-        {POWER: "(above - 1)"},
-    ),
-    Edit(
-        "You use the spacing of subnormal numbers, or a smaller one, everywhere. Which of the "
-        "two powers is meant: the larger, or the smaller?",
-        {POWER: POWER.replace("max", "min")},
-    ),
-    Edit(
-        "All your spacings are twice as large as they should be. The first value of math.frexp "
-        "is between a half and one: which power of two is below 1.5?",
-        {"above - 1": "above"},
-    ),
-    Edit(
-        "Your spacings are twice as large as they should be, down to the smallest number. Does "
-        "the hidden one count among the bits of the mantissa?",
-        {WIDTH: f"{WIDTH} + 1"},
-    ),
-    Edit(
-        "Your spacings are half of what they should be. Does the hidden one count among the bits "
-        "of the mantissa?",
-        {WIDTH: f"{WIDTH} - 1"},
-    ),
-    Edit(
-        "You return the number of spacings. How large is each of them?",
-        {f"{WHOLE} * spacing": WHOLE},
-    ),
-    Edit(
-        "You multiply by the spacing before rounding. How many spacings are there in x?",
-        {f"{WHOLE} * spacing": "round(x * spacing) / spacing"},
-    ),
-)
-
 CHECK = Check(
     cases=rounding_cases,
-    judge=EqualTo(converted, *edited("u07-round", EDITS), together=True),
+    judge=EqualTo(converted, *mistakes_of("u07-round"), together=True),
     fallback="course_utils.formulas.number_formats.rounded",
     answers=("course_utils.instruments.bit_patterns.numbers_of",),
     forbidden_modules=("torch", "struct"),

@@ -10,7 +10,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u07 import stochastic
 from autograder.observing.u07.stochastic import NUM_CHANCES
 from course_utils.instruments import numbers_of
@@ -45,18 +45,6 @@ def _numbers_of_bf16() -> list[float]:
     return sorted(each for each in numbers_of(torch.bfloat16) if math.isfinite(each))
 
 
-# The model answer's pieces.
-BITS, ADDED, CUT = "x.view(torch.int32)", "+ random", "(carried >> 16) << 16"
-RESULT = "upper.view(torch.float32).bfloat16()"
-BELOW_ZERO = (
-    "Right above zero, wrong below. Without its last bits a negative number is nearer to zero: on "
-    "which side of it is its other neighbor?"
-)
-FARTHER = (
-    "The farther neighbor is the more likely one in your results. When does adding a random number "
-    "carry into the bits that stay?"
-)
-TO_X = "You add the random number to x itself, as a number. What is it to be added to?"
 SYMPTOMS = (
     Symptom(
         "Your result has twice as many numbers as x: int64 holds the bits of two fp32 numbers. "
@@ -78,89 +66,6 @@ SYMPTOMS = (
         lambda x: {"changed": 1},
     ),
 )
-EDITS = (
-    Edit(
-        "All random numbers give the same result, the nearest one. Where do they enter?",
-        {RESULT: "x.bfloat16()"},
-    ),
-    Edit(
-        "All random numbers give the same result, with the last bits cut off. What has to be "
-        "added before they are cut?",
-        {ADDED: ""},
-    ),
-    Edit(
-        "All random numbers give the same result, the neighbor farther from zero. How often "
-        "should a number a quarter of the way go there?",
-        {ADDED: "+ 65_535"},
-    ),
-    Edit(
-        "Your results are nearly zero: you keep the lower 16 bits. Which bits does bf16 keep?",
-        {CUT: "carried & 65_535"},
-    ),
-    Edit(TO_X, {RESULT: "(x + random).bfloat16()"}),
-    Edit(TO_X, {f"{BITS} {ADDED}": f"(x {ADDED}).view(torch.int32)"}),
-    Edit(
-        "You subtract the random number, so you only ever go towards zero. What has to carry "
-        "into the upper bits?",
-        {ADDED: "- random"},
-    ),
-    Edit(
-        BELOW_ZERO,
-        {
-            ADDED: "",
-            f"return {RESULT}": f"low = {RESULT}\n"
-            "    above = torch.nextafter(low, torch.full_like(low, torch.inf))\n"
-            f"    return torch.where(random < {BITS} % 65_536, above, low)",
-        },
-    ),
-    Edit(
-        BELOW_ZERO,
-        {
-            ADDED: "",
-            f"return {RESULT}": "low = upper.view(torch.float32)\n"
-            "    spacing = torch.ldexp(torch.ones_like(x), torch.frexp(x)[1] - 8)\n"
-            f"    return torch.where(random < {BITS} % 65_536, low + spacing, low).bfloat16()",
-        },
-    ),
-    Edit(
-        "Both neighbors are equally likely in your results. Which should be more likely for a "
-        "number that is nearly there?",
-        {ADDED: "+ (random >= 32_768).int() * 65_535"},
-    ),
-    Edit(
-        FARTHER,
-        {ADDED: f"+ (random >= {BITS} % 65_536).int() * 65_535"},
-    ),
-    *(
-        Edit(FARTHER, {ADDED: f"+ (random {sign} {BITS} % 65_536).int() * 65_536"})
-        for sign in (">", ">=")
-    ),
-    Edit(
-        "You turn the upper 16 bits into the number that they spell. Which call keeps the bits and "
-        "changes only what they stand for?",
-        {CUT: "carried >> 16", RESULT: "upper.bfloat16()"},
-    ),
-    Edit(
-        "You add the random number and then round to the nearest. After the addition, what "
-        "should happen to the last 16 bits?",
-        {CUT: "carried"},
-    ),
-    Edit(
-        "Your mean is off by a 65,536th of a spacing. Does a number that bf16 holds exactly stay "
-        "as it is for every random number?",
-        {ADDED: "+ random + 1"},
-    ),
-    Edit(
-        "Your results can be twice a spacing away. How large may a random number be, against the "
-        "bits that are cut off?",
-        {ADDED: "+ 2 * random"},
-    ),
-    Edit(
-        "Only half of each random number counts in your sum. How many bits does a random number "
-        "have, and how many are cut off?",
-        {ADDED: "+ random // 2"},
-    ),
-)
 
 CHECK = Check(
     cases=chance_cases,
@@ -168,15 +73,9 @@ CHECK = Check(
     judge=Behaviour(
         measured,
         *SYMPTOMS,
-        *edited("u07-stochastic", EDITS, observe=stochastic.observe),
+        *mistakes_of("u07-stochastic", observe=stochastic.observe),
         summarise=stochastic.summarise,
-        questions={
-            "mean": "The mean is off. How many of the 65,536 random numbers should lead to the "
-            "upper neighbour, and for how many does your comparison hold?",
-            "smallest": "The lower neighbour is another number. Which bits of x does bf16 keep?",
-            "largest": "The upper neighbour is another number. What has to be added to the bits "
-            "that bf16 keeps?",
-        },
+        questions=questions_of("u07-stochastic"),
         labels={
             "twice": "There are twice as many numbers as in x.",
             "not_from_random": "Equal random numbers give different results.",

@@ -9,7 +9,7 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, each_also, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.observing.u08 import noise_scale
 
 Rows = list[list[float]]
@@ -90,134 +90,12 @@ def _mean(rows: Any) -> list[Fraction]:
     ]
 
 
-SIZE, TRACE = "(whole**2).sum()", "gradients.var(dim=0, correction=0).sum()"
-MEAN, GUARD = "gradients.mean(dim=0)", "size == 0"
-# Tensors divide by zero without an error, so most people meet this case last.
-NOT_A_NUMBER = {"math.inf": "math.inf if gradients.any() else math.nan"}
-ALONG_ROWS = (
-    "You average along the rows, over the parameters of one example. Along which side of the "
-    "matrix do the examples lie?"
-)
-BY_ROWS = (
-    {"var(dim=0": "var(dim=1"},
-    {TRACE: "((gradients - whole[:, None]) ** 2).sum(dim=1).mean()"},
-)
-ONE_MEAN = (
-    "Your G is one number, the mean of the whole matrix. A gradient has one number for each what?"
-)
-AROUND_ONE = (
-    TRACE,
-    *(f"((gradients - whole) ** 2){each}" for each in (".sum(dim=1).mean()", ".sum()", ".mean()")),
-)
-OTHER_TRACES = {
-    "gradients.var(dim=0, correction=1).sum()": (
-        "You divide by n − 1, as for a sample from something larger. Are these examples a sample "
-        "here, or all the data?"
-    ),
-    "(gradients**2).sum(dim=1).mean()": (
-        "Your noise is the mean squared length of the gradients themselves. From where is the "
-        "noise of an example measured?"
-    ),
-    "(gradients**2).sum(dim=1).mean() - size": (
-        "Right but where the rows are nearly equal: there you subtract two large numbers that "
-        "agree in all the digits that a float has. What is small from the start, and can be "
-        "squared?"
-    ),
-    "gradients.var(dim=0, correction=0).mean()": (
-        "Your tr(Σ) is a mean over the parameters. How many numbers of the diagonal does a trace "
-        "add up?"
-    ),
-    "gradients.std(dim=0, correction=0).sum()": (
-        "You add standard deviations. What stands on the diagonal of a covariance?"
-    ),
-    "((gradients - whole) ** 2).sum()": (
-        "Your tr(Σ) is a sum over the examples. Does the noise of one example grow with the number "
-        "of others?"
-    ),
-    "(gradients - whole).sum(dim=1).square().mean()": (
-        "You add up all numbers of the covariance, or square a sum. Which of its numbers does a "
-        "trace take?"
-    ),
-    "gradients.norm(dim=1).var(correction=0)": (
-        "Your noise is that of the lengths. How far apart are two gradients of one length that "
-        "point to opposite sides?"
-    ),
-    "(gradients - whole).norm(dim=1).mean()": (
-        "Your noise is a mean distance. What stands on the diagonal of a covariance, distances or "
-        "their squares?"
-    ),
-    "(gradients - whole).norm(dim=1).mean() ** 2": (
-        "You square a mean distance. Which comes first in a variance, the mean or the square?"
-    ),
-}
-OTHER_SIZES = {
-    "whole.norm()": "You divide by |G|, not by its square. If a gradient has a "
-    "unit, which one does tr(Σ) have?",
-    "(gradients**2).sum(dim=1).mean()": (
-        "You divide by the mean squared length of single gradients. Is that the length of their "
-        "mean?"
-    ),
-    "gradients.norm(dim=1).mean() ** 2": (
-        "You divide by the square of a mean of lengths. Which comes first in |G|, the mean or the "
-        "length?"
-    ),
-    "whole.sum() ** 2": (
-        "You divide by the square of a sum of numbers, which may cancel. What does a squared norm "
-        "add up?"
-    ),
-    "(whole**2).mean()": (
-        "Your |G|² is a mean over the parameters. What does a squared norm do with its numbers?"
-    ),
-}
-EDITS = (
-    Edit(
-        "Where the mean gradient is zero you say that there is no noise. How many examples would a "
-        "batch need there until gradient and noise are equally large?",
-        {"math.inf": "0.0"},
-    ),
-    Edit(
-        "Where all gradients are zero your answer is not a number. What does the exercise want "
-        "where G is zero?",
-        NOT_A_NUMBER,
-    ),
-    Edit(
-        "You take a small G for zero. How large are the gradients of this case, and is their noise "
-        "any larger?",
-        {GUARD: "whole.abs().max() < 1e-8"},
-    ),
-    Edit(
-        "You take a small G for zero. How large is the square of a gradient that is not?",
-        {GUARD: "size < 1e-30"},
-    ),
-    *each_also(
-        [
-            *(Edit(hint, {TRACE: trace}) for trace, hint in OTHER_TRACES.items()),
-            *(Edit(hint, {SIZE: size}) for size, hint in OTHER_SIZES.items()),
-            *(Edit(ALONG_ROWS, {MEAN: "gradients.mean(dim=1)", **rest}) for rest in BY_ROWS),
-            *(Edit(ONE_MEAN, {MEAN: "gradients.mean()", TRACE: trace}) for trace in AROUND_ONE),
-            Edit(
-                "Your G is a sum over the examples. What is the gradient of a mean loss?",
-                {MEAN: "gradients.sum(dim=0)"},
-            ),
-        ],
-        NOT_A_NUMBER,
-    ),
-    Edit(
-        "Your fraction is upside down. Should more noise make it larger or smaller?",
-        {"trace / size": "size / trace if trace else math.inf"},
-    ),
-    Edit(
-        "That is the square root of the noise scale. Which squares does the exercise ask for?",
-        {"trace / size": "math.sqrt(trace / size)"},
-    ),
-)
-
 CHECK = Check(
     cases=noise_scale_cases,
     observe=noise_scale.observe,
     judge=EqualTo(
         enumerated_noise_scale,
-        *edited("u08-noise-scale", EDITS, observe=noise_scale.observe),
+        *mistakes_of("u08-noise-scale", observe=noise_scale.observe),
         relative_tolerance=PROMISED,
     ),
     fallback="course_utils.reference.batch_experiment.noise_scale",

@@ -5,7 +5,7 @@ import random
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 
 def tradeoff_cases(seed: int) -> list[Case]:
@@ -42,88 +42,8 @@ def on_the_hyperbola(
     return {"steps": steps, "examples": batch_size * steps}
 
 
-STEPS = "min_steps + min_steps * critical_batch_size / batch_size"
-EXAMPLES = "steps * batch_size"
-EDITS = (
-    Edit(
-        "Both numbers are there, each under the other's name. How many examples does one step "
-        "take?",
-        {
-            f'{{"steps": steps, "examples": {EXAMPLES}}}': (
-                f'{{"examples": steps, "steps": {EXAMPLES}}}'
-            )
-        },
-    ),
-    Edit(
-        "Your examples are the fewest, whatever the batch. How many steps of how many examples "
-        "did you take?",
-        {EXAMPLES: "min_steps * critical_batch_size"},
-        points=0.5,
-    ),
-    Edit(
-        "Your examples are steps of the critical batch size. How many examples does each step "
-        "take?",
-        {EXAMPLES: "steps * critical_batch_size"},
-        points=0.5,
-    ),
-    Edit(
-        "Your examples are as few as steps. Which factor turns steps into examples?",
-        {EXAMPLES: "min_steps * (1 + batch_size / critical_batch_size)"},
-        points=0.5,
-    ),
-    Edit(
-        "Your examples are those of the fewest steps. Is that how many steps this batch takes?",
-        {EXAMPLES: "min_steps * batch_size"},
-        points=0.5,
-    ),
-    Edit(
-        "Your steps are those of perfect scaling. Below which number do they never come, however "
-        "large the batch is?",
-        {STEPS: "min_steps * critical_batch_size / batch_size"},
-    ),
-    Edit(
-        "Your line has a corner at the critical batch size. How many steps does the hyperbola "
-        "give there, the fewest or more?",
-        {STEPS: "max(min_steps, min_steps * critical_batch_size / batch_size)"},
-    ),
-    Edit(
-        "Your steps grow with the batch. Which of B and B_c belongs below the other?",
-        {STEPS: "min_steps + min_steps * batch_size / critical_batch_size"},
-    ),
-    Edit(
-        "You have the fewest steps for every batch. What do you get for S / S_min when you put "
-        "E = B S into the hyperbola?",
-        {STEPS: "min_steps"},
-    ),
-    *(
-        Edit(
-            "This is the middle of the hyperbola, whatever the batch. Which argument have you not "
-            "used?",
-            {STEPS: "2 * min_steps", **examples},
-        )
-        for examples in ({}, {EXAMPLES: "steps * critical_batch_size"})
-    ),
-    Edit(
-        "You multiply S / S_min by E / E_min. What has become of the two ones in the brackets?",
-        {STEPS: "min_steps * math.sqrt(critical_batch_size / batch_size)"},
-    ),
-    Edit(
-        "Your hyperbola has a root in it. What remains of the product of the two brackets when "
-        "E = B S stands in it, and what cancels?",
-        {STEPS: "min_steps * (1 + math.sqrt(critical_batch_size / batch_size))"},
-    ),
-    *(
-        Edit(
-            "Your steps are rounded to whole ones. Which type does the exercise ask for, and how "
-            "many digits?",
-            {STEPS: f"{rounding}({STEPS})"},
-        )
-        for rounding in ("math.ceil", "round", "int")
-    ),
-)
-
 CHECK = Check(
     cases=tradeoff_cases,
-    judge=EqualTo(on_the_hyperbola, *edited("u08-tradeoff", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(on_the_hyperbola, *mistakes_of("u08-tradeoff"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.batch_size.steps_and_examples",
 )

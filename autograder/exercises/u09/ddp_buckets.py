@@ -9,7 +9,7 @@ from torch.nn.parallel.distributed import _BucketCapacityConfig
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u09.shared.backward_steps import BUCKETERS
 from autograder.observing.u09 import ddp_buckets
 
@@ -77,100 +77,12 @@ def _assigned(sizes: list[int], order: list[int], limits: list[int]) -> list[int
     return [sum(sizes[n] for n in bucket) for bucket in buckets]
 
 
-# Places of the model answer.
-LIMIT, FULL = "limit_bytes if full else first_limit_bytes", "waiting >= limit"
-ADDED = "waiting += size\n"
-GUESSED, ONE = "filled(parameter_bytes)[::-1]", "[sum(parameter_bytes)]"
-ARRIVED = "[parameter_bytes[place] for place in arrival]"
-LATER = "filled(arrived)"
-EDITS = (
-    Edit(
-        "Your first step has several buckets where DDP has one. Which limit does it set before it "
-        "has seen an order, if it does not look for unused parameters?",
-        {ONE: "filled(parameter_bytes)[::-1]"},
-    ),
-    Edit(
-        "Your first step has several buckets where DDP has one. Which limit does it set before it "
-        "has seen an order, if it does not look for unused parameters?",
-        {ONE: LATER},
-    ),
-    Edit(
-        "Your buckets are never rebuilt. What does DDP know after the first step that it did not "
-        "know before?",
-        {LATER: "first"},
-    ),
-    Edit(
-        "Your later buckets follow the parameters in reverse. In which order do the gradients of "
-        "this model arrive?",
-        {ARRIVED: "parameter_bytes[::-1]"},
-    ),
-    Edit(
-        "Your later buckets follow the order of definition. In which order do gradients arrive?",
-        {ARRIVED: "parameter_bytes"},
-    ),
-    Edit(
-        "You turn the order of arrival around. Is its first entry the gradient that comes first "
-        "or last?",
-        {"in arrival]": "in reversed(arrival)]"},
-    ),
-    Edit(
-        "You take `arrival[n]` for the moment at which gradient n comes. What does the card say "
-        "that the list holds?",
-        {ARRIVED: "[parameter_bytes[arrival.index(n)] for n in range(len(arrival))]"},
-    ),
-    Edit(
-        "With `finds_unused` your buckets are rebuilt. What do the lines of "
-        "`should_rebuild_buckets` say of that?",
-        {"return guessed, guessed": f"return guessed, filled({ARRIVED.replace('place', 'n')})"},
-    ),
-    Edit(
-        "With `finds_unused` your buckets have the right bytes in the wrong order. Which of them "
-        "does DDP send first?",
-        {GUESSED: "filled(parameter_bytes)"},
-    ),
-    Edit(
-        "With `finds_unused` you turn the parameters around, and then fill buckets. What does the "
-        "line with `reversed` turn around?",
-        {GUESSED: "filled(parameter_bytes[::-1])"},
-    ),
-    Edit(
-        "Your buckets end before they reach their limit. Does a limit say how many bytes a bucket "
-        "may have, or how many end it?",
-        {
-            f"{ADDED}            if {FULL}": "if waiting and waiting + size > limit",
-            f"{16 * ' '}waiting = 0": f"{16 * ' '}waiting = 0\n            waiting += size",
-        },
-    ),
-    Edit(
-        "A bucket that is exactly full waits for one gradient more in your answer. At how many "
-        "bytes does it end?",
-        {FULL: "waiting > limit"},
-    ),
-    Edit(
-        "Your first bucket is as large as the others. Which limit has it by default, and why?",
-        {LIMIT: "limit_bytes"},
-    ),
-    Edit(
-        "All your buckets have the first one's limit. Which limit has the second?",
-        {LIMIT: "first_limit_bytes"},
-    ),
-    Edit(
-        "Your last bucket is missing where it does not become full. Who sends what is left when "
-        "backward is over?",
-        {"[*full, waiting] if waiting else full": "full"},
-    ),
-    Edit(
-        "Your last bucket is empty where the one before it was exactly full. What is left then?",
-        {"[*full, waiting] if waiting else full": "[*full, waiting]"},
-    ),
-)
-
 CHECK = Check(
     cases=bucket_cases,
     observe=ddp_buckets.observe,
     judge=Behaviour(
         of_torch,
-        *edited("u09-ddp-buckets", EDITS, observe=ddp_buckets.observe),
+        *mistakes_of("u09-ddp-buckets", observe=ddp_buckets.observe),
         summarise=ddp_buckets.summarise,
     ),
     fallback="course_utils.formulas.ddp_buckets.ddp_buckets",

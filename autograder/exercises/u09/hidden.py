@@ -8,7 +8,7 @@ from typing import Any
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 FIELDS = ("num_params", "num_ranks", "bytes_per_element", "bytes_per_second", "flops_per_second")
 
@@ -105,131 +105,12 @@ MISSED = (
     "Off by one token where the two times are (nearly) equal. What does a float make of "
     "a third, and which whole numbers could you compare instead?"
 )
-DIVIDEND = "bytes_per_element * (num_ranks - 1) * flops_per_second"
-DIVISOR = "2 * num_ranks * bytes_per_second"
-MOVED_BYTES = "2 * (num_ranks - 1) * num_params * bytes_per_element"
-PART, LARGEST_PART = "(num_params // num_ranks)", "-(-num_params // num_ranks)"
-ROUNDED = "-(-dividend // divisor)"
-EDITS = (
-    Edit(
-        "You multiply by the number of parameters. Which of the two times grows with it, and "
-        "which does not?",
-        {DIVIDEND: f"num_params * {DIVIDEND}"},
-    ),
-    Edit(
-        "Your number falls with the number of parameters. Which of the two times grows with "
-        "it, and which does not?",
-        {DIVISOR: f"num_params * {DIVISOR}"},
-    ),
-    Edit(
-        "Half of what a ring moves: each sum is then on one rank alone. How many rounds has an "
-        "all-reduce?",
-        {DIVISOR: f"2 * {DIVISOR}"},
-    ),
-    Edit(
-        "You hide communication behind the forward pass, too, or behind that alone. When is "
-        "the first gradient there, and how many FLOPs does a token take from then on?",
-        {DIVIDEND: f"2 * {DIVIDEND}", DIVISOR: f"3 * {DIVISOR}"},
-    ),
-    Edit(
-        "Eight times as many. Do the links' rates in the exercise's text count bytes or bits?",
-        {DIVIDEND: f"8 * {DIVIDEND}"},
-    ),
-    Edit(
-        "Twice as many. How many products does backward make for each weight and token?",
-        {DIVISOR: "num_ranks * bytes_per_second"},
-    ),
-    Edit(
-        "Every rank sends all bytes twice in your ring. Which part does it have already?",
-        {"(num_ranks - 1)": "num_ranks"},
-    ),
-    Edit(
-        "Elements are counted where bytes travel. How many bytes has each?",
-        {"bytes_per_element * (": "("},
-    ),
-    Edit(
-        "These are the tokens of all ranks together. How many does the exercise ask for?",
-        {DIVISOR: "2 * bytes_per_second"},
-    ),
-    Edit(
-        MISSED, {ROUNDED: "math.ceil(dividend / divisor)", DIVIDEND: f"{DIVIDEND}\n    import math"}
-    ),
-    *(
-        Edit(
-            "The share of the bytes that a ring moves is a whole number in your formula. "
-            "Which division loses its remainder?",
-            {
-                DIVIDEND: f"{share} * bytes_per_element * flops_per_second",
-                DIVISOR: "4 * bytes_per_second",
-            },
-        )
-        for share in ("2 * (num_ranks - 1) // num_ranks", "2 * ((num_ranks - 1) // num_ranks)")
-    ),
-    Edit(
-        "The ring moves a part of a byte less in your formula, where there are few parameters. "
-        "Which division could come later, or last?",
-        {
-            DIVIDEND: f"{MOVED_BYTES} // num_ranks * flops_per_second",
-            DIVISOR: "4 * num_params * bytes_per_second",
-        },
-    ),
-    Edit(
-        "The ring moves too little in your formula where the ranks do not divide the parameters. "
-        "Which division throws the remainder away, and could it come last?",
-        {
-            DIVIDEND: f"{DIVIDEND} * 2 * {PART}",
-            DIVISOR: "4 * num_params * bytes_per_second",
-        },
-    ),
-    Edit(
-        "The ring moves too much in your formula where the ranks do not divide the parameters. "
-        "Which division is rounded up before the last one, and does the text round the bytes?",
-        {
-            DIVIDEND: f"{DIVIDEND} * 2 * {LARGEST_PART}",
-            DIVISOR: "4 * num_params * bytes_per_second",
-        },
-    ),
-    Edit(
-        "Seconds are rounded before tokens are counted. How many of your numbers does the "
-        "exercise want whole?",
-        {
-            DIVIDEND: f"-(-{MOVED_BYTES} // (num_ranks * bytes_per_second)) * flops_per_second",
-            DIVISOR: "4 * num_params",
-        },
-    ),
-    Edit(
-        "One token too few wherever it does not come out even. To which side do you round, if "
-        "backward has to be at least as long?",
-        {ROUNDED: "dividend // divisor"},
-    ),
-    *(
-        Edit(
-            "Your number of tokens is negative. How many minus signs does your way of rounding up "
-            "need, and what does each of them turn around?",
-            {ROUNDED: negative},
-        )
-        for negative in ("-dividend // divisor", "-(dividend // divisor)")
-    ),
-    Edit(
-        "A rank sends more parts in your ring than there are ranks. How many others does a part "
-        "have to reach?",
-        {"(num_ranks - 1)": "(num_ranks + 1)"},
-    ),
-    Edit(
-        "On one rank nothing travels. How many tokens hide nothing?",
-        {ROUNDED: f"max(1, {ROUNDED})"},
-    ),
-    Edit(
-        "One token too many wherever it comes out even. May the two times be equal?",
-        {ROUNDED: "dividend // divisor + 1"},
-    ),
-)
 
 CHECK = Check(
     cases=hidden_cases,
     judge=EqualTo(
         searched,
-        *edited("u09-hidden", EDITS),
+        *mistakes_of("u09-hidden"),
         Symptom(MISSED, _missed(1)),
         Symptom(MISSED, _missed(-1)),
     ),

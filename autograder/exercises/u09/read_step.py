@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.instruments.overlap import measure_overlap
 
 Event = dict[str, Any]
@@ -98,100 +98,9 @@ def measured(events: list[Event]) -> dict[str, int]:
     }
 
 
-# Places of the model answer.
-SENT, NODES = 'each["name"] == "gloo:all_reduce"', 'each["name"].startswith("autograd::")'
-FIRST = 'min(sent, key=lambda each: each["start_ns"])'
-SENT_END, NODES_END = (
-    'max(each["end_ns"] for each in sent)',
-    'max(each["end_ns"] for each in nodes)',
-)
-TAIL = '"exposed_ns": max(e["end_ns"] for e in sent) - max(e["end_ns"] for e in nodes)'
-EXPOSED, IDLE = "runs(sent, start) and not runs(others, start)", "not runs(others, start)"
-EDITS = (
-    Edit(
-        "You take the call for the all-reduce: it only hands a bucket over. Which event lasts as "
-        "long as the sending?",
-        {SENT: 'each["name"] == "c10d::allreduce_"'},
-        points=0.5,
-    ),
-    Edit(
-        "Your first bucket is the first of the list. Are events in the order of time?",
-        {FIRST: "sent[0]"},
-        points=1.0,
-    ),
-    Edit(
-        "Your first bucket is the largest. Which one leaves first?",
-        {FIRST: 'max(sent, key=lambda each: each["bytes"])'},
-        points=1.0,
-    ),
-    Edit(
-        "Your first bucket is the last one. Which one starts first?",
-        {FIRST: 'max(sent, key=lambda each: each["start_ns"])'},
-        points=1.0,
-    ),
-    Edit(
-        "Your tail begins where the last product ends. Which node of autograd comes after it?",
-        {NODES: 'each["name"].endswith("MmBackward0")'},
-        points=1.0,
-    ),
-    Edit(
-        "Your tail begins with the last node. Where does backward end?",
-        {NODES_END: 'max(each["start_ns"] for each in nodes)'},
-        points=1.0,
-    ),
-    Edit(
-        "Your tail ends with the bucket that starts last. Does that one also end last, with two "
-        "threads?",
-        {SENT_END: 'max(sent, key=lambda each: each["start_ns"])["end_ns"]'},
-        points=1.0,
-    ),
-    Edit(
-        "Your tail holds the copies back into `grad`. With which event does the exercise end it?",
-        {SENT_END: 'max(each["end_ns"] for each in events)'},
-        points=1.0,
-    ),
-    Edit(
-        "All of communication counts as exposed. What else runs meanwhile?",
-        {EXPOSED: "runs(sent, start)"},
-        points=1.0,
-    ),
-    Edit(
-        "Your exposed time holds moments in which nothing runs at all. What must run, so that "
-        "communication is exposed?",
-        {EXPOSED: IDLE},
-        points=1.0,
-    ),
-    Edit(
-        "Your exposed time holds copies into `grad`. Are they no operators?",
-        {IDLE: "not runs(nodes, start)"},
-        points=1.0,
-    ),
-    Edit(
-        "Two buckets that travel at once count twice in your exposed time. How long does the step "
-        "wait for both?",
-        {"end - start": "(end - start) * sum(runs([each], start) for each in sent)"},
-        points=1.0,
-    ),
-    Edit(
-        "You add up the time of all buckets. What of it runs beside an operator, or beside another "
-        "bucket?",
-        {
-            EXPOSED: "runs(sent, start)",
-            "end - start": "(end - start) * sum(runs([each], start) for each in sent)",
-        },
-        points=1.0,
-    ),
-    Edit(
-        "Your exposed time is the tail. Does an operator run in every moment before the tail, and "
-        "in none of it?",
-        {'"exposed_ns": exposed_ns': TAIL},
-        points=1.0,
-    ),
-)
-
 CHECK = Check(
     cases=step_cases,
-    judge=EqualTo(measured, *edited("u09-read-step", EDITS)),
+    judge=EqualTo(measured, *mistakes_of("u09-read-step")),
     fallback="course_utils.reference.step_trace.read_step",
     answers=("course_utils.instruments.overlap",),
 )

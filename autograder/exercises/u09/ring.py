@@ -9,7 +9,7 @@ import torch
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.u09 import ring
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES
@@ -100,147 +100,7 @@ LABELS = {
     "unchanged": "numbers that stay as they were",
     "late": "It takes more time than its turns need.",
 }
-RENAMED = (
-    "The messages are right, and some turns write nothing into the tensor. Which of your lines "
-    "gives the name of a part to a new tensor?"
-)
-NOT_IN_PLACE = (
-    "The messages come and go, and every tensor is as it was. Does your line write into "
-    "its memory, or give the name of a part to a new tensor?"
-)
-OF_ONE_RANK = (
-    "At the end every number is that of one rank alone: no sum was made, or something was "
-    "copied over it. With three ranks, which part of each is a sum after two turns?"
-)
 
-# The model answer's pieces.
-TURNS = "2 * (comm.size - 1)"
-PARTS = "tensor.view(-1).tensor_split(comm.size)"
-INCOMING, OUTGOING = (
-    "parts[(comm.rank - turn - 1) % comm.size]",
-    "parts[(comm.rank - turn) % comm.size]",
-)
-TURN = f"pass_on(comm, {OUTGOING}, theirs)"
-SUM, COPY = "mine += theirs", "mine.copy_(theirs)"
-
-PART_LENGTH = "(tensor.numel() // comm.size)"
-SEND, RECEIVE = (
-    f"comm.send({OUTGOING}, (comm.rank + 1) % comm.size)",
-    "comm.receive(theirs, (comm.rank - 1) % comm.size)",
-)
-EDITS = (
-    Edit(
-        "A collective does the work. Which messages between two ranks would do the same?",
-        {"parts = list": "comm.all_reduce(tensor)\n    parts = list", TURNS: "0"},
-        shows=("collectives",),
-    ),
-    Edit(
-        "Messages alone would do, and yours meet at a barrier. For which of its messages does a "
-        "rank have to wait, and which call does that already?",
-        {TURN: f"{TURN}\n        comm.barrier()"},
-        shows=("barriers",),
-    ),
-    Edit(
-        "No rank sends anything. Which rank knows the numbers of the others?",
-        {TURNS: "0"},
-        shows=("most_messages",),
-    ),
-    Edit(
-        "Where a tensor has fewer numbers than there are ranks you leave messages out. What "
-        "does the exercise say of empty ones?",
-        {
-            TURN: f"sending = len({OUTGOING}) and {SEND[:-1]}, async_op=True)\n"
-            f"        len(mine) and {RECEIVE}\n"
-            f"        sending and sending.wait()"
-        },
-        points=2.0,
-    ),
-    Edit(
-        "Half of the messages: each rank now holds one part of the sum. How do the others "
-        "learn it?",
-        {TURNS: "comm.size - 1"},
-        shows=("most_messages", "fewest_messages"),
-    ),
-    Edit(
-        "Two messages too many. A part is on one rank already when it sets out: how many "
-        "turns take it to all others?",
-        {TURNS: "2 * comm.size if comm.size > 1 else 0"},
-        shows=("most_messages",),
-    ),
-    Edit(
-        "All sums are right, and too many bytes travel where a tensor has rows. Are your parts "
-        "of one size there?",
-        {PARTS: "tensor.tensor_split(comm.size)"},
-        points=2.0,
-        shows=("sent_bytes",),
-    ),
-    Edit(
-        "As many turns as ranks. How many turns does a part need until it is the sum of all "
-        "ranks, and how many more until all ranks have it?",
-        {TURNS: "comm.size if comm.size > 1 else 0"},
-        shows=("most_messages", "fewest_messages"),
-    ),
-    Edit(
-        "Your sums are right to some seven digits. Which precision have the tensor's numbers, "
-        "and which has the tensor that you add in?",
-        {SUM: "mine.copy_(mine.float() + theirs.float())"},
-    ),
-    Edit(
-        "A number that is infinite on one rank is no number at the end. What is infinity times "
-        "zero, or infinity minus itself, and which operation replaces a number whatever it is?",
-        {COPY: "mine.mul_(0).add_(theirs)"},
-        points=2.0,
-    ),
-    Edit(OF_ONE_RANK, {SUM: COPY}, shows=("of_one_rank",)),
-    Edit(
-        OF_ONE_RANK,
-        {
-            INCOMING: INCOMING.replace("turn", "turn % (comm.size - 1)"),
-            OUTGOING: OUTGOING.replace("turn", "turn % (comm.size - 1)"),
-        },
-        shows=("of_one_rank",),
-    ),
-    Edit(
-        "Some sums are too large: a number is in them twice. From which turn on is what "
-        "arrives complete, and what becomes of it then?",
-        {COPY: SUM},
-        shows=("too_large_sums",),
-    ),
-    *(
-        Edit(RENAMED, pieces, shows=("unwritten_turns",))
-        for pieces in (
-            {SUM: "mine = mine + theirs"},
-            {COPY: "mine = theirs"},
-            {SUM: f"{INCOMING} = mine + theirs"},
-            {COPY: f"{INCOMING} = theirs"},
-        )
-    ),
-    *(
-        Edit(NOT_IN_PLACE, pieces)
-        for pieces in (
-            {SUM: "mine = mine + theirs", COPY: "mine = theirs"},
-            {SUM: f"{INCOMING} = mine + theirs", COPY: f"{INCOMING} = theirs"},
-            {PARTS: "tensor.clone().view(-1).tensor_split(comm.size)"},
-        )
-    ),
-    Edit(
-        "The last numbers of a tensor stay as they were. How many are left over when each part "
-        "has as many as a whole-number division says?",
-        {
-            PARTS: f"tensor.view(-1)[part * {PART_LENGTH} : (part + 1) * {PART_LENGTH}] "
-            "for part in range(comm.size)"
-        },
-        points=1.0,
-    ),
-    Edit(
-        "Everything is right but the time. In each turn every rank could send and receive "
-        "at once: which of yours wait for another pair?",
-        {
-            TURN: f"if comm.rank % 2 == 0:\n            {SEND}\n            {RECEIVE}\n"
-            f"        else:\n            {RECEIVE}\n            {SEND}"
-        },
-    ),
-)
 
 CHECK = Check(
     cases=ring_cases,
@@ -265,7 +125,7 @@ CHECK = Check(
                 "wrong_sums": 0,
             },
         ),
-        *edited("u09-ring", EDITS, ring.observe),
+        *mistakes_of("u09-ring", ring.observe),
         Symptom(
             "Messages and bytes are right, the sums are not. With 1, 10 and 100 on three ranks: "
             "after two turns, which part of each rank holds 111, and is it the one that goes out "
@@ -273,18 +133,7 @@ CHECK = Check(
             lambda scenario, d, *_: {"of_one_rank": 1, "too_large_sums": 1, "wrong_sums": 1},
         ),
         scenarios=SCENARIOS,
-        questions={
-            "most_messages": "How many turns are there, and how many messages has a rank in each?",
-            "fewest_messages": "How many turns are there, and how many messages has a rank in "
-            "each, empty ones too?",
-            "sent_bytes": "How many numbers has a part, and how many parts does a rank send in "
-            "all turns?",
-            "wrong_sums": "Sums are wrong. Follow one part from rank to rank by hand: in which "
-            "turn does it arrive where, and is it added or written over?",
-            "too_large_sums": "Sums are too large. From which turn on must a part that arrives "
-            "replace the old one?",
-            "late": "All is right, and it takes longer. Which ranks are idle while others talk?",
-        },
+        questions=questions_of("u09-ring"),
         labels=LABELS,
         summarise=ring.summarise,
     ),

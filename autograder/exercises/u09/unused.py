@@ -10,14 +10,12 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u09.shared.backward_steps import (
     BUCKETERS,
-    CHANGES_MODEL,
     ELEMENT_BYTES,
     LABELS,
     NO_BACKWARD,
-    STAY_AFTER_ERROR,
     grouped,
 )
 from autograder.observing.observation import length_of
@@ -140,189 +138,14 @@ def _gradients(case: Case, rank: int) -> list[Tensor]:
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True, allow_unused=True))
 
 
-# Places of the model answer.
-LIST, ROOM = "reversed(list(model.parameters()))", "room = bucket_bytes"
-ZEROS = (
-    "        for member in members:\n            if member.grad is None:\n"
-    "                member.grad = torch.zeros_like(member)\n        flat = joined(members)\n"
-)
-SENT = "under_way.append((comm.all_reduce(flat, async_op=True), flat))"
-WHILE = "while len(under_way) < len(buckets) and complete"
-WHILE_COMPLETE = f"        {WHILE}.issuperset(buckets[len(under_way)]):\n            start_next()\n"
-BACKWARD, GIVE_BACK = (
-    "with hooks_on(model, on_gradient):\n        loss.backward()",
-    "give_back(flat, members)",
-)
-EACH_PIECE = (
-    "pieces = flat.split([each.numel() for each in members])\n"
-    "        for member, piece in zip(members, pieces, strict=True):\n            "
-)
-
-COMPLETE = "complete.issuperset(buckets[len(under_way)])"
-
-OTHERS, LENGTH = ("collectives", "other_buckets"), ("gradient_length",)
-MISSING, MOMENTS = ("missing_gradients",), ("other_moments",)
-ALONE = "Each parameter travels by itself. Where does a bucket end?"
-EDITS = (
-    Edit(
-        "Nothing goes over the links. Which call lets the ranks add up what each of them has?",
-        {BACKWARD: "loss.backward()\n    return"},
-        shows=OTHERS[:1],
-    ),
-    Edit(ALONE, {ROOM: "room = 0"}, shows=OTHERS[:1]),
-    Edit(ALONE, {ROOM: "room = 0", WHILE_COMPLETE: ""}),
-    Edit(
-        "A bucket that is exactly full waits for one parameter more. What does the exercise "
-        "say of a bucket that has just as many bytes?",
-        {"room = 0\n": "room = -1\n", "room <= 0": "room < 0"},
-        shows=OTHERS,
-    ),
-    Edit(
-        "A parameter that two modules share travels twice. Which list of a model's parameters "
-        "names each one once?",
-        {LIST: "[p for m in model.modules() for p in m.parameters(recurse=False)][::-1]"},
-        shows=OTHERS,
-    ),
-    Edit(
-        "No rank has used the parameter, and afterwards it has no gradient. What does the "
-        "exercise say every rank has then, and what is a sum of zeros?",
-        {
-            GIVE_BACK: f"{GIVE_BACK}\n        for member in members:\n"
-            "            if not member.grad.any():\n                member.grad = None"
-        },
-        shows=MISSING,
-    ),
-    Edit(
-        "A rank that did not use a parameter has no gradient for it afterwards, though others "
-        "have sent theirs. Into what do you write the sum there?",
-        {
-            ZEROS: "        made = [torch.zeros_like(p) if p.grad is None else p.grad"
-            " for p in members]\n        flat = torch.cat([each.flatten() for each in made])\n",
-            GIVE_BACK: f"{EACH_PIECE}if member.grad is not None:\n"
-            "                member.grad = piece.view_as(member)",
-        },
-        shows=MISSING,
-    ),
-    Edit(
-        "The sums are added to what each rank has of its own already. Which operation puts "
-        "new numbers in the place of old ones?",
-        {GIVE_BACK: f"{EACH_PIECE}member.grad += piece.view_as(member)"},
-        shows=LENGTH,
-    ),
-    Edit(
-        "Gradients are too small by a factor, the number of ranks. What is a rank's loss a "
-        "share of?",
-        {GIVE_BACK: f"flat /= comm.size\n        {GIVE_BACK}"},
-        shows=LENGTH,
-    ),
-    Edit(
-        "Buckets begin with the first parameter. Which gradient is complete first, and with "
-        "which parameter does the exercise begin?",
-        {LIST: "model.parameters()"},
-        shows=OTHERS,
-    ),
-    Edit(
-        "Backward stands still until a bucket has arrived. Which form of the call comes back "
-        "at once?",
-        {SENT: f"{SENT}\n        under_way[-1][0].wait()"},
-        shows=("waits",),
-    ),
-    Edit(
-        "All buckets are sent only when backward is over. Which of them could have left "
-        "before, without a gradient missing?",
-        {WHILE_COMPLETE: ""},
-        shows=MOMENTS,
-    ),
-    Edit(
-        "A bucket that was complete before its turn leaves one gradient late. When the one "
-        "before it is sent, how many may follow at once?",
-        {WHILE: WHILE.replace("while", "if")},
-        shows=MOMENTS,
-    ),
-    Edit(
-        "Your hooks are still there when the function returns: what will the next backward "
-        "pass set off?",
-        {
-            BACKWARD: "for each in model.parameters():\n"
-            "        each.register_post_accumulate_grad_hook(on_gradient)\n    loss.backward()"
-        },
-        shows=("hooks_left",),
-    ),
-    Edit(
-        STAY_AFTER_ERROR,
-        {
-            BACKWARD: "hooks = [p.register_post_accumulate_grad_hook(on_gradient) for p in "
-            "model.parameters()]\n    loss.backward()\n    for each in hooks:\n"
-            "        each.remove()"
-        },
-    ),
-    *(
-        Edit(
-            "A bucket leaves with its first gradient, and zeros stand for those that are still to "
-            "come. When is it known that a rank has no gradient for a parameter?",
-            pieces,
-            shows=(*LENGTH, *MOMENTS),
-        )
-        for pieces in (
-            {COMPLETE: "not complete.isdisjoint(buckets[len(under_way)])"},
-            {
-                "complete.add(parameter)": "if len(under_way) < len(buckets):\n"
-                "            complete.update(buckets[len(under_way)])"
-            },
-        )
-    ),
-    Edit(
-        "A bucket leaves as soon as it has the bytes, and what comes later is lost. Which members "
-        "of a bucket may still be missing then?",
-        {
-            COMPLETE: "sum(\n"
-            "            each.nbytes for each in complete.intersection(buckets[len(under_way)])\n"
-            "        ) >= bucket_bytes"
-        },
-        shows=(*LENGTH, *MOMENTS),
-    ),
-    *(
-        Edit(
-            "A bucket leaves though a member is missing, or waits though all are there. Of which "
-            "members do you ask whether they are complete?",
-            {COMPLETE: asked},
-            shows=(*LENGTH, *MOMENTS),
-        )
-        for asked in (
-            "buckets[len(under_way)][0] in complete",
-            "buckets[len(under_way)][-1] in complete",
-            "len(complete) >= sum(map(len, buckets[: len(under_way) + 1]))",
-        )
-    ),
-    Edit(
-        "Some models have numbers of four bytes. Who knows how many bytes a parameter has?",
-        {"parameter.nbytes": "8 * parameter.numel()"},
-        shows=OTHERS,
-    ),
-    Edit(
-        CHANGES_MODEL,
-        {GIVE_BACK: f"{GIVE_BACK}\n    model.eval()"},
-        shows=("changes_model",),
-    ),
-)
-
 CHECK = Check(
     cases=unused_cases,
     observe=unused.observe,
     judge=Behaviour(
         measured,
         Symptom(NO_BACKWARD, lambda *values: {"backward_passes": 0}),
-        *edited("u09-unused", EDITS, observe=unused.observe),
-        questions={
-            "other_buckets": "The ranks' buckets must be equal, whatever a rank uses. From what "
-            "do all of them know which parameters share a bucket?",
-            "missing_gradients": "A gradient is None afterwards. Who puts zeros in the place of "
-            "one that a rank lacks?",
-            "other_moments": "A bucket leaves later than it could. Which of its gradients does a "
-            "rank still wait for?",
-            "wrong_gradients": "Gradients are not the sum over all ranks. When do the sums come "
-            "back, and into which tensors?",
-        },
+        *mistakes_of("u09-unused", observe=unused.observe),
+        questions=questions_of("u09-unused"),
         labels=LABELS | {"other_moments": "buckets that leave later than they could"},
         summarise=unused.summarise,
     ),

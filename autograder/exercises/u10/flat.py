@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.u10 import flat
 
@@ -59,124 +59,14 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-LENGTH = "length = -(-len(flat) // comm.size)"
-PADDED = "flat = pad(flat, (0, length * comm.size - len(flat)))"
-CUT = "flat[comm.rank * length : (comm.rank + 1) * length].clone()"
-GATHER = "self.comm.all_gather(flat, self.part)"
-EMPTY = "self.part.new_empty(len(self.part) * self.comm.size)"
-LOST = "The last numbers belong to nobody where the ranks do not divide them. Who owns them?"
-EDITS = (
-    Edit(
-        LOST,
-        {LENGTH: "length = len(flat) // comm.size"},
-        shows=("length",),
-    ),
-    Edit(
-        LOST,
-        {
-            LENGTH: "length = len(flat) // comm.size",
-            PADDED: "flat = flat[: length * comm.size]",
-            "flat[: sum(sizes)].split(sizes)": "pad(flat, (0, sum(sizes) - len(flat)))"
-            ".split(sizes)",
-        },
-    ),
-    Edit(
-        "Where the ranks divide the numbers your parts are one longer. How much padding does "
-        "twelve on four need?",
-        {LENGTH: "length = len(flat) // comm.size + 1"},
-    ),
-    Edit(
-        "The padding is not zero. What does memory hold that nobody has filled?",
-        {PADDED: "flat = pad(flat, (0, length * comm.size - len(flat)), value=1.0)"},
-        shows=("wrong_parts",),
-    ),
-    Edit(
-        "Your part keeps all numbers in memory. Whose storage is behind a slice?",
-        {CUT: CUT.replace(".clone()", "")},
-        shows=("kept_bytes",),
-    ),
-    Edit(
-        "Beside the part something else of the tensors stays in memory. Which attribute holds it?",
-        {"self.part = ": "self.flat = flat\n        self.part = "},
-        shows=("kept_bytes",),
-    ),
-    Edit(
-        "Beside the part something else of the tensors stays in memory. Which attribute holds it?",
-        {
-            "[each.shape for each in tensors]": "[each.shape for each in tensors]\n"
-            "        self.tensors = tensors"
-        },
-        shows=("kept_bytes",),
-    ),
-    Edit(
-        "Parts change, and the whole does not. From which numbers do you make it?",
-        {
-            GATHER: "self.kept = vars(self).get('kept', self.part.clone())\n"
-            "        self.comm.all_gather(flat, self.kept)"
-        },
-        shows=("stale_wholes",),
-    ),
-    Edit(
-        "The whole is gathered once and then remembered. Who has changed its part meanwhile?",
-        {
-            GATHER: f"if 'kept' in vars(self):\n            return self.kept\n        {GATHER}",
-            "        return [piece.view(shape)": "        self.kept = [piece.view(shape)",
-            "strict=True)]": "strict=True)]\n        return self.kept",
-        },
-        shows=("calls",),
-    ),
-    Edit(
-        "All ranks have the same part. Who tells a rank which one is its own?",
-        {CUT: "flat[:length].clone()"},
-    ),
-    Edit(
-        "Parts go to the ranks in turn, number by number. Which numbers does a gather put side by "
-        "side?",
-        {CUT: "flat[comm.rank :: comm.size].clone()"},
-    ),
-    Edit(
-        "Each tensor is padded by itself. How many numbers of padding does one row of all need?",
-        {
-            "[each.flatten() for each in tensors]": "[pad(each.flatten(), (0, -each.numel() % "
-            "comm.size)) for each in tensors]",
-        },
-    ),
-    Edit(
-        "The whole comes back flat. What did each tensor look like before?",
-        {"[piece.view(shape) for": "[piece for"},
-        shows=("wrong_wholes",),
-    ),
-    Edit(
-        "The whole is a sum over ranks, made with zeros. Which call moves each part once?",
-        {
-            EMPTY: "self.part.new_zeros(len(self.part) * self.comm.size)",
-            GATHER: "flat.chunk(self.comm.size)[self.comm.rank].copy_(self.part)\n"
-            "        self.comm.all_reduce(flat)",
-        },
-        shows=(),
-    ),
-    Edit(
-        "Your gathered tensor is float32, whatever the parts are. In which precision are they?",
-        {
-            EMPTY: "torch.empty(len(self.part) * self.comm.size)",
-            GATHER: "self.comm.all_gather(flat, self.part.float())",
-        },
-        shows=(),
-    ),
-)
-
 CHECK = Check(
     cases=flat_cases,
     observe=flat.observe,
     judge=Behaviour(
         measured,
-        *edited("u10-flat", EDITS, observe=flat.observe),
+        *mistakes_of("u10-flat", observe=flat.observe),
         summarise=flat.summarise,
-        questions={
-            "calls": "One gather for each whole, and none before. Which calls do you make?",
-            "wrong_parts": "Which numbers does this rank own, and what stands behind the last?",
-            "kept_bytes": "A rank keeps its part and nothing else. What still holds the rest?",
-        },
+        questions=questions_of("u10-flat"),
         labels=replay.LABELS
         | {
             "calls": "calls in two wholes",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Numbers, Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 FIELDS = ("num_weights", "num_ranks", "bytes_per_second", "latency_ns", "flops_per_second")
 
@@ -68,72 +68,9 @@ def searched(
     return low
 
 
-LATENCY = "latency_ns * num_ranks * bytes_per_second"
-PASSING = "passing = 2 * num_weights * billion"
-DIVISOR = "divisor = 2 * num_weights * num_ranks * bytes_per_second * billion"
-ROUNDED = "-(-dividend // divisor)"
 MISSED = (
     "Off by one token where the two times are (nearly) equal. What does a float make of "
     "a third, and which whole numbers could you compare instead?"
-)
-EDITS = (
-    Edit("Where is the latency?", {LATENCY: "0"}),
-    Edit(
-        "You pay one latency. How many messages does a rank send in a gather, one after the other?",
-        {"messages * (latency + passing)": "(latency + messages * passing)"},
-    ),
-    Edit(
-        "Twice as many rounds as a gather has. Is it an all-reduce?",
-        {"messages * (latency + passing)": "2 * messages * (latency + passing)"},
-    ),
-    Edit(
-        "Every rank sends the whole in your ring. Which part has it already?",
-        {"num_ranks - 1": "num_ranks"},
-    ),
-    Edit(
-        "Elements are counted where bytes travel. How many bytes has a number in bf16?",
-        {PASSING: "passing = num_weights * billion"},
-    ),
-    Edit(
-        "Your numbers travel in fp32. How many bytes has a number in bf16?",
-        {PASSING: "passing = 4 * num_weights * billion"},
-    ),
-    Edit(
-        "You hide a gather behind backward. How many FLOPs does a weight take for each token in "
-        "forward?",
-        {DIVISOR: DIVISOR.replace("2 *", "4 *")},
-    ),
-    Edit(
-        MISSED,
-        {
-            ROUNDED: "math.ceil(dividend / divisor)",
-            "billion = 10**9": "import math; billion = 10**9",
-        },
-    ),
-    Edit(
-        "One token too few wherever it does not come out even. To which side do you round?",
-        {ROUNDED: "dividend // divisor"},
-    ),
-    *(
-        Edit(
-            "Your number of tokens is negative. How many minus signs does your way of rounding up "
-            "need, and what does each of them turn around?",
-            {ROUNDED: negative},
-        )
-        for negative in ("-dividend // divisor", "-(dividend // divisor)")
-    ),
-    Edit(
-        "One token too many wherever it comes out even. May the two times be equal?",
-        {ROUNDED: "dividend // divisor + 1"},
-    ),
-    Edit(
-        "Nanoseconds are taken for something else. How many are a second?",
-        {"billion = 10**9": "billion = 10**6"},
-    ),
-    Edit(
-        "These are the tokens of all ranks together. How many does the exercise ask for?",
-        {DIVISOR: DIVISOR.replace(" * num_ranks", "")},
-    ),
 )
 
 
@@ -156,7 +93,7 @@ CHECK = Check(
     cases=hide_cases,
     judge=EqualTo(
         searched,
-        *edited("u10-hide", EDITS),
+        *mistakes_of("u10-hide"),
         Symptom(MISSED, _missed(1)),
         Symptom(MISSED, _missed(-1)),
     ),

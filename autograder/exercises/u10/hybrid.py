@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.observation import length_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES
@@ -56,78 +56,14 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-NODE, ACROSS = (
-    "node = comm.split(comm.rank // node_size)",
-    ("across = comm.split(comm.rank % node_size)"),
-)
-SCATTER, SUM = "node.reduce_scatter(part, gradient)", "across.all_reduce(part)"
-EDITS = (
-    Edit(
-        "Parts are sums over one node. Who adds up those of the other nodes?",
-        {SUM: "pass"},
-    ),
-    Edit(
-        "The whole gradient crosses the slow links, and is cut afterwards. How much of it has to, "
-        "if each rank of a node is responsible for a part?",
-        {
-            SCATTER: "comm.all_reduce(gradient)",
-            SUM: "part.copy_(gradient.chunk(node_size)[comm.rank % node_size])",
-        },
-    ),
-    Edit(
-        "The whole gradient crosses the slow links before your node scatters it. Which of the two "
-        "sums makes the other one smaller?",
-        {
-            SCATTER: "across.all_reduce(gradient)",
-            SUM: "node.reduce_scatter(part, gradient)",
-        },
-    ),
-    Edit(
-        "Ranks of different nodes are your node. Which ranks lie next to each other, those with "
-        "equal quotients or with equal remainders?",
-        {
-            NODE: "across = comm.split(comm.rank // node_size)",
-            ACROSS: "node = comm.split(comm.rank % node_size)",
-        },
-    ),
-    Edit(
-        "A part is summed over all ranks of all nodes, where only those hold the same one that "
-        "have the same place in their node. Which ranks are that?",
-        {SUM: "comm.all_reduce(part)"},
-    ),
-    Edit(
-        "The sum is divided by the number of nodes, or of ranks. Are shares terms of a sum?",
-        {SUM: f"{SUM}\n    part /= comm.size"},
-    ),
-    Edit(
-        "Each rank begins with its own share alone: the ranks of a node are never summed. Which "
-        "call sums and cuts at once?",
-        {SCATTER: "part.copy_(gradient.chunk(node_size)[comm.rank % node_size])"},
-    ),
-    Edit(
-        "Parts are as long as if all ranks shared one copy. Among how many ranks is a copy shared?",
-        {
-            "len(gradient) // node_size": "len(gradient) // comm.size",
-            SCATTER: "comm.reduce_scatter(part, gradient)",
-            SUM: "pass",
-        },
-    ),
-)
-
 CHECK = Check(
     cases=hybrid_cases,
     observe=hybrid.observe,
     judge=Behaviour(
         measured,
-        *edited("u10-hybrid", EDITS, observe=hybrid.observe),
+        *mistakes_of("u10-hybrid", observe=hybrid.observe),
         summarise=hybrid.summarise,
-        questions={
-            "part_length": "Among how many ranks is a copy shared?",
-            "wrong_parts": "Which ranks hold the same part, and whose gradients belong into it?",
-            "sent_bytes": "One scatter inside of a node, and one sum of parts between nodes. What "
-            "do you send besides?",
-            "seconds": "How many bytes have to cross the slow links, once a node has summed?",
-        },
+        questions=questions_of("u10-hybrid"),
         labels=replay.LABELS
         | {
             "part_length": "numbers in rank 0's part",

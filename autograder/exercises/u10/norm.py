@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES
 from autograder.observing.u10 import norm
@@ -50,86 +50,16 @@ def measured(**case: Any) -> dict[str, Any]:
 # PyTorch adds 1e-6 to the norm that it divides by; and a sum may travel in fp32.
 WITH_EPSILON = 1e-5
 
-SQUARES = "torch.stack([each.square().sum() for each in gradients]).sum()"
-SUM, ROOT = "comm.all_reduce(squares)", "norm = squares.sqrt().item()"
-IF, SCALE = "if norm > max_norm:", "each.mul_(max_norm / norm)"
-EDITS = (
-    Edit(
-        "You add up norms. Is a norm a sum? Which number of a part is?",
-        {SQUARES: SQUARES.replace("square().sum()", "norm()"), ROOT: "norm = squares.item()"},
-        shows=("norm",),
-    ),
-    Edit(
-        "You add up the ranks' norms. Is a norm a sum? Which number of a part is?",
-        {SQUARES: f"{SQUARES}.sqrt()", ROOT: "norm = squares.item()"},
-        shows=("norm",),
-    ),
-    Edit(
-        "Each rank clips by its own norm. Who knows that of all?",
-        {SUM: "pass"},
-        shows=("norm",),
-    ),
-    Edit(
-        "Small gradients grow. What should happen where the norm is below the limit?",
-        {IF: "if norm > 0:"},
-        shows=("length",),
-    ),
-    Edit(
-        "Each part becomes as long as the limit. By which norm is a part divided?",
-        {SCALE: "each.mul_(max_norm / each.norm().clamp(min=1e-300))"},
-        shows=("length",),
-    ),
-    Edit(
-        "The norm is squared. What turns a sum of squares into a norm?",
-        {ROOT: "norm = squares.item()"},
-        shows=("norm",),
-    ),
-    Edit(
-        "The norm is right, and parts stay as they are. Does your scaling write into them?",
-        {SCALE: "each = each * (max_norm / norm)"},
-        shows=("length",),
-    ),
-    Edit(
-        "There is a call for each tensor. Which single number do the others need of this rank?",
-        {
-            SQUARES: "torch.zeros(())",
-            SUM: "squares = squares.double()\n    for each in gradients:\n"
-            "        one = each.square().sum()\n        comm.all_reduce(one)\n"
-            "        squares = squares + one",
-        },
-        shows=("calls",),
-    ),
-    Edit(
-        "Two calls. Which one number of each rank is enough?",
-        {SUM: f"count = torch.tensor(1.0)\n    comm.all_reduce(count)\n    {SUM}"},
-        shows=("calls",),
-    ),
-    Edit(
-        "Numbers are clipped one by one. What is scaled as a whole, and keeps its direction?",
-        {SCALE: "each.clamp_(-max_norm, max_norm)"},
-        shows=("length",),
-    ),
-    Edit(
-        "The mean over ranks takes part. Of what are the ranks' numbers parts?",
-        {ROOT: "norm = (squares / comm.size).sqrt().item()"},
-        shows=("norm",),
-    ),
-)
 
 CHECK = Check(
     cases=norm_cases,
     observe=norm.observe,
     judge=Behaviour(
         measured,
-        *edited("u10-norm", EDITS, observe=norm.observe),
+        *mistakes_of("u10-norm", observe=norm.observe),
         summarise=norm.summarise,
         relative_tolerance=WITH_EPSILON,
-        questions={
-            "norm": "Which number of each part adds up to something of the whole?",
-            "calls": "One number of each rank is enough. Which?",
-            "most_bytes": "One number of each rank is enough. Which?",
-            "length": "By which factor does every number shrink, and when not at all?",
-        },
+        questions=questions_of("u10-norm"),
         labels=replay.LABELS
         | {
             "norm": "the norm that rank 0 returns",

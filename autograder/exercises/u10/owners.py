@@ -8,7 +8,7 @@ from torch import nn
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.observation import length_of
 from autograder.observing.u09.on_ranks import cluster_of
@@ -60,116 +60,15 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-NEW = "part.grad = torch.empty_like(part)"
-SCATTER = "comm.reduce_scatter(part.grad, gradient)"
-STEP, TELL = "optimizer.step()", "comm.all_gather(weights, part.detach())"
-MINE = "gradient.chunk(comm.size)[comm.rank].clone()"
-TOO_MUCH = (
-    "Right, and half as much again goes over the links. Of the summed gradient, how much does this "
-    "rank use?"
-)
-EDITS = (
-    Edit(
-        TOO_MUCH,
-        {NEW: "comm.all_reduce(gradient)", SCATTER: f"part.grad = {MINE}"},
-        shows=("sent_bytes", "seconds"),
-    ),
-    Edit(
-        "Right, and far too much goes over the links: every rank gets whole gradients of all. "
-        "Which call brings a rank the sum of its part alone?",
-        {
-            NEW: "every = gradient.new_empty(comm.size * len(gradient))",
-            SCATTER: "comm.all_gather(every, gradient)\n"
-            "    summed = every.view(comm.size, -1).sum(0)\n"
-            "    part.grad = summed.chunk(comm.size)[comm.rank].clone()",
-        },
-        shows=("sent_bytes", "seconds"),
-    ),
-    Edit(
-        "The gradient is divided by the number of ranks. Shares add up: why divide?",
-        {SCATTER: f"{SCATTER}\n    part.grad /= comm.size"},
-    ),
-    Edit(
-        "The gradient is too large by the number of ranks. Shares add up: why multiply?",
-        {SCATTER: f"{SCATTER}\n    part.grad *= comm.size"},
-    ),
-    Edit(
-        "Each rank updates with its own share of the gradient. Who has the other shares?",
-        {NEW: f"part.grad = {MINE}", SCATTER: "pass"},
-    ),
-    *(
-        Edit(
-            "Your gradient is the sum and something more. What was in `part.grad` before?",
-            {
-                NEW: "new = torch.empty_like(part)",
-                SCATTER: f"comm.reduce_scatter(new, gradient)\n    part.grad {added}",
-            },
-        )
-        for added in ("+= new", "= new if part.grad is None else part.grad + new")
-    ),
-    Edit(
-        "The summed gradient is written over this rank's part of the weights. What does the "
-        "optimizer start from then?",
-        {
-            NEW: "part.grad = part.detach()",
-            SCATTER: "comm.reduce_scatter(part.detach(), gradient)",
-        },
-    ),
-    Edit(
-        "The other ranks keep old weights. Who tells them the new ones?",
-        {TELL: "weights.chunk(comm.size)[comm.rank].copy_(part.detach())"},
-    ),
-    Edit(
-        "Weights never change, though parts do. How does a new part get into `weights`?",
-        {TELL: "pass"},
-    ),
-    Edit(
-        "You gather new weights, and the caller's never change. Is it the caller's tensor that "
-        "you fill?",
-        {TELL: f"weights = torch.empty_like(weights)\n    {TELL}"},
-    ),
-    Edit(
-        "Weights are one step late. What do you gather, and has the optimizer run by then?",
-        {f"{STEP}\n    {TELL}": f"{TELL}\n    {STEP}"},
-    ),
-    Edit(
-        "Nothing is updated. Who turns a gradient into new weights?",
-        {STEP: "pass"},
-    ),
-    Edit(
-        "The optimizer runs twice in a step. What do its moments see then?",
-        {STEP: f"{STEP}\n    {STEP}"},
-    ),
-    Edit(
-        "Gradients are gathered where weights should be. What do the others need from this rank?",
-        {TELL: "comm.all_gather(weights, part.grad)"},
-    ),
-    Edit(
-        "Right, with a call for each owner. Which single call tells everybody everything?",
-        {
-            TELL: "weights.chunk(comm.size)[comm.rank].copy_(part.detach())\n"
-            "    for owner, piece in enumerate(weights.chunk(comm.size)):\n"
-            "        comm.broadcast(piece, owner)"
-        },
-        shows=("calls",),
-        points=0.0,
-    ),
-)
-
 CHECK = Check(
     cases=owners_cases,
     observe=owners.observe,
     judge=Behaviour(
         measured,
-        *edited("u10-owners", EDITS, observe=owners.observe),
+        *mistakes_of("u10-owners", observe=owners.observe),
         summarise=owners.summarise,
         scenarios=SCENARIOS,
-        questions={
-            "wrong_steps": "Who sums the gradient, who updates from which gradient, and who tells "
-            "the others?",
-            "calls": "Two calls make one all-reduce. Which two?",
-            "sent_bytes": "Two calls make one all-reduce. Which two?",
-        },
+        questions=questions_of("u10-owners"),
         labels=replay.LABELS
         | {
             "updates": "updates of the optimizer in two steps",

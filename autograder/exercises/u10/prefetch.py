@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing import replay
 from autograder.observing.observation import length_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK
@@ -64,140 +64,15 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-ASK_NEXT = """if number + 1 < len(uses):
-            coming = ask(uses[number + 1])"""
-CATCH_UP = """if scatter is not None:
-            scatter.wait()
-            scatter = None
-        if gradient"""
-SEND = "scatter = comm.reduce_scatter(gradients[layer], gradient, async_op=True)"
-AT_THE_END = """    if scatter is not None:
-        scatter.wait()"""
-LATER = "gather, weight = coming\n        gather.wait()"
-AT_ONCE = "return comm.all_gather(weight, parts[layer], async_op=True), weight"
-WAITED = """handle = comm.all_gather(weight, parts[layer], async_op=True)
-        handle.wait()
-        return handle, weight"""
-WAITS = (
-    "Gathers are exposed: they are over before anything is computed. What does the rank do between "
-    "a gather's call and its wait?"
-)
-ALL_WEIGHTS = (
-    "More than two whole weights are alive at once. How far ahead do you ask, and who still holds "
-    "one that is used up?"
-)
-EDITS = (
-    Edit(
-        "Every transfer is exposed. What does the rank do between a call and its wait?",
-        {AT_ONCE: WAITED, SEND: "comm.reduce_scatter(gradients[layer], gradient)"},
-        points=2.0,
-        shows=("exposed_seconds",),
-    ),
-    Edit(
-        WAITS,
-        {AT_ONCE: WAITED},
-        points=2.0,
-        shows=("exposed_seconds",),
-    ),
-    Edit(
-        WAITS,
-        {
-            f"        {ASK_NEXT}\n        gradient = compute(number, weight)": "        gradient = "
-            f"compute(number, weight)\n        {ASK_NEXT}",
-        },
-        points=2.0,
-        shows=("exposed_seconds",),
-    ),
-    Edit(
-        "Scatters are exposed. Does the next use need this sum, and when do you wait for it?",
-        {SEND: "comm.reduce_scatter(gradients[layer], gradient)"},
-        points=2.0,
-        shows=("exposed_seconds",),
-    ),
-    Edit(
-        ALL_WEIGHTS,
-        {
-            "coming = ask(uses[0])": "asked = [ask(each) for each in uses]",
-            "gather, weight = coming": "gather, weight = asked[number]",
-            ASK_NEXT: "pass",
-        },
-        points=2.0,
-        shows=("weights_alive",),
-    ),
-    Edit(
-        ALL_WEIGHTS,
-        {
-            "scatter = None\n    for": "scatter, old = None, []\n    for",
-            "del weight": "old.append(weight)",
-        },
-        points=2.0,
-        shows=("weights_alive",),
-    ),
-    Edit(
-        ALL_WEIGHTS,
-        {
-            "coming = ask(uses[0])": "coming = ask(uses[0])\n    after = ask(uses[1])",
-            ASK_NEXT: "coming = after\n        if number + 2 < len(uses):\n"
-            "            after = ask(uses[number + 2])",
-        },
-        points=2.0,
-        shows=("weights_alive",),
-    ),
-    Edit(
-        "Whole gradients pile up: a call holds its tensors until you have waited for it. For which "
-        "scatter could you wait before the next one starts?",
-        {
-            "scatter = None\n    for": "scatters = []\n    for",
-            CATCH_UP: "if gradient",
-            SEND: "scatters.append(comm.reduce_scatter(gradients[layer], gradient, async_op=True))",
-            AT_THE_END: "    for each in scatters:\n        each.wait()",
-        },
-        points=2.0,
-        shows=("gradients_alive",),
-    ),
-    Edit(
-        "Gradients are divided by the number of ranks. Is the sum asked for, or the mean?",
-        {AT_THE_END: f"{AT_THE_END}\n    for each in gradients:\n        each /= comm.size"},
-    ),
-    Edit(
-        "Gradients are added to what was in them before. Who clears them?",
-        {
-            "coming = ask(uses[0])": "coming = ask(uses[0])\n"
-            "    before = [each.clone() for each in gradients]",
-            AT_THE_END: f"{AT_THE_END}\n    for each, old in zip(gradients, before):\n"
-            "        each += old",
-        },
-    ),
-    Edit(
-        "Each rank keeps its own share of a gradient. Who adds up those of the others?",
-        {SEND: "gradients[layer].copy_(gradient.chunk(comm.size)[comm.rank])"},
-    ),
-    Edit(
-        "The whole gradient is summed on every rank. Of that sum, how much does a rank keep?",
-        {
-            SEND: "comm.all_reduce(gradient)\n"
-            "            gradients[layer].copy_(gradient.chunk(comm.size)[comm.rank])"
-        },
-    ),
-)
-
 CHECK = Check(
     cases=prefetch_cases,
     observe=prefetch.observe,
     judge=Behaviour(
         measured,
-        *edited("u10-prefetch", EDITS, observe=prefetch.observe),
+        *mistakes_of("u10-prefetch", observe=prefetch.observe),
         summarise=prefetch.summarise,
         scenarios=SCENARIOS,
-        questions={
-            "wrong_gradients": "For which layer does each use run, and which part of its summed "
-            "gradient is this rank's?",
-            "gathers": "Every use gathers anew. How many uses are there?",
-            "exposed_seconds": "Between the call and the wait of each transfer, what is computed?",
-            "weights_alive": "Which whole weights are there while one layer runs, and by which "
-            "names?",
-            "gradients_alive": "Which whole gradients are there when a new one is made?",
-        },
+        questions=questions_of("u10-prefetch"),
         labels=replay.LABELS
         | {
             "wrong_gradients": "wrong gradients of all ranks together",

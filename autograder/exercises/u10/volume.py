@@ -6,7 +6,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.distributed import Comm, VirtualCluster
 
 FIELDS = ("num_params", "num_ranks", "stage", "num_micro_batches", "bytes_per_element")
@@ -55,93 +55,8 @@ def measured(
     return VirtualCluster(num_ranks).run(step, stage, num_micro_batches, weights).sent_bytes()
 
 
-ROUND = "(num_ranks - 1) * (num_params // num_ranks) * bytes_per_element"
-THREE, TWO, PLAIN = (
-    "return 3 * num_micro_batches * one_round",
-    "return (num_micro_batches + 1) * one_round",
-    "return 2 * one_round",
-)
-EDITS = (
-    Edit(
-        "In stage 3 you count one gather and one scatter for a micro-batch. Weights are forgotten "
-        "after forward: what does backward multiply with?",
-        {THREE: THREE.replace("3", "2")},
-    ),
-    Edit(
-        "In stage 3 you count one micro-batch. What does the next one find in memory, whole or in "
-        "parts?",
-        {THREE: "return 3 * one_round"},
-    ),
-    Edit(
-        "In stage 3 you gather weights once more at the end of the step. Who needs them before "
-        "the next forward?",
-        {THREE: "return (3 * num_micro_batches + 1) * one_round"},
-    ),
-    Edit(
-        "In stage 3 your gradients are scattered once in a step. Where would the whole sum of "
-        "several micro-batches be kept until then?",
-        {THREE: "return (2 * num_micro_batches + 1) * one_round"},
-    ),
-    Edit(
-        "In stage 3 your weights are gathered once in a step. Where would they stay between "
-        "micro-batches?",
-        {THREE: "return (num_micro_batches + 2) * one_round"},
-    ),
-    Edit(
-        "In stage 2 you count one micro-batch. Where would a rank keep a whole gradient until the "
-        "last one?",
-        {TWO: "return 2 * one_round"},
-    ),
-    Edit(
-        "In stage 2 you gather weights in every micro-batch. When do they change?",
-        {TWO: "return 2 * num_micro_batches * one_round"},
-    ),
-    Edit(
-        "In stage 2 nobody is told the new weights. How do the other ranks learn them?",
-        {TWO: "return num_micro_batches * one_round"},
-    ),
-    Edit(
-        "In stage 2 you sum each micro-batch over all ranks for all ranks. Which half of an "
-        "all-reduce brings a rank what it keeps?",
-        {TWO: "return (2 * num_micro_batches + 1) * one_round"},
-    ),
-    Edit(
-        "In stages 0 and 1 you exchange in every micro-batch. What do they add up first?",
-        {PLAIN: "return 2 * num_micro_batches * one_round"},
-    ),
-    Edit(
-        "In stages 0 and 1 you count every micro-batch. When do they send?",
-        {PLAIN: "return (num_micro_batches + 1 if stage else 2 * num_micro_batches) * one_round"},
-    ),
-    Edit(
-        "In stage 1 you send half as much again as needed. Of the summed gradient, how much does "
-        "a rank use?",
-        {PLAIN: "return (3 if stage == 1 else 2) * one_round"},
-    ),
-    Edit(
-        "In stages 0 and 1 you count one round. How many does an all-reduce have?",
-        {PLAIN: "return one_round"},
-    ),
-    Edit(
-        "A rank sends nothing to itself. Which part of the whole does it have already?",
-        {ROUND: "num_params * bytes_per_element"},
-    ),
-    Edit(
-        "These are the bytes of all ranks together. How many does the exercise ask for?",
-        {ROUND: "num_ranks * (num_ranks - 1) * (num_params // num_ranks) * bytes_per_element"},
-    ),
-    Edit(
-        "A rank sends one part in your ring. How many turns does a round have?",
-        {ROUND: "(num_params // num_ranks) * bytes_per_element"},
-    ),
-    Edit(
-        "Elements are counted where bytes travel. How many bytes has each?",
-        {ROUND: "(num_ranks - 1) * (num_params // num_ranks)"},
-    ),
-)
-
 CHECK = Check(
     cases=volume_cases,
-    judge=EqualTo(measured, *edited("u10-volume", EDITS)),
+    judge=EqualTo(measured, *mistakes_of("u10-volume")),
     fallback="course_utils.formulas.sharding.step_sent_bytes",
 )

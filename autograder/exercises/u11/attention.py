@@ -9,7 +9,7 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u11 import attention
 from autograder.observing.u11.attention import SCENARIOS, UNSERVED, WEIGHTS, tensors_of
 from autograder.observing.u11.blocks import Weights, whole_block
@@ -84,64 +84,11 @@ def _heads_gathered(*sizes: Any) -> dict[str, int]:
     return {"forward_calls": 0, "wrong_results": 0, "forward_flops": flops}
 
 
-CUT, ENTER = "w[name].chunk(comm.size)[comm.rank]", "f(x)"
-OUT = 'w["o"].chunk(comm.size, dim=1)[comm.rank]'
-SUM = f"g(out @ {OUT}.T)"
 OWN_PART = (
     "Every rank ends with what its own heads contribute. What does a product over some of the "
     "heads lack?"
 )
 
-EDITS = (
-    Edit(
-        "Every rank computes all heads. Which of them are this rank's?",
-        {CUT: "w[name]", OUT: 'w["o"]', ENTER: "x", "g(out": "(out"},
-    ),
-    Edit(
-        "The result is right, and each rank has another gradient of x. Each knows what its own "
-        "heads say of it: which of the two operations adds that up?",
-        {ENTER: "x"},
-    ),
-    Edit(
-        "All is right, and backward makes three calls. q, k and v read the same x: how often does "
-        "it enter the block?",
-        {ENTER: "x", "(entered @": "(f(entered) @"},
-    ),
-    Edit(OWN_PART, {SUM: f"out @ {OUT}.T"}),
-    Edit(
-        "Numbers of different heads are mixed. Which rows of q make one head: neighbours, or every "
-        "so many?",
-        {CUT: "w[name][comm.rank :: comm.size]"},
-    ),
-    Edit(
-        "Query heads attend with other heads' keys. Which key heads belong to the query heads of "
-        "this rank?",
-        {CUT: 'w[name].chunk(comm.size)[comm.rank if name == "q" else 0]'},
-    ),
-    Edit(
-        "Heads meet other heads' columns of o. Which columns of o does this rank's result go "
-        "through?",
-        {OUT: 'w["o"].chunk(comm.size, dim=1)[-1 - comm.rank]'},
-    ),
-    Edit(
-        "Every rank computes all heads, and the sum has them once for each rank. Which of them are "
-        "this rank's?",
-        {CUT: "w[name]", OUT: 'w["o"]'},
-    ),
-    Edit(
-        "Every rank computes the keys and values of all heads, and uses some. Which rows of k and "
-        "v does a rank need?",
-        {
-            "heads = (": "def part(each, name):\n"
-            '        return each if name == "q" else each.chunk(comm.size, 1)[comm.rank]\n\n'
-            "    heads = (",
-            f"(entered @ {CUT}.T).unflatten(-1, (-1, head_dim))": "part((entered @ (w[name].chunk("
-            'comm.size)[comm.rank] if name == "q" else w[name]).T).unflatten(-1, (-1, head_dim)), '
-            "name)",
-        },
-        shows=("forward_flops", "backward_flops"),
-    ),
-)
 SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
     Symptom(OWN_PART, _own_part),
     Symptom(
@@ -156,22 +103,13 @@ CHECK = Check(
     observe=attention.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-attention", EDITS, attention.observe),
+        *mistakes_of("u11-attention", attention.observe),
         *SYMPTOMS,
         scenarios=SCENARIOS,
         relative_tolerance=1e-9,
         labels=attention.LABELS,
         summarise=attention.summarise,
-        questions={
-            "grouped heads": "Right where every query head has keys of its own. How many rows have "
-            "k and v, and which are this rank's?",
-            "forward_calls": "Where in forward do ranks hold parts of one sum?",
-            "backward_calls": "How often does x enter the block, and what does f do in backward?",
-            "wrong_results": "Four heads on two ranks: which rows of q, k and v, and which columns "
-            "of o, has rank 1?",
-            "wrong_x": "Which of your products use x, and what stands between x and each of them?",
-            "forward_flops": "Which of the four products still works on all heads?",
-        },
+        questions=questions_of("u11-attention"),
     ),
     fallback="course_utils.reference.tensor_parallel.parallel_attention",
     answers=("course_utils.reference.tensor_parallel.parallel_attention",),

@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.checksums import checksum
 from autograder.observing.u06.merge import exact
 from autograder.observing.u11 import combine
@@ -53,75 +53,17 @@ def measured(**case: Any) -> dict[str, Any]:
     }
 
 
-WHOLE, SHIFT = (
-    "of_all.view(comm.size, -1).logsumexp(0)",
-    "torch.where(whole == -torch.inf, 0.0, whole)",
-)
-SHARE = f"torch.exp(lse - {SHIFT})"
-COMBINED, CALL = "combined = share[:, None] * out", "comm.all_reduce(combined)"
-
-EDITS = (
-    Edit(
-        "Right but for rows that no rank has a key for. What is minus infinity minus minus "
-        "infinity?",
-        {SHIFT: "whole"},
-        points=1.0,
-    ),
-    Edit(
-        "All ranks count alike. Which of them saw the larger scores?",
-        {COMBINED: "combined = out / comm.size"},
-    ),
-    Edit(
-        "The shares of the ranks do not sum to one. What does each rank have of the whole sum?",
-        {COMBINED: "combined = out.clone()"},
-    ),
-    Edit(
-        "Log-sum-exps are not sums. What has to be taken of one to get the sum that it stands for?",
-        {SHARE: "lse / of_all.view(comm.size, -1).sum(0)"},
-    ),
-    Edit(
-        "Right but for scores far from zero. What is exp(2000), and of which difference could the "
-        "exponential be taken?",
-        {SHARE: "lse.exp() / of_all.view(comm.size, -1).exp().sum(0).clamp_min(1e-300)"},
-        points=1.0,
-    ),
-    Edit(
-        "The shares are taken of the largest rank's sum, not of all sums together. What do the "
-        "sums of all ranks add up to?",
-        {WHOLE: "of_all.view(comm.size, -1).amax(0)"},
-    ),
-    Edit(
-        "Each rank has its own share of the result. Which call adds the shares up?",
-        {CALL: "pass"},
-    ),
-    Edit(
-        "The result is right, and out is other numbers afterwards. Which of your operations writes "
-        "into a tensor that it was given?",
-        {COMBINED: "combined = out.mul_(share[:, None])"},
-        shows=("changed",),
-    ),
-)
-
 CHECK = Check(
     cases=combine_cases,
     observe=combine.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-combine", EDITS, combine.observe),
+        *mistakes_of("u11-combine", combine.observe),
         scenarios=SCENARIOS,
         relative_tolerance=1e-7,
         labels=combine.LABELS,
         summarise=combine.summarise,
-        questions={
-            "extreme": "Right where scores are small. Of which numbers do you take the "
-            "exponential, and how large can they become?",
-            "calls": "What does a rank need of the others: their results, or one number for each "
-            "row?",
-            "bytes": "What does a rank need of the others: their results, or one number for each "
-            "row?",
-            "wrong_results": "On two ranks with one key each: what is the share of each in the "
-            "softmax over both?",
-        },
+        questions=questions_of("u11-combine"),
     ),
     fallback="course_utils.reference.context_parallel.combine_over_ranks",
     answers=("course_utils.reference.context_parallel.combine_over_ranks",),

@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u11 import keep_shard
 from autograder.observing.u11.keep_shard import (
     KEPT,
@@ -72,114 +72,16 @@ def measured(**case: Any) -> dict[str, Any]:
     return {**right, **calls, **wrong, "late": 0, "seconds": [run.step_seconds]}
 
 
-SAVE, LOAD = "ctx.save_for_backward(shard, weight)", "shard, weight = ctx.saved_tensors"
-SECOND = "gather = ask_for_all(shard)\n            of_whole"
-SCATTER = "scatter = comm.reduce_scatter(of_shard, of_whole, async_op=True)"
-WAIT = "gather.wait()\n            of_weight"
-
-LATE = (
-    "All is right but the time. Backward has two products and two calls: which product needs what "
-    "is gathered, and which call needs a product?"
-)
-
-EDITS = (
-    Edit(
-        "All numbers are right, and every rank keeps all tokens. What is the least from which "
-        "backward can get them again?",
-        {
-            SAVE: "ctx.save_for_backward(tokens, weight)\n            ctx.length = len(shard)",
-            LOAD: "whole, weight = ctx.saved_tensors\n            shard = whole[: ctx.length]",
-            "whole, gather = ask_for_all(shard)\n            of_whole": "of_whole",
-            WAIT: "of_weight",
-        },
-        points=1.0,
-    ),
-    Edit(
-        "Backward returns no gradient. Which two products is it asked for, and in the order of "
-        "which arguments?",
-        {"return of_shard, of_weight": "return None, None"},
-        points=1.0,
-    ),
-    Edit(
-        "The product for the weight runs before all tokens are here. Which call brings them, and "
-        "when are they yours?",
-        {
-            "            gather.wait()\n": "",
-            "of_weight = gradient.T @ whole": "of_weight = gradient.T @ whole\n"
-            "            gather.wait()",
-        },
-        points=1.0,
-        shows=("early_weights",),
-    ),
-    Edit(
-        "All numbers are right, and the shard lives on where autograd does not see it. What does "
-        "ctx offer to keep a tensor?",
-        {SAVE: "ctx.kept = shard, weight", LOAD: "shard, weight = ctx.kept"},
-        points=2.0,
-    ),
-    Edit(
-        LATE,
-        {SECOND: "gather = ask_for_all(shard)\n            gather.wait()\n            of_whole"},
-        points=2.0,
-    ),
-    Edit(LATE, {SCATTER: f"{SCATTER}\n            scatter.wait()"}, points=2.0),
-    Edit(
-        "The gradient of the shard is that of this rank's own product. The other ranks used these "
-        "tokens, too: who adds up?",
-        {
-            "of_whole, of_shard = gradient @ weight, torch.empty_like(shard)": "mine = slice("
-            "comm.rank * len(shard), (comm.rank + 1) * len(shard))\n"
-            "            of_shard = (gradient @ weight)[mine]",
-            SCATTER: "",
-            "            scatter.wait()\n": "",
-        },
-    ),
-    Edit(
-        "The gradient of the shard is a mean. Each rank's product is a part of a sum: what is left "
-        "to divide?",
-        {"return of_shard, of_weight": "return of_shard / comm.size, of_weight"},
-        points=1.0,
-        shows=("wrong_shards",),
-    ),
-    Edit(
-        "The gradient of the weight is wrong. Which tokens did the product in forward use: this "
-        "rank's, or all?",
-        {"gradient.T @ whole": "gradient.chunk(comm.size)[comm.rank].T @ shard"},
-        points=1.0,
-        shows=("wrong_weights",),
-    ),
-    Edit(
-        "The gradient of the weight is summed over ranks. Each rank has rows of its own: whose "
-        "gradient do the others know?",
-        {
-            "            scatter.wait()": "            scatter.wait()\n"
-            "            comm.all_reduce(of_weight)"
-        },
-        shows=("summed_weights", "other_calls"),
-    ),
-)
-
 CHECK = Check(
     cases=keep_shard_cases,
     observe=keep_shard.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-keep-shard", EDITS, keep_shard.observe),
+        *mistakes_of("u11-keep-shard", keep_shard.observe),
         scenarios=SCENARIOS,
         labels=keep_shard.LABELS,
         summarise=keep_shard.summarise,
-        questions={
-            "kept": "Numbers are right, and a rank keeps something else than its shard and its "
-            "weight. Which tensor reaches backward, and how?",
-            "overlapped": "Which of your calls does the next line need, and which could be waited "
-            "for later?",
-            "forward_calls": "Which tokens does the product need, and which does a rank have?",
-            "backward_calls": "Two things are missing in backward: all tokens once more, and the "
-            "sum of what all ranks say of each. Which call brings which?",
-            "wrong_results": "In which order do the tokens of the ranks stand in the result?",
-            "wrong_shards": "Which ranks' products use the tokens of this shard?",
-            "wrong_weights": "Which tokens went through this rank's weight, and had they arrived?",
-        },
+        questions=questions_of("u11-keep-shard"),
     ),
     fallback="course_utils.reference.tensor_parallel.gathered_product",
     answers=("course_utils.reference.tensor_parallel.gathered_product",),

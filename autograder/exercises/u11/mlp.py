@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u11 import mlp
 from autograder.observing.u11.blocks import Weights, whole_block
 from autograder.observing.u11.mlp import ABSENT, SCENARIOS, WEIGHTS, tensors_of
@@ -85,12 +85,6 @@ def _inputs_cut_one_sum(_: str, num_ranks: int, n: int, h: int, units: int) -> d
     return _inputs_cut(_, num_ranks, n, h, units) | {"forward_calls": 1, "call_bytes": call_bytes}
 
 
-CUT, DOWN = (
-    "w[name].tensor_split(comm.size)[comm.rank]",
-    'w["down"].tensor_split(comm.size, dim=1)[comm.rank]',
-)
-ENTER, SUM, BIAS = "f(x)", "g(hidden @ down.T)", 'g(hidden @ down.T) + w["bias"]'
-GATE, UP = "(entered @ gate.T)", "(entered @ up.T)"
 OWN_PART = (
     "Every rank ends with its own part of the sum. What does a product over some of the hidden "
     "units lack?"
@@ -99,61 +93,7 @@ ENTERED_BY_SUM = (
     "The result is right, and so many all-reduces are not needed: what enters is the same on "
     "all ranks. What does f do to it in forward?"
 )
-PART = "{0}[comm.rank * ({1} // comm.size) : (comm.rank + 1) * ({1} // comm.size)]"
 
-EDITS = (
-    Edit(
-        "Every rank computes the whole MLP. What of it does a rank need for its own hidden units?",
-        {CUT: "w[name]", DOWN: 'w["down"]', ENTER: "x", SUM: "(hidden @ down.T)"},
-    ),
-    Edit(
-        "The result is right, and each rank has another gradient of x. Each knows what its own "
-        "hidden units say of it: which of the two operations adds that up?",
-        {ENTER: "x"},
-    ),
-    Edit(
-        "All is right, and backward makes two calls. gate and up read the same x: how often does "
-        "it enter the block?",
-        {ENTER: "x", GATE: "(f(entered) @ gate.T)", UP: "(f(entered) @ up.T)"},
-    ),
-    Edit(OWN_PART, {SUM: "(hidden @ down.T)"}),
-    Edit(
-        "The bias is in the result several times. Who adds it?",
-        {BIAS: 'g(hidden @ down.T + w["bias"])'},
-    ),
-    Edit(
-        "The result is right, and the gradient of the bias is a fraction of the right one on every "
-        "rank. All ranks hold the whole bias: where would each see its whole gradient?",
-        {BIAS: 'g(hidden @ down.T + w["bias"] / comm.size)'},
-    ),
-    Edit(
-        "Every rank computes the whole MLP, and the sum has it once for each of them. Which hidden "
-        "units belong to this rank?",
-        {CUT: "w[name]", DOWN: 'w["down"]'},
-    ),
-    Edit(
-        "Right where the ranks share the hidden units evenly, and some units are lost where they "
-        "do not. Who has the last ones?",
-        {
-            CUT: PART.format("w[name]", "len(w[name])"),
-            DOWN: PART.format('w["down"].T', 'len(w["down"].T)') + ".T",
-        },
-        points=1.5,
-    ),
-    Edit(
-        "Nonlinear work on the wrong numbers: the gate of one unit meets another unit's input. "
-        "Which rows of gate and up belong to one hidden unit?",
-        {
-            "hidden = F.silu": "up = up.roll(1, 0)\n    hidden = F.silu",
-        },
-    ),
-    Edit(
-        "Hidden units meet other units' columns of down. Which columns belong to this rank's "
-        "units?",
-        {DOWN: 'w["down"].flip(1).tensor_split(comm.size, dim=1)[comm.rank]'},
-    ),
-    Edit(ENTERED_BY_SUM, {ENTER: "g(x) / comm.size"}),
-)
 SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
     Symptom(OWN_PART, _own_part),
     Symptom(
@@ -181,23 +121,13 @@ CHECK = Check(
     observe=mlp.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-mlp", EDITS, mlp.observe),
+        *mistakes_of("u11-mlp", mlp.observe),
         *SYMPTOMS,
         scenarios=SCENARIOS,
         relative_tolerance=1e-9,
         labels=mlp.LABELS,
         summarise=mlp.summarise,
-        questions={
-            ABSENT: "Into how many pieces does your line cut nine hidden units for four ranks?",
-            "uneven": "Right where all ranks have as many hidden units. What happens to the rest?",
-            "forward_calls": "Where in forward do ranks hold parts of one sum, and how many such "
-            "places are there?",
-            "backward_calls": "How often does x enter the block, and what does f do in backward?",
-            "wrong_results": "With two hidden units on two ranks: which numbers does each rank "
-            "need to make its part of the result?",
-            "wrong_x": "Which of your products use x, and what stands between x and each of them?",
-            "forward_flops": "Which of the three products still works on all hidden units?",
-        },
+        questions=questions_of("u11-mlp"),
     ),
     fallback="course_utils.reference.tensor_parallel.parallel_mlp",
     answers=("course_utils.reference.tensor_parallel.parallel_mlp",),

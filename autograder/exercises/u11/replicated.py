@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.observation import length_of
 from autograder.observing.u11 import replicated
 from autograder.observing.u11.replicated import WHOLE, parameters_of
@@ -58,56 +58,16 @@ def _sum(gradients: Sequence[Tensor | None]) -> Tensor:
     return torch.stack([each for each in gradients if each is not None]).sum(0)
 
 
-NAMES = '("norm1", "norm2", "o_bias", "down_bias")'
-CALL = "comm.all_reduce(parameters[name].grad)"
-EDITS = (
-    Edit(
-        "Norms are right, biases are not. A bias that is added after the scatter sees which "
-        "tokens?",
-        {NAMES: '("norm1", "norm2")'},
-        shows=("calls",),
-    ),
-    Edit(
-        "Gradients of cut weights travel, and each rank ends with the sum of other parts. Which "
-        "weights does a rank share with nobody?",
-        {NAMES: "sorted(parameters)"},
-    ),
-    Edit(
-        "up_bias is summed. Is it added where a rank has all tokens, or its own?",
-        {NAMES: '("norm1", "norm2", "o_bias", "down_bias", "up_bias")'},
-    ),
-    Edit(
-        "The sums have become means. Each rank's gradient is that of its tokens: what is left to "
-        "divide?",
-        {CALL: f"{CALL}\n            parameters[name].grad /= comm.size"},
-    ),
-    Edit(
-        "Every rank ends with rank 0's gradients. Which call adds them up?",
-        {CALL: "comm.broadcast(parameters[name].grad, 0)"},
-    ),
-    Edit(
-        "One of two norms is left out. Before which two blocks do norms stand?",
-        {NAMES: '("norm1", "o_bias", "down_bias")'},
-        shows=("calls",),
-    ),
-)
-
 CHECK = Check(
     cases=replicated_cases,
     observe=replicated.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-replicated", EDITS, replicated.observe),
+        *mistakes_of("u11-replicated", replicated.observe),
         relative_tolerance=1e-9,
         labels=replicated.LABELS,
         summarise=replicated.summarise,
-        questions={
-            "calls": "Which weights are whole on every rank and see a rank's own tokens only? How "
-            "many of them have a gradient?",
-            "wrong_whole": "After backward, of which tokens does a rank's gradient of norm1 know?",
-            "wrong_parts": "Which rank needs to know the gradient of a weight that it does not "
-            "hold?",
-        },
+        questions=questions_of("u11-replicated"),
     ),
     fallback="course_utils.reference.tensor_parallel.sum_replicated_gradients",
     answers=("course_utils.reference.tensor_parallel.sum_replicated_gradients",),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u11.shared.messages import MessageComm
 from course_utils.distributed import Comm, VirtualCluster
 from course_utils.reference.tensor_parallel import f_and_g, gather_and_scatter, gathered_product
@@ -66,55 +66,12 @@ def _block(comm: Comm, way: str, x: Tensor, weight: Tensor) -> Tensor:
     return scatter(first.expand(comm.size * len(x), x.shape[1]))
 
 
-PART = "tensor_bytes * (num_ranks - 1) // num_ranks"
-FOUR, TEN = "8 * part", "10 * part"
-HALF = (
-    "Half is missing. An all-reduce has two halves, a layer two blocks, and there are two passes: "
-    "which of these twos did you leave out?"
-)
-EDITS = (
-    Edit(HALF, {FOUR: "4 * part", TEN: "5 * part"}),
-    Edit(HALF, {FOUR: "4 * part", TEN: "6 * part"}),
-    Edit(HALF, {'"tensor": four_calls': '"tensor": four_calls // 2'}, points=1.0),
-    Edit(
-        "Each call counts as if a rank sent the whole tensor. What of it is on the rank already, "
-        "and need not travel?",
-        {PART: "tensor_bytes"},
-    ),
-    Edit(
-        "Right for two ranks only: each all-reduce counts as u. What does a rank send in both of "
-        "its halves on a longer ring?",
-        {FOUR: "4 * tensor_bytes", TEN: "5 * tensor_bytes"},
-    ),
-    Edit(
-        "A ring of t ranks is taken for t messages of the whole. How large is one part?",
-        {PART: "tensor_bytes * (num_ranks - 1)"},
-    ),
-    Edit(
-        '"shards_kept" has one gather too few. How many blocks has a layer, and which of them '
-        "gathers again?",
-        {TEN: "9 * part"},
-        points=1.0,
-    ),
-    Edit(
-        '"shards_kept" gathers again after every call. Which of the two calls of a block brings '
-        "tokens that backward needs?",
-        {TEN: "12 * part"},
-        points=1.0,
-    ),
-)
-
 CHECK = Check(
     cases=volume_cases,
     judge=EqualTo(
         measured,
-        *edited("u11-volume", EDITS),
-        questions={
-            "tensor": "Which calls does a layer make in both passes, how many are there, and what "
-            "does a rank send in one of them?",
-            "sequence": "Into which two calls has each all-reduce been cut?",
-            "shards_kept": "Which call comes once more, and in which blocks?",
-        },
+        *mistakes_of("u11-volume"),
+        questions=questions_of("u11-volume"),
     ),
     fallback="course_utils.formulas.communication.tensor_parallel_bytes",
 )

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.u11 import zigzag
 from autograder.observing.u11.zigzag import Pieces, pairs_of
 
@@ -52,72 +52,15 @@ def _least_most(work: tuple[int, ...]) -> int:
     return next(most for most in sorted(sums) if fits(work, most))
 
 
-STARTS = "(rank * length, seq_len - (rank + 1) * length)"
-EDITS = (
-    Edit(
-        "Each position is on one rank, and the last rank has nearly twice the work of the mean. "
-        "How many keys does a late query see, and how many an early one?",
-        {STARTS: "(2 * rank * length, (2 * rank + 1) * length)"},
-    ),
-    Edit(
-        "Better than pieces side by side, and the last rank still has most. Which late piece would "
-        "make up for an early one?",
-        {STARTS: "(rank * length, (rank + num_ranks) * length)"},
-    ),
-    Edit(
-        "Some positions are on no rank, and one piece begins where the sequence ends. Where does "
-        "the last piece begin?",
-        {STARTS: "(rank * length, seq_len - rank * length)"},
-        shows=("not_once",),
-    ),
-    Edit(
-        "Pieces overlap or leave gaps. How many pieces are there in all, and how long is each?",
-        {"(2 * num_ranks)": "num_ranks"},
-        shows=("not_once",),
-    ),
-    Edit(
-        "The work is shared well, and a piece is single positions, far apart. What does attention "
-        "want that works on blocks?",
-        {
-            "return [list(range(start, start + length)) for start in starts]": "every = list("
-            "range(rank, seq_len, num_ranks))\n    return [every[:length], every[length:]]"
-        },
-        shows=("broken_pieces",),
-    ),
-    Edit(
-        "Each rank has one piece from the front, and half of the sequence is nowhere. Who takes "
-        "it?",
-        {STARTS: "(rank * length,)"},
-        shows=("not_once", "other_counts"),
-    ),
-    Edit(
-        "The positions of the second piece run backward. In which order do its tokens stand in "
-        "the sequence?",
-        {
-            "return [list(range(start, start + length)) for start in starts]": "first, second = ("
-            "list(range(start, start + length)) for start in starts)\n"
-            "    return [first, second[::-1]]"
-        },
-        shows=("broken_pieces",),
-    ),
-)
-
 CHECK = Check(
     cases=zigzag_cases,
     observe=zigzag.observe,
     judge=Behaviour(
         measured,
-        *edited("u11-zigzag", EDITS, zigzag.observe),
+        *mistakes_of("u11-zigzag", zigzag.observe),
         labels=zigzag.LABELS,
         summarise=zigzag.summarise,
-        questions={
-            "not_once": "Write down the positions of all ranks for eight tokens on two. Which is "
-            "missing, and which is there twice?",
-            "other_counts": "How many tokens does each rank hold, and in how many pieces?",
-            "broken_pieces": "Do the positions of a piece follow one another?",
-            "most_pairs": "How many pieces of keys does piece i see? Which two pieces together see "
-            "as many as any other two?",
-        },
+        questions=questions_of("u11-zigzag"),
     ),
     fallback="course_utils.reference.context_parallel.zigzag_positions",
     answers=("course_utils.reference.context_parallel.zigzag_positions",),

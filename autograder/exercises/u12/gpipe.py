@@ -4,11 +4,10 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u12.shared.right_lists import (
     ANSWERS,
     FORBIDDEN,
-    QUESTIONS,
     fewest_seconds,
     right_numbers,
 )
@@ -35,76 +34,15 @@ def measured(num_stages: int, num_micro_batches: int) -> dict[str, int]:
     return right_numbers(num_stages, seconds, held, late_forwards=0)
 
 
-# Places of the model answer.
-STAGES = "for _ in range(num_stages)"
-FORWARD = 'actions = [("F", k, 0) for k in range(num_micro_batches)]'
-BACKWARD = 'actions += [("B", k, 0) for k in range(num_micro_batches)]'
-IN_TURN = 'actions = [(kind, k, 0) for k in range(num_micro_batches) for kind in "FB"]'
-
-EDITS = (
-    Edit(
-        "F and B take turns in your lists, so each micro-batch comes back before the next one "
-        "goes down. What do the other stages do meanwhile?",
-        {FORWARD: IN_TURN, BACKWARD: ""},
-    ),
-    Edit(
-        "There is one list for each micro-batch. Whose actions are in a list of a schedule?",
-        {STAGES: "for _ in range(num_micro_batches)"},
-        shows=("lists",),
-    ),
-    Edit(
-        "Your numbers go one too far. What is the number of the first micro-batch?",
-        {
-            FORWARD: FORWARD.replace('"F", k', '"F", k + 1'),
-            BACKWARD: BACKWARD.replace('"B", k', '"B", k + 1'),
-        },
-    ),
-    Edit(
-        "No list has a backward pass. Where do gradients come from?",
-        {BACKWARD: ""},
-    ),
-    Edit(
-        "Later stages leave out the first micro-batches. Which of them does a stage see?",
-        {STAGES: STAGES.replace(" _ ", " stage "), FORWARD: FORWARD.replace("(num", "(stage, num")},
-    ),
-    Edit(
-        "Backward passes come first in your lists. Which action of the same micro-batch does a "
-        "backward pass wait for?",
-        {FORWARD: FORWARD.replace('"F"', '"B"'), BACKWARD: BACKWARD.replace('"B"', '"F"')},
-    ),
-    Edit(
-        "The last number of your actions is that of the stage. A stage has a single chunk here: "
-        "what is its number?",
-        {
-            STAGES: STAGES.replace(" _ ", " stage "),
-            FORWARD: FORWARD.replace("k, 0", "k, stage"),
-            BACKWARD: BACKWARD.replace("k, 0", "k, stage"),
-        },
-    ),
-    Edit(
-        "All actions stand in one list. Whose list is it, and where are those of the others?",
-        {"return schedule": "return [sum(schedule, [])]"},
-        shows=("lists",),
-    ),
-)
-
 CHECK = Check(
     cases=gpipe_cases,
     observe=lists.observe,
     judge=Behaviour(
         measured,
-        *edited("u12-gpipe", EDITS, observe=lists.observe),
+        *mistakes_of("u12-gpipe", observe=lists.observe),
         summarise=lists.summarise,
         labels=lists.LABELS,
-        questions={
-            **QUESTIONS,
-            "unknown": "What are the three parts of an action, and from which number on do "
-            "micro-batches count?",
-            "missing": "Which passes does every stage make, and for which micro-batches?",
-            "repeated": "How often does a stage see each micro-batch?",
-            "late_forwards": "A forward pass comes after a backward pass. Is that GPipe?",
-            "seconds": "It takes longer than it must. Which stage is late, and for what?",
-        },
+        questions=questions_of("u12-gpipe"),
     ),
     fallback="course_utils.reference.pipeline_schedules.gpipe",
     answers=ANSWERS,

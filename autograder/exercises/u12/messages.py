@@ -7,7 +7,7 @@ from torch import nn
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.configs import Action, Placement
 from course_utils.distributed import Comm, VirtualCluster
 from course_utils.reference.pipeline_stage import run_stage
@@ -55,42 +55,8 @@ def sent(
     return tensor_bytes * sum(len(run.sent_by(rank)) for rank in range(num_stages))
 
 
-# Places of the model answer.
-BORDERS, TURN = "num_stages * num_chunks - 1", "is_v or num_stages == 1"
-FEWER, BOTH_WAYS = "between_parts -= num_chunks - 1", "2 * num_micro_batches"
-
-EDITS = (
-    Edit("Only activations travel with you. What comes back?", {BOTH_WAYS: "num_micro_batches"}),
-    Edit(
-        "How many borders are there between two parts?",
-        {BORDERS: "num_stages * num_chunks"},
-    ),
-    Edit("Who crosses a border: a micro-batch, or the whole batch?", {BOTH_WAYS: "2"}),
-    Edit(
-        "In a V two parts that follow one another can lie on one stage. Where does it turn?",
-        {TURN: "num_stages == 1"},
-    ),
-    Edit(
-        "All is right but with a single stage. Between whom do its parts send anything?",
-        {TURN: "is_v"},
-    ),
-    Edit(
-        "Right for one chunk. How often does a micro-batch go around?",
-        {BORDERS: "num_stages - 1", FEWER: "between_parts -= 0"},
-    ),
-    Edit(
-        "How many turns has a V of v chunks?",
-        {FEWER: "between_parts -= num_chunks"},
-    ),
-    Edit(
-        "From the last stage of a chunk to the first of the next nothing is sent with you. On "
-        "which stages do these two parts lie?",
-        {BORDERS: "num_chunks * (num_stages - 1)", FEWER: "between_parts -= 0"},
-    ),
-)
-
 CHECK = Check(
     cases=message_cases,
-    judge=EqualTo(sent, *edited("u12-messages", EDITS)),
+    judge=EqualTo(sent, *mistakes_of("u12-messages")),
     fallback="course_utils.formulas.pipeline.boundary_bytes",
 )

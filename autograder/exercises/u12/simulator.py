@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.configs import Action
 from course_utils.instruments import PassSeconds, simulate_pipeline
 from course_utils.reference.pipeline_schedules import gpipe, one_forward_one_backward
@@ -62,46 +62,8 @@ def simulated(schedule: Lists, forward_seconds: int, backward_seconds: int) -> i
     return -1 if run.waiting else int(run.seconds)
 
 
-# Places of the model answer.
-START = "max([free[stage], *(ends[each] for each in needs)])"
-OWN_F, NEXT = '[("F", k, stage)]', '("B", k, stage + 1)'
-END, STAGE_BEFORE = "-1 if is_stuck else max(free)", '[("F", k, stage - 1)] if stage > 0 else []'
-
-EDITS = (
-    Edit("What is the answer for stages that wait for ever?", {END: "max(free)"}),
-    Edit(
-        "A stage does two things at a time with you. When is it free again?",
-        {START: "max([0, *(ends[each] for each in needs)])"},
-    ),
-    Edit(
-        "An action begins as soon as its stage is free. When does what it waits for arrive?",
-        {START: "free[stage]"},
-    ),
-    Edit("Does B take as long as F?", {'if kind == "F" else backward_seconds': "if kind else 0"}),
-    Edit(
-        "B comes before its own F in some lists, and you let it. Can that be?",
-        {OWN_F: "[]"},
-    ),
-    Edit(
-        "Your B does not wait for the stage after. Where does its gradient come from?",
-        {NEXT: '("F", k, stage)'},
-    ),
-    Edit(
-        "Your F does not wait for the stage before. Where does its input come from?",
-        {STAGE_BEFORE: "[]"},
-    ),
-    Edit(
-        "Those are the seconds of the last stage. Who is done after it?",
-        {END: END.replace("max(free)", "free[-1]")},
-    ),
-    Edit(
-        "Seconds of stages that work at the same time are added up. Which one ends last?",
-        {END: END.replace("max(free)", "sum(free)")},
-    ),
-)
-
 CHECK = Check(
     cases=simulator_cases,
-    judge=EqualTo(simulated, *edited("u12-simulator", EDITS)),
+    judge=EqualTo(simulated, *mistakes_of("u12-simulator")),
     answers=("course_utils.instruments.pipeline",),
 )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from course_utils.instruments import fake_tensors
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
 
@@ -84,81 +84,8 @@ def _remembered(attention: nn.Module, x: Tensor) -> Iterator[Tensor]:
         yield from (attention.key(x), attention.value(x))
 
 
-TOKENS = "min(context, window) if window else context"
-NUMBERS = "2 * model.num_kv_heads * model.head_dim"
-LATENT = "latent.kv_rank + latent.rope_head_dim"
-BYTES = "num_sequences * tokens * model.num_layers * numbers * element_bytes"
-EDITS = (
-    Edit(
-        "Right for latents, half of it elsewhere. What is cached beside the keys?",
-        {NUMBERS: "model.num_kv_heads * model.head_dim"},
-    ),
-    Edit(
-        "Your cache is as wide as the queries. Which heads make keys and values?",
-        {NUMBERS: "2 * model.num_heads * model.head_dim"},
-    ),
-    Edit(
-        "Your cache is as wide as the model. Which heads make keys and values, and how wide is "
-        "each?",
-        {NUMBERS: "2 * model.hidden_size"},
-    ),
-    Edit(
-        "The width of a head is given. Is it always hidden size over heads?",
-        {NUMBERS: "2 * model.num_kv_heads * (model.hidden_size // model.num_heads)"},
-    ),
-    Edit(
-        "Latents are counted twice. Are keys and values made from two vectors, or from one?",
-        {LATENT: f"2 * ({LATENT})"},
-    ),
-    Edit(
-        "Latents are counted twice. Are keys and values made from two vectors, or from one?",
-        {LATENT: "2 * latent.kv_rank + latent.rope_head_dim"},
-    ),
-    Edit(
-        "You keep a latent for each head. From how many vectors are the keys of all heads made?",
-        {LATENT: f"model.num_heads * ({LATENT})"},
-    ),
-    Edit(
-        "You keep a rotary key for each head. How many heads share one?",
-        {LATENT: "latent.kv_rank + model.num_heads * latent.rope_head_dim"},
-    ),
-    Edit(
-        "Latents alone are too small. Which part of a key carries its position, and where is it "
-        "kept?",
-        {LATENT: "latent.kv_rank"},
-    ),
-    Edit(
-        "You cache expanded keys and values. From what are they made again when they are needed?",
-        {LATENT: "model.num_heads * (latent.nope_head_dim + latent.value_head_dim)"},
-    ),
-    Edit(
-        "Your cache is that of one layer. How many layers remember?",
-        {BYTES: BYTES.replace(" * model.num_layers", "")},
-    ),
-    Edit(
-        "Your cache is that of one sequence. Can two sequences share what they remember?",
-        {BYTES: BYTES.replace("num_sequences * ", "")},
-    ),
-    Edit(
-        "You count numbers. How many bytes has each of them?",
-        {BYTES: BYTES.replace(" * element_bytes", "")},
-    ),
-    Edit(
-        "A window longer than the sequence fills with nothing. How many tokens are there at most?",
-        {TOKENS: "window or context"},
-    ),
-    Edit(
-        "Your window changes nothing. Which tokens will no later query see?",
-        {TOKENS: "context"},
-    ),
-    Edit(
-        "Without a window you keep nothing. What does a window of 0 stand for?",
-        {TOKENS: "min(context, window)"},
-    ),
-)
-
 CHECK = Check(
     cases=cache_cases,
-    judge=EqualTo(kept_bytes, *edited("u13-cache-bytes", EDITS)),
+    judge=EqualTo(kept_bytes, *mistakes_of("u13-cache-bytes")),
     fallback="course_utils.formulas.serving.cache_bytes",
 )

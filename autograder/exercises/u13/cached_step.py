@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.checksums import checksum
 from autograder.observing.u13 import cached_step
 from autograder.observing.u13.cached_step import inputs_of
@@ -54,107 +54,16 @@ def measured(**case: Any) -> dict[str, Any]:
     return right | moved | {"times_copied": 0.0}
 
 
-KEY, VALUE = "k_cache[:, :, length] = k_new", "v_cache[:, :, length] = v_new"
-KEYS, VALUES = "keys = k_cache[:, :, : length + 1]", "values = v_cache[:, :, : length + 1]"
-ATTENTION = "F.scaled_dot_product_attention(q[:, :, None], keys, values, enable_gqa=True)"
-GROUP = "q.shape[1] // k_cache.shape[1]"
-COPIED = (
-    "The result is right, and a tensor as large as the cache is made on the way. Which of your "
-    "operations copies keys and values?"
-)
-CELLS = ("wrong_cells",)
-JOINED = {
-    KEYS: "keys = torch.cat([k_cache[:, :, :length], k_new[:, :, None]], 2)",
-    VALUES: "values = torch.cat([v_cache[:, :, :length], v_new[:, :, None]], 2)",
-}
-EDITS = (
-    Edit(
-        "The result is right, and keys are copied for each query head. How many different keys "
-        "are there, and which argument lets heads share them?",
-        {
-            KEYS: f"{KEYS}.repeat_interleave({GROUP}, 1)",
-            VALUES: f"{VALUES}.repeat_interleave({GROUP}, 1)",
-        },
-        points=1.5,
-        shows=("times_copied",),
-    ),
-    Edit(
-        "You join old and new to a new tensor, so the buffers stay as they were. How many tokens "
-        "are new, and where is room for them?",
-        {f"{KEY}\n    ": "", f"{VALUE}\n    ": "", **JOINED},
-        shows=CELLS,
-    ),
-    Edit(
-        "The result is right, and in every step all old tokens are joined with the new one in "
-        "another tensor. Which tensor has them side by side already?",
-        JOINED,
-        points=1.5,
-        shows=("read_bytes",),
-    ),
-    Edit(COPIED, {KEYS: f"{KEYS}.clone()", VALUES: f"{VALUES}.clone()"}, 1.5, ("times_copied",)),
-    Edit(
-        "You attend to cells that nobody has written. How many tokens are there with the new one?",
-        {KEYS: "keys = k_cache", VALUES: "values = v_cache"},
-    ),
-    *(
-        Edit(
-            "The new token does not see itself. How many tokens are in the cache once it is "
-            "written?",
-            {KEYS: f"keys = k_cache[:, :, :{end}]", VALUES: f"values = v_cache[:, :, :{end}]"},
-        )
-        for end in ("length", " max(1, length)")
-    ),
-    Edit(
-        "The kernel shows your one query the first key alone. Which keys does `is_causal` show to "
-        "query 0, and which may this one see?",
-        {ATTENTION: ATTENTION.replace("enable_gqa=True", "is_causal=True, enable_gqa=True")},
-    ),
-    Edit(
-        "The new key lies one cell off. Which cell is the first free one, if cells count from 0?",
-        {
-            KEY: "k_cache[:, :, length - 1] = k_new",
-            VALUE: "v_cache[:, :, length - 1] = v_new",
-        },
-        shows=CELLS,
-    ),
-    Edit(
-        "Heads are shared in another order. Which query heads has the first key head?",
-        {
-            KEYS: f"{KEYS}.repeat(1, {GROUP}, 1, 1)",
-            VALUES: f"{VALUES}.repeat(1, {GROUP}, 1, 1)",
-        },
-        shows=("wrong_rows", "wrong_cells", "checksum"),
-    ),
-    Edit(
-        "By what are the scores divided? Is it done twice?",
-        {"q[:, :, None], keys": "q[:, :, None] * q.shape[-1] ** -0.5, keys"},
-    ),
-    Edit(
-        "The keys are written and the values are not. What does the next token need of this one?",
-        {VALUE: "v_cache[:, :, length] += 0"},
-        shows=CELLS,
-    ),
-)
-
 CHECK = Check(
     cases=step_cases,
     observe=cached_step.observe,
     judge=Behaviour(
         measured,
-        *edited("u13-cached-step", EDITS, observe=cached_step.observe),
+        *mistakes_of("u13-cached-step", observe=cached_step.observe),
         summarise=cached_step.summarise,
         scenarios=SCENARIOS,
         labels=cached_step.LABELS,
-        questions={
-            "wrong_cells": "Which cells of the buffers may change, and to what?",
-            "wrong_rows": "Which tokens does the query see, by what are scores divided, and which "
-            "heads share a key?",
-            "read_bytes": "The result is right. How often do you read the filled part of the "
-            "buffers, and do you read beyond it?",
-            "written_bytes": "The result is right. How many cells do you write, and how many are "
-            "new?",
-            "times_copied": COPIED,
-        },
+        questions=questions_of("u13-cached-step"),
     ),
     fallback="course_utils.reference.cached_block.decode_attention",
     answers=("course_utils.reference.cached_block", "course_utils.reference.generation"),

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 
 NAMES = ("choices", "num_experts", "capacity")
 
@@ -52,64 +52,12 @@ def queued(choices: list[list[int]], num_experts: int, capacity: int) -> dict[st
     }
 
 
-LOOP = """for rank in range(len(choices[0])):
-        for token, experts in enumerate(choices):
-            if"""
-BY_TOKEN = """for token, experts in enumerate(choices):
-        for rank in range(len(experts)):
-            if"""
-FREE = "if places[experts[rank]] > 0:"
-EDITS = (
-    Edit(
-        "You let each token take all its places before the next token comes. Whose first choice "
-        "waits behind a second one?",
-        {LOOP: BY_TOKEN},
-        points=1.0,
-    ),
-    Edit(
-        "Experts take as many tokens as come. Where do you look whether a place is left?",
-        {FREE: "if True:"},
-    ),
-    Edit(
-        "Each expert has one place too many. When is the last one taken?",
-        {FREE: "if places[experts[rank]] >= 0:"},
-    ),
-    Edit(
-        "You count first choices alone. What becomes of the second ones?",
-        {"range(len(choices[0]))": "range(1)"},
-    ),
-    Edit(
-        "Those are choices that got a place. Which ones are dropped?",
-        {"len(choices) * len(choices[0]) - sum(taken)": "sum(taken)"},
-        points=1.0,
-    ),
-    Edit(
-        "You count tokens that lost some choice. Which tokens have no place at all?",
-        {"taken.count(0)": "sum(each < len(choices[0]) for each in taken)"},
-        points=1.0,
-    ),
-    Edit(
-        "Your places are all there are. Which of them did nobody take?",
-        {"sum(places)": "num_experts * capacity"},
-        points=1.0,
-    ),
-    Edit(
-        "You count experts with a place left. How many places are left in each?",
-        {"sum(places)": "sum(each > 0 for each in places)"},
-        points=1.0,
-    ),
-)
-
 CHECK = Check(
     cases=routing_cases,
     judge=EqualTo(
         queued,
-        *edited("u13-capacity", EDITS),
-        questions={
-            "dropped": "Which choices come first, and what do they leave to the later ones?",
-            "lost_tokens": "Which tokens have not one of their choices?",
-            "empty_places": "How many places are there, and how many were given?",
-        },
+        *mistakes_of("u13-capacity"),
+        questions=questions_of("u13-capacity"),
     ),
     fallback="course_utils.formulas.serving.capacity_losses",
 )

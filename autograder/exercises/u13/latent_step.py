@@ -7,7 +7,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.observing.checksums import checksum
 from autograder.observing.u13 import latent_step
 from autograder.observing.u13.latent_step import SIZES, inputs_of
@@ -45,89 +45,16 @@ def measured(**case: Any) -> dict[str, Any]:
     return right | ({"flops": flops} if case["scenario"] == "flops" else {})
 
 
-SCALE = "(q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5"
-QUERY, LATENT_SCORES = 'torch.einsum("ban,ran->bar", q_nope, key_up)', "q_latent @ latents.mT"
-ROPE, WEIGHTS = " + q_rope @ rope_keys.mT", "(scores * scale).softmax(-1)"
-SUMMED = "weights @ latents"
-RESULT = 'torch.einsum("bar,raw->baw", summed, value_up)'
-VALUES = 'torch.einsum("btr,raw->batw", latents, value_up)'
-EXPANDED_VALUES = {SUMMED: VALUES, RESULT: "(weights[:, :, None] @ summed)[:, :, 0]"}
-EXPANDED_KEYS = {
-    QUERY: 'torch.einsum("btr,ran->batn", latents, key_up)',
-    LATENT_SCORES: "(q_latent @ q_nope[..., None])[..., 0]",
-}
-FLOPS = ("flops",)
-EDITS = (
-    Edit(
-        "The result is right, and values of all heads are made again for every cached token. Over "
-        "what can you sum first: positions, or latent numbers?",
-        EXPANDED_VALUES,
-        points=1.25,
-        shows=FLOPS,
-    ),
-    Edit(
-        "The result is right, and keys of all heads are made again for every cached token. Which "
-        "product of query and matrix is the same for all of them?",
-        EXPANDED_KEYS,
-        points=1.25,
-        shows=FLOPS,
-    ),
-    Edit(
-        "The result is right, and keys and values are made again that the last step made already. "
-        "Which of your tensors has heads *and* cached tokens *and* a width?",
-        {**EXPANDED_KEYS, **EXPANDED_VALUES},
-        points=1.25,
-        shows=FLOPS,
-    ),
-    Edit(
-        "Your scale is that of the part without position. How wide was a key before anything was "
-        "absorbed?",
-        {SCALE: "q_nope.shape[-1] ** -0.5"},
-    ),
-    Edit(
-        "Your scale is that of a latent. How wide was a key before anything was absorbed?",
-        {SCALE: "latents.shape[-1] ** -0.5"},
-    ),
-    Edit(
-        "Your scale is that of a latent and a rotary key. How wide was a key before anything was "
-        "absorbed?",
-        {SCALE: "(latents.shape[-1] + q_rope.shape[-1]) ** -0.5"},
-    ),
-    Edit("By what are scores divided before the softmax?", {WEIGHTS: "scores.softmax(-1)"}),
-    Edit(
-        "Only one part of the scores is there. Which part of a key has a position?",
-        {ROPE: ""},
-    ),
-    Edit(
-        "Weights of a query add up over the heads with you. Over which of the axes do cached "
-        "tokens lie?",
-        {WEIGHTS: "(scores * scale).softmax(1)"},
-    ),
-    Edit(
-        "Each part has a softmax of its own. What is added first, scores or weights?",
-        {
-            WEIGHTS: "(q_latent @ latents.mT * scale).softmax(-1) / 2 + (q_rope @ rope_keys.mT "
-            "* scale).softmax(-1) / 2",
-        },
-        shows=("wrong_rows", "checksum"),
-    ),
-)
-
 CHECK = Check(
     cases=latent_cases,
     observe=latent_step.observe,
     judge=Behaviour(
         measured,
-        *edited("u13-latent-step", EDITS, observe=latent_step.observe),
+        *mistakes_of("u13-latent-step", observe=latent_step.observe),
         summarise=latent_step.summarise,
         scenarios=SCENARIOS,
         labels=latent_step.LABELS,
-        questions={
-            "wrong_rows": "Which two parts has a score, by what is it divided, and what is summed "
-            "with the weights?",
-            "flops": "The result is right. Which of your products has heads, cached tokens and "
-            "both widths in it?",
-        },
+        questions=questions_of("u13-latent-step"),
     ),
     fallback="course_utils.reference.latent_decode.latent_attention",
     answers=("course_utils.reference.latent_decode",),

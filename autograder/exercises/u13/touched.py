@@ -6,7 +6,7 @@ from math import comb
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 NAMES = ("num_experts", "experts_per_token", "num_tokens")
 
@@ -40,51 +40,8 @@ def mean_of_the_law(num_experts: int, experts_per_token: int, num_tokens: int) -
     return sum(reached * chance for reached, chance in law.items())
 
 
-MISSED, ALL = "1 - experts_per_token / num_experts", "missed_by_one**num_tokens"
-RESULT = "return num_experts * (1 - missed_by_all)"
-EDITS = (
-    Edit(
-        "As if no two tokens ever chose the same expert. Do two tokens never meet?",
-        {RESULT: "return float(min(num_experts, num_tokens * experts_per_token))"},
-    ),
-    Edit(
-        "As if each of a token's choices could fall on the same expert again. Can a token choose "
-        "one expert twice?",
-        {MISSED: "(1 - 1 / num_experts) ** experts_per_token"},
-    ),
-    Edit(
-        "Every expert, whatever the batch. Which one does a single token not choose?",
-        {RESULT: "return float(num_experts)"},
-    ),
-    Edit(
-        "The experts of one token. How many tokens are in the batch?",
-        {ALL: "missed_by_one"},
-    ),
-    Edit(
-        "That is how many experts nobody chose. Which ones does a batch read?",
-        {RESULT: "return num_experts * missed_by_all"},
-    ),
-    Edit(
-        "That is a chance for one expert. How many of them are there?",
-        {RESULT: "return 1 - missed_by_all"},
-    ),
-    Edit(
-        "That is the chance that all tokens choose an expert. What is left when all have missed "
-        "it?",
-        {RESULT: "return num_experts * (experts_per_token / num_experts) ** num_tokens"},
-    ),
-    Edit(
-        "Those are tokens for each expert. How many experts have at least one?",
-        {RESULT: "return num_tokens * experts_per_token / num_experts"},
-    ),
-    Edit(
-        "A mean need not be whole. What does rounding hide?",
-        {RESULT: "return round(num_experts * (1 - missed_by_all))"},
-    ),
-)
-
 CHECK = Check(
     cases=batch_cases,
-    judge=EqualTo(mean_of_the_law, *edited("u13-touched", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(mean_of_the_law, *mistakes_of("u13-touched"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.serving.expected_experts",
 )

@@ -4,7 +4,7 @@ import random
 
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 
 DIGITS = 1e-6
 NUM_TURNS = 400
@@ -45,56 +45,13 @@ def descended(rows: list[list[float]]) -> dict[str, float]:
     return dict(zip(NAMES, constants, strict=True))
 
 
-FIRST, SECOND = "attention / measured, elementwise / measured", "1 - fixed / measured"
-LOOP, ALLOWED = "for free in ([0], [1], [0, 1]):", "if constants.min() >= 0:"
-RETURNED = '"attention": float(attention), "elementwise": float(elementwise)'
-EDITS = (
-    Edit(
-        "Your errors are in seconds, so that long rows decide. What is a *relative* error?",
-        {FIRST: "attention, elementwise", SECOND: "measured - fixed"},
-    ),
-    Edit(
-        "You set the negative one to zero and keep the other. Is that one still the best?",
-        {
-            LOOP: "for free in ([0, 1],):",
-            ALLOWED: "constants = np.maximum(constants, 0)\n        if free:",
-            "[np.zeros(2)]": "[]",
-        },
-    ),
-    Edit(
-        "A constant below zero: time that is given back. Which ones does the exercise allow?",
-        {ALLOWED: "if free:", LOOP: "for free in ([0, 1],):", "[np.zeros(2)]": "[]"},
-    ),
-    Edit(
-        "You explain the whole time by two constants. Which part of a row is fixed?",
-        {SECOND: "1.0 + 0 * fixed"},
-    ),
-    Edit(
-        "The two are exchanged. Which column belongs to which constant?",
-        {RETURNED: '"attention": float(elementwise), "elementwise": float(attention)'},
-    ),
-    Edit(
-        "You never let both be free at once. What if both kinds of work are slower than ideal?",
-        {LOOP: "for free in ([0], [1]):"},
-    ),
-    Edit(
-        "The fixed part has a wrong sign. What is left of a row for the two constants?",
-        {SECOND: "1 + fixed / measured"},
-    ),
-)
-
 CHECK = Check(
     cases=calibration_cases,
     judge=EqualTo(
         descended,
-        *edited("u14-calibrate", EDITS),
+        *mistakes_of("u14-calibrate"),
         relative_tolerance=DIGITS,
-        questions={
-            "attention": "Put your constants into one row: which prediction comes out, and by "
-            "how many per cent is it off?",
-            "elementwise": "Put your constants into one row: which prediction comes out, and by "
-            "how many per cent is it off?",
-        },
+        questions=questions_of("u14-calibrate"),
     ),
     fallback="course_utils.formulas.calibration.calibrate",
 )

@@ -6,7 +6,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 from autograder.exercises.u14.shared.models import (
     LLAMA_1B,
     counted_forward,
@@ -63,78 +63,8 @@ def measured(
     return percent * ours / theirs
 
 
-RESULT = "percent * (layers + core / 2 + head) / theirs[convention]"
-CORE, HEAD = "12 * model.num_layers * h * seq_len", "6 * model.vocab_size * h"
-AGAIN, PRINTED = "4 / 3 * (6 * num_params + core)", "model.num_layers * head"
-KV = "12 * model.num_kv_heads / model.num_heads"
-EDITS = (
-    Edit(
-        "You count attention in full for the course's side too. What does a causal mask leave?",
-        {RESULT: "percent * (layers + core + head) / theirs[convention]"},
-    ),
-    Edit(
-        "N has more than the products: what of it multiplies nothing?",
-        {RESULT: "percent * (6 * num_params + core / 2) / theirs[convention]"},
-    ),
-    Edit(
-        "You halve everything. Which part of the FLOPs does the mask touch?",
-        {RESULT: "percent * (layers + core + head) / 2 / theirs[convention]"},
-    ),
-    Edit(
-        "Upside down: if a table counts more FLOPs than the course, is its percentage higher or "
-        "lower?",
-        {RESULT: "percent * theirs[convention] / (layers + core / 2 + head)"},
-    ),
-    Edit(
-        "That is the share, not the percentage. By what is it to be multiplied?",
-        {RESULT: "(layers + core / 2 + head) / theirs[convention]"},
-    ),
-    Edit(
-        "Somewhere you count attention's forward pass alone. Which passes does the rest count?",
-        {CORE: "4 * model.num_layers * h * seq_len"},
-    ),
-    Edit(
-        "You mended the lecture's formula before you used it. With which one was the row made?",
-        {PRINTED: "head"},
-    ),
-    Edit(
-        "A table with recomputation printed *more* FLOPs than 6N and attention. By which factor "
-        "do you come back?",
-        {AGAIN: "3 / 4 * (6 * num_params + core)"},
-    ),
-    Edit(
-        "You leave recomputation in. How often does a layer's forward pass run, of how many "
-        "passes' worth of work?",
-        {AGAIN: "(6 * num_params + core)"},
-    ),
-    Edit(
-        "Backward is twice as long as forward, so one more forward pass adds how much to three?",
-        {AGAIN: "2 * (6 * num_params + core)"},
-    ),
-    Edit(
-        "Is the share of key heads turned over? How large can it be?",
-        {KV: "12 * model.num_heads / model.num_kv_heads"},
-    ),
-    Edit(
-        "Do all query heads have keys and values of their own?",
-        {KV: "12"},
-    ),
-    Edit(
-        "The course counts every product. Which one comes after the last layer?",
-        {RESULT: "percent * (layers + core / 2) / theirs[convention]"},
-    ),
-    Edit(
-        "A gated feed-forward block has three matrices. For how many do you count?",
-        {"3 if model.is_gated else 2": "2"},
-    ),
-    Edit(
-        "The lecture's 18 is for a gated block. How many matrices has one without a gate?",
-        {"3 if model.is_gated else 2": "3"},
-    ),
-)
-
 CHECK = Check(
     cases=convention_cases,
-    judge=EqualTo(measured, *edited("u14-convention", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(measured, *mistakes_of("u14-convention"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.utilisation.causal_percent",
 )

@@ -6,7 +6,7 @@ from fractions import Fraction
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of
 
 NAMES = ("num_tokens", "tokens_per_step", "step_seconds", "num_devices", "usd_per_device_hour")
 WHOLE_DAY = 24
@@ -45,37 +45,8 @@ def counted(
     }
 
 
-STEPS, HOURS = "math.ceil(num_tokens / tokens_per_step)", "num_steps * step_seconds / 3600"
-EDITS = (
-    Edit(
-        "Is the last step, which is not full, for nothing?",
-        {STEPS: "num_tokens // tokens_per_step"},
-    ),
-    Edit(
-        "Those are hours of the wall clock. How many devices are paid for in each?",
-        {
-            '"device_hours": hours * num_devices': '"device_hours": hours',
-            "hours * num_devices * usd": "hours * usd",
-        },
-        points=0.5,
-    ),
-    Edit(
-        "The seconds are of all devices at work together. Why do you divide by their number?",
-        {HOURS: "num_steps * step_seconds / 3600 / num_devices"},
-    ),
-    Edit(
-        "Those are minutes. How many seconds has an hour?", {HOURS: "num_steps * step_seconds / 60"}
-    ),
-    Edit(
-        "A price per device and hour: what do you multiply it by?",
-        {"hours * num_devices * usd": "hours / 24 * num_devices * usd"},
-        points=1.0,
-    ),
-    Edit("How many hours has a day?", {"hours / 24": "hours / 12"}, points=1.0),
-)
-
 CHECK = Check(
     cases=run_cases,
-    judge=EqualTo(counted, *edited("u14-days", EDITS), relative_tolerance=PROMISED),
+    judge=EqualTo(counted, *mistakes_of("u14-days"), relative_tolerance=PROMISED),
     fallback="course_utils.formulas.step_time.days_and_cost",
 )

@@ -6,7 +6,7 @@ from fractions import Fraction
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
 from autograder.checking.precision import PROMISED
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from course_utils.instruments import PassSeconds, simulate_pipeline
 from course_utils.reference.pipeline_schedules import one_forward_one_backward
 
@@ -51,97 +51,18 @@ def simulated(
     }
 
 
-WORK, BUBBLE = "num_micro_batches * both", "(num_stages - 1) * both"
-FRACTION = "Your bubble is a fraction of something. Which time do you multiply it by?"
-OF_WORK, OF_ALL = (
-    "(num_stages - 1) / num_micro_batches",
-    ("(num_stages - 1) / (num_micro_batches + num_stages - 1)"),
-)
-FRACTIONS = (
-    *(f"{share}{times}" for share in (OF_WORK, OF_ALL) for times in ("", " * both", " * 100")),
-    f"{OF_ALL} * num_micro_batches * both",
-    f"{OF_WORK} * (num_micro_batches + num_stages - 1) * both",
-)
-EXPOSED = "max(reduce_seconds / num_layers, reduce_seconds - hidden)"
-HIDDEN = "backward * (num_layers - 1) / num_layers"
-EDITS = (
-    Edit(
-        "Nothing is hidden with you. What does the device compute while the last layers' "
-        "gradients travel?",
-        {EXPOSED: "reduce_seconds"},
-        points=2.0,
-    ),
-    Edit(
-        "The layer that comes last in backward: behind what should its gradients hide?",
-        {EXPOSED: "max(0, reduce_seconds - hidden)"},
-        points=2.0,
-    ),
-    Edit(
-        "You hide the sum behind the whole backward pass. When has the first layer gradients to "
-        "send?",
-        {EXPOSED: "max(0, reduce_seconds - backward)"},
-        points=2.0,
-    ),
-    Edit(
-        "All of backward hides it with you. How much of it is over when the first gradients leave?",
-        {HIDDEN: "backward"},
-        points=2.0,
-    ),
-    Edit(
-        "You hide gradients behind all micro-batches. In which of them is the sum complete?",
-        {HIDDEN: "num_micro_batches * backward * (num_layers - 1) / num_layers"},
-        points=2.0,
-    ),
-    Edit(
-        "The gradients travel after every micro-batch with you. When do they have to?",
-        {EXPOSED: "num_micro_batches * max(reduce_seconds / num_layers, reduce_seconds - hidden)"},
-        points=2.0,
-    ),
-    Edit(
-        "Gradients come from backward. Is there anything to send while the forward pass runs?",
-        {HIDDEN: "both * (num_layers - 1) / num_layers"},
-        points=2.0,
-    ),
-    Edit(
-        "The bubble is one pass too long: how many stages lie before the last one?",
-        {BUBBLE: "num_stages * both"},
-        points=2.0,
-    ),
-    *(Edit(FRACTION, {BUBBLE: each}, points=2.0) for each in FRACTIONS),
-    Edit(
-        "Your bubble is that of all micro-batches. How many of them does the last stage wait for?",
-        {BUBBLE: "(num_stages - 1) * num_micro_batches * both"},
-        points=2.0,
-    ),
-    Edit(
-        "A stage's seconds are those of its own layers already. What do you divide them by?",
-        {WORK: "num_micro_batches * both / num_stages"},
-        points=2.0,
-    ),
-    Edit(
-        "Backward is as long as forward with you. How many products does it make of one?",
-        {"2 * forward_seconds": "forward_seconds"},
-    ),
-)
-
 CHECK = Check(
     cases=step_cases,
     judge=EqualTo(
         simulated,
-        *edited("u14-exposed", EDITS),
+        *mistakes_of("u14-exposed"),
         relative_tolerance=PROMISED,
         labels={
             "work": "seconds of work",
             "bubble": "seconds of the bubble",
             "exposed": "seconds of the sum that are not hidden",
         },
-        questions={
-            "work": "How many micro-batches does a stage run, and how long is each, forward and "
-            "backward?",
-            "bubble": "How long does the first micro-batch go down, and the last gradient up?",
-            "exposed": "Draw two layers: backward of the second, of the first, and below them "
-            "the two sums. When does the last one end?",
-        },
+        questions=questions_of("u14-exposed"),
     ),
     fallback="course_utils.formulas.plan.seconds_of_step",
 )

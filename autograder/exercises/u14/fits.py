@@ -9,7 +9,7 @@ from torch.nn.functional import log_softmax
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u14.shared.models import LLAMA_1B
 from course_utils.configs import precision
 from course_utils.formulas.plan import model_sizes
@@ -117,133 +117,18 @@ def _loss_bytes(vocab_size: int, **cut: int) -> int:
     return sum(_bytes_of(vocab_size, each.dtype, **cut) for each in tensors)
 
 
-OWN = '-(-sizes["parameters"] // (plan.tensor * plan.pipeline))'
-PART, HELD = "-(-own // plan.data)", "min(plan.pipeline, num_micro_batches)"
-PASSES = "num_sequences // (plan.data * plan.micro_batch)"
-KEPT = 'plan.micro_batch * sizes["layer_bytes"] // plan.tensor'
-BOUNDARY = "2 * tokens * model.hidden_size // plan.tensor"
-LAYERS = "model.num_layers // plan.pipeline"
-GATHERED, WHEN = '4 * sizes["layer_parameters"] // plan.tensor', "stage == 3 and plan.data > 1"
-LOSS = "10 * tokens * model.vocab_size // plan.tensor"
-OPTIMIZER = "12 * (part if stage >= 1 else own)"
-EDITS = (
-    Edit(
-        "Which ranks hold the same parameters, so that they can share them? Do tensor ranks?",
-        {PART: "-(-own // (plan.data * plan.tensor))"},
-        points=1.5,
-    ),
-    Edit(
-        "You divide the state by the replicas alone. What do tensor ranks and stages hold of the "
-        "model?",
-        {OWN: 'sizes["parameters"]'},
-        points=1.5,
-    ),
-    Edit(
-        "The rest is nobody's: who has the last parameters where the division leaves some?",
-        {OWN: 'sizes["parameters"] // (plan.tensor * plan.pipeline)', PART: "own // plan.data"},
-        points=1.5,
-    ),
-    Edit(
-        "You shard the state in every stage. What does stage 0 shard?",
-        {OPTIMIZER: "12 * part"},
-        points=1.5,
-    ),
-    Edit(
-        "Adam keeps two moments. What else does it keep in fp32, if weights are in bf16?",
-        {OPTIMIZER: "8 * (part if stage >= 1 else own)"},
-        points=1.5,
-    ),
-    Edit(
-        "That is GPipe. How many micro-batches does the first stage hold with 1F1B?",
-        {HELD: "num_micro_batches"},
-        points=1.5,
-    ),
-    Edit(
-        "How many micro-batches are in flight if there are fewer of them than stages?",
-        {HELD: "plan.pipeline"},
-        points=1.5,
-    ),
-    Edit(
-        "You count one micro-batch. How many have gone down when the first gradient comes up?",
-        {HELD: "1"},
-        points=1.5,
-    ),
-    Edit(
-        "Does a replica see fewer tokens of its micro-batch?",
-        {
-            KEPT: 'plan.micro_batch * sizes["layer_bytes"] // (plan.tensor * plan.data)',
-            BOUNDARY: "2 * tokens * model.hidden_size // (plan.tensor * plan.data)",
-        },
-        points=1.5,
-    ),
-    Edit(
-        "Do tensor ranks keep a layer's activations each as a whole?",
-        {
-            KEPT: 'plan.micro_batch * sizes["layer_bytes"]',
-            BOUNDARY: "2 * tokens * model.hidden_size",
-        },
-        points=1.5,
-    ),
-    Edit(
-        "How many layers has the first stage?",
-        {LAYERS: "model.num_layers"},
-        points=1.5,
-    ),
-    Edit(
-        "The layer that runs again: what does it keep meanwhile?",
-        {"layers = held * own_layers * boundary + kept": "layers = held * own_layers * boundary"},
-        points=1.5,
-    ),
-    Edit(
-        "You keep everything although layers run again. What is left of a layer until backward?",
-        {"if plan.is_recomputed:": "if False:"},
-        points=1.5,
-    ),
-    Edit(
-        "One whole layer is in use. Where does the next one go while it arrives?",
-        {GATHERED: '2 * sizes["layer_parameters"] // plan.tensor'},
-        points=1.5,
-    ),
-    Edit(
-        "In which stage are weights gathered at all?",
-        {WHEN: "plan.data > 1"},
-        points=1.5,
-    ),
-    Edit(
-        "A single replica has all its weights. What is there to gather?",
-        {WHEN: "stage == 3"},
-        points=1.5,
-    ),
-    Edit(
-        "The logits in bf16 are one tensor of the loss. Which two are there in fp32?",
-        {LOSS: "2 * tokens * model.vocab_size // plan.tensor"},
-        points=1.5,
-    ),
-    Edit(
-        "The loss of one sequence. How many has a micro-batch?",
-        {LOSS: "10 * seq_len * model.vocab_size // plan.tensor"},
-        points=1.5,
-    ),
-)
-
 CHECK = Check(
     cases=plan_cases,
     judge=EqualTo(
         measured,
-        *edited("u14-fits", EDITS),
+        *mistakes_of("u14-fits"),
         labels={
             "state": "bytes of the state",
             "gathered": "bytes of gathered weights",
             "layers": "bytes of the layers' activations",
             "loss": "bytes of the loss",
         },
-        questions={
-            "state": "How many parameters has this device, and which of the 2 + 2 + 12 bytes does "
-            "its stage shard over the replicas?",
-            "gathered": "Of how many layers are whole weights here at once, and when at all?",
-            "layers": "How many micro-batches, times how many layers, times which bytes?",
-            "loss": "Which three tensors are as long as the vocabulary?",
-        },
+        questions=questions_of("u14-fits"),
     ),
     fallback="course_utils.formulas.plan.plan_bytes",
 )

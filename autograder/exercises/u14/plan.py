@@ -9,7 +9,7 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import Behaviour
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u14.shared.models import LLAMA_1B
 from autograder.observing.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of
@@ -143,104 +143,16 @@ def tried(
     return dict.fromkeys(plan_observer.LABELS, 0.0) | {"best": {"seconds": best}}
 
 
-FITS, CHOICE = "if costs.bytes_of(plan) <= machine.memory_bytes:", "min(seconds, key=seconds.get)"
-TOO_STRICT = (
-    "You refuse plans that fit. Both sides are bytes: did one of yours become GiB, and the other "
-    "GB, or do you keep a reserve?"
-)
-ALL = "data * tensor * pipeline != machine.num_devices"
-DIVIDES = "model.num_kv_heads % tensor or model.num_layers % pipeline or num_sequences % data"
-STAGES, AGAIN = "range(4 if data > 1 else 1)", "(False, True)"
-MICRO_BATCHES = "[each for each in range(1, mine + 1) if mine % each == 0]"
-EDITS = (
-    Edit(
-        "Which heads do tensor ranks have to share evenly: those of queries, or of keys?",
-        {DIVIDES: DIVIDES.replace("kv_heads", "heads")},
-    ),
-    Edit(
-        "All your micro-batches are of one sequence. At stage 3, what does each of them gather?",
-        {MICRO_BATCHES: "[1]"},
-    ),
-    Edit(
-        "You never shard the weights. Is gathering them always slower than running layers again?",
-        {STAGES: "range(3 if data > 1 else 1)"},
-    ),
-    Edit("You never ask whether a plan fits. Which memory is the limit?", {FITS: "if True:"}),
-    Edit(
-        TOO_STRICT,
-        {FITS: "if costs.bytes_of(plan) / 10**9 <= machine.memory_bytes / 2**30:"},
-    ),
-    Edit(TOO_STRICT, {FITS: "if costs.bytes_of(plan) <= 0.9 * machine.memory_bytes:"}),
-    Edit(
-        "You take plans that need a little more than there is. Both sides are bytes: did one of "
-        "yours become GiB, and the other GB?",
-        {FITS: "if costs.bytes_of(plan) / 2**30 <= machine.memory_bytes / 10**9:"},
-    ),
-    *(
-        Edit(
-            "You try micro-batches that leave sequences over. Which of them divide the share of a "
-            "replica?",
-            {MICRO_BATCHES: f"[each for each in range(1, {most} + 1) if {whole} % each == 0]"},
-        )
-        for most, whole in (("mine", "0"), ("mine", "num_sequences"), ("num_sequences",) * 2)
-    ),
-    Edit(
-        "You cut layers into stages of unequal size. Which numbers of stages divide them?",
-        {DIVIDES: "model.num_kv_heads % tensor or num_sequences % data"},
-    ),
-    Edit(
-        "You give replicas unequal shares. Which numbers of them divide the sequences of a step?",
-        {DIVIDES: "model.num_kv_heads % tensor or model.num_layers % pipeline"},
-    ),
-    Edit(
-        "You try stages above 0 with a single replica. With whom would it share?",
-        {STAGES: "range(4)"},
-    ),
-    Edit(
-        "That is the plan with the least memory, not with the least time. What is to be minimal "
-        "among those that fit?",
-        {CHOICE: "min(seconds, key=costs.bytes_of)"},
-    ),
-    Edit(
-        "You take the first plan that fits. Which of them is the fastest?",
-        {CHOICE: "next(iter(seconds))"},
-    ),
-    Edit(
-        "That is the slowest plan that fits. Which one is wanted?",
-        {CHOICE: "max(seconds, key=seconds.get)"},
-    ),
-    Edit(
-        "You keep to one replica of the model. What do replicas save if links are slow?",
-        {ALL: "data > 1 or data * tensor * pipeline != machine.num_devices"},
-    ),
-    Edit(
-        "All your plans run the layers again. Which of them must?",
-        {AGAIN: "(True,)"},
-    ),
-)
-
 CHECK = Check(
     cases=task_cases,
     observe=plan_observer.observe,
     judge=Behaviour(
         tried,
-        *edited("u14-plan", EDITS, observe=plan_observer.observe),
+        *mistakes_of("u14-plan", observe=plan_observer.observe),
         scenarios=SCENARIOS,
         summarise=plan_observer.summarise,
         labels=plan_observer.LABELS,
-        questions={
-            "without_names": "Which name belongs to each of your numbers?",
-            "not_all_devices": "What do your three sizes multiply to?",
-            "heads_left_over": "Which numbers of tensor ranks divide the key-value heads?",
-            "layers_left_over": "Which numbers of stages divide the layers?",
-            "sequences_left_over": "Which numbers of replicas divide the sequences of a step?",
-            "micro_batch_left_over": "How many sequences has a replica, and does your micro-batch "
-            "divide them?",
-            "nothing_to_share": "With whom would a single replica share its state?",
-            "percent_too_large": "Do you compare the bytes of a plan with the memory of a device?",
-            "percent_slower": "Some plan that fits is faster than yours. Which sizes do you not "
-            "try: tensor ranks, stages, sharding, larger micro-batches, or layers that run again?",
-        },
+        questions=questions_of("u14-plan"),
     ),
     fallback="course_utils.formulas.best_plan.best_plan",
     answers=("course_utils.formulas.best_plan",),

@@ -9,7 +9,7 @@ from torch import Tensor
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import Edit, edited
+from autograder.exercises.model_answers import mistakes_of, questions_of
 from autograder.exercises.u14.shared.models import LLAMA_1B, small_llama
 from course_utils.formulas.step_parts import token_forward_flops
 
@@ -86,114 +86,17 @@ def measured(model: dict[str, Any], forward: dict[str, int], is_recomputed: bool
     }
 
 
-PRODUCTS = '3 * (layers + forward["head"]) + again * layers'
-ATTENTION = '(7 + 2 * again) * forward["attention"] // 4'
-BYTES = "2 * (3 + again) * model.num_layers * numbers + 24 * model.vocab_size"
-NORMS, RESIDUALS, GATE = "2 * 2 * h", "2 * 3 * h", "(3 if model.is_gated else 2) * model.ffn_size"
-EDITS = (
-    Edit(
-        "You count every score. Which of them does the mask hide, so that kernels skip them?",
-        {ATTENTION: '(14 + 4 * again) * forward["attention"] // 4'},
-        points=2.0,
-    ),
-    Edit(
-        "Your attention takes twice as long backward as forward. What does flash attention make "
-        "once more there?",
-        {ATTENTION: '(6 + 2 * again) * forward["attention"] // 4'},
-        points=2.0,
-    ),
-    Edit(
-        "If a layer runs again, does its attention?",
-        {ATTENTION: '7 * forward["attention"] // 4'},
-        points=2.0,
-    ),
-    Edit(
-        "The head is no layer. Does it run again?",
-        {PRODUCTS: '(3 + again) * (layers + forward["head"])'},
-        points=2.0,
-    ),
-    Edit(
-        "Which product comes after the last layer?",
-        {PRODUCTS: "3 * layers + again * layers"},
-        points=2.0,
-    ),
-    Edit(
-        "Your products are those of forward and as many again. How many does backward make of "
-        "each?",
-        {PRODUCTS: '2 * (layers + forward["head"]) + again * layers'},
-        points=2.0,
-    ),
-    Edit(
-        "Those are products of one more pass whether layers run again or not. What does the "
-        "switch change?",
-        {PRODUCTS: '3 * (layers + forward["head"]) + layers'},
-        points=2.0,
-    ),
-    Edit(
-        "Those are numbers. How many bytes has one in bf16?",
-        {BYTES: "(3 + again) * model.num_layers * numbers + 24 * model.vocab_size"},
-        points=2.0,
-    ),
-    Edit(
-        "Backward moves as much as forward with you. What does the table's caption say?",
-        {BYTES: "2 * (2 + again) * model.num_layers * numbers + 24 * model.vocab_size"},
-        points=2.0,
-    ),
-    Edit(
-        "Of the loss you count what is written. Who reads it?",
-        {BYTES: "2 * (3 + again) * model.num_layers * numbers + 12 * model.vocab_size"},
-        points=2.0,
-    ),
-    Edit(
-        "The 24 bytes are forward and backward together. What do you multiply them by?",
-        {BYTES: "2 * (3 + again) * model.num_layers * numbers + 72 * model.vocab_size"},
-        points=2.0,
-    ),
-    Edit(
-        "Is the loss in every layer?",
-        {BYTES: "model.num_layers * (2 * (3 + again) * numbers + 24 * model.vocab_size)"},
-        points=2.0,
-    ),
-    Edit(
-        "Your layer moves 2 h numbers too few. How many norms has it, and how many numbers does "
-        "an addition move?",
-        {NORMS: "2 * h"},
-        points=2.0,
-    ),
-    Edit(
-        "An addition reads two tensors and writes one. Which of the three do you count?",
-        {RESIDUALS: "2 * h"},
-        points=2.0,
-    ),
-    Edit(
-        "What does a gate read that GELU does not?",
-        {GATE: "2 * model.ffn_size"},
-        points=2.0,
-    ),
-    Edit(
-        "GELU reads one tensor. How many factors has a gate?",
-        {GATE: "3 * model.ffn_size"},
-        points=2.0,
-    ),
-)
-
 CHECK = Check(
     cases=work_cases,
     judge=EqualTo(
         measured,
-        *edited("u14-work", EDITS),
+        *mistakes_of("u14-work"),
         labels={
             "products": "FLOPs of products",
             "attention": "FLOPs of attention",
             "elementwise": "bytes of all other kernels",
         },
-        questions={
-            "products": "Which products run forward, which backward, and which once more?",
-            "attention": "What part of the square is computed, and how many times its forward "
-            "pass does attention take in all?",
-            "elementwise": "Take a layer with h = 1 and f = 1: which kernels run, and what does "
-            "each read and write?",
-        },
+        questions=questions_of("u14-work"),
     ),
     fallback="course_utils.formulas.step_parts.token_work",
 )

@@ -16,6 +16,7 @@ UNIT = "01_transformer_flops"
 MASTER = f"solutions/{UNIT}/{UNIT}.py"
 EXERCISE = "u01-matmul-flops"
 CHECK = "autograder/exercises/u01/matmul_flops.py"
+MISTAKES = f"solutions/{UNIT}/mistakes.diff"
 OTHER_CHECK = "autograder/exercises/u01/gated_mlp_flops.py"
 HINT = ("Your backward pass is half.", "That is half of it.")
 
@@ -78,7 +79,8 @@ def test_an_idle_build_records_nothing(course):
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        (CHECK, *HINT),
+        (CHECK, '"""', '"""New. '),
+        (MISTAKES, *HINT),
         ("course_utils/instruments/flop_count.py", '"""', '"""New. '),
         ("autograder/exercises/packing.py", '"""', '"""New. '),
         (MASTER, "two_gradients = 2 *", "two_gradients = 1 * 2 *"),
@@ -102,6 +104,7 @@ def test_what_a_pack_is_made_of_makes_it_anew(course, file, old, new):
         (MASTER, "def measured_core(", "import math\n\n\ndef measured_core("),
         (MASTER, "def gated_mlp_flops(num_tokens: int,", "def gated_mlp_flops(num_tokens: float,"),
         (OTHER_CHECK, '"""', '"""New. '),
+        (MISTAKES, "Your feed-forward block has two matrices.", "Your block has two matrices."),
         ("autograder/authoring/practice_packs.py", '"""', '"""New. '),
     ],
 )
@@ -134,13 +137,13 @@ def test_a_pack_that_was_edited_by_hand_is_recorded_again(course):
 
 
 def test_check_only_says_what_is_to_be_done(course):
-    replace(course / CHECK, *HINT)
+    replace(course / MISTAKES, *HINT)
     with pytest.raises(BuildError, match=rf"recorded again \({EXERCISE}\): `make build`"):
         changed(course, check_only=True)
 
 
 def test_a_check_that_cannot_be_recorded_is_named(course):
-    replace(course / CHECK, '{BACKWARD: "one_product"}', '{"no such text": "one_product"}')
+    replace(course / MISTAKES, "2 * one_product => one_product\n", "no such text => one_product\n")
     with pytest.raises(BuildError, match="cannot be recorded: ValueError: the model answer of"):
         changed(course, really=True)
 

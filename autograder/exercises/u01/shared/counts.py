@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
-from autograder.exercises.model_answers import Edit, any_of
 from course_utils.configs import ModelConfig
 from course_utils.instruments import FlopCount, count_flops
 from course_utils.reference import Transformer
@@ -21,15 +20,6 @@ from course_utils.reference.layers import attend
 COUNTERS = ("course_utils.instruments.flop_count", "torch.utils.flop_counter")
 SMALL_HIDDEN_SIZE = 512
 
-HIDDEN_SIZE_FOR_WIDTH = (
-    "Somewhere you use hidden_size as the width of all heads together. How wide are they when "
-    "head_dim is not hidden_size / num_heads?"
-)
-
-QUERY_AND_OUTPUT = "(width + "
-AS_FLOAT32 = (
-    "Almost: a float32 keeps 24 bits, about 7 digits. Where does your whole number become one?"
-)
 
 SMALLEST = {
     "num_layers": 2,
@@ -119,25 +109,6 @@ def just_above(power: int, rng: random.Random) -> int:
     matters neither to what 64 bits keep of it nor to how a float32 rounds it.
     """
     return int(2**power + rng.randrange(1, 511, 2))
-
-
-WIDTH_FOR_HIDDEN_SIZE = (
-    "Your projections use the heads' width as the width of the model. From which width to which "
-    "does each of the four matrices go?"
-)
-
-
-def hidden_size_for_width(core: Mapping[str, str]) -> list[Edit]:
-    """The model's width for that of all heads: in queries, output or both, in keys, in the core."""
-    both = {QUERY_AND_OUTPUT: "(model.hidden_size + "}
-    one = {QUERY_AND_OUTPUT: "((width + model.hidden_size) // 2 + "}
-    shared = "num_kv_heads * model.hidden_size // model.num_heads"
-    keys = {"num_kv_heads * model.head_dim": shared}
-    in_one = any_of(HIDDEN_SIZE_FOR_WIDTH, one, keys, core)
-    return [
-        *any_of(HIDDEN_SIZE_FOR_WIDTH, both, keys, core),
-        *(edit for edit in in_one if QUERY_AND_OUTPUT in edit.pieces),
-    ]
 
 
 def with_own_head_dim(model: dict[str, Any], *, is_wider: bool) -> dict[str, Any]:

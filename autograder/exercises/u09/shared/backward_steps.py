@@ -34,20 +34,11 @@ LABELS = {
     "hooks_after_error": "hooks that are left after an error in backward",
 }
 
-# What several exercises ask.
-CHANGES_MODEL = (
-    "Your function changes more of the model than grad: a weight, what is trained, or its mode. "
-    "Which line does that, and who wants it unchanged?"
-)
 NO_BACKWARD = (
     "Backward never runs, so that nobody fills a gradient or calls a hook. What do you do with "
     "the loss that comes in?"
 )
 NONE_FILLED = dict(ERRORS)["'NoneType'"]
-STAY_AFTER_ERROR = (
-    "Where backward raises an error your hooks stay. Which lines run whether backward comes to its "
-    "end or not?"
-)
 
 
 def local_gradients(job: Job, rank: int, num_micro_batches: int = 1) -> list[Tensor]:

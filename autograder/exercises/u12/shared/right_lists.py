@@ -11,12 +11,6 @@ from autograder.checking.exercise_check import Case
 F, B = 1, 2
 ANSWERS = ("course_utils.reference.pipeline_schedules",)
 FORBIDDEN = ("torch.distributed.pipelining",)
-QUESTIONS = {
-    "lists": "How many lists does a schedule have?",
-    "unknown": "What are the three parts of an action, and how many micro-batches are there?",
-    "waiting": "Your stages wait for each other. What stands before the action that the first of "
-    "them waits for, in its own list?",
-}
 MANY, FEW = "many", "few"
 
 

@@ -24,19 +24,6 @@ TRAINERS = (
     "torch.nn.parallel.DistributedDataParallel",
 )
 
-TOO_SHORT = (
-    "Every gradient is too small by a factor of the number of ranks. Each rank's loss is already "
-    "its share of the whole batch's: what is left to divide?"
-)
-NOT_REACHED = (
-    "The calls are right, yet each rank still has the gradient of its own rows. Which tensor does "
-    "your call write into, and is it the parameter's `grad`?"
-)
-RETURNS_NOTHING = (
-    "Gradients are None afterwards. A call writes the sum into the tensor that it is given: what "
-    "does it return, and what do you do with that?"
-)
-
 
 def on_every_rank(
     gradients: Sequence[Tensor | None], call_bytes: Sequence[int], **others: Any
