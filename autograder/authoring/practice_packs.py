@@ -110,7 +110,7 @@ class PracticePacks:
         answer = code.inputs_of(item.id, item.function)
         mistakes = mistake_file.text_of(code.path.with_name(mistake_file.NAME), item.id)
         modules = (item.check_module, PACKING)
-        return self._dependencies.fingerprint(f"{answer}\n{mistakes}", modules)
+        return self._dependencies.fingerprint(f"{answer}\n{mistakes!r}", modules)
 
     def _run(self, arguments: list[str], trouble: str) -> None:
         command = [sys.executable, "-m", RECORDER, *arguments]
