@@ -47,9 +47,8 @@ class Exercise:
 
     @property
     def check_module(self) -> str:
-        """Where its check is: that of ``u01-model-flops`` in ``…exercises.u01.model_flops``."""
-        unit, _, name = self.id.partition("-")
-        return f"autograder.exercises.{unit}.{name.replace('-', '_')}"
+        """Where its check is: that of ``u01-model-flops`` in ``autograder.exercises.u01``."""
+        return f"autograder.exercises.{self.id.partition('-')[0]}"
 
 
 @dataclass(frozen=True, kw_only=True)

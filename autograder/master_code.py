@@ -1,4 +1,4 @@
-"""What an exercise takes of the code in its text master: the model answer and what that reads."""
+"""What an exercise takes of a file: the model answer and its check, and what those read there."""
 
 import ast
 import re
@@ -10,8 +10,8 @@ from autograder.global_names import names_read
 SHORTEST = 4  # letters of a name that stands in a text by no chance
 
 
-class MasterCode:
-    """The text of a master, and the statements at its top."""
+class FileCode:
+    """The text of a file of code, and the statements at its top."""
 
     def __init__(self, path: Path) -> None:
         """Read it.
@@ -27,11 +27,6 @@ class MasterCode:
         """The source of the statement that defines a name."""
         return self._segment(next(node for node in self._statements if name in _bound(node)))
 
-    def statement(self, exercise: str) -> str:
-        """The text on an exercise's card, up to the cell of the answer."""
-        card = self._text.split(f'exercise="{exercise}"', 1)[1]
-        return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
-
     def needed(self, source: str, own: str) -> list[ast.stmt]:
         """Statements that define what a source reads, in their order; an import for each name.
 
@@ -46,6 +41,34 @@ class MasterCode:
             names = names.union(*(_read(self._segment(node)) for node in new)) - {own}
         return [node for node in self._statements if node in needed]
 
+    def behind(self, source: str, own: str = "") -> str:
+        """A source, after all that it reads of the file."""
+        return "\n".join([*map(self._segment, self.needed(source, own)), source])
+
+    def check_of(self, exercise: str) -> str:
+        """The statement that declares the check of an exercise, after all that it reads.
+
+        Empty where the file has none.
+        """
+        declares = (each for each in self._statements if _declared(each) == exercise)
+        return "".join(self.behind(self._segment(each)) for each in declares)
+
+    def _segment(self, node: ast.stmt) -> str:
+        """The source of a statement, decorators included."""
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return ast.unparse(node)
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        return "\n".join(self._lines[first - 1 : node.end_lineno])
+
+
+class MasterCode(FileCode):
+    """The code of a text master."""
+
+    def statement(self, exercise: str) -> str:
+        """The text on an exercise's card, up to the cell of the answer."""
+        card = self._text.split(f'exercise="{exercise}"', 1)[1]
+        return card.split(f'solution="{exercise}"', 1)[0].split("\n", 1)[1]
+
     def inputs_of(self, exercise: str, function: str) -> str:
         """All code behind a model answer, and which of its names stand in the exercise's text.
 
@@ -54,16 +77,8 @@ class MasterCode:
             function: What its answer defines.
         """
         answer, statement = self.source_of(function), self.statement(exercise)
-        sources = [*map(self._segment, self.needed(answer, function)), answer]
         told = sorted(name for name in _assigned(answer) if is_in(name, statement))
-        return "\n".join([*sources, f"# {told}"])
-
-    def _segment(self, node: ast.stmt) -> str:
-        """The source of a statement, decorators included."""
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            return ast.unparse(node)
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        return "\n".join(self._lines[first - 1 : node.end_lineno])
+        return f"{self.behind(answer, function)}\n# {told}"
 
 
 def is_in(name: str, text: str) -> bool:
@@ -88,6 +103,16 @@ def _assigned(source: str) -> set[str]:
     return {ast.unparse(each) for each in found}
 
 
+def _declared(node: ast.stmt) -> str | None:
+    """Id of the exercise whose check a statement declares, as a decorator or by itself."""
+    calls = [node.value] if isinstance(node, ast.Expr) else getattr(node, "decorator_list", [])
+    for each in (inner for call in calls for inner in ast.walk(call)):
+        match each:
+            case ast.Call(func=ast.Name(id="check"), args=[ast.Constant(value=str(exercise)), *_]):
+                return exercise
+    return None
+
+
 def _apart(node: ast.stmt) -> list[ast.stmt]:
     """A statement; one that imports several names as one for each."""
     match node:
@@ -107,4 +132,6 @@ def _bound(node: ast.stmt) -> set[str]:
             return {(each.asname or each.name).split(".")[0] for each in names}
         case ast.Assign(targets=targets):
             return {n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
     return set()

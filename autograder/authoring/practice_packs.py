@@ -1,8 +1,8 @@
 """Practice packs of exercises: recorded again when what they are recorded from has changed.
 
-That is the model answer with what it reads of its master, its known mistakes, the check with all
-that it uses, and what packs them; no other cell of the master. Recording loads the checks, so that
-it runs in a process of its own.
+That is the model answer with what it reads of its master, its known mistakes, its check with what
+that reads of the unit's module, all that these use, and what packs them; no other exercise.
+Recording loads the checks, so that it runs in a process of its own.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autograder import mistake_file, practice_files
@@ -19,7 +19,7 @@ from autograder.authoring.errors import BuildError
 from autograder.authoring.master import Master
 from autograder.catalogue import Exercise
 from autograder.files import write_whole
-from autograder.master_code import MasterCode
+from autograder.master_code import FileCode, MasterCode
 
 PACKING, RECORDER = "autograder.exercises.packing", "autograder.exercises.record"
 COMPARED = 0.1  # of all exercises, by `make build ARGS=--check`
@@ -45,8 +45,11 @@ class PracticePacks:
                 recorded, or if it should be and nothing may be written.
         """
         unit, code = f"u{master.unit.number}", MasterCode(master.path)
-        coded = [item for item in master.unit.exercises if self._has_check(item)]
-        inputs = {item.id: self._inputs(code, item) for item in coded}
+        coded = [item for item in master.unit.exercises if not item.manual]
+        checks = self._checks(unit, coded)
+        inputs = {
+            item.id: self._inputs(code, item, checks[item.id]) for item in coded if checks[item.id]
+        }
         old = [name for name in inputs if self._recorded.get(name) != self._now(name, inputs)]
         gone = [name for name in self._of(unit) if name not in inputs]
         if old or gone:
@@ -105,12 +108,12 @@ class PracticePacks:
     def _now(self, exercise: str, inputs: dict[str, str]) -> list[str]:
         return [inputs[exercise], self.content(exercise)]
 
-    def _inputs(self, code: MasterCode, item: Exercise) -> str:
-        """Hash of the model answer, of what it reads of the master, its mistakes and the check."""
+    def _inputs(self, code: MasterCode, item: Exercise, check: str) -> str:
+        """Hash of the model answer, its mistakes, the check, and what these use."""
         answer = code.inputs_of(item.id, item.function)
         mistakes = mistake_file.text_of(code.path.with_name(mistake_file.NAME), item.id)
-        modules = (item.check_module, PACKING)
-        return self._dependencies.fingerprint(f"{answer}\n{mistakes!r}", modules)
+        source = f"{answer}\n{mistakes!r}\n{check}"
+        return self._dependencies.fingerprint(source, (PACKING,))
 
     def _run(self, arguments: list[str], trouble: str) -> None:
         command = [sys.executable, "-m", RECORDER, *arguments]
@@ -122,6 +125,9 @@ class PracticePacks:
             last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise BuildError(f"{trouble}: {last}")
 
-    def _has_check(self, item: Exercise) -> bool:
-        path = self._root.joinpath(*item.check_module.split("."))
-        return not item.manual and path.with_suffix(".py").exists()
+    def _checks(self, unit: str, items: Iterable[Exercise]) -> dict[str, str]:
+        """The code of each exercise's check, with what it reads of its file; empty without one."""
+        room = self._root / "autograder" / "exercises"
+        paths = sorted([*room.glob(f"{unit}.py"), *room.glob(f"{unit}/*.py")])
+        files = [FileCode(path) for path in paths]
+        return {item.id: "".join(file.check_of(item.id) for file in files) for item in items}

@@ -1,4 +1,4 @@
-"""The files of a new formula exercise, to be filled in: `make exercise UNIT=00 NAME=tensor-words`.
+"""The parts of a new formula exercise, to be filled in: `make exercise UNIT=00 NAME=tensor-words`.
 
 They hold a small exercise that works, so that every part can be run before it is replaced.
 """
@@ -43,19 +43,22 @@ try_it({function}, 2, 3)
 # One row, one column, odd sizes, and more than a float holds.
 
 '''
-CHECK = '''\
-"""Check of a title of its own."""
-
+IMPORTS = """\
 import random
 
 import torch
 
-from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo
-from autograder.exercises.model_answers import mistakes_of
+from autograder.checking.exercise_check import Case
+from autograder.exercises.declaring import check
+"""
+CHECK = '''\
 
 
-def matrix_cases(seed: int) -> list[Case]:
+# === {id}
+# A title of its own.
+
+
+def {function}_cases(seed: int) -> list[Case]:
     """The worked case first; one row or column; odd sizes; more than a float holds."""
     rng = random.Random(seed)
     sizes = [(2, 3), (1, rng.randint(2, 99)), (rng.randint(2, 99), 1)]
@@ -64,12 +67,10 @@ def matrix_cases(seed: int) -> list[Case]:
     return [{{"rows": rows, "columns": columns}} for rows, columns in sizes]
 
 
-def measured(rows: int, columns: int) -> int:
+@check("{id}", {function}_cases)
+def measured_{function}(rows: int, columns: int) -> int:
     """Bytes of a tensor of that shape, without its numbers."""
     return torch.empty(rows, columns, dtype=torch.bfloat16, device="meta").nbytes
-
-
-CHECK = Check(cases=matrix_cases, judge=EqualTo(measured, *mistakes_of("{id}")))
 '''
 MISTAKES = """\
 
@@ -139,22 +140,38 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     master, number = masters[0], masters[0].stem[:2]
     function = name.replace("-", "_")
     words = {"id": f"u{number}-{name}", "function": function}
-    files = {
-        root / "autograder" / "exercises" / f"u{number}" / f"{function}.py": CHECK,
-        root / "tests" / "answer_bank" / f"u{number}_{function}.py": BANK,
-    }
-    if taken := [path for path in files if path.exists()]:
-        raise BuildError(f"{taken[0].relative_to(root)} is there already; choose another name")
+    bank = root / "tests" / "answer_bank" / f"u{number}_{function}.py"
+    if bank.exists():
+        raise BuildError(f"{bank.relative_to(root)} is there already; choose another name")
+    mistakes, check = master.with_name(mistake_file.NAME), _module(root, number)
     _add_cells(master, CELLS.format(**words))
-    mistakes = master.with_name(mistake_file.NAME)
-    known = mistakes.read_text(encoding="utf-8") if mistakes.exists() else ""
-    write_whole(mistakes, f"{known}{MISTAKES.format(**words)}".lstrip())
-    for path, text in files.items():
-        write_whole(path, text.format(**words))
-    paths = (master, mistakes, *files)
-    names = ("master", "mistakes", "check", "bank")
-    where = {name: path.relative_to(root) for name, path in zip(names, paths, strict=True)}
+    write_whole(mistakes, f"{_text(mistakes)}{MISTAKES.format(**words)}".lstrip())
+    write_whole(check, f"{_with_imports(_text(check))}{CHECK.format(**words)}")
+    write_whole(bank, BANK.format(**words))
+    paths = {"master": master, "mistakes": mistakes, "check": check, "bank": bank}
+    where = {name: path.relative_to(root) for name, path in paths.items()}
     return NEXT.format(**words, **where, number=number)
+
+
+def _module(root: Path, number: str) -> Path:
+    """The module with the checks of a unit: the last one, if it has several."""
+    room = root / "autograder" / "exercises"
+    several = sorted(room.glob(f"u{number}/[!_]*.py"))
+    return several[-1] if several else room / f"u{number}.py"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _with_imports(module: str) -> str:
+    """A unit's module with what a new check needs, after its docstring."""
+    if not module:
+        return f'"""The checks of a unit."""\n\n{IMPORTS}'
+    known = set(module.splitlines())
+    new = "\n".join(line for line in IMPORTS.splitlines() if line and line not in known)
+    front, end, rest = module.partition('"""\n')
+    return f"{front}{end}\n{new}{rest}" if new else module
 
 
 def _add_cells(master: Path, cells: str) -> None:

@@ -15,7 +15,7 @@ from autograder.checking.case_objects import ArgumentChanged, arguments
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Case
 
-__all__ = ["Case", "Check", "call"]
+__all__ = ["DECLARED", "Case", "Check", "call"]
 
 
 def call(answer: Any, case: Case) -> object:
@@ -67,3 +67,7 @@ class Check:
         module, _, name = self.fallback.rpartition(".")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return function
+
+
+DECLARED: dict[str, Check] = {}
+"""The staff's checks, by exercise, of those units whose module was imported."""

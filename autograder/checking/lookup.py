@@ -6,18 +6,18 @@ from functools import cache, partial
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.exercise_check import Check
+from autograder.checking.exercise_check import DECLARED, Check
 from autograder.checking.hidden_cases import hidden_cases
 
 
 def check_of(exercise: str) -> Check:
-    """The check of an exercise, from the module named after it.
+    """The check of an exercise, from the module of its unit.
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
-    check: Check = importlib.import_module(catalogue.exercise(exercise).check_module).CHECK
-    return check
+    importlib.import_module(catalogue.exercise(exercise).check_module)
+    return DECLARED[exercise]
 
 
 def graded_check_of(exercise: str) -> Check:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from autograder.exercises.u00.four_memories import counted_memories
+from autograder.exercises.u00 import counted_memories
 from tests.answer_bank import AnswerBank, Wrong
 
 

@@ -1,6 +1,6 @@
 """Answer bank of unit 04: the reader of memory snapshots."""
 
-from autograder.exercises.u04.snapshot import counted
+from autograder.exercises.u04 import counted
 from course_utils.reference.allocator import CachingAllocator
 from tests.answer_bank import AnswerBank, Wrong
 

@@ -103,7 +103,7 @@ def test_what_a_notebook_runs_is_among_what_it_depends_on():
     """The imports say it; an interpreter that notes every call agrees."""
     read = master.read(ROOT / "solutions" / "00_start_here" / "00_start_here.py")
     code = "\n".join(cell.source for cell in read.notebook.cells if cell.cell_type == "code")
-    checks = [item.check_module for item in read.unit.exercises if not item.manual]
+    checks = sorted({item.check_module for item in read.unit.exercises if not item.manual})
     depends_on = {str(path) for path in Dependencies(ROOT).of(code, tuple(checks))}
     done = subprocess.run(
         [sys.executable, "-c", WATCH, *checks],

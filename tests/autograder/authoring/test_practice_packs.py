@@ -15,9 +15,8 @@ from tests.notebooks.filling import ROOT
 UNIT = "01_transformer_flops"
 MASTER = f"solutions/{UNIT}/{UNIT}.py"
 EXERCISE = "u01-matmul-flops"
-CHECK = "autograder/exercises/u01/matmul_flops.py"
+CHECKS = "autograder/exercises/u01.py"
 MISTAKES = f"solutions/{UNIT}/mistakes.diff"
-OTHER_CHECK = "autograder/exercises/u01/gated_mlp_flops.py"
 HINT = ("Your backward pass is half.", "That is half of it.")
 
 
@@ -79,7 +78,7 @@ def test_an_idle_build_records_nothing(course):
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        (CHECK, '"""', '"""New. '),
+        (CHECKS, "def matmul_cases(seed: int)", "def matmul_cases(seed: int = 0)"),
         (MISTAKES, *HINT),
         ("course_utils/instruments/flop_count.py", '"""', '"""New. '),
         ("autograder/exercises/packing.py", '"""', '"""New. '),
@@ -103,7 +102,8 @@ def test_what_a_pack_is_made_of_makes_it_anew(course, file, old, new):
         (MASTER, "try_it(matmul_flops, 2, 3, 5)", "try_it(matmul_flops, 2, 3, 6)"),
         (MASTER, "def measured_core(", "import math\n\n\ndef measured_core("),
         (MASTER, "def gated_mlp_flops(num_tokens: int,", "def gated_mlp_flops(num_tokens: float,"),
-        (OTHER_CHECK, '"""', '"""New. '),
+        (CHECKS, '"""The checks', '"""All checks'),
+        (CHECKS, "def measured_mlp_flops(", "def measured_mlp_flops(  # counted"),
         (MISTAKES, "Your feed-forward block has two matrices.", "Your block has two matrices."),
         ("autograder/authoring/practice_packs.py", '"""', '"""New. '),
     ],
@@ -199,7 +199,9 @@ def test_a_tenth_is_compared_and_the_same_ones_until_something_changes(course):
     assert compared(course, names) == [flag, *first]
     others = []
     for number in range(4):
-        replace(course / CHECK, '"""', f'"""{number}')
+        replace(
+            course / MISTAKES, "Your backward pass is half", f"{number}. Your backward pass is half"
+        )
         others.append(compared(course, names))
     assert any(other != [flag, *first] for other in others)
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from autograder.checking.lookup import check_of
 from autograder.checking.scoring import score_answer
-from autograder.exercises.u09 import global_mean
 from autograder.observing.u09 import on_ranks
 from course_utils.distributed import DeadlockError
 
@@ -26,7 +26,7 @@ def test_a_loop_without_end_is_stopped_in_its_first_case(monkeypatch):
         while True:
             pass
 
-    result = score_answer(global_mean.CHECK, share_of_mean, [1])
+    result = score_answer(check_of("u09-global-mean"), share_of_mean, [1])
     verdict = result.verdict("u09-global-mean", 2, tell_all=True)
     assert verdict.sentence.startswith("Stopped after")
     assert result.cases == ()

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from autograder.exercises.u07.stops import measured_stop
+from autograder.exercises.u07 import measured_stop
 from course_utils.configs import FORMATS
 from course_utils.formulas.number_formats import (
     bits_of,

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from autograder.exercises.u04.shared.allocator_scripts import allocator_cases
+from autograder.exercises.u04 import allocator_cases
 from autograder.observing.u04.allocator import requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory

@@ -1,1 +1,0 @@
-"""What several checks of unit 01 use."""

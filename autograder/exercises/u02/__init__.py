@@ -1,1 +1,0 @@
-"""Checks of unit 02: profiling and the roofline."""

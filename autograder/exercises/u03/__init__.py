@@ -1,1 +1,0 @@
-"""Unit 03: memory accounting. The check of `u03-some-name` is `some_name.CHECK`."""

@@ -1,1 +1,0 @@
-"""What several checks of unit 04 use."""

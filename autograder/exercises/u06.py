@@ -1,0 +1,478 @@
+"""The checks of unit 06: attention without the matrix."""
+
+import itertools
+import random
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.mistakes import Symptom
+from autograder.exercises.declaring import check
+from autograder.observing.checksums import checksum
+from autograder.observing.u03.kept import gradients_of
+from autograder.observing.u06 import backward, forward, merge, online
+from autograder.observing.u06.backward import APART, FROZEN, PARTS, QKV, inputs_of
+from autograder.observing.u06.forward import LOUD, LOW
+from course_utils.instruments import Machine
+from course_utils.reference import tiled_attention
+from course_utils.reference.tiled_attention import flash_backward
+
+# === u06-online
+# A softmax-weighted sum over blocks that come one at a time.
+
+
+ANSWERS = ("course_utils.reference.online_softmax", "course_utils.reference.tiled_attention")
+ONLINE_NAMES = ("scenario", "kind", "rows", "block_lengths", "width")
+
+
+def online_cases(seed: int) -> list[Case]:
+    """Every kind of scores with equal and unequal blocks; the case by hand first."""
+    rng = random.Random(seed)
+    cases = [("ordinary", online.BY_HAND, 1, [2, 1], 1)]
+    for scenario, kinds in online.KINDS.items():
+        for number in range(8):
+            kind = kinds[number % len(kinds)]
+            lengths = _equal(rng) if number % 2 else [rng.randint(1, 5) for _ in range(5)]
+            if scenario == "ordinary" and number == 4:
+                lengths = [rng.randint(3, 9)]
+            cases.append((scenario, kind, rng.randint(3, 6), lengths, rng.randint(2, 4)))
+    return [dict(zip(ONLINE_NAMES, case, strict=True)) for case in cases]
+
+
+def _equal(rng: random.Random) -> list[int]:
+    """Equal blocks, and a shorter last one."""
+    length = rng.randint(3, 5)
+    return [length] * rng.randint(3, 5) + [rng.randint(1, length - 1)]
+
+
+@check(
+    "u06-online",
+    online_cases,
+    observer=online,
+    scenarios=tuple(online.KINDS),
+    labels=online.LABELS,
+    fallback="course_utils.reference.online_softmax.online_softmax",
+    answers=ANSWERS,
+)
+def measured_online(**case: Any) -> dict[str, Any]:
+    """The softmax over all keys at once; a row without keys has zeros and minus infinity."""
+    scores, values = online.inputs_of(case)
+    has_keys = (scores > -torch.inf).any(1, keepdim=True)
+    out = torch.where(has_keys, scores, 0.0).softmax(1) @ values * has_keys
+    lse = scores.logsumexp(1)
+    return {
+        "blocks_too_many": 0,
+        "wrong_rows": 0,
+        "wrong_lse": 0,
+        "result_checksum": checksum(out, out),
+        "lse_checksum": checksum(lse, lse),
+        "out": out,
+        "lse": lse,
+    }
+
+
+# === u06-forward
+# Flash attention on a machine: results, traffic, and a capacity that is kept.
+
+
+FORWARD_NAMES = ("scenario", "kind", "num_queries", "num_keys", "head_dim", "block_q", "block_k")
+
+
+def forward_cases(seed: int) -> list[Case]:
+    """Whole and ragged tiles, taller and wider ones, loud and very low scores.
+
+    Last one query and so many keys to a tile that two tiles of keys and one of values do not fit.
+    """
+    rng = random.Random(seed)
+    cases = [("ordinary", "", 2, 2, 1, 1, 1)]
+    for number in range(5):
+        tile, tiles = _tile(rng, number), (rng.randint(2, 3), rng.randint(3, 5))
+        cases.append(("ordinary", "", *_whole(tile, tiles), *tile))
+    for number in range(6):
+        tile = _tile(rng, number)
+        cases.append(("extreme", (LOUD, LOW)[number % 2], *_whole(tile, (2, 4)), *tile))
+    for number in range(6):
+        tile = _tile(rng, number)
+        n, m, d = _whole(tile, (rng.randint(2, 3), rng.randint(3, 4)))
+        kind = (LOUD, LOW, "")[number % 3]
+        cases.append(("ragged", kind, n + 1, m + tile[1] - 1, d, *tile))
+    for number in range(6):
+        tile = _tile(rng, number)
+        n, m, d = _whole(tile, (rng.randint(2, 3), rng.randint(4, 6)))
+        more_n, more_m = (0, 0) if number < 2 else (tile[0] - 1, 1)
+        cases.append(("traffic", "", n + more_n, m + more_m, d, *tile))
+    wide = rng.randint(12, 16)
+    cases.append(("traffic", "", rng.randint(2, 3), 3 * wide + 1, rng.randint(8, 10), 1, wide))
+    return [dict(zip(FORWARD_NAMES, case, strict=True)) for case in cases]
+
+
+def _tile(rng: random.Random, number: int) -> tuple[int, int]:
+    """Queries and keys in a tile: in turn taller, wider, and square."""
+    small, large = rng.randint(2, 4), rng.randint(5, 9)
+    return ((large, small), (small, large), (large, large))[number % 3]
+
+
+def _whole(tile: tuple[int, int], tiles: tuple[int, int]) -> tuple[int, int, int]:
+    """Queries, keys, and a width of heads between the two of a tile."""
+    return tile[0] * tiles[0], tile[1] * tiles[1], 1 + (tile[0] + tile[1]) // 2
+
+
+def _keys_outside(scenario: str, kind: str, n: int, m: int, *rest: int) -> dict[str, int]:
+    """Traffic of the order in which results go to and fro."""
+    d, _, block_k = rest
+    k_tiles = -(-m // block_k)
+    traffic = 2 * m * d + k_tiles * n * d + (2 * k_tiles - 1) * (n * d + n)
+    return {"traffic_elements": traffic} if scenario == "traffic" else {}
+
+
+SYMPTOMS = (
+    Symptom(
+        "The result is right, and results go to and fro between the memories: keys are in your "
+        "outer loop. What would stay in fast memory if queries were?",
+        _keys_outside,
+    ),
+)
+
+
+@check(
+    "u06-forward",
+    forward_cases,
+    observer=forward,
+    symptoms=SYMPTOMS,
+    scenarios=forward.SCENARIOS,
+    labels=forward.LABELS,
+    fallback="course_utils.reference.tiled_attention.flash_forward",
+    answers=ANSWERS,
+    allowed_names=("course_utils.instruments.machine.Machine",),
+)
+def measured_forward(**case: Any) -> dict[str, Any]:
+    """Attention with every score in memory, and the least traffic with a tile of queries at rest.
+
+    Queries move once, keys and values once for each tile of queries, results once. A program that
+    moves less is right too.
+    """
+    q, k, v = forward.inputs_of(case)
+    scores = q @ k.mT / q.shape[1] ** 0.5
+    out, lse = scores.softmax(1) @ v, scores.logsumexp(1)
+    num_tiles = len(range(0, len(q), case["block_q"]))
+    traffic = q.numel() + num_tiles * (k.numel() + v.numel()) + out.numel() + lse.numel()
+    return {
+        "wrong_rows": 0,
+        "wrong_lse": 0,
+        "result_checksum": checksum(out, out),
+        "lse_checksum": checksum(lse, lse),
+        "changed_inputs": 0,
+        "traffic_elements": traffic if case["scenario"] == "traffic" else 0,
+        "stored_elements": out.numel() + lse.numel() if case["scenario"] == "traffic" else 0,
+        "live_elements": 0,
+        "out": out,
+        "lse": lse,
+    }
+
+
+# === u06-backward
+# A backward pass that makes attention weights again: gradients, bytes, FLOPs.
+
+
+BACKWARD_NAMES = ("kind", "heads", "seq_len", "head_dim", "block")
+
+
+def backward_cases(seed: int) -> list[Case]:
+    """Whole and ragged tiles, one head and several, parts of one tensor, frozen values."""
+    rng = random.Random(seed)
+    cases: list[tuple[Any, ...]] = [(APART, [1], 4, 2, 2)]
+    kinds = (APART, PARTS, APART, PARTS, FROZEN)
+    for number in range(20):
+        block = rng.randint(5, 8)
+        num_tiles = 3 if number < 5 else 2
+        missing = 0 if number % 2 else rng.randint(1, block - 1)  # from the last tile
+        seq_len = num_tiles * block - missing
+        heads = ([1], [2], [1, 2])[number % 3]
+        cases.append((kinds[number % 5], heads, seq_len, rng.randint(2, 3), block))
+    cases += [(APART, [2], rng.randint(4, 8), 3, 9), (APART, [1], rng.randint(3, 8), 2, 1)]
+    return [dict(zip(BACKWARD_NAMES, case, strict=True)) for case in cases]
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention with every score in memory."""
+    hidden = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
+    result: Tensor = scores.softmax(-1) @ v
+    return result
+
+
+@check(
+    "u06-backward",
+    backward_cases,
+    observer=backward,
+    labels=backward.LABELS,
+    fallback="course_utils.reference.flash.flash_attention",
+    answers=("course_utils.reference.flash",),
+)
+def measured_backward(**case: Any) -> dict[str, Any]:
+    """Gradients that autograd finds with all scores; bytes and FLOPs from the shapes.
+
+    Two products for each visited tile in forward, five in backward.
+    """
+    inputs = inputs_of(case)
+    result = exact(*inputs)
+    gradients = gradients_of(result, inputs)
+    block, seq_len = case["block"], case["seq_len"]
+    sides = [min(block, seq_len - start) for start in range(0, seq_len, block)]
+    pairs = sum(height * width for n, height in enumerate(sides) for width in sides[: n + 1])
+    num_heads = inputs[0].shape[:-2].numel()
+    product = 2 * num_heads * pairs * case["head_dim"]
+    kept = inputs[0].numel() * 8 + num_heads * seq_len * 8
+    given = {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in inputs}
+    named = {name: each for name, each in zip(QKV, gradients, strict=False) if each is not None}
+    return {
+        "wrong_rows": 0,
+        "changed_inputs": 0,
+        **{f"wrong_d{name}": 0 for name in named},
+        **{f"d{name}_checksum": checksum(each, each) for name, each in named.items()},
+        "calls_of_forward": 1,
+        "saved_bytes": sum(given.values()) + kept,
+        "copied_bytes": kept,
+        "unseen_bytes": 0,
+        "forward_flops": 2 * product,
+        "backward_flops": 5 * product,
+        "square_tensors": 0,
+        "result": result.detach(),
+        "gradients": gradients,
+    }
+
+
+# === u06-traffic
+# The traffic of two programs, against the machine that runs them.
+
+
+TRAFFIC_NAMES = ("num_queries", "num_keys", "head_dim", "block_q", "block_k")
+# One tile after the other of a head that no memory holds: more numbers than a float can count.
+BEYOND_A_FLOAT = (2**28 + 1, 2**30 + 3, 2**22 + 1, 2**26, 2**29)
+
+
+def traffic_cases(seed: int) -> list[Case]:
+    """Whole and ragged tiles, one tile for all, few and many keys; one head beyond a float."""
+    rng = random.Random(seed)
+    times, short = rng.randint(2, 9), rng.randint(3, 8)
+    sizes = [(2, 3, 1, 1, 2), (4 * times, 4 * times, 2, 4, 2), (6 * times, 3 * times, 3, 3, 3)]
+    sizes.append((short, rng.randint(3, 7), 2, 9, 8))
+    while len(sizes) < 21:
+        sizes.append(
+            (
+                rng.randint(3, 24),
+                rng.randint(3, 24),
+                rng.randint(1, 9),
+                rng.randint(3, 8),
+                rng.randint(3, 8),
+            )
+        )
+    sizes.append((17, 13, rng.randint(5, 30), 4, 3))
+    num_queries, num_keys, head_dim, block_q, block_k = BEYOND_A_FLOAT
+    sizes.append((num_queries + 4 * rng.randint(0, 99), num_keys, head_dim, block_q, block_k))
+    return [dict(zip(TRAFFIC_NAMES, each, strict=True)) for each in sizes]
+
+
+@check(
+    "u06-traffic", traffic_cases, fallback="course_utils.formulas.attention_tiles.attention_traffic"
+)
+def measured_traffic(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> dict[str, int]:
+    """Loads and stores of both programs on a machine with sizes alone."""
+    n, m, d = num_queries, num_keys, head_dim
+    shapes = {
+        "q": (n, d),
+        "k": (m, d),
+        "v": (m, d),
+        "out": (n, d),
+        "lse": (n,),
+        "scores": (n, m),
+        "weights": (n, m),
+    }
+    programs = {
+        "q_outer": (tiled_attention.flash_forward, "q k v out lse"),
+        "materialised": (tiled_attention.materialised_forward, "q k v scores weights out"),
+    }
+    moved = {}
+    for name, (program, arrays) in programs.items():
+        machine = Machine(device="meta")
+        tensors = [torch.empty(shapes[each], device="meta") for each in arrays.split()]
+        program(machine, [machine.slow(each) for each in tensors], block_q, block_k)
+        moved[name] = machine.traffic_elements
+    return moved
+
+
+# === u06-merge
+# Two partial results of attention put together.
+
+
+MERGE_NAMES = ("scenario", "kind", "rows", "first_keys", "other_keys", "width")
+MERGE_KINDS = {
+    "ordinary": ("ordinary",),
+    "extreme": ("high", "low", "far apart"),
+    "empty": ("no key in the first", "no key in the other", "no key at all"),
+}
+
+
+def merge_cases(seed: int) -> list[Case]:
+    """Every kind with more keys in the first part, and with more in the other."""
+    rng = random.Random(seed)
+    cases: list[tuple[Any, ...]] = [("ordinary", merge.BY_HAND, 1, 2, 1, 1)]
+    for scenario, kinds in MERGE_KINDS.items():
+        for number in range(7):
+            few, many = rng.randint(1, 4), rng.randint(6, 12)
+            keys = (few, many) if number % 2 else (many, few)
+            sizes = (rng.randint(3, 6), *keys, rng.randint(2, 4))
+            cases.append((scenario, kinds[number % len(kinds)], *sizes))
+    return [dict(zip(MERGE_NAMES, case, strict=True)) for case in cases]
+
+
+@check(
+    "u06-merge",
+    merge_cases,
+    observer=merge,
+    scenarios=merge.SCENARIOS,
+    labels=merge.LABELS,
+    fallback="course_utils.reference.online_softmax.merge",
+    answers=ANSWERS,
+)
+def measured_merge(**case: Any) -> dict[str, Any]:
+    """Attention over all keys at once."""
+    out, lse = merge.exact(*merge.scores_and_values(case))
+    return {
+        "wrong_rows": 0,
+        "wrong_lse": 0,
+        "result_checksum": checksum(out, out),
+        "lse_checksum": checksum(lse, lse),
+        "changed_inputs": 0,
+        "out": out,
+        "lse": lse,
+    }
+
+
+# === u06-blocks
+# The tile that moves least in a fast memory, by trying them all.
+
+
+BLOCKS_NAMES = ("num_queries", "head_dim", "capacity", "block_k")
+
+
+def block_cases(seed: int) -> list[Case]:
+    """Memories for one query, for some, for all, some just large enough; heads of any width."""
+    rng = random.Random(seed)
+    sizes = [(300, 16, 4096, 16), (rng.randint(60, 99), 4, 2000, 8)]
+    sizes += [(rng.randint(40, 60), 8, 4000, 16), (rng.randint(30, 60), 3, 100, 2)]
+    for _ in range(18):
+        d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(3, 90)
+        capacity = block_k * d + rows * (2 * d + block_k + 3) + rng.randint(0, 2 * d + block_k)
+        sizes.append((rng.randint(rows, 6 * rows), d, capacity, block_k))
+    d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(30, 60)
+    filled = block_k * d + rows * (2 * d + block_k + 3)  # to the last number
+    sizes += [(rng.randint(2, 5) * rows, d, filled, block_k), (1, d, 2 * filled, block_k)]
+    return [dict(zip(BLOCKS_NAMES, each, strict=True)) for each in sizes]
+
+
+@check("u06-blocks", block_cases, fallback="course_utils.formulas.attention_tiles.best_block_q")
+def searched(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
+    """The smallest of the tiles with the least traffic, among all that fit."""
+    least: tuple[int, int] | None = None
+    for block_q in range(1, num_queries + 1):
+        rows = [block_q * head_dim] * 2 + [block_q] * 3  # queries, sums; three numbers a row
+        if sum(rows) + block_k * head_dim + block_q * block_k > capacity:
+            break
+        turns = len(range(0, num_queries, block_q))
+        if least is None or turns < least[0]:
+            least = turns, block_q
+    return least[1] if least else 0
+
+
+# === u06-backward-traffic
+# The traffic of the backward pass, against the machine that runs it.
+
+
+@check(
+    "u06-backward-traffic",
+    traffic_cases,
+    fallback="course_utils.formulas.attention_tiles.backward_traffic",
+)
+def measured_backward_traffic(
+    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
+) -> int:
+    """Loads and stores of the backward pass on a machine with sizes alone."""
+    queries, keys, rows = (num_queries, head_dim), (num_keys, head_dim), (num_queries,)
+    # q, k, v, out, lse, gradient of out, delta, gradients of q, k and v
+    shapes = [queries, keys, keys, queries, rows, queries, rows, queries, keys, keys]
+    machine = Machine(device="meta")
+    arrays = [machine.slow(torch.empty(each, device="meta")) for each in shapes]
+    flash_backward(machine, arrays, block_q, block_k)
+    return machine.traffic_elements
+
+
+# === u06-causal-tiles
+# How many tiles a causal mask leaves, against the mask itself.
+
+
+CAUSAL_TILES_NAMES = ("num_queries", "num_keys", "block_q", "block_k")
+
+
+def tile_cases(seed: int) -> list[Case]:
+    """Square, tall and wide tiles; as many keys as queries, and more; one query; one tile."""
+    rng = random.Random(seed)
+    whole, few = 16 * rng.randint(3, 9), rng.randint(3, 19)
+    sizes = [(5, 5, 2, 2), (2, rng.randint(5, 30), 2, 2), (whole, whole, 16, 16)]
+    sizes += [(1, rng.randint(25, 60), 4, 5), (few, few, 20, 30)]
+    for number in range(18):
+        n = rng.randint(12, 90)
+        more = 0 if number % 2 else rng.randint(1, 60)
+        block_q, block_k = rng.randint(2, 9), rng.randint(2, 9)
+        sizes.append((n, n + more, block_q, block_q if number % 6 == 5 else block_k))
+    sizes.append((512, 2048 + rng.randint(0, 99), 64, 32))
+    return [dict(zip(CAUSAL_TILES_NAMES, each, strict=True)) for each in sizes]
+
+
+@check(
+    "u06-causal-tiles", tile_cases, fallback="course_utils.formulas.attention_tiles.visited_tiles"
+)
+def counted_causal_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
+    """Tiles of the mask in which some pair is open."""
+    mask = torch.ones(num_queries, num_keys, dtype=torch.bool).tril(num_keys - num_queries)
+    corners = itertools.product(range(0, num_queries, block_q), range(0, num_keys, block_k))
+    return sum(bool(mask[i : i + block_q, j : j + block_k].any()) for i, j in corners)
+
+
+# === u06-document-tiles
+# The tiles that a mask of packed documents leaves, pair by pair.
+
+
+def document_cases(seed: int) -> list[Case]:
+    """One document and several, short ones and long ones; ragged ends."""
+    rng = random.Random(seed)
+    cases: list[tuple[list[int], int]] = [([3, 5], 2), ([4 * rng.randint(2, 20)], 4)]
+    cases += [([4 * rng.randint(1, 9) for _ in range(3)], 4), ([1] * rng.randint(7, 30), 3)]
+    while len(cases) < 22:
+        block = rng.randint(2, 7)
+        lengths = [rng.randint(1, 4 * block) for _ in range(rng.randint(2, 5))]
+        cases.append((lengths, block))
+    return [{"document_lengths": lengths, "block": block} for lengths, block in cases]
+
+
+@check(
+    "u06-document-tiles",
+    document_cases,
+    fallback="course_utils.formulas.attention_tiles.document_tiles",
+)
+def counted_document_tiles(document_lengths: list[int], block: int) -> dict[str, int]:
+    """Open pairs of every tile, one by one."""
+    pairs: Counter[tuple[int, int]] = Counter()
+    start = 0
+    for length in document_lengths:
+        for query in range(start, start + length):
+            pairs.update((query // block, key // block) for key in range(start, query + 1))
+        start += length
+    sides = [min(block, start - first) for first in range(0, start, block)]
+    full = sum(count == sides[row] * sides[column] for (row, column), count in pairs.items())
+    return {"full": full, "partial": len(pairs) - full}

@@ -1,1 +1,0 @@
-"""Unit 06: checks of its exercises."""

@@ -1,1 +1,0 @@
-"""What checks of unit 07 use."""

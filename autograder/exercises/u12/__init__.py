@@ -1,1 +1,0 @@
-"""Unit 12: checks of its exercises."""

@@ -1,1 +1,0 @@
-"""Unit 13: checks of its exercises."""

@@ -1,1 +1,0 @@
-"""Unit 14: checks of its exercises."""

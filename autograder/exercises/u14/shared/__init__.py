@@ -1,1 +1,0 @@
-"""Unit 14: what several of its checks use."""
