@@ -16,34 +16,36 @@ A mistake is a question, and a patch of the model answer:
 
     ! step_seconds: The buckets are right, and the step takes longer. Who waits for them, and when?
 
-An arrow changes a piece of a line. A hunk changes whole lines, at any depth; a line of it that
-stays begins with two spaces. What is changed stands in the model answer exactly once. A patch has
-one arrow or hunk, or several, one after the other; `and` parts two hunks that follow each other.
+Empty lines part the questions. An arrow replaces part of a line. A hunk replaces whole lines, at
+any indentation; lines that stay begin with two spaces, and an empty line is a lone `-` or `+`. What
+is replaced stands exactly once in the model answer, as the changes before it left it. A patch has
+one change or several; `and` parts two hunks that follow each other.
 
-In brackets behind the question stand the points that such an answer still earns, if any, and the
-numbers by which it is known, where others differ from answer to answer: `[2: hooks_left]`, `[2]`,
+The brackets after a question hold the points that such an answer still earns, and, where its other
+numbers vary from student to student, the names of those that identify it: `[2: hooks_left]`, `[2]`,
 `[hooks_left]`. `or` begins another patch with the same question; with `any` as the last word in the
-brackets, each combination of them is a mistake. A line with `!` asks its question of what no
-mistake explains, by the scenario or the first number that is wrong.
+brackets, each combination of them is a mistake. A line that begins with `!` holds the question to
+ask when no mistake explains an answer; its name is a scenario or the first wrong number.
 """
 
 import functools
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 NAME = "mistakes.diff"
+HEADER = re.compile(r"@@ (?P<exercise>[\w-]+)")
 ARROW = re.compile(r" =>(?: |$)")
 IN_HUNK = ("- ", "+ ", "  ")
-LINE_ENDS = ("-", "+")  # a hunk's empty line
-BRACKETS = re.compile(r"\s*\[(?P<points>\d[\d.]*)?(?::\s*)?(?P<shows>[\w, ]*?)(?P<any>\bany)?\]$")
-QUESTION = re.compile(r"! (?P<name>[\w ]+): (?P<question>.+)")
-
-Line = tuple[int, str]
-"""A line of the file, with its number."""
+EMPTY_LINES = ("-", "+")  # of a hunk
+BRACKETS = re.compile(r"\s*\[([^\]]*)\]$")
+IN_BRACKETS = re.compile(
+    r"(?P<points>\d+(?:\.\d+)?)?(?:(?:^|: )(?P<shows>[a-z]\w*(?:, \w+)*))??(?:(?:^| )(?P<any>any))?"
+)
+QUESTION = re.compile(r"! (?P<name>[\w ]+): (?P<question>.+\?)")
 
 
 class MistakeFileError(ValueError):
@@ -64,8 +66,8 @@ class Change:
     new: str
     is_hunk: bool = False
 
-    def applied(self, source: str) -> list[str]:
-        """The source with the change, for each place where the old piece stands."""
+    def candidates(self, source: str) -> list[str]:
+        """The source after the change, once for each place where it fits."""
         return list(self._in_lines(source) if self.is_hunk else self._in_line(source))
 
     def _in_line(self, source: str) -> Iterator[str]:
@@ -87,12 +89,12 @@ def _depth(line: str) -> int:
 
 
 @dataclass(frozen=True)
-class Edit:
-    """The model answer as people get it wrong.
+class Patch:
+    """Changes that make of the model answer a wrong one, as people write it.
 
     Attributes:
         hint: Ends in a question.
-        changes: Of the model answer, one after the other.
+        changes: The changes, applied in this order.
         points: What such an answer still earns.
         shows: The numbers by which it is known, if not all.
         place: Where it stands, for errors.
@@ -111,7 +113,7 @@ class Edit:
             MistakeFileError: If a piece does not stand there exactly once.
         """
         for change in self.changes:
-            found = change.applied(source)
+            found = change.candidates(source)
             if len(found) != 1:
                 raise MistakeFileError(
                     f"{self.place}: the model answer has {change.old!r} {len(found)} times, not "
@@ -125,7 +127,7 @@ class Edit:
 class Section:
     """What is known of one exercise: its mistakes, and what to ask where none is recognised."""
 
-    edits: list[Edit] = field(default_factory=list)
+    patches: list[Patch] = field(default_factory=list)
     questions: dict[str, str] = field(default_factory=dict)
 
 
@@ -133,8 +135,12 @@ def text_of(path: Path, exercise: str) -> str:
     """What a file says of an exercise, as it stands there; empty where that is nothing."""
     if not path.exists():
         return ""
-    text = f"\n{path.read_text(encoding='utf-8')}".partition(f"\n@@ {exercise}\n")[2]
-    return text.partition("\n@@ ")[0]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    headers = [n for n, line in enumerate(lines) if line.startswith("@@")]
+    for begin, end in itertools.pairwise([*headers, len(lines)]):
+        if lines[begin] == f"@@ {exercise}":
+            return "\n".join(lines[begin:end])
+    return ""
 
 
 @functools.cache
@@ -147,72 +153,101 @@ def sections_of(path: Path) -> dict[str, Section]:
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
     blocks = itertools.groupby(lines, key=lambda line: not line[1].strip())
     sections: dict[str, Section] = {}
-    section = Section()
+    section: Section | None = None
     for block in (list(group) for is_empty, group in blocks if not is_empty):
-        number, first = block[0]
-        place = f"{path.parent.name}/{path.name}, line {number}"
-        match first[:2]:
-            case "@@":
-                section = sections.setdefault(first[2:].strip(), Section())
-            case "? ":
-                section.edits += _edits(block, place)
-            case "! ":
-                section.questions |= _questions(block, place)
-            case _:
-                raise MistakeFileError(
-                    f"{place}: {first!r} begins with none of '@@ ', '? ' and '! '"
-                )
+        place = f"{path.parent.name}/{path.name}, line {block[0][0]}"
+        texts = [text.rstrip() for _, text in block]
+        if texts[0].startswith("@@"):
+            section = sections[_exercise(texts, sections, place)] = Section()
+        elif section is None:
+            raise MistakeFileError(f"{place}: wanted `@@ exercise` first, got {texts[0]!r}")
+        elif texts[0].startswith("? "):
+            section.patches += _patches(texts, place)
+        elif texts[0].startswith("! "):
+            section.questions |= _questions(texts, place)
+        else:
+            raise MistakeFileError(f"{place}: wanted '@@ ', '? ' or '! ', got {texts[0]!r}")
     return sections
 
 
-def _edits(block: Sequence[Line], place: str) -> Iterator[Edit]:
+def _exercise(block: Sequence[str], known: Container[str], place: str) -> str:
+    """The id in the header of a section."""
+    header = HEADER.fullmatch(block[0])
+    if not header or len(block) > 1:
+        raise MistakeFileError(f"{place}: wanted `@@ exercise` and an empty line, got {block[:2]}")
+    if header["exercise"] in known:
+        raise MistakeFileError(f"{place}: there is a section {block[0]!r} already")
+    return header["exercise"]
+
+
+def _patches(block: Sequence[str], place: str) -> Iterator[Patch]:
     """The mistakes of one question."""
-    lines = [text for _, text in block]
-    begin = next((n for n, text in enumerate(lines) if n and _is_change(text)), 0)
-    words = " ".join(lines[:begin])[2:]
+    begin = next((n for n, text in enumerate(block) if n and _is_change(text)), 0)
     if not begin:
         raise MistakeFileError(f"{place}: the question has no change of the model answer below it")
-    brackets = BRACKETS.search(words)
-    hint = words[: brackets.start()] if brackets else words
-    points = float(brackets["points"] or 0) if brackets else 0.0
-    shows = tuple(re.findall(r"\w+", brackets["shows"])) if brackets else ()
-    patches = [tuple(_changes(patch)) for patch in _split(lines[begin:], "or")]
-    if brackets and brackets["any"]:
+    hint, points, shows, is_any = _question(" ".join(block[:begin])[2:], place)
+    patches = [tuple(_changes(patch, place)) for patch in _split(block[begin:], "or")]
+    if is_any:
         patches = [sum(some, ()) for some in _combinations(patches)]
     for patch in patches:
-        yield Edit(hint, patch, points, shows, place)
+        yield Patch(hint, patch, points, shows, place)
+
+
+def _question(words: str, place: str) -> tuple[str, float, tuple[str, ...], bool]:
+    """A question, and what its brackets say: points, numbers, and whether `any` patches count."""
+    brackets = BRACKETS.search(words)
+    inside = IN_BRACKETS.fullmatch(brackets[1]) if brackets else None
+    hint = words[: brackets.start()] if brackets else words
+    if not hint.endswith("?"):
+        raise MistakeFileError(f"{place}: wanted a question, got {hint!r}")
+    if brackets and not inside:
+        raise MistakeFileError(f"{place}: wanted [points: numbers any], got [{brackets[1]}]")
+    if inside is None:
+        return hint, 0.0, (), False
+    shows = tuple(re.findall(r"\w+", inside["shows"] or ""))
+    return hint, float(inside["points"] or 0), shows, bool(inside["any"])
 
 
 def _is_change(line: str) -> bool:
-    return line.startswith(IN_HUNK) or line in LINE_ENDS or bool(ARROW.search(line))
+    return line.startswith(IN_HUNK) or line in EMPTY_LINES or bool(ARROW.search(line))
 
 
 def _split(lines: Iterable[str], word: str) -> Iterator[list[str]]:
-    """The parts of some lines between those that are a word."""
+    """The runs of lines between lines that are a given word."""
     for is_word, part in itertools.groupby(lines, key=lambda line: line == word):
         if not is_word:
             yield list(part)
 
 
-def _changes(patch: Sequence[str]) -> Iterator[Change]:
+def _changes(patch: Iterable[str], place: str) -> Iterator[Change]:
     """The changes of a patch, in order."""
     for part in _split(patch, "and"):
         for is_arrow, lines in itertools.groupby(part, key=lambda line: bool(ARROW.search(line))):
             if is_arrow:
-                yield from (Change(old, new) for old, new in map(_sides, lines))
+                yield from (_arrow(line, place) for line in lines)
             else:
-                yield _hunk(list(lines))
+                yield _hunk(list(lines), place)
 
 
-def _sides(arrow: str) -> tuple[str, str]:
-    """What stands before an arrow, and what stands behind it."""
-    old, new = ARROW.split(arrow, maxsplit=1)
-    return old, new
+def _arrow(line: str, place: str) -> Change:
+    old, new = ARROW.split(line, maxsplit=1)
+    if not old.strip():
+        raise MistakeFileError(f"{place}: nothing stands before the arrow to {new!r}")
+    return Change(old, new)
 
 
-def _hunk(lines: Sequence[str]) -> Change:
-    old, new = ("\n".join(line[2:] for line in lines if line[0] in signs) for signs in ("- ", "+ "))
-    return Change(old, new, is_hunk=True)
+def _hunk(lines: Sequence[str], place: str) -> Change:
+    wrong = [each for each in lines if not each.startswith(IN_HUNK) and each not in EMPTY_LINES]
+    if wrong:
+        raise MistakeFileError(
+            f"{place}: wanted a line that begins with '- ', '+ ' or two spaces, got {wrong[0]!r}"
+        )
+    old, new = ([line[2:] for line in lines if line[0] in signs] for signs in ("- ", "+ "))
+    if not any(old):
+        raise MistakeFileError(
+            f"{place}: nothing says where {new[0]!r} goes; add a line that stays before it"
+        )
+    return Change("\n".join(old), "\n".join(new), is_hunk=True)
 
 
 def _combinations(
@@ -223,10 +258,9 @@ def _combinations(
         yield from itertools.combinations(patches, count)
 
 
-def _questions(block: Sequence[Line], place: str) -> Iterator[tuple[str, str]]:
+def _questions(block: Sequence[str], place: str) -> Iterator[tuple[str, str]]:
     """The names of a block's questions, which may run over several lines, and the questions."""
-    text = "\n".join(line for _, line in block)
-    for each in re.split(r"\n(?=! )", text):
+    for each in re.split(r"\n(?=[!?] )", "\n".join(block)):
         found = QUESTION.fullmatch(" ".join(each.split("\n")))
         if not found:
             raise MistakeFileError(f"{place}: wanted `! name: question`, got {each!r}")

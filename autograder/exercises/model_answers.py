@@ -76,7 +76,7 @@ class ChangedAnswer:
             if self.is_generated and observed.get("trouble") == "stopped":
                 self.endless.append(case)
             self.learn(case, judge, observed)
-        return self.found[key] if not self.endless else {}
+        return self.found.get(key, {})
 
     def learn(self, case: Case, judge: EqualTo, observed: dict[str, Plain]) -> None:
         """Keep the numbers that it gets wrong in a case in which it was observed."""
@@ -105,7 +105,7 @@ def mistakes_of(
         ChangedAnswer(
             exercise, each.hint, each.applied(source), observe, shows=each.shows, points=each.points
         )
-        for each in _section(exercise).edits
+        for each in _section(exercise).patches
     ]
     generated = mutations(source, statement(exercise)) if observe is call else ()
     return chosen + [

@@ -41,7 +41,7 @@ JUDGE = EqualTo(lambda rows, inner, columns: {"forward_flops": 60, "backward_flo
 
 
 def changed(old, new, shows=()):
-    source = Change(old, new).applied(model_source(EXERCISE))[0]
+    source = Change(old, new).candidates(model_source(EXERCISE))[0]
     return ChangedAnswer(EXERCISE, "Why?", source, shows=shows)
 
 
