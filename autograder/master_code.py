@@ -1,4 +1,4 @@
-"""What an exercise takes of a file: the model answer and its check, and what those read there."""
+"""The parts of a file that an exercise depends on: model answer or check, and what those use."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autograder.global_names import names_read
 
-SHORTEST = 4  # letters of a name that stands in a text by no chance
+MIN_LETTERS = 4  # shorter names occur in a text by chance
 
 
 class FileCode:
@@ -24,11 +24,18 @@ class FileCode:
         self._statements = [each for node in ast.parse(self._text).body for each in _apart(node)]
 
     def source_of(self, name: str) -> str:
-        """The source of the statement that defines a name."""
-        return self._segment(next(node for node in self._statements if name in _bound(node)))
+        """The source of the statement that defines a name.
+
+        Raises:
+            LookupError: If there is none.
+        """
+        for node in self._statements:
+            if name in _bound(node):
+                return self._segment(node)
+        raise LookupError(f"{self.path}: nothing at the top of the file defines {name!r}")
 
     def needed(self, source: str, own: str) -> list[ast.stmt]:
-        """Statements that define what a source reads, in their order; an import for each name.
+        """The statements that define the names a source reads, in order; imports name by name.
 
         Args:
             source: Such as the model answer.
@@ -84,7 +91,7 @@ class MasterCode(FileCode):
 def is_in(name: str, text: str) -> bool:
     """Whether the words of a name stand in a text, so that its readers know what it means."""
     words = "[ -]".join(map(re.escape, name.split("_")))
-    return len(name) >= SHORTEST and bool(re.search(rf"\b{words}\b", text, re.IGNORECASE))
+    return len(name) >= MIN_LETTERS and bool(re.search(rf"\b{words}\b", text, re.IGNORECASE))
 
 
 def _read(source: str) -> set[str]:
@@ -124,7 +131,7 @@ def _apart(node: ast.stmt) -> list[ast.stmt]:
 
 
 def _bound(node: ast.stmt) -> set[str]:
-    """Names that a statement at the top of a master defines."""
+    """Names that a statement at the top of a file defines."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return {name}

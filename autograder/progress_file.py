@@ -11,9 +11,11 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from autograder.files import write_whole
 
 try:
     import fcntl
@@ -45,8 +47,9 @@ def find() -> Path | None:
 
 def create(work: Path) -> None:
     """Give a work folder an empty progress file, if it has none."""
-    if not (work / NAME).exists():
-        _save(work / NAME, EMPTY)
+    with _alone(work / NAME):
+        if not (work / NAME).exists():
+            _save(work / NAME, EMPTY)
 
 
 def load() -> dict[str, Any]:
@@ -56,11 +59,15 @@ def load() -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The progress in a file: where it cannot be opened or mended, that of this kernel."""
+    """What is sound of the progress in a file; where it cannot be opened, that of this kernel."""
     try:
-        return _read(path)
+        progress = _parsed(path.read_bytes())
+        if _is_whole(progress):
+            return progress
+        with _alone(path):
+            return _mended(path)
     except OSError as error:
-        print(f"Progress was not read: {path} cannot be opened ({error.strerror}).")
+        print(f"Progress was not read: {path} cannot be opened or mended ({error.strerror}).")
         return _of_this_kernel
 
 
@@ -72,41 +79,56 @@ def changing(path: Path) -> Iterator[dict[str, Any]]:
         OSError: If the file cannot be read or written.
     """
     with _alone(path):
-        progress = _read(path)
+        progress = _mended(path)
         yield progress
         _save(path, progress)
 
 
 def remember(kind: str, name: str, entry: dict[str, Any]) -> None:
-    """Keep one entry under ``exercises`` or ``predictions``.
+    """Keep one entry under ``exercises`` or ``predictions``, in place of what was there.
 
     If the work folder cannot be written, the entry is lost, but the check still runs.
     """
+    _keep(kind, lambda entries: entries | {name: entry})
+
+
+def amend(kind: str, name: str, **parts: Any) -> None:
+    """Change some parts of an entry, whatever else it holds by now."""
+    _keep(kind, lambda entries: entries | {name: entries.get(name, {}) | parts})
+
+
+def _keep(kind: str, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the entries of a kind, in the file or in this kernel."""
     path = find()
     if path is None:
-        _of_this_kernel[kind] = _of_this_kernel[kind] | {name: entry}
+        _of_this_kernel[kind] = changed(_of_this_kernel[kind])
         return
     try:
         with changing(path) as progress:
-            progress[kind][name] = entry
+            progress[kind] = changed(progress[kind])
     except OSError as error:
         print(f"Progress was not kept: {path} cannot be written ({error.strerror}).")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _mended(path: Path) -> dict[str, Any]:
     """The progress in a file; a damaged one is kept beside it, and what is sound in it stays."""
-    progress = _parsed(path.read_bytes())
-    sound = {kind: _sound_entries(progress, kind) for kind in NEEDED}
-    if all(progress.get(kind) == entries for kind, entries in sound.items()):
+    content = path.read_bytes()
+    progress = _parsed(content)
+    if _is_whole(progress):
         return progress
     aside = path.with_name(f"progress-damaged-{time.time_ns()}.json")
-    aside.write_bytes(path.read_bytes())
+    aside.write_bytes(content)
+    sound = {kind: _sound_entries(progress, kind) for kind in NEEDED}
     mended = EMPTY | progress | sound
     _save(path, mended)
     num_kept = sum(map(len, sound.values()))
     rest = f"{num_kept} entries of it are whole and stay" if num_kept else "progress starts over"
     print(f"{NAME} could not be read. It is kept as {aside.name}; {rest}.")
     return mended
+
+
+def _is_whole(progress: dict[str, Any]) -> bool:
+    return all(progress.get(kind) == _sound_entries(progress, kind) for kind in NEEDED)
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
@@ -148,13 +170,11 @@ def _save(path: Path, progress: dict[str, Any]) -> None:
     """Write the file whole or not at all; one that nobody may write stays as it is."""
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    temporary = path.with_name(f".{NAME}.{os.getpid()}")
-    temporary.write_text(json.dumps(progress, indent=1, ensure_ascii=False), encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, json.dumps(progress, indent=1, ensure_ascii=False))
 
 
 def failed_tries(exercise: str) -> int:
-    """How often an exercise was checked and not right since it last was, or ever."""
+    """How many checks in a row an exercise has failed."""
     return int(load()["exercises"].get(exercise, {}).get("failed_tries", 0))
 
 
@@ -165,4 +185,4 @@ def is_again(exercise: str) -> bool:
 
 def end_again(exercise: str) -> None:
     """Let an exercise have its first sizes again."""
-    remember("exercises", exercise, load()["exercises"][exercise] | {"again": False})
+    amend("exercises", exercise, again=False)

@@ -112,7 +112,7 @@ class PracticePacks:
         """Hash of the model answer, its mistakes, the check, and what these use."""
         answer = code.inputs_of(item.id, item.function)
         mistakes = mistake_file.text_of(code.path.with_name(mistake_file.NAME), item.id)
-        source = f"{answer}\n{mistakes!r}\n{check}"
+        source = f"{answer}\n{mistakes!r}\n{check}"  # a string literal: all of it is parsed
         return self._dependencies.fingerprint(source, (PACKING,))
 
     def _run(self, arguments: list[str], trouble: str) -> None:

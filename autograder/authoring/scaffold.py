@@ -141,8 +141,10 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     function = name.replace("-", "_")
     words = {"id": f"u{number}-{name}", "function": function}
     bank = root / "tests" / "answer_bank" / f"u{number}_{function}.py"
-    if bank.exists():
-        raise BuildError(f"{bank.relative_to(root)} is there already; choose another name")
+    if f'exercise="{words["id"]}"' in master.read_text(encoding="utf-8"):
+        raise BuildError(
+            f"{master.relative_to(root)} has {words['id']} already; choose another name"
+        )
     mistakes, check = master.with_name(mistake_file.NAME), _module(root, number)
     _add_cells(master, CELLS.format(**words))
     write_whole(mistakes, f"{_text(mistakes)}{MISTAKES.format(**words)}".lstrip())

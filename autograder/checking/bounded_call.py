@@ -2,8 +2,8 @@
 
 It may return the wrong thing, raise, print megabytes, warn or never return.
 `observe_within_limits` always gives plain data: either ``{"value": ...}`` or ``{"trouble": ...}``
-with the details that a message needs. Nothing that it prints reaches the notebook: nbgrader takes
-any output on stderr for a failure.
+with the details that a message needs. Nothing that Python code prints, and nothing on stderr,
+reaches the notebook: nbgrader takes any output on stderr for a failure.
 """
 
 import contextlib
@@ -64,26 +64,31 @@ def observe_within_limits(
         ``not plain``, ``wrong form``.
     """
     printed = _CountingStream()
-    result: dict[str, Plain]
 
-    def called() -> Plain:
-        return plain_data.copied(observe(student_object, plain_data.copied(case)))
+    def described() -> dict[str, Plain]:
+        try:
+            value = plain_data.copied(observe(student_object, plain_data.copied(case)))
+        except (Stopped, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # what it says of itself is a student's code, too
+            return _trouble(error)
+        return {"trouble": "nothing"} if value is None else {"value": value}
 
     try:
         with _silenced(printed):
-            value = call_within(limit_seconds, called)
-        result = {"trouble": "nothing"} if value is None else {"value": value}
+            result = call_within(limit_seconds, described)
     except Stopped:
         result = {"trouble": "stopped", "seconds": limit_seconds}
-    except plain_data.NotPlain as error:
-        result = {"trouble": "not plain", "what": str(error)}
-    except ArgumentChanged as error:
-        result = {"trouble": "changed", "name": str(error)}
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        result = {"trouble": "unwritten"} if is_unwritten(error) else describe_error(error)
     return result | {"printed_characters": printed.characters}
+
+
+def _trouble(error: BaseException) -> dict[str, Plain]:
+    """What became of a call that raised."""
+    if isinstance(error, plain_data.NotPlain):
+        return {"trouble": "not plain", "what": str(error)}
+    if isinstance(error, ArgumentChanged):
+        return {"trouble": "changed", "name": str(error)}
+    return {"trouble": "unwritten"} if is_unwritten(error) else describe_error(error)
 
 
 def is_unwritten(error: BaseException) -> bool:
@@ -114,8 +119,8 @@ def describe_error(error: BaseException) -> dict[str, Plain]:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
-    except Exception:
+        return "".join(str(error))  # a string, whatever class of strings it gives
+    except (Exception, SystemExit):
         return "(its message cannot be shown)"
 
 

@@ -1,4 +1,4 @@
-"""Find the check of an exercise: the staff's, which measures, for a grade, or for practice."""
+"""Find the check of an exercise: the staff's, the one for grades, or the one for practice."""
 
 import importlib
 from dataclasses import replace
@@ -15,8 +15,14 @@ def check_of(exercise: str) -> Check:
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
+        LookupError: If the module declares no check of it.
     """
-    importlib.import_module(catalogue.exercise(exercise).check_module)
+    module = catalogue.exercise(exercise).check_module
+    importlib.import_module(module)
+    if exercise not in DECLARED:
+        raise LookupError(
+            f'{module} declares no check of {exercise}: begin one with @check("{exercise}", …)'
+        )
     return DECLARED[exercise]
 
 
@@ -36,11 +42,11 @@ def practice_check_of(exercise: str, *, again: bool = False) -> Check:
 
     Args:
         exercise: Its id.
-        again: Whether on its new sizes.
+        again: Whether on its new sizes; where there are none, on the first ones.
 
     Raises:
         UnknownExercise: If the catalogue holds no such exercise.
     """
     if practice_pack.is_recorded(exercise, again=again):
         return practice_pack.load(exercise, again=again)
-    return check_of(exercise)
+    return practice_check_of(exercise) if again else check_of(exercise)

@@ -51,7 +51,7 @@ def compare(
     rows: dict[str, Number] = {} if computed is None else {"computed": computed}
     rows["measured"] = measured
     if kept:
-        progress_file.remember("predictions", name, kept | {"revealed": True})
+        progress_file.amend("predictions", name, revealed=True)
         rows = {"predicted": kept["value"]} | rows
     ratios = [_ratio_in_words(value / measured) for value in rows.values()]
     values = [_in_words(value) for value in rows.values()]

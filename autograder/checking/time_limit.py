@@ -6,6 +6,7 @@ value = call_within(10, lambda: answer(*sizes))
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,12 +18,12 @@ LIMIT_SECONDS = 10.0  # of processor time, for one call of an answer
 # By the clock a call may take this many times its limit: it may wait, or the machine be busy.
 WALL_CLOCK_FACTOR = 3
 
-# A call that swallows the stop is stopped again and again. From the tenth time on two stops come so
-# close together, by another time each, that the second one meets the `except` which has just caught
-# the first, where nothing else catches it.
+# A call that swallows the stop is stopped again and again. After ten stops, two follow each other
+# closely, at a gap that varies, so that the second hits the `except` that just caught the first.
 REPEAT_SECONDS = 0.1
-PATIENT_REPEATS = 10
-MICROSECONDS, IN_A_ROW = range(1, 100), 8
+PATIENT_STOPS = 10
+LEAST_SECONDS = 1e-6
+GAPS_MICROSECONDS, STOPS_PER_GAP = range(1, 100), 8
 
 # Of processor time and of the clock, where the system has them.
 TIMERS = (
@@ -37,13 +38,14 @@ class Stopped(BaseException):
 
 
 def call_within(seconds: float, call: Callable[[], Value]) -> Value:
-    """What a call gives, or `Stopped` once its time is used up, even if it catches everything.
+    """What a call gives in its time; else `Stopped`, whatever it catches.
 
-    There is no limit where there are no timer signals, and in threads other than the main one.
+    There is no limit where there are no timer signals, and in threads other than the main one. A
+    limit within a limit leaves the outer one as it was.
 
     Args:
-        seconds: Processor time, so that a busy machine makes no difference; by the clock, the call
-            may take `WALL_CLOCK_FACTOR` times as long.
+        seconds: Processor time, more than none, so that a busy machine makes no difference; by the
+            clock, the call may take `WALL_CLOCK_FACTOR` times as long.
         call: Takes nothing.
 
     Raises:
@@ -58,18 +60,28 @@ def call_within(seconds: float, call: Callable[[], Value]) -> Value:
         if not inside or frame is here:  # here the timers are set and put back
             return
         num_stops += 1
-        if num_stops > PATIENT_REPEATS:
-            soon = 1e-6 * MICROSECONDS[num_stops // IN_A_ROW % len(MICROSECONDS)]
+        if num_stops > PATIENT_STOPS:
+            soon = 1e-6 * GAPS_MICROSECONDS[num_stops // STOPS_PER_GAP % len(GAPS_MICROSECONDS)]
             signal.setitimer(signal.ITIMER_REAL, soon, REPEAT_SECONDS)
         raise Stopped
 
-    before = [signal.signal(number, stop) for _, number in TIMERS]
-    signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, WALL_CLOCK_FACTOR * seconds, REPEAT_SECONDS)
+    handlers = [signal.signal(number, stop) for _, number in TIMERS]
+    begun = time.monotonic()
+    limits = (seconds, WALL_CLOCK_FACTOR * seconds)
+    outer = [
+        signal.setitimer(timer, limit, REPEAT_SECONDS)
+        for (timer, _), limit in zip(TIMERS, limits, strict=True)
+    ]
     try:
-        return call()
+        value = call()
     finally:
         inside = False
-        for (timer, number), handler in zip(TIMERS, before, strict=True):
+        for (timer, number), handler, (left, repeat) in zip(TIMERS, handlers, outer, strict=True):
             signal.setitimer(timer, 0)
             signal.signal(number, handler)
+            if left:  # an outer limit goes on, less the time taken since
+                taken = time.monotonic() - begun
+                signal.setitimer(timer, max(left - taken, LEAST_SECONDS), repeat)
+    if num_stops:
+        raise Stopped
+    return value

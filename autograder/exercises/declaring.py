@@ -43,19 +43,24 @@ def check(  # noqa: PLR0913  all but the first two by name
             for a formula, of which only the value is looked at.
         judge: `Behaviour` with an observer and `EqualTo` without one, unless given.
         first_symptoms: Wrong numbers that come about in many ways, asked before known mistakes.
-        symptoms: Those that are asked after them.
+        symptoms: Those that are asked after them, before generated mistakes.
         fallback: Dotted name of what the course teaches.
         answers: Dotted names of what would answer it.
         forbidden_modules: Modules outside the course that hold the answer.
         allowed_names: Names of the course that hold no answer.
         judging: What else the judge takes: labels, tolerance, scenarios.
+
+    Raises:
+        ValueError: If the exercise has a check already.
     """
     observe = observer.observe if observer else call
     kind = judge or (Behaviour if observer else EqualTo)
-    if kind is Behaviour:
+    if issubclass(kind, Behaviour):
         judging |= {"summarise": getattr(observer, "summarise", None)}
 
     def declared(measure: Measure) -> Measure:
+        if exercise in DECLARED:
+            raise ValueError(f"{exercise} has a check already; a second one is {measure}")
         known = mistakes_of(exercise, observe)
         mistakes: tuple[Mistake, ...] = (*first_symptoms, *known, *symptoms)
         DECLARED[exercise] = Check(

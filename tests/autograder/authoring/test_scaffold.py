@@ -61,7 +61,7 @@ def test_a_new_exercise_works_at_once(course):
 def test_nothing_is_overwritten(course):
     make_exercise(course, "00", "tensor-words")
     before = {path: path.read_text() for path in course.rglob("*.py")}
-    with pytest.raises(BuildError, match=r"u00_tensor_words.py is there already"):
+    with pytest.raises(BuildError, match=r"00_start_here.py has u00-tensor-words already"):
         make_exercise(course, "00", "tensor-words")
     assert {path: path.read_text() for path in course.rglob("*.py")} == before
 
@@ -71,6 +71,7 @@ def test_nothing_is_overwritten(course):
     [
         ("99", "tensor-words", "there is no unit '99'; name one of 00,"),
         ("", "tensor-words", "there is no unit ''"),
+        ("01", "model-flops", "01_transformer_flops.py has u01-model-flops already"),
         ("00", "Tensor Words", "'Tensor Words' is no name"),
         ("00", "", "'' is no name"),
     ],

@@ -98,3 +98,27 @@ def test_handlers_and_timers_are_as_before_afterwards():
         call_within(0.1, swallow)
     assert [signal.getsignal(number) for _, number in TIMERS] == before
     assert [signal.getitimer(timer) for timer, _ in TIMERS] == [(0.0, 0.0)] * 2
+
+
+def test_a_value_that_comes_after_a_stop_comes_too_late():
+    def give_up():
+        try:
+            time.sleep(1000)
+        except BaseException:
+            return 42
+
+    with pytest.raises(Stopped):
+        call_within(0.1, give_up)
+
+
+@pytest.mark.parametrize("never_return", [calculate, sleep])
+def test_a_limit_within_a_limit_leaves_the_outer_one(never_return):
+    def outer():
+        assert call_within(5, lambda: 7) == 7
+        with pytest.raises(Stopped):
+            call_within(0.05, never_return)
+        never_return()
+
+    with pytest.raises(Stopped):
+        call_within(0.3, outer)
+    assert [signal.getitimer(timer) for timer, _ in TIMERS] == [(0.0, 0.0)] * 2
