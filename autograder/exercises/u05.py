@@ -98,7 +98,7 @@ PUBLISHED = ((16_777_216, 378_044_416), (134_217_728, 2_720_071_680))
 BEYOND_A_FLOAT = (199, 7, 2**49 + 2, 2**50 + 1)
 
 
-def segment_cases_segment_peak(seed: int) -> list[Case]:
+def segment_peak_cases(seed: int) -> list[Case]:
     """Segments of one layer, of all layers and of more; sizes that divide the layers or do not."""
     rng = random.Random(seed)
     sizes = [(7, 3, 12, 50)]
@@ -166,7 +166,7 @@ class _Meter:
 
 @check(
     "u05-segment-peak",
-    segment_cases_segment_peak,
+    segment_peak_cases,
     fallback="course_utils.formulas.recomputation.segment_bytes",
     answers=("course_utils.reference.recomputation",),
 )
@@ -265,7 +265,7 @@ def measured_loss_in_pieces(**case: int) -> dict[str, Any]:
 SEGMENTS_NAMES = ("num_layers", "layers_per_segment", "rows", "width")
 
 
-def segment_cases_segments(seed: int) -> list[Case]:
+def segment_cases(seed: int) -> list[Case]:
     """Segments of one layer, of all layers, longer than all, and with a shorter last one.
 
     Three equal segments could share 7 layers more evenly than segments of 3 do.
@@ -284,7 +284,7 @@ def segment_cases_segments(seed: int) -> list[Case]:
 
 @check(
     "u05-segments",
-    segment_cases_segments,
+    segment_cases,
     observer=segments,
     symptoms=(
         Symptom(

@@ -51,13 +51,14 @@ def cache_cases(seed: int) -> list[Case]:
 
 
 def _model(rng: random.Random, number: int) -> dict[str, Any]:
-    heads, kv_heads, head_dim = HEADS[number % 5 % 4]
+    is_latent = number % 5 == 4
+    heads, kv_heads, head_dim = HEADS[0 if is_latent else number % 5]
     sizes: dict[str, Any] = {
         **{"num_layers": rng.randint(2, 4), "hidden_size": rng.choice((16, 24, 32))},
         **{"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim},
         **{"ffn_size": rng.randint(17, 70), "vocab_size": rng.randint(201, 399)},
     }
-    if number % 5 == 4:
+    if is_latent:
         sizes["latent_attention"] = {
             **{"kv_rank": rng.randint(9, 20), "q_rank": rng.randint(21, 30)},
             **{"nope_head_dim": rng.randint(3, 7), "rope_head_dim": 2 * rng.randint(1, 3)},
@@ -74,7 +75,7 @@ def _attention(model: dict[str, Any]) -> nn.Module:
 
 
 def _remembered(attention: nn.Module, x: Tensor) -> Iterator[Tensor]:
-    """Results of the projections that a query of a later token is compared with."""
+    """The projections that later tokens read: keys and values, or latents."""
     if isinstance(attention, MultiHeadLatentAttention):
         yield attention.kv_down(x)
     elif isinstance(attention, GroupedAttention):
@@ -264,7 +265,7 @@ def measured_paged(**_: Any) -> dict[str, int]:
 
 
 # === u13-touched
-# The experts that a batch reads, against the law of their number.
+# The experts that a batch reads, against the distribution of their number.
 
 
 TOUCHED_NAMES = ("num_experts", "experts_per_token", "num_tokens")
@@ -288,25 +289,25 @@ def batch_cases(seed: int) -> list[Case]:
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.serving.expected_experts",
 )
-def mean_of_the_law(num_experts: int, experts_per_token: int, num_tokens: int) -> float:
+def mean_of_the_distribution(num_experts: int, experts_per_token: int, num_tokens: int) -> float:
     """The mean of how many experts are reached, followed token by token."""
-    law = {0: 1.0}
+    distribution = {0: 1.0}
     ways = comb(num_experts, experts_per_token)
     for _ in range(num_tokens):
         following: dict[int, float] = {}
-        for reached, chance in law.items():
+        for reached, chance in distribution.items():
             for new in range(min(experts_per_token, num_experts - reached) + 1):
                 old = experts_per_token - new
                 share = comb(num_experts - reached, new) * comb(reached, old) / ways
                 if share:
                     total = reached + new
                     following[total] = following.get(total, 0.0) + chance * share
-        law = following
-    return sum(reached * chance for reached, chance in law.items())
+        distribution = following
+    return sum(reached * chance for reached, chance in distribution.items())
 
 
 # === u13-accept
-# The rule of speculative decoding, by the exact law of the token that comes out.
+# The rule of speculative decoding, by the exact distribution of the token that comes out.
 
 
 def pair_cases(seed: int) -> list[Case]:
@@ -359,7 +360,7 @@ SPECULATE_NAMES = ("acceptance", "draft_cost", "draft_length")
 
 
 def draft_cases(seed: int) -> list[Case]:
-    """Drafts that never fit and always fit, free ones and dear ones, none, one, many."""
+    """Drafts that never fit and always fit, free ones and expensive ones, none, one, many."""
     rng = random.Random(seed)
     chance, cost = rng.randint(60, 95) / 100, rng.randint(5, 20) / 100
     cases = [(0.5, 0.25, 2), (chance, 0.05, 4), (1.0, cost, 5), (0.0, cost, 3), (chance, 0.0, 4)]

@@ -1,4 +1,4 @@
-"""The exercises of unit 09, data parallelism: gradients and their buckets."""
+"""The checks of unit 09: on gradients, and on their buckets."""
 
 from autograder.exercises.u09 import buckets, gradients
 

@@ -1,8 +1,7 @@
-"""The checks of unit 09: how do eight devices share one batch?"""
+"""The checks of unit 09 on buckets."""
 
-import itertools
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -49,7 +48,7 @@ OVERLAP = ("waits", "late_buckets", "ready_behind", "step_seconds", "compute_sec
 LOOKED_AT = {"buckets": (*BUCKETS, *STATE), "overlap": (*BUCKETS, *OVERLAP)}
 
 
-def bucket_cases_buckets(seed: int) -> list[Case]:
+def bucket_cases(seed: int) -> list[Case]:
     """Buckets of one gradient and of several, with and without a rest, on slow and fast links."""
     rng = random.Random(seed)
     cases = [_buckets_case("overlap", [2, 3, 4, 2], 2, 96, 8, False, False, "float64")]
@@ -110,7 +109,7 @@ NEVER = (NO_BACKWARD, NONE_FILLED)
 
 @check(
     "u09-buckets",
-    bucket_cases_buckets,
+    bucket_cases,
     observer=buckets,
     first_symptoms=(
         *(Symptom(hint, lambda *values: {"backward_passes": 0}) for hint in NEVER),
@@ -225,7 +224,7 @@ def memory_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [_memory_case([2, 3, 4, 2], 96, "float64")]
     kinds = ("rest", "exact", "all", "single", "several")
-    for kind, precision in 2 * list(itertools.product(kinds, ELEMENT_BYTES)):
+    for kind, precision in 2 * list(product(kinds, ELEMENT_BYTES)):
         widths = [rng.randint(1, 3)]
         while len(widths) < 6:
             widths.append(widths[-1] + rng.randint(1, 2))
@@ -247,7 +246,7 @@ def _memory_case(*values: Any) -> Case:
 
 def _sizes(widths: list[int], precision: str) -> list[int]:
     """Bytes of the parameters, from the last to the first."""
-    return [ELEMENT_BYTES[precision] * a * b for a, b in itertools.pairwise(widths)][::-1]
+    return [ELEMENT_BYTES[precision] * a * b for a, b in pairwise(widths)][::-1]
 
 
 @check(
@@ -427,7 +426,7 @@ DDP_BUCKETS_FIELDS = (
 )
 
 
-def bucket_cases_ddp_buckets(seed: int) -> list[Case]:
+def ddp_bucket_cases(seed: int) -> list[Case]:
     """With and without a search for unused parameters; arrival in reverse and in another order.
 
     Some limits are met exactly, some parameters are larger than a limit, and some models smaller.
@@ -468,7 +467,7 @@ def _assigned(sizes: list[int], order: list[int], limits: list[int]) -> list[int
 
 @check(
     "u09-ddp-buckets",
-    bucket_cases_ddp_buckets,
+    ddp_bucket_cases,
     observer=ddp_buckets,
     fallback="course_utils.formulas.ddp_buckets.ddp_buckets",
     answers=BUCKETERS,

@@ -1,4 +1,4 @@
-"""The checks of unit 09: how do eight devices share one batch?"""
+"""The checks of unit 09 on gradients."""
 
 import functools
 import math

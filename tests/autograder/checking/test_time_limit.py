@@ -91,13 +91,23 @@ def test_what_swallows_the_stop_a_few_times_is_stopped_all_the_same():
         call_within(0.1, give_in)
 
 
+def assert_as_before(handlers, timers):
+    """Another limit, such as that of the test itself, goes on."""
+    assert [signal.getsignal(number) for _, number in TIMERS] == handlers
+    for (left, repeat), (timer, _) in zip(timers, TIMERS, strict=True):
+        now, repeat_now = signal.getitimer(timer)
+        assert repeat_now == repeat
+        assert (0 < now <= left) if left else now == 0
+
+
 def test_handlers_and_timers_are_as_before_afterwards():
-    before = [signal.getsignal(number) for _, number in TIMERS]
+    handlers = [signal.getsignal(number) for _, number in TIMERS]
+    timers = [signal.getitimer(timer) for timer, _ in TIMERS]
     assert call_within(0.2, lambda: 7) == 7
+    assert_as_before(handlers, timers)
     with pytest.raises(Stopped):
         call_within(0.1, swallow)
-    assert [signal.getsignal(number) for _, number in TIMERS] == before
-    assert [signal.getitimer(timer) for timer, _ in TIMERS] == [(0.0, 0.0)] * 2
+    assert_as_before(handlers, timers)
 
 
 def test_a_value_that_comes_after_a_stop_comes_too_late():
@@ -121,4 +131,3 @@ def test_a_limit_within_a_limit_leaves_the_outer_one(never_return):
 
     with pytest.raises(Stopped):
         call_within(0.3, outer)
-    assert [signal.getitimer(timer) for timer, _ in TIMERS] == [(0.0, 0.0)] * 2
