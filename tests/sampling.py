@@ -1,4 +1,4 @@
-"""Which answers are tried where not all are: others once something else is recorded of them.
+"""Which answers are tried when not all are: a random choice that stays until the pack changes.
 
 `ALL_ANSWERS=1` in the environment of `make test` tries all.
 `ONE_IN=4` in the environment of `make acceptance` tries one in four of what takes long, and opens
@@ -24,7 +24,7 @@ def chance(exercise: str, what: object) -> random.Random:
 
 @functools.cache
 def _recorded(exercise: str) -> str:
-    """What is asked for each of an exercise's answers is read once."""
+    """The JSON of the exercise's practice pack."""
     return practice_files.text_and_tensors(ROOT, exercise)[0]
 
 

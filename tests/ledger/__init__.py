@@ -75,9 +75,17 @@ class Answer:
 
 
 def tree_of(source: str) -> str:
-    """A hash of the syntax tree of a piece of code."""
-    dumped = ast.dump(ast.parse(textwrap.dedent(source)))
-    return hashlib.sha256(dumped.encode()).hexdigest()[:12]
+    """A hash of the syntax tree of a piece of code, the same on every Python."""
+    plain = _plain(ast.parse(textwrap.dedent(source)))
+    return hashlib.sha256(repr(plain).encode()).hexdigest()[:12]
+
+
+def _plain(node: Any) -> Any:
+    """A syntax tree without its empty fields, which differ from one Python to the next."""
+    if isinstance(node, ast.AST):
+        fields = ((name, each) for name, each in ast.iter_fields(node) if each not in (None, []))
+        return type(node).__name__, [(name, _plain(each)) for name, each in fields]
+    return list(map(_plain, node)) if isinstance(node, list) else node
 
 
 def answers(exercise: str) -> Iterator[Answer]:
